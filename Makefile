@@ -1,0 +1,34 @@
+# Two commands do all the set-up: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test slow lint docs examples clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[test,dev,docs]"
+	touch $@
+
+demo: $(VENV)/.installed   ## the main job: private baselines over silos, a table and a picture
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.installed   ## the fast tests
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+slow: $(VENV)/.installed   ## the slow tests
+	$(BIN)/python -m pytest -n auto -m slow
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.installed
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) docs/_build docs/auto_examples docs/generated build dist *.egg-info

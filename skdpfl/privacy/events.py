@@ -1,0 +1,94 @@
+"""What was released, in words an accountant can price: one small frozen class per mechanism.
+
+An event *describes* a release; :mod:`skdpfl.privacy.accounting` *prices* it. Whoever adds a
+mechanism names its event here; an event the accountant does not know is refused, never guessed.
+
+Noise convention (the same everywhere in this package)::
+
+    noise_multiplier z = (std of the noise on the clipped *sum*) / clip_norm
+
+so that, in the direction of the differing record, a release is one of the pairs
+
+    replace      N(0, z^2) against N(2, z^2)        one record (or silo) is replaced
+    add_remove   N(0, z^2) against N(1, z^2)        its contribution is set to zero
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Event:
+    """A release of unknown price. Subclasses name the known ones."""
+
+
+@dataclass(frozen=True)
+class Exact(Event):
+    """The exact value was released: no privacy."""
+
+
+@dataclass(frozen=True)
+class Gaussian(Event):
+    """A clipped sum over *all* records plus Gaussian noise (also: one pass over disjoint batches)."""
+
+    noise_multiplier: float
+
+
+@dataclass(frozen=True)
+class PoissonGaussian(Event):
+    """A clipped sum over a Poisson sample (each record with probability ``sampling_rate``)."""
+
+    noise_multiplier: float
+    sampling_rate: float
+
+
+@dataclass(frozen=True)
+class FixedSizeGaussian(Event):
+    """A clipped sum over a uniform batch without replacement, ``sampling_rate`` = batch / n.
+
+    Priced under the replace-one relation only.
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+
+
+@dataclass(frozen=True)
+class Approximate(Event):
+    """Any release known to be (epsilon, delta)-DP under the relation it is priced in.
+
+    ``delta=0`` is a pure local randomiser (PrivUnit, randomised response); ``epsilon=0`` a
+    procedure that fails with probability ``delta`` and is silent otherwise (propose-test-release).
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class Profile(Event):
+    """Any release with a known privacy profile: ``deltas[j]`` bounds delta at ``epsilons[j]``.
+
+    Both directions of the relation must be covered by the same bounds. ``epsilons`` increases;
+    between two given points the smaller epsilon's (larger) delta holds.
+    """
+
+    epsilons: tuple[float, ...]
+    deltas: tuple[float, ...]
+
+
+#: A whole fit: each distinct event with the number of times it was released.
+Composition = tuple[tuple[Event, int], ...]
+
+
+def compose(parts: Iterable[tuple[Event, int]]) -> Composition:
+    """Merge equal events; order does not matter to the price, so it is kept as first met."""
+    counts: dict[Event, int] = {}
+    for event, count in parts:
+        if count < 0:
+            raise ValueError(f"An event cannot be released {count} times.")
+        if count:
+            counts[event] = counts.get(event, 0) + int(count)
+    return tuple(counts.items())

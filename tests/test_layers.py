@@ -1,0 +1,60 @@
+"""Imports point down only: each layer may import the ones under it and itself."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "skdpfl"
+
+#: lowest first; a module may import from its own layer or a lower one
+LAYERS = [
+    {"exceptions", "_compat"},
+    {"privacy", "losses"},
+    {"models"},
+    {"algorithms"},
+    {"federation"},
+    {"engine"},
+    {"preprocessing"},
+    {"estimators"},
+    {"model_selection", "inspection", "datasets"},
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+#: numerical layers know numpy and scipy, not the scikit-learn surface
+NO_SKLEARN = {"privacy", "losses", "models", "algorithms", "federation", "engine"}
+
+
+def modules():
+    return sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
+
+
+def part_of(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports(path):
+    """Yield every absolute module name imported anywhere in the file, lazily or not."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; write the whole name"
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_point_down(path):
+    here = part_of(path)
+    assert here in RANK, f"{here}: give the new part a layer in this test"
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] != "skdpfl" or len(parts) < 2 or parts[1] not in RANK:
+            continue
+        assert RANK[parts[1]] <= RANK[here], f"{path} imports {name}, which lies above it"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_numerical_layers_do_not_know_scikit_learn(path):
+    if part_of(path) in NO_SKLEARN:
+        assert not [n for n in imports(path) if n.split(".")[0] == "sklearn"]
