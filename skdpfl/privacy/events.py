@@ -31,7 +31,7 @@ class Exact(Event):
 
 @dataclass(frozen=True)
 class Gaussian(Event):
-    """A clipped sum over *all* records plus Gaussian noise (also: one pass over disjoint batches)."""
+    """A clipped sum over *all* records, or one pass over disjoint batches, plus noise."""
 
     noise_multiplier: float
 
