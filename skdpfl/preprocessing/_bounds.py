@@ -1,0 +1,144 @@
+"""Declared bounds, which are public knowledge, and the affine maps they give.
+
+::
+
+    center = (low + high) / 2,    scale = (high - low) / 2      values within bounds: [-1, 1]
+
+Each feature keeps its own unit interval, next to an intercept of 1, rather than rows of norm 1:
+a model's intercept and coefficients then learn at the same pace whatever the number of features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpfl.preprocessing._scaling import AffineScaling, AffineTarget, Array
+
+#: root mean square of a value uniform on [-1, 1]: what to expect when only bounds are known
+_UNIFORM_SPREAD = 1 / np.sqrt(3)
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Public intervals [low, high], one per feature; low == high: the feature is ignored."""
+
+    low: Array
+    high: Array
+
+    @property
+    def center(self) -> Array:
+        """Middle of each interval."""
+        return self.low / 2 + self.high / 2
+
+    @property
+    def half_range(self) -> Array:
+        """Half the length of each interval; 0 where the feature is ignored."""
+        return self.high / 2 - self.low / 2
+
+    @property
+    def used(self) -> Array:
+        """Which features are not ignored."""
+        return self.high > self.low
+
+
+def feature_bounds_of(
+    feature_bounds: Any, n_features: int, feature_names: Sequence[str] | None = None
+) -> Bounds:
+    """Read ``feature_bounds`` as given by the user.
+
+    Parameters
+    ----------
+    feature_bounds : (low, high) or mapping
+        Scalars or arrays of shape (n_features,), or a mapping column -> (low, high) (column
+        numbers where the features have no names). Entries for other columns are allowed.
+    n_features : int
+    feature_names : sequence of str, optional
+
+    Returns
+    -------
+    Bounds
+
+    Raises
+    ------
+    ValueError
+        A column without an entry, a wrong shape, a bound that is not finite, low > high.
+    """
+    names = list(range(n_features)) if feature_names is None else list(feature_names)
+    if isinstance(feature_bounds, Mapping):
+        missing = [name for name in names if name not in feature_bounds]
+        if missing:
+            raise ValueError(
+                f"feature_bounds has no entry for {_some(missing)}; give (low, high) for every "
+                "column, (0, 0) for one to be ignored."
+            )
+        pairs = [_pair(feature_bounds[name], f"feature_bounds[{name!r}]") for name in names]
+        low, high = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+        if low.shape != (n_features,) or high.shape != (n_features,):
+            raise ValueError("feature_bounds as a mapping takes two numbers per column.")
+    else:
+        low, high = _pair(feature_bounds, "feature_bounds")
+        low, high = (_vector(value, n_features) for value in (low, high))
+    _check(low, high, names, "feature_bounds")
+    return Bounds(low, high)
+
+
+def target_bounds_of(target_bounds: Any) -> Bounds:
+    """Read ``target_bounds=(low, high)``, two numbers with low < high."""
+    low, high = _pair(target_bounds, "target_bounds")
+    if np.ndim(low) or np.ndim(high):
+        raise ValueError(f"target_bounds must be two numbers (low, high); got {target_bounds!r}.")
+    _check(low[None], high[None], ["y"], "target_bounds")
+    if low == high:
+        raise ValueError(f"target_bounds must have low < high; got ({low}, {high}).")
+    return Bounds(low[None], high[None])
+
+
+def affine_from_bounds(bounds: Bounds) -> AffineScaling:
+    """The map of the bounds onto [-1, 1]; ignored features go to 0."""
+    scale = np.where(bounds.used, bounds.half_range, np.inf)
+    spread = np.where(bounds.used, _UNIFORM_SPREAD, 0.0)
+    return AffineScaling(bounds.center, scale, float(np.sqrt(bounds.used.sum())), spread)
+
+
+def target_from_bounds(bounds: Bounds) -> AffineTarget:
+    """The map of the target's bounds onto [-1, 1]."""
+    return AffineTarget(float(bounds.center[0]), float(bounds.half_range[0]))
+
+
+def _pair(value: Any, name: str) -> tuple[Array, Array]:
+    try:
+        low, high = value
+        return np.asarray(low, np.float64), np.asarray(high, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a pair (low, high) of numbers; got {value!r}.") from error
+
+
+def _vector(value: Array, n_features: int) -> Array:
+    if value.shape not in ((), (1,), (n_features,)):
+        raise ValueError(
+            f"feature_bounds must hold numbers or arrays of shape ({n_features},), one value per "
+            f"feature; got shape {value.shape}."
+        )
+    return np.broadcast_to(value, n_features).copy()
+
+
+def _check(low: Array, high: Array, names: Sequence[Any], parameter: str) -> None:
+    infinite = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
+    if infinite.size:
+        bad = _some([names[j] for j in infinite])
+        raise ValueError(f"{parameter} must be finite; they are not for {bad}.")
+    crossed = np.flatnonzero(low > high)
+    if crossed.size:
+        j = crossed[0]
+        raise ValueError(
+            f"{parameter} must have low <= high; got ({low[j]}, {high[j]}) for {names[j]!r}."
+        )
+
+
+def _some(names: Sequence[Any]) -> str:
+    shown = ", ".join(repr(name) for name in names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

@@ -1,0 +1,205 @@
+"""Scaling objects: fixed maps that put features and targets on the scale models train on.
+
+::
+
+    affine   z = (x - center) / scale               per feature; scale = inf ignores it (z = 0)
+    squash   z = a / sqrt(1 + |a|^2),  a = asinh(x)  per row; learns nothing from any data
+    target   t = (y - center) / scale
+
+A linear model on ``z`` is a linear model on ``x``: with ``coef`` (k, d) and ``intercept`` (k,)::
+
+    coef_x = coef / scale,     intercept_x = intercept - coef_x @ center
+
+Values are never clipped, also beyond declared bounds: clipped gradients protect the records
+whatever the features are, and without clipping the decision function stays affine in ``x``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+
+
+class Scaling(ABC):
+    """A fixed map of feature rows; it holds numbers found before, and is itself no secret."""
+
+    #: whether the map is affine, so that coefficients can be given in the original units
+    affine: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def row_norm(self) -> float | None:
+        """Norm to expect of a transformed row, from public or paid-for numbers; None: unknown."""
+
+    @abstractmethod
+    def transform(self, X: Array, out: Array | None = None) -> Array:
+        """Map rows ``X`` (n, d); float32 stays float32, ``out`` may be ``X`` itself."""
+
+    @abstractmethod
+    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Coefficients (k, d) and intercepts (k,) in the original units where that is possible."""
+
+
+@dataclass(frozen=True)
+class IdentityScaling(Scaling):
+    """Leaves the features alone: somebody else scaled them."""
+
+    affine: ClassVar[bool] = True
+
+    @property
+    def row_norm(self) -> float | None:
+        """Unknown: nothing is known about the features."""
+        return None
+
+    def transform(self, X: Array, out: Array | None = None) -> Array:
+        """Return ``X``, copied only where ``out`` asks for it."""
+        X = as_floats(X)
+        if out is None:
+            return X
+        if out is not X:
+            np.copyto(out, X)
+        return out
+
+    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Return both unchanged."""
+        return np.asarray(coef), np.asarray(intercept)
+
+
+@dataclass(frozen=True, eq=False)
+class AffineScaling(Scaling):
+    """Map ``x`` to ``(x - center) / scale``, feature by feature.
+
+    Parameters
+    ----------
+    center, scale : ndarray of shape (d,)
+        ``scale`` is positive; ``inf`` ignores the feature (it becomes 0, its coefficient too).
+    radius : float, default=inf
+        A bound on the norm of a transformed row within the declared bounds; ``inf`` without
+        bounds. Rows beyond the bounds may have a larger norm.
+    spread : ndarray of shape (d,), optional
+        Root mean square of each transformed feature, as far as public or paid-for numbers tell.
+    """
+
+    center: Array
+    scale: Array
+    radius: float = np.inf
+    spread: Array | None = field(default=None, repr=False)
+    affine: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        center, scale = np.array(self.center, np.float64), np.array(self.scale, np.float64)
+        if center.ndim != 1 or scale.shape != center.shape:
+            raise ValueError(
+                f"center and scale must be vectors of one length; got shapes {center.shape} "
+                f"and {scale.shape}."
+            )
+        if not np.isfinite(center).all() or not (scale > 0).all():
+            raise ValueError("center must be finite and scale positive in every feature.")
+        spread = None if self.spread is None else np.array(self.spread, np.float64)
+        for name, value in [("center", center), ("scale", scale), ("spread", spread)]:
+            if value is not None:
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"AffineScaling({self.center.size} features)"
+
+    @property
+    def row_norm(self) -> float | None:
+        """Root mean square norm of a transformed row, where ``spread`` is known."""
+        return None if self.spread is None else float(np.sqrt((self.spread**2).sum()))
+
+    def transform(self, X: Array, out: Array | None = None) -> Array:
+        """Map rows ``X`` (n, d); the subtraction comes first, so large offsets cost no digits."""
+        X = as_floats(X)
+        out = np.subtract(X, self.center.astype(X.dtype), out=out)
+        out *= (1.0 / self.scale).astype(X.dtype)
+        return out
+
+    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts that give the same decision function on the raw rows."""
+        coef = np.asarray(coef) / self.scale
+        return coef, np.asarray(intercept) - coef @ self.center
+
+
+@dataclass(frozen=True)
+class SquashScaling(Scaling):
+    """asinh of each value, then rows shrunk to a norm below 1; nothing is learnt from the data.
+
+    The row ``a = asinh(x)`` becomes ``a / sqrt(1 + |a|^2)``: with a constant 1 appended (the
+    intercept's) it is the unit row of ``(a, 1)``, so one feature alone keeps its order, and the
+    gradient of no record outgrows its loss. Not affine: coefficients refer to transformed rows.
+    """
+
+    affine: ClassVar[bool] = False
+
+    @property
+    def row_norm(self) -> float | None:
+        """Rows of more than a few non-zero features have norms close to 1."""
+        return 1.0
+
+    def transform(self, X: Array, out: Array | None = None) -> Array:
+        """Map rows ``X`` (n, d)."""
+        out = np.arcsinh(as_floats(X), out=out)
+        norms = np.einsum("...j,...j->...", out, out)
+        out /= np.sqrt(1 + norms)[..., None]
+        return out
+
+    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Return both unchanged: they refer to ``transform(X)``."""
+        return np.asarray(coef), np.asarray(intercept)
+
+
+@dataclass(frozen=True)
+class AffineTarget:
+    """Map a regression target ``y`` to ``(y - center) / scale``."""
+
+    center: float = 0.0
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.center) and 0 < self.scale < np.inf):
+            raise ValueError(
+                f"center must be finite and scale positive and finite; got {self.center} and "
+                f"{self.scale}."
+            )
+
+    def __repr__(self) -> str:
+        return f"AffineTarget({self.center:.3g}, {self.scale:.3g})"
+
+    def transform(self, y: Array) -> Array:
+        """Map targets; float32 stays float32."""
+        y = as_floats(y)
+        return (y - y.dtype.type(self.center)) / y.dtype.type(self.scale)
+
+    def inverse(self, t: Array) -> Array:
+        """Map predictions back to the target's own units."""
+        return np.asarray(t) * self.scale + self.center
+
+    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts that predict ``y`` where the given ones predict ``t``."""
+        return np.asarray(coef) * self.scale, self.inverse(intercept)
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """What a fit trains on: the features' map and the target's (the identity in classifiers)."""
+
+    features: Scaling
+    target: AffineTarget = AffineTarget()
+
+    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Undo both maps on a linear model's coefficients (k, d) and intercepts (k,)."""
+        return self.target.unscale(*self.features.unscale(coef, intercept))
+
+
+def as_floats(X: Array) -> Array:
+    """``X`` as floats: float32 and float64 as they are, anything else as float64."""
+    X = np.asarray(X)
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)

@@ -1,0 +1,150 @@
+"""The maps: what they compute, that they undo themselves, what they refuse."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from skdpfl.preprocessing._bounds import (
+    affine_from_bounds,
+    feature_bounds_of,
+    target_bounds_of,
+    target_from_bounds,
+)
+from skdpfl.preprocessing._scaling import (
+    AffineScaling,
+    AffineTarget,
+    IdentityScaling,
+    Scales,
+    SquashScaling,
+)
+
+SCALINGS = [
+    IdentityScaling(),
+    AffineScaling(np.array([1.0, -2.0, 1985.0]), np.array([2.0, np.inf, 20.0])),
+    SquashScaling(),
+]
+X = np.random.default_rng(0).normal([0, 5, 2000], [1, 3, 30], (50, 3))
+
+
+@pytest.mark.parametrize("scaling", SCALINGS, ids=repr)
+class TestEveryScaling:
+    def test_dtype_is_kept(self, scaling):
+        assert scaling.transform(X).dtype == np.float64
+        assert scaling.transform(X.astype(np.float32)).dtype == np.float32
+        assert scaling.transform(X.astype(int)).dtype == np.float64
+
+    def test_out_is_filled_also_in_place(self, scaling):
+        expected, copy = scaling.transform(X), X.copy()
+        out = np.empty_like(X)
+        assert scaling.transform(X, out=out) is out
+        assert scaling.transform(copy, out=copy) is copy
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(copy, expected)
+
+    def test_input_is_left_alone(self, scaling):
+        copy = X.copy()
+        scaling.transform(copy)
+        np.testing.assert_array_equal(copy, X)
+
+    def test_pickle_and_short_repr(self, scaling):
+        again = pickle.loads(pickle.dumps(scaling))
+        np.testing.assert_array_equal(again.transform(X), scaling.transform(X))
+        assert len(repr(scaling)) < 40
+
+    def test_float32_is_as_good_as_float32_can_be(self, scaling):
+        single = X.astype(np.float32)
+        np.testing.assert_allclose(
+            scaling.transform(single), scaling.transform(single.astype(float)), atol=1e-5
+        )
+
+    def test_unscaled_coefficients_give_the_same_decisions(self, scaling):
+        coef, intercept = np.array([[1.0, 2.0, -3.0], [0.5, 0.0, 1.0]]), np.array([0.1, -0.2])
+        decisions = scaling.transform(X) @ coef.T + intercept
+        coef, intercept = scaling.unscale(coef, intercept)
+        rows = X if scaling.affine else scaling.transform(X)
+        np.testing.assert_allclose(rows @ coef.T + intercept, decisions, atol=1e-10)
+
+
+def test_squashed_rows_have_norms_below_one_and_keep_the_order_of_one_feature():
+    squash = SquashScaling()
+    assert (np.linalg.norm(squash.transform(X), axis=1) < 1).all()
+    one = squash.transform(np.array([[-1e6], [-2.0], [0.0], [3.0], [1e9]]))
+    assert (np.diff(one[:, 0]) > 0).all() and one[2, 0] == 0
+
+
+def test_bounds_map_to_the_unit_box_and_values_beyond_are_not_clipped():
+    scaling = affine_from_bounds(feature_bounds_of(([0, -1], [100, 1]), 2))
+    np.testing.assert_allclose(
+        scaling.transform(np.array([[0, -1], [100, 1], [200, 0]])), [[-1, -1], [1, 1], [3, 0]]
+    )
+    assert scaling.radius == pytest.approx(np.sqrt(2))
+
+
+def test_equal_bounds_ignore_the_feature():
+    scaling = affine_from_bounds(feature_bounds_of({"a": (0, 1), "b": (3, 3)}, 2, ["a", "b"]))
+    Z = scaling.transform(np.array([[0.5, 3.0], [1.0, 1e9]]))
+    np.testing.assert_array_equal(Z[:, 1], 0)
+    coef, _ = scaling.unscale(np.array([[1.0, 7.0]]), np.array([0.0]))
+    assert coef[0, 1] == 0 and scaling.radius == 1
+
+
+def test_mapping_reads_columns_by_name_in_their_order():
+    bounds = feature_bounds_of({"b": (2, 3), "a": (0, 1), "other": (0, 9)}, 2, ["a", "b"])
+    np.testing.assert_array_equal(bounds.low, [0, 2])
+    np.testing.assert_array_equal(feature_bounds_of({0: (0, 1), 1: (2, 3)}, 2).high, [1, 3])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"a": (0, 1)}, "no entry for 'b'"),
+        ((1, 0), "low <= high"),
+        ((0, np.inf), "must be finite"),
+        (([0, 0, 0], 1), r"shape \(2,\)"),
+        (3.0, "pair"),
+        ("ab", "pair"),
+        ((0, 1, 2), "pair"),
+        ({"a": (0, 1), "b": (1, np.nan)}, "not for 'b'"),
+    ],
+)
+def test_bad_feature_bounds_are_named(given, message):
+    with pytest.raises(ValueError, match=f"feature_bounds.*{message}"):
+        feature_bounds_of(given, 2, ["a", "b"])
+
+
+@pytest.mark.parametrize("given", [(1, 1), (2, 1), (0, np.nan), 5, ([0, 1], 2)])
+def test_bad_target_bounds_are_named(given):
+    with pytest.raises(ValueError, match="target_bounds"):
+        target_bounds_of(given)
+
+
+def test_targets_come_back():
+    target = target_from_bounds(target_bounds_of((-10, 30)))
+    y = np.array([-10.0, 5.0, 30.0])
+    np.testing.assert_allclose(target.transform(y), [-1, -0.25, 1])
+    np.testing.assert_allclose(target.inverse(target.transform(y)), y)
+    assert target.transform(y.astype(np.float32)).dtype == np.float32
+
+
+def test_both_maps_are_undone_together():
+    scales = Scales(SCALINGS[1], AffineTarget(3.0, 2.0))
+    coef, intercept = np.array([[1.0, 2.0, -3.0]]), np.array([0.5])
+    prediction = scales.target.inverse(scales.features.transform(X) @ coef.T + intercept)
+    coef, intercept = scales.unscale(coef, intercept)
+    np.testing.assert_allclose(X @ coef.T + intercept, prediction, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("center", "scale"),
+    [([0.0], [0.0]), ([np.nan], [1.0]), ([0.0], [np.nan]), ([0.0, 1.0], [1.0])],
+)
+def test_impossible_maps_are_refused(center, scale):
+    with pytest.raises(ValueError, match=r"center|scale"):
+        AffineScaling(np.array(center), np.array(scale))
+
+
+@pytest.mark.parametrize(("center", "scale"), [(0.0, 0.0), (np.inf, 1.0), (0.0, np.inf)])
+def test_impossible_target_maps_are_refused(center, scale):
+    with pytest.raises(ValueError, match="positive"):
+        AffineTarget(center, scale)
