@@ -1,1 +1,31 @@
+"""Losses: convex functions of a target and a raw prediction (see `Loss`)."""
 
+from skdpfl.losses._base import Loss
+from skdpfl.losses._hinge import Hinge, SquaredHinge
+from skdpfl.losses._log import LogLoss
+from skdpfl.losses._moreau import Kink
+from skdpfl.losses._regression import AbsoluteError, Huber, Quantile, SquaredError
+
+#: every loss of this package; the property tests run over it
+LOSSES: tuple[type[Loss], ...] = (
+    LogLoss,
+    Hinge,
+    SquaredHinge,
+    SquaredError,
+    Huber,
+    AbsoluteError,
+    Quantile,
+)
+
+__all__ = [
+    "LOSSES",
+    "AbsoluteError",
+    "Hinge",
+    "Huber",
+    "Kink",
+    "LogLoss",
+    "Loss",
+    "Quantile",
+    "SquaredError",
+    "SquaredHinge",
+]

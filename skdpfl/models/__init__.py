@@ -1,1 +1,5 @@
+"""Models: flat parameters, raw predictions, clipped gradient sums."""
 
+from skdpfl.models._linear import LinearModel
+
+__all__ = ["LinearModel"]

@@ -1,0 +1,119 @@
+"""What a loss is: a convex function of one record's raw predictions.
+
+Shapes (leading axes, written ``...``, are silos)::
+
+    y        (..., n)       targets: numbers, {0, 1}, or class codes 0 .. k-1
+    raw      (..., n, k)    raw predictions; k = 1 for regression and two classes
+    value    (..., n)       l(y, raw)
+    gradient (..., n, k)    dl / draw
+
+A loss knows no features, no parameters, no silos and no privacy.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """Base class of all losses.
+
+    A new loss is one frozen dataclass with `value`, `gradient`, `lipschitz` and `curvature`,
+    every field with a default, listed in ``skdpfl.losses.LOSSES``. The property tests find it
+    there: they check the gradient against the value, convexity, and the two bounds.
+    """
+
+    is_classifier: ClassVar[bool]
+
+    @abstractmethod
+    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
+        """Loss of each record.
+
+        Parameters
+        ----------
+        y : ndarray of shape (..., n)
+            Targets.
+        raw : ndarray of shape (..., n, k)
+            Raw predictions, float32 or float64.
+        squared_norms : ndarray of shape (..., n), optional
+            Squared norm of each record's features, the intercept's 1 counted. Read by Moreau
+            envelopes only.
+
+        Returns
+        -------
+        ndarray of shape (..., n)
+            In the dtype of `raw`.
+        """
+
+    @abstractmethod
+    def gradient(
+        self,
+        y: NDArray,
+        raw: NDArray,
+        *,
+        squared_norms: NDArray | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        """Gradient (or a subgradient) of each record's loss in its raw predictions.
+
+        Parameters
+        ----------
+        y : ndarray of shape (..., n)
+            Targets.
+        raw : ndarray of shape (..., n, k)
+            Raw predictions, float32 or float64. Not finite ones may give NaN.
+        squared_norms : ndarray of shape (..., n), optional
+            Squared norm of each record's features, the intercept's 1 counted. Read by Moreau
+            envelopes only.
+        out : ndarray of shape (..., n, k), optional
+            Where to write the result; may be `raw` itself.
+
+        Returns
+        -------
+        ndarray of shape (..., n, k)
+            In the dtype of `raw`.
+        """
+
+    @abstractmethod
+    def lipschitz(self, n_outputs: int) -> float:
+        """Bound of the gradient's Euclidean norm over the k outputs; inf if there is none."""
+
+    @abstractmethod
+    def curvature(self, n_outputs: int) -> float:
+        """Bound of the largest second derivative in the raw predictions; inf if there is none."""
+
+    def smoothness(self, n_outputs: int, squared_norm: float) -> float:
+        """Lipschitz constant of a linear model's gradient in w, for ``|(x, 1)|^2 <= squared_norm``.
+
+        For w -> l(y, w (x, 1)) the Hessian is the Kronecker product of l's with (x, 1)(x, 1)^T, so
+        its largest eigenvalue is at most ``curvature * squared_norm``.
+        """
+        return self.curvature(n_outputs) * squared_norm
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the gradient is Lipschitz in the parameters of a linear model."""
+        return self.smoothness(1, 1.0) < float("inf")
+
+    def n_outputs(self, n_classes: int | None = None) -> int:
+        """Return k: 1 for regression and two classes, else the number of classes."""
+        if not self.is_classifier or n_classes is None or n_classes <= 2:
+            return 1
+        return n_classes
+
+    def predict(self, raw: NDArray) -> NDArray:
+        """Return the class codes (or, for regression, the numbers) that `raw` stands for.
+
+        Two classes: 1 where raw > 0. More: the largest output, the first of equal ones.
+        """
+        if not self.is_classifier:
+            return raw[..., 0]
+        if raw.shape[-1] == 1:
+            return (raw[..., 0] > 0).astype(np.intp)
+        return raw.argmax(axis=-1)

@@ -1,0 +1,33 @@
+"""Class codes as signs and as indices."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+
+def signs(y: NDArray, dtype: DTypeLike) -> NDArray:
+    """Return -1 for 0 and +1 for 1, as a new array."""
+    out = np.multiply(y, 2, dtype=dtype, casting="unsafe")
+    out -= 1
+    return out
+
+
+def one_vs_rest_signs(y: NDArray, n_outputs: int, dtype: DTypeLike) -> NDArray:
+    """Return (..., n, k): +1 at the record's own class and -1 at the others; k = 1: y in {0, 1}."""
+    if n_outputs == 1:
+        return signs(y, dtype)[..., None]
+    out = np.full((*y.shape, n_outputs), -1, dtype=dtype)
+    out[at_codes(y)] = 1
+    return out
+
+
+def at_codes(y: NDArray) -> tuple[NDArray, ...]:
+    """Index of the entries (..., i, y[..., i]) of an array of shape (..., n, k).
+
+    An out-of-range code raises; it can never reach another record's entry.
+    """
+    codes = y.astype(np.intp, copy=False)
+    if y.ndim == 1:
+        return np.arange(y.shape[0]), codes
+    return (*np.ogrid[tuple(slice(size) for size in y.shape)], codes)

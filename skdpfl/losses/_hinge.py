@@ -1,0 +1,121 @@
+"""Hinge losses, one-vs-rest for k > 1, with s = +1 for the record's class and -1 for the others::
+
+Hinge          sum_c max(0, 1 - s_c z_c)
+SquaredHinge   sum_c max(0, 1 - s_c z_c)^2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdpfl.losses._base import Loss
+from skdpfl.losses._codes import one_vs_rest_signs
+from skdpfl.losses._moreau import Kink, check_smoothing
+
+
+@dataclass(frozen=True)
+class Hinge(Loss):
+    """Hinge loss of linear support vector machines, or its Moreau envelope.
+
+    Parameters
+    ----------
+    smoothing : float or None, default=None
+        Parameter b > 0 of the Moreau envelope in the parameters of a linear model; None: the
+        hinge itself, with a subgradient.
+
+    Notes
+    -----
+    The outputs are separate coordinates of w, each with its own (x, 1): the envelope of the sum
+    is the sum of the envelopes. *Lipschitz*: each output's slope lies in [-1, 1], so sqrt(k).
+    See `skdpfl.losses.Kink` for the envelope and its proof.
+    """
+
+    is_classifier: ClassVar[bool] = True
+    smoothing: float | None = None
+
+    def __post_init__(self) -> None:
+        check_smoothing(self.smoothing)
+
+    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
+        """See `Loss.value`."""
+        kink = Kink(0.0, 1.0, self.smoothing)
+        return kink.value(_shortfall(y, raw, None)[0], squared_norms).sum(axis=-1)
+
+    def gradient(
+        self,
+        y: NDArray,
+        raw: NDArray,
+        *,
+        squared_norms: NDArray | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        """See `Loss.gradient`."""
+        shortfall, minus_sign = _shortfall(y, raw, out)
+        slope = Kink(0.0, 1.0, self.smoothing).slope(shortfall, squared_norms)
+        return np.multiply(slope, minus_sign, out=slope)
+
+    def lipschitz(self, n_outputs: int) -> float:
+        """The square root of the number of outputs."""
+        return float(n_outputs) ** 0.5
+
+    def curvature(self, n_outputs: int) -> float:
+        """Infinite: of the envelope it depends on the record, see `smoothness`."""
+        return float("inf")
+
+    def smoothness(self, n_outputs: int, squared_norm: float) -> float:
+        """The Moreau parameter b, whatever the records."""
+        return float("inf") if self.smoothing is None else self.smoothing
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """Squared hinge loss: max(0, 1 - s z)^2, gradient -2 s max(0, 1 - s z).
+
+    Notes
+    -----
+    The square of a non-negative convex function is convex; the second derivative is 0 or 2; no
+    Lipschitz bound.
+    """
+
+    is_classifier: ClassVar[bool] = True
+
+    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
+        """See `Loss.value`."""
+        short = _shortfall(y, raw, None)[0]
+        np.maximum(short, 0, out=short)
+        return np.square(short, out=short).sum(axis=-1)
+
+    def gradient(
+        self,
+        y: NDArray,
+        raw: NDArray,
+        *,
+        squared_norms: NDArray | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        """See `Loss.gradient`."""
+        short, minus_sign = _shortfall(y, raw, out)
+        np.maximum(short, 0, out=short)
+        short *= 2
+        return np.multiply(short, minus_sign, out=short)
+
+    def lipschitz(self, n_outputs: int) -> float:
+        """Infinite."""
+        return float("inf")
+
+    def curvature(self, n_outputs: int) -> float:
+        """2: the outputs are separate."""
+        return 2.0
+
+
+def _shortfall(y: NDArray, raw: NDArray, out: NDArray | None) -> tuple[NDArray, NDArray]:
+    """Return 1 - s z and -s, its derivative in z."""
+    minus_sign = one_vs_rest_signs(y, raw.shape[-1], raw.dtype)
+    np.negative(minus_sign, out=minus_sign)
+    out = np.multiply(raw, minus_sign, out=out)
+    out += 1
+    return out, minus_sign

@@ -1,0 +1,82 @@
+"""Piecewise linear losses with one kink, and their Moreau envelopes in closed form.
+
+A loss with one kink, as a function of a residual r that is affine in the raw prediction::
+
+    h(r) = max(low r, high r),   low <= 0 <= high             # = max of t r over t in [low, high]
+
+For a linear model the record's loss in w is f(w) = h(<a, w> - const), a = (x, 1). Its envelope
+
+    f_b(w) = min_v f(v) + (b/2) |w - v|^2
+
+has its minimiser on the line w - s a (moving v across a costs and does not change f), where
+|w - v|^2 = (r - u)^2 / |a|^2 for a residual u at v. So with kappa = b / |a|^2
+
+    f_b(w) = min_u h(u) + (kappa/2) (r - u)^2 = t r - t^2 / (2 kappa),  t = clip(kappa r, low, high)
+
+(at the minimum kappa (r - u) = t is a subgradient of h at u: t = high if u > 0, i.e. kappa r >
+high; t = low if u < 0; in between u = 0 and t = kappa r; then h(u) = t u). Its derivative in r
+is t, hence grad f_b(w) = t a = b (w - prox(w)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Kink:
+    """max(low r, high r) or its Moreau envelope with parameter `smoothing`.
+
+    Notes
+    -----
+    With L = max(-low, high) |a|, the envelope f_b (see the module's docstring)
+
+    - is *convex*: the minimum over v of a function that is convex in (w, v) jointly;
+    - is *L-Lipschitz*: its gradient is t a with low <= t <= high;
+    - is *b-smooth*: t is kappa-Lipschitz in r and r is |a|-Lipschitz in w, so the gradient t a
+      is kappa |a|^2 = b Lipschitz;
+    - lies *within L^2/(2b) under f*: v = w gives f_b <= f; and h(r) - (t r - t^2/(2 kappa)) with
+      s = the end of [low, high] at which h(r) = s r is (s - t) r + t^2 / (2 kappa): for t = s
+      it is s^2 |a|^2 / (2b) <= L^2/(2b); else t = kappa r and it is
+      (2 s t - t^2) / (2 kappa) <= s^2 / (2 kappa), as (s - t)^2 >= 0.
+    """
+
+    low: float
+    high: float
+    smoothing: float | None
+
+    def value(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        """Value at residuals r of shape (..., n, k), norms (..., n)."""
+        if self.smoothing is None:
+            return np.maximum(self.low * r, self.high * r)
+        slope = self.slope(r.copy(), squared_norms)
+        half_inverse_kappa = _columns(squared_norms, r) / (2 * self.smoothing)
+        return slope * (r - slope * half_inverse_kappa)
+
+    def slope(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        """Derivative in r, written over r; at an unsmoothed kink 0, one of its subgradients."""
+        if self.smoothing is None:
+            np.sign(r, out=r)
+            return np.multiply(r, np.where(r > 0, r.dtype.type(self.high), -self.low), out=r)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            r *= self.smoothing / _columns(squared_norms, r)
+        return np.clip(r, self.low, self.high, out=r)
+
+
+def _columns(squared_norms: NDArray | None, r: NDArray) -> NDArray:
+    """Shape the norms as a column in r's dtype."""
+    if squared_norms is None:
+        raise ValueError(
+            "squared_norms=None: the Moreau envelope of a record's loss needs the squared norm "
+            "of its features, an array of shape (..., n)"
+        )
+    return np.asarray(squared_norms, dtype=r.dtype)[..., None]
+
+
+def check_smoothing(smoothing: float | None) -> None:
+    """Refuse a Moreau parameter that is not a positive number."""
+    if smoothing is not None and not 0 < smoothing < float("inf"):
+        raise ValueError(f"smoothing={smoothing!r}: must be None or a number in (0, inf)")

@@ -1,0 +1,215 @@
+"""Regression losses in the residual r = raw - y, one output (k = 1)::
+
+SquaredError    r^2 / 2
+Huber           r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2)
+AbsoluteError   |r|
+Quantile        max(-q r, (1 - q) r)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdpfl.losses._base import Loss
+from skdpfl.losses._moreau import Kink, check_smoothing
+
+
+@dataclass(frozen=True)
+class SquaredError(Loss):
+    """Half the squared error: gradient raw - y, curvature 1, no Lipschitz bound."""
+
+    is_classifier: ClassVar[bool] = False
+
+    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
+        """See `Loss.value`."""
+        r = _residual(y, raw, None)[..., 0]
+        np.square(r, out=r)
+        r *= 0.5
+        return r
+
+    def gradient(
+        self,
+        y: NDArray,
+        raw: NDArray,
+        *,
+        squared_norms: NDArray | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        """See `Loss.gradient`."""
+        return _residual(y, raw, out)
+
+    def lipschitz(self, n_outputs: int) -> float:
+        """Infinite."""
+        return float("inf")
+
+    def curvature(self, n_outputs: int) -> float:
+        """1."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """Huber's loss: quadratic up to `delta`, linear beyond; gradient clip(r, -delta, delta).
+
+    Parameters
+    ----------
+    delta : float, default=1.35
+        The threshold, in units of the target.
+
+    Notes
+    -----
+    Its derivative is non-decreasing (convex), bounded by delta (Lipschitz) and 1-Lipschitz
+    (curvature 1).
+    """
+
+    is_classifier: ClassVar[bool] = False
+    delta: float = 1.35
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < float("inf"):
+            raise ValueError(f"delta={self.delta!r}: must be a number in (0, inf)")
+
+    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
+        """See `Loss.value`."""
+        r = np.abs(_residual(y, raw, None)[..., 0])
+        near = np.minimum(r, self.delta)
+        return near * (r - 0.5 * near)
+
+    def gradient(
+        self,
+        y: NDArray,
+        raw: NDArray,
+        *,
+        squared_norms: NDArray | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        """See `Loss.gradient`."""
+        out = _residual(y, raw, out)
+        return np.clip(out, -self.delta, self.delta, out=out)
+
+    def lipschitz(self, n_outputs: int) -> float:
+        """The threshold."""
+        return self.delta
+
+    def curvature(self, n_outputs: int) -> float:
+        """1."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """Pinball loss, whose minimiser is the conditional quantile `q`, or its Moreau envelope.
+
+    Parameters
+    ----------
+    q : float, default=0.5
+        The quantile, in (0, 1). At 0.5 the loss is half the absolute error.
+    smoothing : float or None, default=None
+        Parameter b > 0 of the Moreau envelope in the parameters of a linear model; None: the
+        loss itself, with a subgradient.
+
+    Notes
+    -----
+    A maximum of two linear functions: convex, Lipschitz with max(q, 1 - q). See
+    `skdpfl.losses.Kink` for the envelope and its proof.
+    """
+
+    is_classifier: ClassVar[bool] = False
+    q: float = 0.5
+    smoothing: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.q < 1:
+            raise ValueError(f"q={self.q!r}: must be a number in (0, 1)")
+        check_smoothing(self.smoothing)
+
+    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
+        """See `Loss.value`."""
+        kink = Kink(-self.q, 1 - self.q, self.smoothing)
+        return kink.value(_residual(y, raw, None), squared_norms)[..., 0]
+
+    def gradient(
+        self,
+        y: NDArray,
+        raw: NDArray,
+        *,
+        squared_norms: NDArray | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        """See `Loss.gradient`."""
+        kink = Kink(-self.q, 1 - self.q, self.smoothing)
+        return kink.slope(_residual(y, raw, out), squared_norms)
+
+    def lipschitz(self, n_outputs: int) -> float:
+        """max(q, 1 - q)."""
+        return max(self.q, 1 - self.q)
+
+    def curvature(self, n_outputs: int) -> float:
+        """Infinite: of the envelope it depends on the record, see `smoothness`."""
+        return float("inf")
+
+    def smoothness(self, n_outputs: int, squared_norm: float) -> float:
+        """The Moreau parameter b, whatever the records."""
+        return float("inf") if self.smoothing is None else self.smoothing
+
+
+@dataclass(frozen=True)
+class AbsoluteError(Loss):
+    """Absolute error |r|, or its Moreau envelope.
+
+    Parameters
+    ----------
+    smoothing : float or None, default=None
+        Parameter b > 0 of the Moreau envelope in the parameters of a linear model; None: the
+        loss itself, with a subgradient.
+
+    Notes
+    -----
+    A maximum of two linear functions: convex, Lipschitz with 1. The envelope is Huber's loss
+    with a threshold of its own for each record: its curvature is b / |(x, 1)|^2. See
+    `skdpfl.losses.Kink`.
+    """
+
+    is_classifier: ClassVar[bool] = False
+    smoothing: float | None = None
+
+    def __post_init__(self) -> None:
+        check_smoothing(self.smoothing)
+
+    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
+        """See `Loss.value`."""
+        kink = Kink(-1.0, 1.0, self.smoothing)
+        return kink.value(_residual(y, raw, None), squared_norms)[..., 0]
+
+    def gradient(
+        self,
+        y: NDArray,
+        raw: NDArray,
+        *,
+        squared_norms: NDArray | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        """See `Loss.gradient`."""
+        return Kink(-1.0, 1.0, self.smoothing).slope(_residual(y, raw, out), squared_norms)
+
+    def lipschitz(self, n_outputs: int) -> float:
+        """1."""
+        return 1.0
+
+    def curvature(self, n_outputs: int) -> float:
+        """Infinite: of the envelope it depends on the record, see `smoothness`."""
+        return float("inf")
+
+    def smoothness(self, n_outputs: int, squared_norm: float) -> float:
+        """The Moreau parameter b, whatever the records."""
+        return float("inf") if self.smoothing is None else self.smoothing
+
+
+def _residual(y: NDArray, raw: NDArray, out: NDArray | None) -> NDArray:
+    """Return raw - y in raw's dtype, shape (..., n, 1)."""
+    out = np.empty_like(raw) if out is None else out
+    return np.subtract(raw, y[..., None], out=out, casting="same_kind")
