@@ -13,11 +13,11 @@ def signs(y: NDArray, dtype: DTypeLike) -> NDArray:
     return out
 
 
-def one_vs_rest_signs(y: NDArray, n_outputs: int, dtype: DTypeLike) -> NDArray:
-    """Return (..., n, k): +1 at the record's own class and -1 at the others; k = 1: y in {0, 1}."""
-    if n_outputs == 1:
-        return signs(y, dtype)[..., None]
-    out = np.full((*y.shape, n_outputs), -1, dtype=dtype)
+def one_vs_rest_signs(y: NDArray, raw: NDArray) -> NDArray:
+    """Return, shaped and laid out as `raw`, +1 at each record's own class and -1 at the others."""
+    if raw.shape[-1] == 1:
+        return signs(y, raw.dtype)[..., None]
+    out = np.full_like(raw, -1)
     out[at_codes(y)] = 1
     return out
 

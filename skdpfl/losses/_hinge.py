@@ -114,7 +114,7 @@ class SquaredHinge(Loss):
 
 def _shortfall(y: NDArray, raw: NDArray, out: NDArray | None) -> tuple[NDArray, NDArray]:
     """Return 1 - s z and -s, its derivative in z."""
-    minus_sign = one_vs_rest_signs(y, raw.shape[-1], raw.dtype)
+    minus_sign = one_vs_rest_signs(y, raw)
     np.negative(minus_sign, out=minus_sign)
     out = np.multiply(raw, minus_sign, out=out)
     out += 1

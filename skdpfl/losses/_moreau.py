@@ -61,13 +61,14 @@ class Kink:
         if self.smoothing is None:
             np.sign(r, out=r)
             return np.multiply(r, np.where(r > 0, r.dtype.type(self.high), -self.low), out=r)
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            r *= self.smoothing / _columns(squared_norms, r)
+        with np.errstate(over="ignore"):
+            r *= self.smoothing
+            r /= np.maximum(_columns(squared_norms, r), np.finfo(r.dtype).tiny)
         return np.clip(r, self.low, self.high, out=r)
 
 
 def _columns(squared_norms: NDArray | None, r: NDArray) -> NDArray:
-    """Shape the norms as a column in r's dtype."""
+    """Return the norms as a column in r's dtype."""
     if squared_norms is None:
         raise ValueError(
             "squared_norms=None: the Moreau envelope of a record's loss needs the squared norm "

@@ -1,0 +1,78 @@
+"""Per-record clipping of gradients that are outer products, g_j = a_j s_j^T.
+
+Shapes::
+
+    slopes          (..., n, k)    s_j, the gradient of record j's loss in its raw predictions
+    squared_norms   (..., n)       |a_j|^2
+    clip_norm       (...)          C, one number or one a silo
+
+As |g_j| = |a_j| |s_j|, clipping g_j to norm C is clipping s_j to norm C / |a_j|: nothing of the
+size of g_j is formed, and neither is the product |a_j| |s_j|, which may overflow.
+"""
+
+from __future__ import annotations
+
+from math import inf, isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def clip_slopes(slopes: NDArray, squared_norms: NDArray, clip_norm: float | NDArray) -> None:
+    """Scale each slope, in place, to norm at most clip_norm / sqrt(squared_norms).
+
+    The threshold is lowered by the relative error of computing the norms, so that the exact
+    norm of what is left, and not only its computed one, is within clip_norm.
+    """
+    if isinstance(clip_norm, float) and clip_norm == inf:
+        return
+    limits = _limits(squared_norms, clip_norm, slopes.shape[-1])
+    if slopes.shape[-1] == 1:
+        only = slopes[..., 0]
+        np.minimum(only, limits, out=only)
+        np.maximum(only, np.negative(limits, out=limits), out=only)
+        return
+    norms = np.einsum("...k,...k->...", slopes, slopes)
+    norms += underflow(norms.dtype, slopes.shape[-1])
+    limits = limits / np.sqrt(norms, out=norms)
+    slopes *= np.minimum(limits, 1, out=limits)[..., None]
+
+
+def _limits(squared_norms: NDArray, clip_norm: float | NDArray, n_outputs: int) -> NDArray:
+    """Return clip_norm / sqrt(squared_norms), lowered by the rounding still to come."""
+    norms = np.sqrt(squared_norms)
+    # k + 1 roundings under the root of |s_j|^2; fewer than 15 others: C, |a_j|^2, the roots, ...
+    margin = 1 + (n_outputs + 16) * float(np.finfo(norms.dtype).eps)
+    clip = np.asarray(clip_norm, dtype=norms.dtype) / norms.dtype.type(margin)
+    return np.divide(clip[..., None], norms)
+
+
+def underflow(dtype: np.dtype, n_terms: int) -> float:
+    """Bound of what underflow can take from a sum of `n_terms` squares."""
+    return 2 * n_terms * float(np.finfo(dtype).tiny)
+
+
+def surely_finite(slopes: NDArray, squared_norms: NDArray, y: NDArray) -> bool:
+    """Whether no record is NaN or infinite, at the price of a few sums.
+
+    True is reliable: a sum is finite only if its terms are. False may be an overflow.
+    `slopes` must be contiguous.
+    """
+    return (
+        isfinite(np.vdot(slopes, slopes))
+        and isfinite(np.add.reduce(squared_norms, axis=None))
+        and (y.dtype.kind != "f" or isfinite(np.add.reduce(y, axis=None)))
+    )
+
+
+def without_bad_records(
+    X: NDArray, y: NDArray, slopes: NDArray, squared_norms: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Return features and squared norms with every NaN or infinite record zero, slopes in place."""
+    good = np.isfinite(slopes).all(axis=-1) & np.isfinite(squared_norms)
+    good = good & np.isfinite(X).all(axis=-1)
+    if y.dtype.kind == "f":
+        good = good & np.isfinite(y)
+    slopes[~good] = 0
+    # multiplying by a zero slope is not enough: 0 * inf = NaN reaches the sum over records
+    return np.where(good[..., None], X, X.dtype.type(0)), np.where(good, squared_norms, 1)
