@@ -1,0 +1,155 @@
+"""EMNIST: handwritten digits and letters in 47 classes."""
+
+import io
+
+import numpy as np
+
+from skdpfl.datasets._bunch import check_frame_options
+from skdpfl.datasets._checks import check_choice
+from skdpfl.datasets._files import DataFile, at_hand, read_files
+from skdpfl.datasets._idx import parse_idx
+from skdpfl.datasets._images import SILOS_DESCR, Dealing, image_bunch
+
+_ARCHIVE = "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip"
+_ARCHIVE_SHA256 = "fb9bb67e33772a9cc0b895e4ecf36d2cf35be8b709693c3564cea2a019fcda8e"
+
+
+def _pair(subset: str) -> tuple[DataFile, DataFile]:
+    """Image and label file of a subset, as they lie in NIST's archive."""
+
+    def one(kind):
+        name = f"emnist-{subset.replace('_', '-')}-{kind}-ubyte.gz"
+        return DataFile(f"emnist/{name}", None, (_ARCHIVE,), f"gzip/{name}", _ARCHIVE_SHA256)
+
+    return one("images-idx3"), one("labels-idx1")
+
+
+SUBSETS = {
+    name: (_pair(name), size)
+    for name, size in {
+        "bymerge_test": 116_323,
+        "balanced_train": 112_800,
+        "balanced_test": 18_800,
+    }.items()
+}
+#: the by-merge test images in one file, upright; taken where it is at hand
+MERGED = DataFile(
+    "emnist/emnist_merge47.npz",
+    "b49605e2c7addf403182e99e89eb582041e74ebd1e87b1beaa64239b5f2e1179",
+    (),
+)
+CHARACTERS = np.array(list("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabdefghnqrt"))
+DESCR = """EMNIST (subset {subset})
+
+28 x 28 grey images of handwritten digits and letters from NIST Special Database 19, letters whose
+two cases look alike merged: 47 classes (Cohen, Afshar, Tapson, van Schaik, 2017). Images are
+upright here (NIST's files have them transposed).
+"""
+
+
+def fetch_emnist(
+    *,
+    subset: str = "bymerge_test",
+    n_silos: int = 40,
+    split: str = "iid",
+    alpha: float = 0.5,
+    similarity: float = 0.0,
+    random_state=0,
+    silo_column: str | None = None,
+    as_frame: bool = False,
+    return_X_y: bool = False,
+    data_home=None,
+    download_if_missing: bool = True,
+    cache: bool = True,
+):
+    """Load EMNIST (47 classes of handwritten characters) in silos.
+
+    ================   ========================================================
+    Records            116,323 (by-merge test), 112,800 or 18,800 (balanced)
+    Features           784 bytes
+    Classes            47
+    Silos              as asked
+    ================   ========================================================
+
+    Files are looked for in ``$SKDPFL_DATA/emnist``, then in the cache; else NIST's archive, 560 MB,
+    is downloaded, its SHA-256 checked, and the two files in question kept.
+
+    Parameters
+    ----------
+    subset : {"bymerge_test", "balanced_train", "balanced_test"}, default="bymerge_test"
+        The test images of the by-class collection with the classes merged (unbalanced), or the
+        balanced collection (the DP-SCAFFOLD experiments take ``"balanced_train"``).
+        ``"bymerge_test"`` is also read from ``emnist/emnist_merge47.npz``: the same images, perhaps
+        in another order.
+    n_silos : int, default=40
+        Number of silos.
+    split : {"iid", "sorted", "dirichlet", "similarity"}, default="iid"
+        How images are dealt to silos, see :func:`split_into_silos`.
+    alpha : float, default=0.5
+        For ``split="dirichlet"``.
+    similarity : float, default=0.0
+        For ``split="similarity"``.
+    random_state : int, RandomState, Generator or None, default=0
+        For the split.
+    silo_column : str or None, default=None
+        With ``as_frame=True``: put the silo ids into `data` as a column of this name.
+    as_frame : bool, default=False
+        Give pandas objects.
+    return_X_y : bool, default=False
+        Give ``(data, target)`` instead of a Bunch.
+    data_home : str, path or None, default=None
+        The cache; default ``$SKDPFL_CACHE``, else ``~/scikit_learn_data/skdpfl``.
+    download_if_missing : bool, default=True
+        If False, raise an OSError rather than download.
+    cache : bool, default=True
+        Keep what was downloaded.
+
+    Returns
+    -------
+    bunch : :class:`~sklearn.utils.Bunch`
+        `data` (uint8, 0 to 255), `target` (0 to 46), `silos`, `feature_names`, `target_names` (the
+        characters), `feature_bounds`, `frame`, `DESCR`.
+
+    Examples
+    --------
+    >>> from skdpfl.datasets import fetch_emnist
+    >>> d = fetch_emnist(split="sorted")  # doctest: +SKIP
+    >>> d.data.shape, len(d.target_names)  # doctest: +SKIP
+    ((116323, 784), 47)
+    """
+    check_frame_options(as_frame, silo_column)
+    check_choice("subset", subset, tuple(SUBSETS))
+    where = {"data_home": data_home, "download_if_missing": download_if_missing, "cache": cache}
+    if subset == "bymerge_test" and at_hand(MERGED, data_home):
+        images, labels = _from_npz(read_files([MERGED], **where)[0])
+    else:
+        images, labels = _from_idx(subset, where)
+    return image_bunch(
+        images,
+        labels,
+        Dealing(n_silos, split, alpha, similarity, random_state),
+        as_frame=as_frame,
+        return_X_y=return_X_y,
+        silo_column=silo_column,
+        target_names=CHARACTERS,
+        DESCR=DESCR.format(subset=subset) + SILOS_DESCR,
+    )
+
+
+def _from_npz(content: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels, without unpickling anything."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return arrays["X"], arrays["y"]
+
+
+def _from_idx(subset: str, where) -> tuple[np.ndarray, np.ndarray]:
+    """Images, turned upright, and labels out of NIST's files."""
+    files, size = SUBSETS[subset]
+    contents = read_files(files, **where)
+    images, labels = (parse_idx(c, f.name) for c, f in zip(contents, files, strict=True))
+    if not len(images) == len(labels) == size:
+        raise OSError(
+            f"{files[0].name} has {len(images)} images and {len(labels)} labels, "
+            f"expected {size}: delete both to have them downloaded again"
+        )
+    return images.transpose(0, 2, 1), labels

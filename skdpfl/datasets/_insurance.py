@@ -1,0 +1,121 @@
+"""Medical cost: what a year of health care cost 1338 insured persons."""
+
+import io
+
+import pandas as pd
+
+from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
+from skdpfl.datasets._checks import check_choice
+from skdpfl.datasets._files import DataFile, read_files
+from skdpfl.datasets._split import split_into_silos
+from skdpfl.datasets._tables import ENCODINGS, Column, categories_of, encoded
+
+_SOURCE = "https://raw.githubusercontent.com/stedy/Machine-Learning-with-R-datasets"
+FILE = DataFile(
+    name="insurance/insurance.csv",
+    sha256="505c1cbc2e63d0363bac59501563df2530aadf4cdb9cfee226f4ef32f5468281",
+    urls=(
+        f"{_SOURCE}/ff933238d9c30da179b7e3ad4b6ca938d67efc53/insurance.csv",
+        f"{_SOURCE}/master/insurance.csv",
+    ),
+)
+COLUMNS = (
+    Column("age", (18, 64)),
+    Column("sex", categories=("female", "male")),
+    Column("bmi", (10, 60)),
+    Column("children", (0, 10)),
+    Column("smoker", categories=("no", "yes")),
+    Column("region", categories=("northeast", "northwest", "southeast", "southwest")),
+)
+DESCR = """Medical cost (insurance)
+
+1338 insured persons in the United States: age, sex, body mass index, number of dependent children,
+smoker or not, region; the target is the charges for a year in dollars. A data set made for
+teaching, from demographic statistics (Lantz, "Machine Learning with R", 2013). OpenML 46931.
+
+Silos: the records sorted by charges and cut in n_silos equal parts, the heterogeneous split of the
+ISRL-DP experiments (Lowy and Razaviyayn, ICLR 2023). Silos made from the target publish it: the
+silo id, which is public, tells in which part of the range a person's charges lie.
+
+feature_bounds: age 18 to 64 (who is older has public insurance, as the source says), body mass
+index 10 to 60, children 0 to 10: general knowledge, learnt from no record. The charges have no
+publicly known upper bound; what you give as target_bounds is your assumption.
+"""
+
+
+def fetch_insurance(
+    *,
+    n_silos: int = 5,
+    encoding: str = "auto",
+    silo_column: str | None = None,
+    as_frame: bool = False,
+    return_X_y: bool = False,
+    data_home=None,
+    download_if_missing: bool = True,
+    cache: bool = True,
+):
+    """Load the medical cost data (regression, silos of sorted charges).
+
+    ================   =========
+    Records            1338
+    Features           6 (8 one-hot)
+    Silos              `n_silos`, sorted by the target
+    ================   =========
+
+    The file is looked for in ``$SKDPFL_DATA/insurance/insurance.csv``, then in the cache, then
+    downloaded; its SHA-256 is checked.
+
+    Parameters
+    ----------
+    n_silos : int, default=5
+        Number of silos: records sorted by charges, cut in equal parts. The silo ids then publish
+        the range of the target.
+    encoding : {"auto", "raw", "ordinal", "onehot"}, default="auto"
+        Strings stay (``"raw"``, needs `as_frame`), become their position in the documented list, or
+        one column for each category but the first. ``"auto"`` is ``"raw"`` in frames and
+        ``"onehot"`` in arrays. No encoding is learnt from the records.
+    silo_column : str or None, default=None
+        With ``as_frame=True``: put the silo ids into `data` as a column of this name.
+    as_frame : bool, default=False
+        Give pandas objects.
+    return_X_y : bool, default=False
+        Give ``(data, target)`` instead of a Bunch.
+    data_home : str, path or None, default=None
+        The cache; default ``$SKDPFL_CACHE``, else ``~/scikit_learn_data/skdpfl``.
+    download_if_missing : bool, default=True
+        If False, raise an OSError rather than download.
+    cache : bool, default=True
+        Keep what was downloaded.
+
+    Returns
+    -------
+    bunch : :class:`~sklearn.utils.Bunch`
+        `data`, `target`, `silos`, `feature_names`, `feature_bounds` (public knowledge; two arrays,
+        or a mapping column -> (low, high) for a frame), `categories`, `frame`, `DESCR`.
+
+    Examples
+    --------
+    >>> from skdpfl.datasets import fetch_insurance
+    >>> d = fetch_insurance(n_silos=3)  # doctest: +SKIP
+    >>> d.data.shape  # doctest: +SKIP
+    (1338, 8)
+    >>> sorted({int(s) for s in d.silos})  # doctest: +SKIP
+    [0, 1, 2]
+    """
+    check_frame_options(as_frame, silo_column)
+    check_choice("encoding", encoding, ENCODINGS)
+    (content,) = read_files(
+        [FILE], data_home=data_home, download_if_missing=download_if_missing, cache=cache
+    )
+    table = pd.read_csv(io.BytesIO(content))
+    data, bounds = encoded(table, COLUMNS, encoding, as_frame)
+    charges = table["charges"].to_numpy()
+    silos = split_into_silos(charges, n_silos, how="sorted")
+    return to_bunch(
+        Records(data, charges, silos, list(data.columns), "charges", bounds),
+        as_frame=as_frame,
+        return_X_y=return_X_y,
+        silo_column=silo_column,
+        categories=categories_of(COLUMNS),
+        DESCR=DESCR,
+    )

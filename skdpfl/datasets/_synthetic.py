@@ -1,0 +1,144 @@
+"""Synthetic silos: linear models and feature means that differ from silo to silo.
+
+Shapes: d features, k classes, n_i records in silo i.
+    m_i = sqrt(beta)  N(0, I_d) + N(0, I_d)                              (d,)
+    W_i = sqrt(alpha) N(0, I)   + N(0, I)                                (d, k), b_i alike (k,)
+    x   ~ N(m_i, diag(j^-1.2, j = 1..d)),  y = argmax(x W_i + b_i)
+and each label is replaced with probability `label_noise` by a uniform one.
+"""
+
+import numpy as np
+
+from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
+from skdpfl.datasets._checks import check_int, check_real, check_sizes
+from skdpfl.datasets._random import as_generator
+
+#: silos drawn at once: bounds the memory for their weight matrices
+BLOCK = 256
+
+
+def make_federated_classification(
+    n_silos: int = 10,
+    n_records=100,
+    *,
+    n_features: int = 40,
+    n_classes: int = 10,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    label_noise: float = 0.05,
+    iid: bool = False,
+    silo_column: str | None = None,
+    as_frame: bool = False,
+    return_X_y: bool = False,
+    random_state=None,
+):
+    """Generate a classification problem that is born in silos.
+
+    The synthetic (alpha, beta) set-up of the DP-SCAFFOLD experiments [1]_, after FedProx [2]_:
+    every silo has its own linear model and its own feature means. Records of a silo stand
+    together, silo 0 first.
+
+    Parameters
+    ----------
+    n_silos : int, default=10
+        Number of silos (the paper: 100).
+    n_records : int or sequence of int, default=100
+        Records of every silo, or of each (the paper: 5000).
+    n_features : int, default=40
+        Number of features; feature j (from 1) has variance ``j ** -1.2`` inside a silo.
+    n_classes : int, default=10
+        Number of classes; small samples may lack some.
+    alpha : float, default=1.0
+        Additional variance between the silos' models: each weight has variance ``1 + alpha``. Even
+        at 0 models differ; for silos alike use `iid`.
+    beta : float, default=1.0
+        Additional variance between the silos' feature means (``1 + beta`` each).
+    label_noise : float, default=0.05
+        Probability that a label is replaced by a uniform one.
+    iid : bool, default=False
+        One model and one feature mean for all silos.
+    silo_column : str or None, default=None
+        With ``as_frame=True``: put the silo ids into `data` as a column of this name.
+    as_frame : bool, default=False
+        Give pandas objects.
+    return_X_y : bool, default=False
+        Give ``(data, target)`` instead of a Bunch.
+    random_state : int, RandomState, Generator or None, default=None
+        An int gives the same data every time.
+
+    Returns
+    -------
+    bunch : :class:`~sklearn.utils.Bunch`
+        `data` of shape (n, n_features), `target` (n,), `silos` (n,), `feature_names`,
+        `target_names`, `frame` (with ``as_frame=True``) and `DESCR`.
+
+    References
+    ----------
+    .. [1] Noble, Bellet, Dieuleveut, "Differentially Private Federated Learning on Heterogeneous
+       Data", AISTATS 2022.
+    .. [2] Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020.
+
+    Examples
+    --------
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> d = make_federated_classification(3, [20, 30, 50], n_features=4, random_state=0)
+    >>> d.data.shape, d.target.shape
+    ((100, 4), (100,))
+    >>> [int((d.silos == i).sum()) for i in range(3)]
+    [20, 30, 50]
+    """
+    check_frame_options(as_frame, silo_column)
+    n_silos = check_int("n_silos", n_silos, 1)
+    sizes = check_sizes(n_records, n_silos)
+    d, k = check_int("n_features", n_features, 1), check_int("n_classes", n_classes, 2)
+    spread = np.sqrt([check_real("alpha", alpha, 0), check_real("beta", beta, 0)])
+    check_real("label_noise", label_noise, 0, 1)
+    rng = as_generator(random_state)
+    common = _models(rng, 1, d, k, *spread) if iid else None
+    X, y = np.empty((sizes.sum(), d)), np.empty(sizes.sum(), dtype=np.int64)
+    stops = np.concatenate(([0], np.cumsum(sizes)))
+    for start in range(0, n_silos, BLOCK):
+        block = sizes[start : start + BLOCK]
+        rows = slice(stops[start], stops[start + len(block)])
+        models = common or _models(rng, len(block), d, k, *spread)
+        X[rows], y[rows] = _records(rng, block, *models)
+    noisy = rng.random(len(y)) < label_noise
+    y[noisy] = rng.integers(k, size=noisy.sum())
+    return to_bunch(
+        Records(X, y, np.repeat(np.arange(n_silos), sizes), [f"x{j}" for j in range(d)]),
+        as_frame=as_frame,
+        return_X_y=return_X_y,
+        silo_column=silo_column,
+        target_names=np.arange(k),
+        DESCR=f"Synthetic classification in {n_silos} silos, alpha={alpha}, beta={beta}, iid={iid}",
+    )
+
+
+def _models(rng, n: int, d: int, k: int, spread_model: float, spread_mean: float):
+    """Means (n, d), weights (n, d, k) and intercepts (n, 1, k) of n silos."""
+
+    def two_normals(shape, spread):
+        return spread * rng.standard_normal(shape) + rng.standard_normal(shape)
+
+    return (
+        two_normals((n, d), spread_mean),
+        two_normals((n, d, k), spread_model),
+        two_normals((n, 1, k), spread_model),
+    )
+
+
+def _records(rng, sizes: np.ndarray, means, weights, intercepts):
+    """Features and labels of a block of silos, given one model for all or one for each."""
+    d, n_models = means.shape[1], len(means)
+    silo = np.repeat(np.arange(len(sizes)), sizes) if n_models > 1 else 0
+    X = rng.standard_normal((sizes.sum(), d)) * np.arange(1, d + 1) ** -0.6 + means[silo]
+    if n_models == 1:
+        return X, (X @ weights[0] + intercepts[0]).argmax(axis=1)
+    if (sizes == sizes[0]).all():
+        scores = X.reshape(len(sizes), sizes[0], d) @ weights + intercepts
+        return X, scores.argmax(axis=2).ravel()
+    parts = np.split(X, np.cumsum(sizes)[:-1])
+    labels = [
+        (x @ w + b).argmax(axis=1) for x, w, b in zip(parts, weights, intercepts, strict=True)
+    ]
+    return X, np.concatenate(labels)

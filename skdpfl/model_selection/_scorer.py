@@ -1,0 +1,250 @@
+"""Scores of each silo, and scorers that make one number of them: the worst silo's, their mean.
+
+    s_i = score of the estimator on the records of silo i,  score = aggregate(s_1, ..., s_N)
+
+Exact scores on records are paid for by no budget.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import check_scoring
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from skdpfl.silos import read_silos, split_silo_column
+
+Aggregate = str | Callable[[np.ndarray], float]
+_AGGREGATES: dict[object, Callable[[np.ndarray], float]] = {"min": np.min, "mean": np.mean}
+
+
+def silo_scores(
+    estimator, X, y, *, silos=None, scoring=None, silo_column: str | None = None
+) -> pd.Series:
+    """Score a fitted estimator on each silo's records by themselves.
+
+    An average over all records hides a silo for which the model does badly; small silos suffer
+    from it most. The scores are exact, and paid for by no budget: look at them on public records,
+    or keep them where the records are.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted estimator, or whatever `scoring` can score.
+    X : array-like of shape (n_records, n_features)
+        The data.
+    y : array-like of shape (n_records,)
+        The target.
+    silos : array-like of shape (n_records,), default=None
+        The silo of each record.
+    scoring : str, callable or None, default=None
+        A scorer as everywhere in scikit-learn; None takes the estimator's `score`.
+    silo_column : str or None, default=None
+        Take the silos from this column of the DataFrame X. The estimator gets X with it. By default
+        the estimator's own `silo_column`, also inside a pipeline, if X has such a column.
+
+    Returns
+    -------
+    scores : Series of shape (n_silos,)
+        One score for each silo; the index are the silo ids.
+
+    See Also
+    --------
+    make_silo_scorer : The same as one number, for cross-validation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from skdpfl.model_selection import silo_scores
+    >>> X, y = np.zeros((6, 1)), np.array([0, 0, 0, 0, 1, 1])
+    >>> model = DummyClassifier().fit(X, y)
+    >>> silo_scores(model, X, y, silos=["a", "a", "a", "b", "b", "b"])
+    a    1.000000
+    b    0.333333
+    Name: score, dtype: float64
+    """
+    scorer = check_scoring(estimator, scoring)
+    if silos is None and silo_column is None:
+        silo_column = _own_column(estimator, X)
+    _, given = split_silo_column(X, silos, silo_column)
+    if given is None:
+        raise ValueError(
+            "scores of silos need the silo of each record: pass silos=... (in cross-validation "
+            "with metadata routing enabled), or use silo_column=... and a DataFrame"
+        )
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    codes, ids = read_silos(given, n_rows, X)
+    rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    scores = [scorer(estimator, _safe_indexing(X, r), _safe_indexing(y, r)) for r in rows]
+    return pd.Series(scores, index=ids, name="score", dtype=float)
+
+
+def _own_column(estimator, X) -> str | None:
+    """The silo column that the estimator, or one inside it, was told of, if X has it."""
+    columns = list(getattr(X, "columns", ()))
+    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    named = {v for k, v in params.items() if k.split("__")[-1] == "silo_column" and v in columns}
+    return named.pop() if len(named) == 1 else None
+
+
+class SiloScorer:
+    """A scorer that makes one number of the scores of all silos; see :func:`make_silo_scorer`.
+
+    Parameters
+    ----------
+    scoring : str, callable or None
+        The scorer for one silo.
+    aggregate : {"min", "mean", "each"} or callable
+        What is made of the silos' scores.
+    silo_column : str or None
+        The column of X with the silo ids.
+    """
+
+    def __init__(self, scoring, aggregate: Aggregate, silo_column: str | None):
+        self.scoring = scoring
+        self.aggregate = aggregate
+        self.silo_column = silo_column
+        self._request: bool | str | None = silo_column is None
+
+    def __call__(self, estimator, X, y, *, silos=None):
+        """Score the estimator on each silo's records, and aggregate.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted estimator.
+        X : array-like of shape (n_records, n_features)
+            The data.
+        y : array-like of shape (n_records,)
+            The target.
+        silos : array-like of shape (n_records,), default=None
+            The silo of each record.
+
+        Returns
+        -------
+        score : float, or dict of float for ``aggregate="each"``
+            Greater is better.
+        """
+        scores = silo_scores(
+            estimator, X, y, silos=silos, scoring=self.scoring, silo_column=self.silo_column
+        )
+        if self.aggregate == "each":
+            return {f"silo_{silo}": float(score) for silo, score in scores.items()}
+        aggregate = self.aggregate if callable(self.aggregate) else _AGGREGATES[self.aggregate]
+        return float(aggregate(scores.to_numpy()))
+
+    def set_score_request(self, *, silos: bool | str | None) -> "SiloScorer":
+        """Say under which name metadata routing passes the silos.
+
+        Parameters
+        ----------
+        silos : bool, str or None
+            True: as `silos` (the default without `silo_column`); False: never; a string: under this
+            name.
+
+        Returns
+        -------
+        self : SiloScorer
+            The scorer itself.
+        """
+        self._request = silos
+        return self
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Give the request for silos.
+
+        Returns
+        -------
+        routing : MetadataRequest
+            What metadata routing is to pass.
+        """
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="silos", alias=self._request)
+        return request
+
+    def __repr__(self) -> str:
+        name = getattr(self.aggregate, "__name__", self.aggregate)
+        return f"SiloScorer({self.scoring!r}, aggregate={name!r})"
+
+
+def make_silo_scorer(
+    scoring=None, *, aggregate: Aggregate = "min", silo_column: str | None = None
+) -> SiloScorer:
+    """Make a scorer out of the scores of each silo.
+
+    It goes wherever scikit-learn takes `scoring`. With metadata routing enabled the silos are asked
+    for by default; with routing off use `silo_column`. Every test set has to have the records of
+    the silos that count: :class:`SiloStratifiedKFold` sees to that.
+
+    Parameters
+    ----------
+    scoring : str, callable or None, default=None
+        The scorer for one silo, as everywhere in scikit-learn; None takes the estimator's `score`.
+    aggregate : {"min", "mean", "each"} or callable, default="min"
+        ``"min"`` is the worst silo's score, ``"mean"`` counts every silo the same whatever its
+        size, a callable gets the array of scores and gives a number. ``"each"`` gives them all, as
+        a dict ``silo_<id>`` -> score, which :func:`~sklearn.model_selection.cross_validate` turns
+        into columns. A score that is not defined (NaN) makes the result NaN.
+    silo_column : str or None, default=None
+        Take the silos from this column of the DataFrame X; by default the estimator's own.
+
+    Returns
+    -------
+    scorer : SiloScorer
+        A callable ``scorer(estimator, X, y, silos=...)``; greater is better.
+
+    See Also
+    --------
+    silo_scores : The scores of a fitted estimator as a Series.
+    worst_silo_scorer : Short for ``aggregate="min"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from skdpfl.model_selection import make_silo_scorer
+    >>> X, y = np.zeros((6, 1)), np.array([0, 0, 0, 0, 1, 1])
+    >>> scorer = make_silo_scorer("accuracy", aggregate="mean")
+    >>> model = DummyClassifier().fit(X, y)
+    >>> round(scorer(model, X, y, silos=["a", "a", "a", "b", "b", "b"]), 3)
+    0.667
+    """
+    if not callable(aggregate) and aggregate not in (*_AGGREGATES, "each"):
+        raise ValueError(
+            f"aggregate must be 'min', 'mean', 'each' or a callable, got {aggregate!r}"
+        )
+    return SiloScorer(scoring, aggregate, silo_column)
+
+
+def worst_silo_scorer(scoring=None, *, silo_column: str | None = None) -> SiloScorer:
+    """Make a scorer of the worst silo's score.
+
+    Parameters
+    ----------
+    scoring : str, callable or None, default=None
+        The scorer for one silo, as everywhere in scikit-learn; None takes the estimator's `score`.
+    silo_column : str or None, default=None
+        Take the silos from this column of the DataFrame X; by default the estimator's own.
+
+    Returns
+    -------
+    scorer : SiloScorer
+        A callable ``scorer(estimator, X, y, silos=...)``; greater is better.
+
+    See Also
+    --------
+    make_silo_scorer : Other aggregates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from skdpfl.model_selection import worst_silo_scorer
+    >>> X, y = np.zeros((6, 1)), np.array([0, 0, 0, 0, 1, 1])
+    >>> model = DummyClassifier().fit(X, y)
+    >>> round(worst_silo_scorer("accuracy")(model, X, y, silos=[0, 0, 0, 1, 1, 1]), 3)
+    0.333
+    """
+    return make_silo_scorer(scoring, aggregate="min", silo_column=silo_column)

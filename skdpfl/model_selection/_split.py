@@ -1,0 +1,125 @@
+"""Folds in which every silo has its share.
+
+Folds depend on nothing but the rows' positions, their silos and `random_state`: replacing a record
+inside its silo moves no row to another fold. (`stratify_y=True` gives that up.)
+
+    rows ordered by silo (and y), dealt like cards: fold = place mod n_splits,
+    so each fold has n_i / n_splits records of silo i, to one
+"""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+
+from skdpfl.datasets._random import as_generator
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.model_selection._splitter import SiloFolds
+from skdpfl.silos import Silos
+
+
+class SiloStratifiedKFold(SiloFolds):
+    """K folds, each with every silo's share of its records.
+
+    A plain K-fold on records sorted by silo leaves whole silos out of a training set, and a
+    shuffled one may leave a small silo with too few. Here each silo is dealt to the folds like
+    cards, so that its records in any two folds differ in number by at most one, and so do the
+    folds' sizes.
+
+    Folds depend on the rows' positions and silos only: nothing about records shows in them.
+    Records of a silo that stand together go to different folds; keep that in mind where
+    neighbouring rows are near-copies of each other.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2; no silo may have fewer records.
+    shuffle : bool, default=False
+        Shuffle the records of each silo before dealing.
+    random_state : int, RandomState, Generator or None, default=None
+        For `shuffle`; an int gives the same folds every time.
+    stratify_y : bool, default=False
+        Keep the proportions of the target inside each silo as well (classes, or the order of a
+        number). **Such folds depend on the labels**: one changed label moves many records to other
+        folds, which no budget pays for, so that `split` gives a
+        :class:`~skdpfl.exceptions.PrivacyLeakWarning`.
+    silo_column : str or None, default=None
+        Take the silos from this column of the DataFrame X.
+
+    See Also
+    --------
+    SiloKFold : Whole silos in each fold.
+    LeaveOneSiloOut : One silo in each fold.
+
+    Notes
+    -----
+    **Formal guarantee.** Let D and D' have the same silos in the same rows (neighbours under
+    replacement of a record, or of all records of a silo). With ``stratify_y=False`` and the same
+    `random_state` the folds of D and D' are equal, since they are computed from silo ids and row
+    numbers alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.model_selection import SiloStratifiedKFold
+    >>> X, silos = np.zeros((6, 1)), ["a", "a", "a", "a", "b", "b"]
+    >>> for train, test in SiloStratifiedKFold(2).split(X, silos=silos):
+    ...     print(train, test)
+    [1 3 5] [0 2 4]
+    [0 2 4] [1 3 5]
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = False,
+        random_state=None,
+        stratify_y: bool = False,
+        silo_column: str | None = None,
+    ):
+        super().__init__(
+            n_splits, shuffle=shuffle, random_state=random_state, silo_column=silo_column
+        )
+        self.stratify_y = stratify_y
+
+    def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
+        """Order the rows by silo, then by y if asked, then at random if asked, and deal."""
+        self._check_sizes(silos)
+        n = len(silos.codes)
+        random = as_generator(self.random_state).random(n) if self.shuffle else np.zeros(n)
+        keys = (
+            (random, self._labels(y, n), silos.codes) if self.stratify_y else (random, silos.codes)
+        )
+        folds = np.empty(n, dtype=np.intp)
+        folds[np.lexsort(keys)] = np.arange(n) % self.n_splits
+        return folds, self.n_splits
+
+    def _check_sizes(self, silos: Silos) -> None:
+        small = np.flatnonzero(silos.sizes < self.n_splits)
+        if len(small):
+            named = ", ".join(f"{silos.ids[i]!r} ({silos.sizes[i]})" for i in small[:5])
+            raise ValueError(
+                f"n_splits={self.n_splits} is more than the records of {len(small)} silo(s): "
+                f"{named}{', ...' if len(small) > 5 else ''}. Use fewer splits, leave these silos "
+                "out, or use SiloKFold, which keeps silos whole"
+            )
+
+    @staticmethod
+    def _labels(y, n: int) -> np.ndarray:
+        """The rank of each record's label."""
+        if y is None:
+            raise ValueError("stratify_y=True needs y, got None")
+        labels = np.asarray(y)
+        if labels.shape != (n,) or pd.isna(labels).any():
+            raise ValueError(
+                f"stratify_y=True needs one label for each of the {n} records and none missing, "
+                f"got y of shape {labels.shape}"
+            )
+        warnings.warn(
+            "stratify_y=True makes folds that depend on the labels, which no budget pays for. "
+            "Leave it at False: such folds keep the silos' proportions and depend on no record.",
+            PrivacyLeakWarning,
+            stacklevel=4,
+        )
+        return np.unique(labels, return_inverse=True)[1]

@@ -1,0 +1,142 @@
+"""Folds of whole silos: largest first, each to the fold with the fewest records; or one a fold."""
+
+import heapq
+
+import numpy as np
+
+from skdpfl.datasets._random import as_generator
+from skdpfl.model_selection._splitter import SiloFolds, SiloSplitter
+from skdpfl.silos import Silos
+
+
+class SiloKFold(SiloFolds):
+    """K folds of whole silos: how well does a model do on silos it has not seen?
+
+    Silos are dealt by their size, largest first, each to the fold that has the fewest records;
+    with `shuffle` in random order, in equal numbers.
+
+    Folds depend on the silo ids only.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2 and at most the number of silos.
+    shuffle : bool, default=False
+        Deal silos in random order, the same number to each fold (to one), whatever their sizes.
+    random_state : int, RandomState, Generator or None, default=None
+        For `shuffle`; an int gives the same folds every time.
+    silo_column : str or None, default=None
+        Take the silos from this column of the DataFrame X.
+
+    See Also
+    --------
+    LeaveOneSiloOut : One silo in each fold.
+    SiloStratifiedKFold : Every silo in each fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.model_selection import SiloKFold
+    >>> X, silos = np.zeros((5, 1)), ["a", "a", "b", "c", "b"]
+    >>> for train, test in SiloKFold(2).split(X, silos=silos):
+    ...     print(train, test)
+    [2 4] [0 1 3]
+    [0 1 3] [2 4]
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = False,
+        random_state=None,
+        silo_column: str | None = None,
+    ):
+        super().__init__(
+            n_splits, shuffle=shuffle, random_state=random_state, silo_column=silo_column
+        )
+
+    def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
+        """Deal the silos, and give each record the fold of its silo."""
+        n_silos = len(silos.ids)
+        if self.n_splits > n_silos:
+            raise ValueError(
+                f"n_splits={self.n_splits} is more than the {n_silos} silo(s): use at most "
+                f"{n_silos}, or SiloStratifiedKFold, which splits inside silos"
+            )
+        fold_of_silo = self._dealt(n_silos) if self.shuffle else self._balanced(silos.sizes)
+        return fold_of_silo[silos.codes], self.n_splits
+
+    def _dealt(self, n_silos: int) -> np.ndarray:
+        folds = np.empty(n_silos, dtype=np.intp)
+        order = as_generator(self.random_state).permutation(n_silos)
+        folds[order] = np.arange(n_silos) % self.n_splits
+        return folds
+
+    def _balanced(self, sizes: np.ndarray) -> np.ndarray:
+        """Largest silo first, each to the lightest fold; ties by number."""
+        folds = np.empty(len(sizes), dtype=np.intp)
+        loads = [(0, fold) for fold in range(self.n_splits)]
+        for silo in np.argsort(-sizes, kind="stable"):
+            load, folds[silo] = loads[0]
+            heapq.heapreplace(loads, (load + int(sizes[silo]), int(folds[silo])))
+        return folds
+
+
+class LeaveOneSiloOut(SiloSplitter):
+    """Each silo in turn is the test set: how well does a model do at a new hospital?
+
+    Folds depend on the silo ids only.
+
+    Parameters
+    ----------
+    silo_column : str or None, default=None
+        Take the silos from this column of the DataFrame X.
+
+    See Also
+    --------
+    SiloKFold : Several silos in each fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.model_selection import LeaveOneSiloOut
+    >>> X, silos = np.zeros((4, 1)), ["a", "b", "b", "c"]
+    >>> LeaveOneSiloOut().get_n_splits(X, silos=silos)
+    3
+    >>> for train, test in LeaveOneSiloOut().split(X, silos=silos):
+    ...     print(train, test)
+    [1 2 3] [0]
+    [0 3] [1 2]
+    [0 1 2] [3]
+    """
+
+    def __init__(self, *, silo_column: str | None = None):
+        self.silo_column = silo_column
+
+    def get_n_splits(self, X=None, y=None, groups=None, *, silos=None) -> int:
+        """Give the number of splits: that of the silos.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features), default=None
+            The data; needed if `silo_column` is set.
+        y : array-like, default=None
+            Not looked at.
+        groups : array-like of shape (n_records,), default=None
+            The silo of each record, under the name scikit-learn uses without metadata routing.
+        silos : array-like of shape (n_records,), default=None
+            The silo of each record.
+
+        Returns
+        -------
+        n_splits : int
+            Number of silos.
+        """
+        return len(self._silos(X, groups, silos).ids)
+
+    def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
+        """A fold is a silo."""
+        if len(silos.ids) < 2:
+            raise ValueError("LeaveOneSiloOut needs at least 2 silos, got 1")
+        return silos.codes, len(silos.ids)

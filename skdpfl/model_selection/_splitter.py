@@ -1,0 +1,101 @@
+"""What all splitters by silo share: how the silos reach them, and splits from folds."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils.metadata_routing import UNUSED
+
+from skdpfl.datasets._checks import check_int
+from skdpfl.silos import Silos, read_silos, split_silo_column
+
+
+class SiloSplitter(BaseCrossValidator):
+    """A splitter by silo: subclasses say which fold each row is in."""
+
+    #: with metadata routing silos are asked for by default; without, they come as `groups`
+    __metadata_request__split = {"silos": True, "groups": UNUSED}  # noqa: RUF012
+
+    silo_column: str | None = None
+
+    def split(
+        self, X, y=None, groups=None, *, silos=None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Generate the rows of training and test sets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            The data; a DataFrame if `silo_column` is set.
+        y : array-like of shape (n_records,), default=None
+            The target; looked at only where the class says so.
+        groups : array-like of shape (n_records,), default=None
+            The silo of each record, under the name scikit-learn uses without metadata routing.
+        silos : array-like of shape (n_records,), default=None
+            The silo of each record.
+
+        Yields
+        ------
+        train, test : ndarray
+            Row numbers.
+        """
+        folds, n_folds = self._folds(self._silos(X, groups, silos), y)
+        by_fold = np.split(
+            np.argsort(folds, kind="stable"),
+            np.cumsum(np.bincount(folds, minlength=n_folds))[:-1],
+        )
+        for fold, test in enumerate(by_fold):
+            yield np.flatnonzero(folds != fold), test
+
+    def _silos(self, X, groups, silos) -> Silos:
+        """The silo of each record, however it was given."""
+        if groups is not None and silos is not None:
+            raise ValueError(
+                "silos and groups were both passed: give the silos of the records once"
+            )
+        given = groups if silos is None else silos
+        _, given = split_silo_column(X, given, self.silo_column)
+        if given is None:
+            raise ValueError(
+                f"{type(self).__name__} needs the silo of each record: pass silos=... (with "
+                "metadata routing enabled), or groups=... (with routing off), or use "
+                "silo_column=... and a DataFrame"
+            )
+        n_rows = len(given) if X is None and hasattr(given, "__len__") else _n_rows(X)
+        return read_silos(given, n_rows, X)
+
+    def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
+        """The fold of each record (n,), and how many folds there are."""
+        raise NotImplementedError
+
+
+class SiloFolds(SiloSplitter):
+    """A splitter with a given number of folds."""
+
+    def __init__(self, n_splits: int, *, shuffle: bool, random_state, silo_column: str | None):
+        self.n_splits = check_int("n_splits", n_splits, 2)
+        if not isinstance(shuffle, bool | np.bool_):
+            raise ValueError(f"shuffle must be True or False, got {shuffle!r}")
+        if random_state is not None and not shuffle:
+            raise ValueError(
+                f"random_state={random_state!r} has no effect with shuffle=False: "
+                "leave it at None, or set shuffle=True"
+            )
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.silo_column = silo_column
+
+    def get_n_splits(self, X=None, y=None, groups=None, *, silos=None) -> int:
+        """Give the number of splits; no argument matters.
+
+        Returns
+        -------
+        n_splits : int
+            Number of splits.
+        """
+        return self.n_splits
+
+
+def _n_rows(X) -> int:
+    """Number of records of anything array-like."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)
