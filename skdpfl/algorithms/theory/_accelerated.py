@@ -1,0 +1,246 @@
+"""Accelerated ISRL-DP: round counts, the added penalty, and how far to smooth.
+
+Lowy and Razaviyayn 2023, with M of N silos of n records a round, d parameters, batches of K,
+losses L-Lipschitz, beta-smooth, mu-strongly convex or on a domain of diameter D, and
+e = epsilon n / sqrt(d ln(1/delta))::
+
+    convex            R = max{(beta D sqrt M e / L)^(1/2), e^2 / K}
+    strongly convex   R = max{sqrt(beta/mu) ln(Delta mu M epsilon^2 n^2 / (L^2 d)), e^2 / K}
+    one pass          R = (beta D sqrt M e / L)^(2/5), batches of floor(n / R)
+    penalty           s / (2 D sqrt R)
+    smoothing         b = (L/D) sqrt(M) min{sqrt n, e},  strongly convex  mu M min{n, e^2}
+
+without the term e^2 / K where every round uses every record (M K = N n). These are the paper's
+orders of magnitude with constants 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+from skdpfl.privacy.published import _checks
+
+
+def lowy2023_accelerated_rounds(
+    *,
+    lipschitz: float,
+    smoothness: float,
+    diameter: float,
+    n_records: int,
+    n_silos: int,
+    silos_per_round: int,
+    n_parameters: int,
+    batch: int,
+    epsilon: float,
+    delta: float,
+) -> int:
+    """Return the rounds of accelerated noisy minibatch SGD, convex losses.
+
+    Parameters
+    ----------
+    lipschitz, smoothness, diameter : float
+        L, beta and D.
+    n_records, n_silos, silos_per_round, n_parameters, batch : int
+        n records a silo, N silos, M of them a round, d, K.
+    epsilon, delta : float
+        A silo's budget.
+
+    Notes
+    -----
+    An order of magnitude, as in the paper; constants are 1 here.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import lowy2023_accelerated_rounds
+    >>> lowy2023_accelerated_rounds(
+    ...     lipschitz=1, smoothness=1, diameter=2, n_records=1000, n_silos=25,
+    ...     silos_per_round=25, n_parameters=10, batch=100, epsilon=1, delta=1e-6)
+    73
+    """
+    private = _private_records(n_records, n_parameters, epsilon, delta)
+    condition = _condition(lipschitz, smoothness, diameter)
+    fast = math.sqrt(condition * math.sqrt(silos_per_round) * private)
+    return math.ceil(max(fast, _noise_rounds(private, n_records, n_silos, silos_per_round, batch)))
+
+
+def lowy2023_multistage_rounds(
+    *,
+    lipschitz: float,
+    smoothness: float,
+    strong_convexity: float,
+    excess: float,
+    n_records: int,
+    n_silos: int,
+    silos_per_round: int,
+    n_parameters: int,
+    batch: int,
+    epsilon: float,
+    delta: float,
+) -> int:
+    """Return the total rounds of the multi-stage solver, strongly convex losses.
+
+    Parameters
+    ----------
+    lipschitz, smoothness, strong_convexity, excess : float
+        L, beta, mu and Delta.
+    n_records, n_silos, silos_per_round, n_parameters, batch, epsilon, delta
+        As in :func:`lowy2023_accelerated_rounds`.
+
+    Notes
+    -----
+    An order of magnitude, as in the paper; constants are 1 here.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import lowy2023_multistage_rounds
+    >>> lowy2023_multistage_rounds(
+    ...     lipschitz=1, smoothness=4, strong_convexity=1, excess=1, n_records=1000, n_silos=25,
+    ...     silos_per_round=25, n_parameters=10, batch=1000, epsilon=1, delta=1e-6)
+    30
+    """
+    mu = _checks.positive("strong_convexity", strong_convexity)
+    private = _private_records(n_records, n_parameters, epsilon, delta)
+    signal = _checks.positive("excess", excess) * mu * silos_per_round * (epsilon * n_records) ** 2
+    signal /= _checks.positive("lipschitz", lipschitz) ** 2 * n_parameters
+    linear = math.sqrt(_checks.positive("smoothness", smoothness) / mu) * math.log(max(signal, 1))
+    rounds = max(linear, _noise_rounds(private, n_records, n_silos, silos_per_round, batch))
+    return max(1, math.ceil(rounds))
+
+
+def lowy2023_one_pass_rounds(
+    *,
+    lipschitz: float,
+    smoothness: float,
+    diameter: float,
+    n_records: int,
+    n_silos: float,
+    n_parameters: int,
+    epsilon: float,
+    delta: float,
+) -> int:
+    """Return the rounds of the one-pass accelerated solver; batches are floor(n / R).
+
+    (beta D epsilon n sqrt M / (L sqrt(d ln(1/delta))))^(2/5), within [1, n].
+
+    Parameters
+    ----------
+    lipschitz, smoothness, diameter : float
+        L, beta and D.
+    n_records, n_parameters : int
+        n records a silo, d.
+    n_silos : float
+        Silos M of a round.
+    epsilon, delta : float
+        A silo's budget.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import lowy2023_one_pass_rounds
+    >>> lowy2023_one_pass_rounds(lipschitz=1, smoothness=1, diameter=2, n_records=1000,
+    ...                          n_silos=25, n_parameters=10, epsilon=1, delta=1e-6)
+    15
+    """
+    private = _private_records(n_records, n_parameters, epsilon, delta)
+    silos = math.sqrt(_checks.positive("n_silos", n_silos))
+    best = (_condition(lipschitz, smoothness, diameter) * silos * private) ** 0.4
+    return min(n_records, max(1, round(best)))
+
+
+def lowy2023_regularisation(*, variance: float, diameter: float, n_rounds: int) -> float:
+    """Return the quadratic penalty, s / (2 D sqrt R), that the convex theorem adds.
+
+    Parameters
+    ----------
+    variance : float
+        s^2, see :func:`gradient_variance`.
+    diameter : float
+        D.
+    n_rounds : int
+        R.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import lowy2023_regularisation
+    >>> lowy2023_regularisation(variance=4.0, diameter=2.0, n_rounds=25)
+    0.1
+    """
+    spread = math.sqrt(_checks.not_negative("variance", variance))
+    rounds = _checks.count("n_rounds", n_rounds)
+    return spread / (2 * _checks.positive("diameter", diameter) * math.sqrt(rounds))
+
+
+def lowy2023_smoothing(
+    *,
+    lipschitz: float,
+    n_records: int,
+    n_silos: float,
+    n_parameters: int,
+    epsilon: float,
+    delta: float,
+    diameter: float | None = None,
+    strong_convexity: float | None = None,
+) -> float:
+    """Return the smoothness b to which non-smooth losses are smoothed (Moreau envelope).
+
+    Convex: (L/D) min{sqrt(n M), epsilon n sqrt M / sqrt(d ln(1/delta))}. Strongly convex:
+    mu min{n M, epsilon^2 n^2 M / (d ln(1/delta))}. The envelope is L-Lipschitz, b-smooth and at
+    most L^2 / (2 b) below the loss.
+
+    Parameters
+    ----------
+    lipschitz : float
+        L; not used by the strongly convex form.
+    n_records, n_parameters : int
+        n records a silo, d.
+    n_silos : float
+        Silos M of a round.
+    epsilon, delta : float
+        A silo's budget.
+    diameter : float, optional
+        D, for convex losses.
+    strong_convexity : float, optional
+        mu, for strongly convex ones. Give exactly one of the two.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import lowy2023_smoothing
+    >>> lowy2023_smoothing(lipschitz=1, n_records=100, n_silos=4, n_parameters=10, epsilon=10,
+    ...                    delta=1e-4, diameter=2)
+    10.0
+    """
+    if (diameter is None) == (strong_convexity is None):
+        raise ValueError(
+            f"diameter={diameter!r} and strong_convexity={strong_convexity!r} are not valid"
+            " together; give exactly one."
+        )
+    private = _private_records(n_records, n_parameters, epsilon, delta)
+    useful = _checks.positive("n_silos", n_silos) * min(n_records, private**2)
+    if strong_convexity is not None:
+        return _checks.positive("strong_convexity", strong_convexity) * useful
+    assert diameter is not None
+    lipschitz = _checks.positive("lipschitz", lipschitz)
+    return lipschitz / _checks.positive("diameter", diameter) * math.sqrt(useful)
+
+
+def _condition(lipschitz: float, smoothness: float, diameter: float) -> float:
+    """Return beta D / L."""
+    scale = _checks.positive("smoothness", smoothness) * _checks.positive("diameter", diameter)
+    return scale / _checks.positive("lipschitz", lipschitz)
+
+
+def _private_records(n_records: int, n_parameters: int, epsilon: float, delta: float) -> float:
+    """Return epsilon n / sqrt(d ln(1/delta)): records left of n after paying for privacy."""
+    spend = _checks.count("n_parameters", n_parameters)
+    log_inverse = math.log(1 / _checks.probability("delta", delta))
+    n = _checks.count("n_records", n_records)
+    return _checks.positive("epsilon", epsilon) * n / math.sqrt(spend * log_inverse)
+
+
+def _noise_rounds(
+    private: float, n_records: int, n_silos: int, silos_per_round: int, batch: int
+) -> float:
+    """Return epsilon^2 n^2 / (K d ln(1/delta)), or 0 if every record is used in every round."""
+    N = _checks.count("n_silos", n_silos)
+    M = _checks.count("silos_per_round", silos_per_round, high=N)
+    K = _checks.count("batch", batch, high=n_records)
+    return private**2 / K if N * n_records > M * K else 0.0

@@ -1,0 +1,233 @@
+"""AC-SA's constants and its stages.
+
+AC-SA (Ghadimi and Lan 2012) for r = 1, ..., R, scale v >= 2 beta, V = |w_0 - w*|^2 / 2 and
+s^2 the variance of the averaged noisy gradient (all coordinates)::
+
+    alpha_r = 2 / (r + 1),   eta_r = 4 v / (r (r + 1))
+    excess <= 4 v V / (R (R + 1)) + 4 s^2 (R + 2) / (3 v)
+    best    v = max{2 beta, sqrt(s^2 R (R + 1) (R + 2) / (3 V))}
+
+    s^2 = L^2 / (M K) + (1 - (M - 1) / (N - 1)) upsilon^2 / M + d sigma^2 / M
+
+for batches of K, M of N silos a round. Multi-stage (Ghadimi and Lan 2013), modulus mu, excess at
+most Delta at the start, stage k = 1, 2, ... from the previous stage's result::
+
+    R_k = ceil max{4 sqrt(2 beta / mu), 128 s^2 / (3 mu Delta 2^-(k+1))}
+    v_k = max{2 beta, sqrt(mu s^2 R_k (R_k + 1) (R_k + 2) / (3 Delta 2^-(k-1)))}
+    excess after stage k <= Delta 2^-k
+
+*Why the stages halve the excess*: for smooth losses Ghadimi and Lan's proof gives
+4 v V / (R (R+1)) + s^2 (2 R + 1) / (6 v). With V <= Delta_k / mu, Delta_k = Delta 2^-(k-1): the
+part of v = 2 beta is at most 8 beta / (mu R^2) <= 1/4 of Delta_k; R >= 512 s^2 / (3 mu Delta_k)
+makes s^2 <= 3 mu Delta_k R / 512, hence the other part of v at most 4 sqrt(s^2 (R+2) / (3 mu
+Delta_k R (R+1))) Delta_k <= .19 Delta_k and the last term at most a quarter of that: .49 in all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpfl.privacy.published import _checks
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One run of AC-SA.
+
+    Attributes
+    ----------
+    n_rounds : int
+        Its rounds R_k.
+    scale : float
+        Its v_k.
+    """
+
+    n_rounds: int
+    scale: float
+
+
+def acsa_scale(
+    *, n_rounds: int, smoothness: float, variance: float, squared_distance: float
+) -> float:
+    """Return the v that minimises AC-SA's bound.
+
+    Parameters
+    ----------
+    n_rounds : int
+        R.
+    smoothness : float
+        beta.
+    variance : float
+        s^2, see :func:`gradient_variance`.
+    squared_distance : float
+        |w_0 - w*|^2, twice the V of the formula.
+
+    References
+    ----------
+    S. Ghadimi and G. Lan, "Optimal Stochastic Approximation Algorithms for Strongly Convex
+    Stochastic Composite Optimization I", SIAM J. Optim. 2012.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import acsa_scale
+    >>> acsa_scale(n_rounds=2, smoothness=0.1, variance=4.0, squared_distance=1.0)
+    8.0
+    """
+    R, V = _checks.count("n_rounds", n_rounds), _half(squared_distance)
+    noisy = math.sqrt(_checks.not_negative("variance", variance) * R * (R + 1) * (R + 2) / (3 * V))
+    return max(2 * _checks.positive("smoothness", smoothness), noisy)
+
+
+def acsa_weights(*, n_rounds: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return AC-SA's alpha_r and eta_r.
+
+    Parameters
+    ----------
+    n_rounds : int
+        R.
+    scale : float
+        v, at least twice the smoothness.
+
+    Returns
+    -------
+    alpha, eta : ndarray of shape (R,)
+        For r = 1, ..., R.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import acsa_weights
+    >>> alpha, eta = acsa_weights(n_rounds=3, scale=3.0)
+    >>> alpha.round(3).tolist(), eta.tolist()
+    ([1.0, 0.667, 0.5], [6.0, 2.0, 1.0])
+    """
+    r = np.arange(1, _checks.count("n_rounds", n_rounds) + 1)
+    return 2 / (r + 1), 4 * _checks.positive("scale", scale) / (r * (r + 1))
+
+
+def acsa_bound(*, n_rounds: int, scale: float, variance: float, squared_distance: float) -> float:
+    """Return AC-SA's bound on the mean excess loss.
+
+    Parameters
+    ----------
+    n_rounds, variance, squared_distance
+        As in :func:`acsa_scale`.
+    scale : float
+        v, at least twice the smoothness.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import acsa_bound
+    >>> acsa_bound(n_rounds=3, scale=2.0, variance=0.6, squared_distance=3.0)
+    3.0
+    """
+    R, V = _checks.count("n_rounds", n_rounds), _half(squared_distance)
+    v = _checks.positive("scale", scale)
+    noise = 4 * _checks.not_negative("variance", variance) * (R + 2) / (3 * v)
+    return 4 * v * V / (R * (R + 1)) + noise
+
+
+def gradient_variance(
+    *,
+    lipschitz: float,
+    batch: int,
+    n_silos: int,
+    silos_per_round: int,
+    noise: float,
+    n_parameters: int,
+    heterogeneity: float = 0.0,
+) -> float:
+    """Return (a bound of) the variance s^2 of the averaged noisy gradient.
+
+    Parameters
+    ----------
+    lipschitz : float
+        L: the clipping norm.
+    batch : int
+        Records K of a silo's minibatch.
+    n_silos, silos_per_round : int
+        N silos, M of them drawn without replacement each round.
+    noise : float
+        sigma, the standard deviation per coordinate on a silo's mean gradient.
+    n_parameters : int
+        d.
+    heterogeneity : float, default=0.0
+        upsilon^2, see :func:`skdpfl.inspection.heterogeneity`; of no effect if all silos take
+        part.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import gradient_variance
+    >>> gradient_variance(lipschitz=2, batch=8, n_silos=5, silos_per_round=2, noise=0.5,
+    ...                   n_parameters=10, heterogeneity=4.0)
+    3.0
+    """
+    N = _checks.count("n_silos", n_silos)
+    M = _checks.count("silos_per_round", silos_per_round, high=N)
+    missing = 1 - (M - 1) / (N - 1) if N > 1 else 0.0
+    drawn = missing * _checks.not_negative("heterogeneity", heterogeneity)
+    sampled = _checks.positive("lipschitz", lipschitz) ** 2 / _checks.count("batch", batch)
+    noise = _checks.not_negative("noise", noise)
+    return (sampled + drawn + _checks.count("n_parameters", n_parameters) * noise**2) / M
+
+
+def multistage(
+    *,
+    n_rounds: int,
+    smoothness: float,
+    strong_convexity: float,
+    variance: float,
+    excess: float,
+) -> tuple[Stage, ...]:
+    """Return the stages that fit into ``n_rounds`` (lengths depend on public numbers only).
+
+    Parameters
+    ----------
+    n_rounds : int
+        Rounds of all stages together, at most.
+    smoothness, strong_convexity, variance : float
+        beta, mu and s^2.
+    excess : float
+        Delta: an upper bound of the excess loss at the start.
+
+    Returns
+    -------
+    tuple of Stage
+        The complete stages; where not even the first is complete, it alone, cut to ``n_rounds``.
+
+    References
+    ----------
+    S. Ghadimi and G. Lan, "Optimal Stochastic Approximation Algorithms for Strongly Convex
+    Stochastic Composite Optimization II", SIAM J. Optim. 2013.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import multistage
+    >>> stages = multistage(n_rounds=100, smoothness=2, strong_convexity=1, variance=0.03,
+    ...                     excess=1)
+    >>> [stage.n_rounds for stage in stages]
+    [8, 11, 21, 41]
+    """
+    total = _checks.count("n_rounds", n_rounds)
+    beta = _checks.positive("smoothness", smoothness)
+    mu = _checks.positive("strong_convexity", strong_convexity)
+    noise = _checks.not_negative("variance", variance)
+    gap = _checks.positive("excess", excess)
+    stages: list[Stage] = []
+    left = total
+    while True:
+        length = math.ceil(max(4 * math.sqrt(2 * beta / mu), 512 * noise / (3 * mu * gap)))
+        if length > left and stages:
+            return tuple(stages)
+        R = min(length, left)
+        scale = math.sqrt(mu * noise * R * (R + 1) * (R + 2) / (3 * gap))
+        stages.append(Stage(R, max(2 * beta, scale)))
+        left -= R
+        gap /= 2
+
+
+def _half(squared_distance: float) -> float:
+    """Return V."""
+    return _checks.positive("squared_distance", squared_distance) / 2

@@ -1,0 +1,358 @@
+"""The papers' steps and schedules: by hand, by grids, and on problems with known constants."""
+
+import doctest
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from skdpfl.algorithms import theory
+from skdpfl.privacy import published
+
+# ----------------------------------------------------------------------------- FedAvg, SCAFFOLD
+
+
+def test_noble_scaffold_by_hand():
+    steps = theory.noble2022_scaffold_steps(
+        smoothness=3.0, n_silos=100, silo_rate=0.04, local_steps=5
+    )
+    assert steps.global_step == pytest.approx(2.0)
+    assert steps.local_step == pytest.approx(0.04 ** (2 / 3) / (24 * 3 * 5 * 2))
+
+
+def test_noble_fedavg_by_hand():
+    setting = {"smoothness": 3.0, "n_silos": 100, "silo_rate": 0.09, "local_steps": 5}
+    steps = theory.noble2022_fedavg_steps(dissimilarity=2.0, **setting)
+    assert steps.global_step == pytest.approx(3.0)
+    assert steps.local_step == pytest.approx(1 / (8 * (1 + 4) * 3 * 5 * 3))
+
+
+def test_noble_experiments_by_hand():
+    assert theory.noble2022_local_step(step=0.5, record_rate=0.1, local_steps=20) == 0.25
+
+
+def test_chang_steps_agree_with_the_bound():
+    bound = published.chang2022_convergence(
+        scheme=2, sigma0_squared=8, beta=0.999, start=10, n_rounds=30, local_steps=7, n_silos=40,
+        silos_per_round=8, batch=500, distance=2, drift=1, gradient_variance=3, global_step=1.5,
+    )  # fmt: skip
+    steps = theory.chang2022_steps(bound, global_step=1.5, local_steps=7)
+    assert steps.local_step == pytest.approx(bound.local_step)
+    assert steps.global_step == 1.5
+
+
+# ----------------------------------------------------------------------------- minibatch SGD
+
+CONVEX = {
+    "lipschitz": 2.0, "smoothness": 0.1, "diameter": 3.0, "n_records": 1000, "n_silos": 25,
+    "n_parameters": 10, "n_rounds": 35, "batch": 100, "epsilon": 1.0, "delta": 1e-6,
+}  # fmt: skip
+
+
+def without(setting, *names):
+    return {k: v for k, v in setting.items() if k not in names}
+
+
+@pytest.mark.parametrize(
+    ("change", "by_hand"),
+    [
+        # sampling: D / (L sqrt R)
+        ({}, 3 / (2 * math.sqrt(35))),
+        # privacy: epsilon n sqrt M / sqrt(256 R d ln ln) times that
+        (
+            {"epsilon": 0.2},
+            3 / (2 * math.sqrt(35)) * 0.2 * 1000 * 5
+            / math.sqrt(256 * 35 * 10 * math.log(2.5 * 35 * 100 / 1e-3) * math.log(2e6)),
+        ),
+        # stability: sqrt(n M / (4 R)) times that
+        (
+            {"n_records": 30, "n_silos": 1, "batch": 30, "epsilon": 1e4},
+            3 / (2 * math.sqrt(35)) * math.sqrt(30 / 140),
+        ),
+        ({"smoothness": 50.0}, 1 / 50),
+    ],
+)  # fmt: skip
+def test_lowy_step_by_hand(change, by_hand):
+    assert theory.lowy2023_step(**(CONVEX | change)) == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 30.0])
+@pytest.mark.parametrize("n_records", [100, 1000])
+def test_lowy_step_nearly_minimises_the_bound(epsilon, n_records):
+    """The minimum of the three terms' own best steps costs at most (1/sqrt 3 + sqrt 3)/2."""
+    setting = CONVEX | {"epsilon": epsilon, "n_records": n_records}
+    step = theory.lowy2023_step(**setting)
+    bounded = without(setting, "smoothness")
+    grid = [theory.lowy2023_bound(step * x, **bounded) for x in np.geomspace(0.1, 10, 201)]
+    assert theory.lowy2023_bound(step, **bounded) <= 1.155 * min(grid)
+
+
+def test_lowy_bound_counts_the_published_noise():
+    """Its privacy term is eta d sigma^2 / (2 M) with the sigma of the privacy theorem."""
+    sigma = published.lowy2023_sigma(
+        epsilon=1.0, delta=1e-6, n_records=1000, n_rounds=35, batch=100, lipschitz=2.0
+    )
+    bounded = without(CONVEX, "smoothness")
+    noisy, quiet = (theory.lowy2023_bound(0.1, **(bounded | {"epsilon": e})) for e in (1, 1e9))
+    assert noisy - quiet == pytest.approx(0.1 * 10 * sigma**2 / (2 * 25), rel=1e-9)
+
+
+def test_lowy_rounds_by_hand():
+    setting = without(CONVEX, "n_rounds", "batch")
+    private = 1000 / math.sqrt(10 * math.log(1e6))
+    assert private**2 * 25 < 25_000 * 8
+    many = max(0.1 * 3 / 2 * 5 * min(math.sqrt(1000), private), 25 * min(1000, private**2))
+    assert theory.lowy2023_rounds(**setting) == math.ceil(many)
+    steep = setting | {"smoothness": 1e4}
+    assert theory.lowy2023_rounds(**steep) == math.ceil(1e4 * 3 / 2 * 5 * math.sqrt(1000))
+
+
+def test_effective_silos_by_hand():
+    """Convexity: never more than the mean, and equal to it where nothing varies."""
+    M, M_prime = theory.effective_silos([1, 2, 4])
+    assert pytest.approx(3 / (1 + 0.5 + 0.25)) == M
+    assert M_prime == pytest.approx(math.sqrt(3 / (1 + 0.25 + 0.0625)))
+    assert theory.effective_silos([5, 5]) == pytest.approx((5, 5))
+    with pytest.raises(ValueError, match="counts="):
+        theory.effective_silos([0, 3])
+
+
+# ----------------------------------------------------------------------------- strong convexity
+
+
+@pytest.mark.parametrize("n_rounds", [1, 2, 3, 10, 101, 1000])
+@pytest.mark.parametrize(("mu", "largest"), [(1.0, 0.5), (0.1, 0.5), (2.0, 0.01)])
+def test_stich_schedule_by_loop(n_rounds, mu, largest):
+    g, steps, weights = 1 / largest, [], []
+    for t in range(n_rounds):
+        if n_rounds <= g / mu:
+            steps.append(largest)
+            weights.append((1 - mu / g) ** -(t + 1))
+        elif t < math.ceil(n_rounds / 2):
+            steps.append(largest)
+            weights.append(0.0)
+        else:
+            place = 2 * g / mu + t - math.ceil(n_rounds / 2)
+            steps.append(2 / (mu * place))
+            weights.append(place**2)
+    ours = theory.stich2019_schedule(n_rounds=n_rounds, strong_convexity=mu, largest_step=largest)
+    np.testing.assert_allclose(ours.steps, steps, rtol=1e-12)
+    if sum(weights) > 0:
+        np.testing.assert_allclose(ours.weights, np.divide(weights, sum(weights)), rtol=1e-9)
+    assert np.all(ours.steps <= largest * (1 + 1e-12))
+    assert ours.weights.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n_rounds", [3, 30, 300])
+@pytest.mark.parametrize("mu", [0.9, 0.1, 0.01])
+def test_stich_lemma_holds(seed, n_rounds, mu):
+    """Any sequence that obeys the recursion with equality, excesses at random."""
+    rng = np.random.default_rng(seed)
+    schedule = theory.stich2019_schedule(n_rounds=n_rounds, strong_convexity=mu, largest_step=0.5)
+    c, r = rng.uniform(0, 2), 10.0
+    first, excesses = r, []
+    for step in schedule.steps:
+        most = (1 - mu * step) * r / step + c * step  # keeps r at least 0
+        excesses.append(rng.choice([0.0, 0.5, 1.0]) * most)
+        r = (1 - mu * step) * r - step * excesses[-1] + c * step**2
+    bound = theory.stich2019_bound(
+        n_rounds=n_rounds, strong_convexity=mu, largest_step=0.5, squared_distance=first, noise=c
+    )
+    assert schedule.weights @ excesses + mu * r <= bound
+
+
+def test_stich_survives_many_rounds():
+    """Weights grow geometrically when the rounds are few for the conditioning: no overflow."""
+    schedule = theory.stich2019_schedule(n_rounds=100_000, strong_convexity=1e-5, largest_step=0.99)
+    assert np.all(np.isfinite(schedule.weights))
+    with pytest.raises(ValueError, match=r"largest_step=2\.0 is not valid; it must be below"):
+        theory.stich2019_schedule(n_rounds=3, strong_convexity=1.0, largest_step=2.0)
+
+
+# ----------------------------------------------------------------------------- AC-SA
+
+
+def acsa(curvature, start, stage, mu, noise, rng):
+    """Run AC-SA on sum_j curvature_j w_j^2 / 2 (optimum 0), all repetitions at once."""
+    alpha, eta = theory.acsa_weights(n_rounds=stage.n_rounds, scale=stage.scale)
+    w = w_ag = start
+    for a, e in zip(alpha, eta, strict=True):
+        total = e + (1 - a**2) * mu
+        w_md = (1 - a) * (mu + e) / total * w_ag + a * ((1 - a) * mu + e) / total * w
+        g = curvature * w_md + noise * rng.normal(size=w.shape)
+        w = (a * mu * w_md + ((1 - a) * mu + e) * w - a * g) / (mu + e)
+        w_ag = a * w + (1 - a) * w_ag
+    return w_ag
+
+
+def excess(curvature, w):
+    return (curvature * w**2).sum(axis=-1) / 2
+
+
+@pytest.mark.parametrize("n_rounds", [1, 2, 5, 40])
+@pytest.mark.parametrize("noise", [0.0, 0.3, 3.0])
+def test_acsa_meets_its_bound(n_rounds, noise):
+    """Mean over 2,000 runs; the bound is loose by more than the Monte-Carlo error."""
+    curvature, rng = np.array([2.0, 1.0, 0.1, 0.01]), np.random.default_rng(0)
+    start = np.broadcast_to(np.array([1.0, -2.0, 3.0, 1.0]), (2000, 4))
+    problem = {"variance": 4 * noise**2, "squared_distance": 15.0}
+    scale = theory.acsa_scale(n_rounds=n_rounds, smoothness=2.0, **problem)
+    w = acsa(curvature, start, theory.Stage(n_rounds, scale), 0.0, noise, rng)
+    bound = theory.acsa_bound(n_rounds=n_rounds, scale=scale, **problem)
+    assert excess(curvature, w).mean() <= bound
+
+
+def test_acsa_scale_is_the_best():
+    problem = {"n_rounds": 20, "variance": 5.0, "squared_distance": 2.0}
+    best = theory.acsa_scale(smoothness=0.01, **problem)
+    grid = [theory.acsa_bound(scale=best * x, **problem) for x in (0.9, 0.99, 1.01, 1.1)]
+    assert theory.acsa_bound(scale=best, **problem) < min(grid)
+    assert theory.acsa_scale(smoothness=1e6, **problem) == 2e6
+
+
+def test_acsa_weights_telescope():
+    """With Gamma_r = 2/(r (r+1)): (1 - alpha_r) Gamma_{r-1} = Gamma_r, eta_r / Gamma_r = 2 v."""
+    alpha, eta = theory.acsa_weights(n_rounds=50, scale=3.0)
+    r = np.arange(1, 51)
+    gamma = 2 / (r * (r + 1))
+    np.testing.assert_allclose((1 - alpha[1:]) * gamma[:-1], gamma[1:])
+    np.testing.assert_allclose(eta / gamma, 6.0)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05, 0.3])
+def test_multistage_halves_the_excess(noise):
+    curvature, rng = np.array([4.0, 1.0, 0.5]), np.random.default_rng(1)
+    start = np.array([1.0, 1.0, -2.0])
+    gap = float(excess(curvature, start))
+    stages = theory.multistage(
+        n_rounds=3000, smoothness=4.0, strong_convexity=0.5, variance=3 * noise**2, excess=gap
+    )
+    assert len(stages) >= 4
+    w = np.broadcast_to(start, (500, 3))
+    for k, stage in enumerate(stages[:12], start=1):
+        w = acsa(curvature, w, stage, 0.5, noise, rng)
+        assert excess(curvature, w).mean() <= gap * 2.0**-k
+
+
+@pytest.mark.parametrize("n_rounds", [1, 7, 8, 9, 100, 5000])
+def test_multistage_keeps_to_the_rounds(n_rounds):
+    problem = {"smoothness": 2, "strong_convexity": 1, "variance": 0.3, "excess": 1}
+    stages = theory.multistage(n_rounds=n_rounds, **problem)
+    spent = sum(stage.n_rounds for stage in stages)
+    assert 1 <= spent <= n_rounds
+    longer = theory.multistage(n_rounds=10 * n_rounds + 1000, **problem)
+    assert spent + longer[len(stages)].n_rounds > n_rounds
+    for k, stage in enumerate(stages, start=1):
+        R = stage.n_rounds
+        noisy = math.sqrt(0.3 * R * (R + 1) * (R + 2) / (3 * 2.0 ** (1 - k)))
+        assert stage.scale == pytest.approx(max(4, noisy))
+
+
+@pytest.mark.parametrize(("N", "M"), [(1, 1), (5, 1), (5, 2), (5, 5)])
+def test_gradient_variance_of_drawn_silos(N, M):
+    """The heterogeneity term is the exact variance of a mean drawn without replacement."""
+    means = np.random.default_rng(2).normal(size=(N, 3))
+    upsilon = np.square(means - means.mean(axis=0)).sum(axis=1).mean()
+    draws = np.array([means[list(s)].mean(axis=0) for s in itertools.combinations(range(N), M)])
+    exact = np.square(draws - means.mean(axis=0)).sum(axis=1).mean()
+    setting = {"lipschitz": 2.0, "batch": 8, "n_silos": N, "silos_per_round": M}
+    ours = theory.gradient_variance(
+        noise=0.5, n_parameters=3, heterogeneity=float(upsilon), **setting
+    )
+    assert ours == pytest.approx(4 / (M * 8) + exact + 3 * 0.25 / M)
+
+
+# ----------------------------------------------------------------------------- round counts
+
+COUNTS = {
+    "lipschitz": 2.0, "smoothness": 0.5, "n_records": 1000, "n_silos": 25, "silos_per_round": 9,
+    "n_parameters": 10, "batch": 100, "epsilon": 1.0, "delta": 1e-6,
+}  # fmt: skip
+PRIVATE = 1000 / math.sqrt(10 * math.log(1e6))
+
+
+def test_accelerated_rounds_by_hand():
+    noisy = theory.lowy2023_accelerated_rounds(diameter=3.0, **COUNTS)
+    assert noisy == math.ceil(max(math.sqrt(0.5 * 3 / 2 * 3 * PRIVATE), PRIVATE**2 / 100))
+    full = COUNTS | {"silos_per_round": 25, "batch": 1000}
+    quiet = theory.lowy2023_accelerated_rounds(diameter=3.0, **full)
+    assert quiet == math.ceil(math.sqrt(0.5 * 3 / 2 * 5 * PRIVATE))
+
+
+def test_multistage_rounds_by_hand():
+    full = COUNTS | {"silos_per_round": 25, "batch": 1000}
+    rounds = theory.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4.0, **full)
+    assert rounds == math.ceil(5 * math.log(4 * 0.02 * 25 * 1e6 / (4 * 10)))
+    partly = theory.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4.0, **COUNTS)
+    assert partly == math.ceil(max(5 * math.log(4 * 0.02 * 9 * 1e6 / (4 * 10)), PRIVATE**2 / 100))
+    hopeless = full | {"epsilon": 1e-6}
+    assert theory.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4, **hopeless) == 1
+
+
+def test_one_pass_rounds_nearly_minimise_the_rate():
+    """beta D^2/R^2 + s D/sqrt R, with the one-pass noise of batches n/R, on a grid of R."""
+    setting = without(COUNTS, "silos_per_round", "batch") | {"epsilon": 20.0, "smoothness": 50.0}
+    best = theory.lowy2023_one_pass_rounds(diameter=3.0, **setting)
+
+    def rate(R):
+        sigma = 2 * math.sqrt(32 * math.log(1e6)) * R / (1000 * 20)
+        return 50 * 9 / R**2 + sigma * math.sqrt(10 / 25) * 3 / math.sqrt(R)
+
+    assert 1 < best < 1000
+    assert rate(best) <= 1.05 * min(map(rate, range(1, 1001)))
+
+
+def test_one_pass_rounds_stay_within_the_records():
+    setting = without(COUNTS, "silos_per_round", "batch")
+    assert theory.lowy2023_one_pass_rounds(diameter=1e-9, **setting) == 1
+    assert theory.lowy2023_one_pass_rounds(diameter=1e9, **setting) == 1000
+
+
+def test_smoothing_by_hand():
+    setting = without(COUNTS, "silos_per_round", "batch", "smoothness")
+    convex = theory.lowy2023_smoothing(diameter=4.0, **setting)
+    assert convex == pytest.approx(2 / 4 * 5 * min(math.sqrt(1000), PRIVATE))
+    strongly = theory.lowy2023_smoothing(strong_convexity=0.1, **(setting | {"epsilon": 0.1}))
+    assert strongly == pytest.approx(0.1 * 25 * (0.1 * PRIVATE) ** 2)
+    with pytest.raises(ValueError, match="give exactly one"):
+        theory.lowy2023_smoothing(**setting)
+    with pytest.raises(ValueError, match="give exactly one"):
+        theory.lowy2023_smoothing(diameter=1.0, strong_convexity=1.0, **setting)
+
+
+def test_regularisation_balances_the_bound():
+    """With lambda = s/(2 D sqrt R) the penalty costs at most lambda D^2/2 = s D/(4 sqrt R)."""
+    penalty = theory.lowy2023_regularisation(variance=9.0, diameter=2.0, n_rounds=16)
+    assert penalty * 2.0**2 / 2 == pytest.approx(3 * 2 / (4 * 4))
+
+
+# ----------------------------------------------------------------------------- all of them
+
+FUNCTIONS = [n for n in theory.__all__ if n[0].islower()]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_docstring_examples_run(name):
+    found = doctest.DocTestFinder(recurse=False).find(getattr(theory, name), name)
+    assert found[0].examples
+    assert doctest.DocTestRunner().run(found[0]).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "setting", "message"),
+    [
+        (theory.lowy2023_step, CONVEX | {"batch": 2000}, r"batch=2000 .* \[1, 1000\]"),
+        (theory.lowy2023_step, CONVEX | {"diameter": -1}, "diameter=-1 .* above 0"),
+        (theory.gradient_variance, {"lipschitz": 1, "batch": 1, "n_silos": 3,
+                                    "silos_per_round": 4, "noise": 0, "n_parameters": 1},
+         r"silos_per_round=4 .* \[1, 3\]"),
+        (theory.acsa_weights, {"n_rounds": 0, "scale": 1.0}, "n_rounds=0"),
+        (theory.noble2022_local_step, {"step": 1, "record_rate": 2, "local_steps": 1},
+         r"record_rate=2 .* \(0, 1\]"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(function, setting, message):
+    with pytest.raises(ValueError, match=message):
+        function(**setting)
