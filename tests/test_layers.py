@@ -15,6 +15,7 @@ LAYERS = [
     {"algorithms"},
     {"federation"},
     {"engine"},
+    {"silos"},
     {"preprocessing"},
     {"estimators"},
     {"model_selection", "inspection", "datasets"},

@@ -1,1 +1,17 @@
+"""The estimators: one module per family, each class a constructor and a docstring."""
 
+from skdpfl.estimators._fedavg import DPFedAvgClassifier, DPFedAvgRegressor
+from skdpfl.estimators._federated import DPFederatedClassifier, DPFederatedRegressor
+from skdpfl.estimators._isrl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.estimators._scaffold import DPScaffoldClassifier, DPScaffoldRegressor
+
+__all__ = [
+    "DPFedAvgClassifier",
+    "DPFedAvgRegressor",
+    "DPFederatedClassifier",
+    "DPFederatedRegressor",
+    "DPScaffoldClassifier",
+    "DPScaffoldRegressor",
+    "ISRLDPClassifier",
+    "ISRLDPRegressor",
+]

@@ -1,0 +1,148 @@
+"""What an algorithm is: its two ends. It gets a callable for gradients, never a record.
+
+One round::
+
+    server   shared           = broadcast(state)
+    silo i   message_i        = local(shared, memory_i, gradient)
+             sent_i           = message_i as it leaves the silo (noised there, or not)
+             memory_i         = remember(shared, memory_i, sent_i)
+    server   state            = aggregate(state, released)
+
+Everything is a flat vector on the last axis; ``local`` and ``remember`` see one silo (``(size,)``)
+or a stack of silos (``(n_silos, size)``) and must not care which. ``gradient(params)`` is private
+by itself and counts its uses: a round must use exactly ``n_gradients(round)`` of them, or the fit
+raises. The server end sees a :class:`Released`, never a message. So whoever writes an algorithm
+can waste privacy but not break it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+#: the average of a round's messages is all that most servers read
+State = Any
+
+
+class Gradient(Protocol):
+    """A private gradient: ``gradient(params)`` at (..., size), ``n_steps`` uses a round."""
+
+    n_steps: int
+
+    def __call__(self, params: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Released:
+    """What leaves the aggregate in a round, already private.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (size,)
+        The weighted mean of the cohort's messages (over the expected cohort where who took part
+        is secret).
+    fraction : float
+        The share of all silos' weight that the cohort (or the expected cohort) holds.
+    squared_norm : float
+        An estimate of the mean squared norm of the messages before noise; NaN unless the
+        mechanism releases it.
+    """
+
+    mean: np.ndarray
+    fraction: float = 1.0
+    squared_norm: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Base class: a frozen dataclass of hyper-parameters with explicit state.
+
+    Subclasses must implement :meth:`init`, :meth:`local`, :meth:`aggregate` and :meth:`params`.
+    """
+
+    #: True where rounds release nothing but a cohort's sum of gradients taken at the broadcast
+    #: point: such an algorithm may run under trust="server" and an outsider sees all silos' noise.
+    releases_only_gradients = False
+
+    def n_gradients(self, round: int) -> int:
+        """Return how many private gradients a silo takes in a round it takes part in."""
+        return 1
+
+    def memory_size(self, size: int) -> int:
+        """Return the length of the vector a silo keeps between its rounds (0: none)."""
+        return 0
+
+    def init(self, params: np.ndarray) -> State:
+        """Return the server's state before the first round."""
+        raise NotImplementedError
+
+    def broadcast(self, state: State) -> Any:
+        """Return what the silos are told; by default the current parameters."""
+        return self.params(state)
+
+    def local(self, shared: Any, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+        """Return a silo's message."""
+        raise NotImplementedError
+
+    def remember(self, shared: Any, memory: np.ndarray, sent: np.ndarray) -> np.ndarray:
+        """Return a silo's memory after it sent ``sent``; by default unchanged."""
+        return memory
+
+    def aggregate(self, state: State, released: Released) -> State:
+        """Return the server's state after a round."""
+        raise NotImplementedError
+
+    def params(self, state: State) -> np.ndarray:
+        """Return the current model."""
+        raise NotImplementedError
+
+    def output_weight(self, round: int, n_rounds: int) -> float:
+        """Return the weight of the round's model in the average that is given out.
+
+        By default the second half of the rounds, equally.
+        """
+        return float(round >= n_rounds // 2)
+
+
+@dataclass(frozen=True)
+class GradientMethod(Algorithm):
+    """An algorithm whose message is one gradient at a point the server chose.
+
+    ``local`` is final, so that a cohort's sum of messages is a sum of fresh clipped gradients and
+    nothing else: the noise may then be added to that sum (trust="server").
+    """
+
+    releases_only_gradients = True
+
+    def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+        """Return the gradient at the broadcast point. Not to be overridden."""
+        return gradient(shared)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "local" in cls.__dict__ or "remember" in cls.__dict__ or "n_gradients" in cls.__dict__:
+            raise TypeError(
+                f"{cls.__name__}: a GradientMethod sends one gradient and keeps nothing; "
+                "derive from Algorithm to write local steps."
+            )
+
+
+#: x -> the point of the feasible set nearest to x
+Projection = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Projection onto the ball of a radius around the origin; ``inf`` is the whole space."""
+
+    radius: float = float("inf")
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Return x scaled down to the ball if it lies outside."""
+        if self.radius == float("inf"):
+            return x
+        norm = np.linalg.norm(x, axis=-1, keepdims=True)
+        return x * np.minimum(1.0, self.radius / np.maximum(norm, np.finfo(x.dtype).tiny))

@@ -1,0 +1,82 @@
+"""The only round loop.
+
+state = init;  in each round:  messages = the cohort's;  released = mechanism(sum of messages);
+state = aggregate(state, released);  in the end an average of the rounds' models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from skdpfl.algorithms import Released
+from skdpfl.federation import Federation, Work
+from skdpfl.privacy.cohorts import draw_cohort
+from skdpfl.privacy.mechanisms import Aggregate
+
+#: called with the round's number and the current model; a true answer stops the fit
+OnRound = Callable[[int, np.ndarray], object]
+
+
+class Outcome(NamedTuple):
+    """What a run gives out: the model and the number of rounds that ran."""
+
+    params: np.ndarray
+    n_rounds: int
+
+
+def run(
+    work: Work, federation: Federation, *, average: bool = True, on_round: OnRound | None = None
+) -> Outcome:
+    """Run the plan's rounds and return the last model, or the average of the late ones."""
+    plan, algorithm = work.plan, work.algorithm
+    if plan.mechanism.gradients_only and not algorithm.releases_only_gradients:
+        raise ValueError(
+            f"{type(algorithm).__name__} sends more than one fresh gradient a round; "
+            'trust="server" needs a GradientMethod (one local step, nothing kept by silos).'
+        )
+    federation.start(work)
+    state = algorithm.init(work.model.init(work.dtype))
+    mean, weight, done = np.zeros(work.model.size), 0.0, 0
+    for r, cohort in enumerate(_cohorts(work)):
+        if len(cohort) or plan.unit == "silo":
+            state = algorithm.aggregate(state, _round(work, federation, r, state, cohort))
+        done, params = r + 1, algorithm.params(state)
+        share = algorithm.output_weight(r, plan.n_rounds)
+        if share:
+            weight += share
+            mean += (params - mean) * (share / weight)
+        if on_round is not None and on_round(r, params):
+            break
+    late = average and weight > 0
+    return Outcome((mean if late else algorithm.params(state)).astype(work.dtype), done)
+
+
+def _round(
+    work: Work, federation: Federation, r: int, state: object, cohort: np.ndarray
+) -> Released:
+    """Run one round: sum the cohort's weighted messages and release their mean."""
+    plan = work.plan
+    total, weight = np.zeros(work.model.size, dtype=work.dtype), 0.0
+    for silos, messages in federation.round(r, work.algorithm.broadcast(state), cohort):
+        weights = plan.weights[silos]
+        total += weights.astype(work.dtype) @ messages
+        weight += float(weights.sum())
+    mean = plan.mechanism.release(plan, Aggregate(total, weight), r, work.streams)
+    secret = plan.unit == "silo" and plan.trust == "server"
+    return Released(mean.astype(work.dtype), plan.silo_fraction if secret else weight)
+
+
+def _cohorts(work: Work) -> Iterator[np.ndarray]:
+    """Yield who takes part in each round: the plan's schedule, or a secret draw."""
+    plan = work.plan
+    everyone = np.arange(plan.n_silos)
+    if plan.schedule is not None:
+        yield from plan.schedule
+        return
+    whole = plan.unit == "record" or plan.silo_fraction >= 1
+    drawn = None if whole else draw_cohort(plan, work.streams)
+    for _ in range(plan.n_rounds):
+        yield everyone if drawn is None else next(drawn)

@@ -1,0 +1,241 @@
+"""The only fit and predict: read, decide, plan, run, unpack.
+
+``fit`` reads as a table of contents. Everything before the run uses public numbers only; the data
+are touched by validation (whose errors are visible outputs: NaN, a single class) and by the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import ThreadpoolController
+
+from skdpfl.algorithms import Algorithm
+from skdpfl.engine import run
+from skdpfl.estimators._facts import Facts, Settings
+from skdpfl.estimators._parameters import check_parameters
+from skdpfl.estimators._planning import make_plan
+from skdpfl.estimators._settle import settle
+from skdpfl.federation import LocalFederation, SiloData, Work
+from skdpfl.losses import Loss
+from skdpfl.models import LinearModel
+from skdpfl.preprocessing._scaling import IdentityScaling, Scales
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.random import streams_for
+from skdpfl.silos import Silos, read_silos, split_silo_column, without_column
+
+
+class Problem(NamedTuple):
+    """The validated data of a fit and their public numbers."""
+
+    X: np.ndarray
+    y: np.ndarray
+    silos: Silos
+    facts: Facts
+
+
+class FederatedEstimator(BaseEstimator):
+    """Base of all estimators: parameters and algorithms are the subclasses' business."""
+
+    __metadata_request__fit = {"silos": True}  # noqa: RUF012
+
+    # ---- what a family of estimators defines -------------------------------------------------
+
+    def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
+        """Return the algorithm that runs with these settings."""
+        raise NotImplementedError
+
+    def _loss(self) -> Loss:
+        """Return the loss that the parameters name."""
+        raise NotImplementedError
+
+    # ---- fit ---------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, *, silos: Any = None) -> Any:
+        """Train a model under the privacy budget.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            The records of all silos, in any order.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        silos : array-like of shape (n_samples,), default=None
+            Each record's silo id. Without it (and without ``silo_column``) all records are one
+            silo, which is central differential privacy.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        check_parameters(self)
+        problem = self._read(X, y, silos)
+        streams = streams_for(self.random_state)
+        settled = settle(self, problem.facts)
+        algorithm = self._algorithm(settled.settings, problem.facts)
+        plan = make_plan(self, problem.facts, settled, algorithm, streams)
+        seed = streams.seed if streams.is_simulation else None
+        spent = plan.spent(assignment=_digest(problem.silos), simulation_seed=seed)
+        with _one_blas_thread():
+            scales = settled.scaling.find(problem.X, problem.y, problem.silos, streams)
+            work = self._work(problem.facts, algorithm, plan, streams, problem.X.dtype)
+            federation = self._federation(problem, scales)
+            outcome = run(work, federation, average=self.average, on_round=self._on_round(plan))
+        self._unpack(problem, settled.settings, scales, work, outcome.params)
+        self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
+        return self
+
+    def plan_for(self, *, silo_sizes: Any, n_features: int, n_classes: int = 2) -> PrivacyPlan:
+        """Return the plan that a fit on such data would run, without any data.
+
+        Parameters
+        ----------
+        silo_sizes : mapping or sequence
+            Each silo's number of records.
+        n_features : int
+            The number of features, the silo column not counted.
+        n_classes : int, default=2
+            The number of labels (classifiers only).
+
+        Returns
+        -------
+        PrivacyPlan
+            Noise, rounds and, by ``plan.spent()``, the cost.
+        """
+        check_parameters(self)
+        sizes = pd.Series(silo_sizes, dtype=np.int64)
+        outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
+        facts = Facts(
+            sizes.index, sizes.to_numpy(), int(n_features), outputs, self._is_classifier()
+        )
+        settled = settle(self, facts)
+        algorithm = self._algorithm(settled.settings, facts)
+        return make_plan(self, facts, settled, algorithm, streams_for(self.random_state))
+
+    def _read(self, X: Any, y: Any, silos: Any) -> Problem:
+        """Validate the data; nothing is learnt from them here but their public numbers."""
+        features, silos = split_silo_column(X, silos, self.silo_column)
+        features, y = validate_data(
+            self,
+            features,
+            y,
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=2,
+            **self._y_checks(),
+        )
+        y = self._encode(y, features.dtype)
+        read = read_silos(silos, len(features), X)
+        facts = Facts(
+            read.ids, read.sizes, features.shape[1], self._n_outputs(), self._is_classifier()
+        )
+        return Problem(features, y, read, facts)
+
+    def _work(
+        self,
+        facts: Facts,
+        algorithm: Algorithm,
+        plan: PrivacyPlan,
+        streams: Any,
+        dtype: np.dtype,
+    ) -> Work:
+        model = LinearModel(facts.n_features, facts.n_outputs, self.fit_intercept)
+        return Work(model, self._loss(), algorithm, plan, streams, dtype, float(self.alpha))
+
+    def _federation(self, problem: Problem, scales: Scales) -> LocalFederation:
+        X, y, silos, facts = problem
+        data = SiloData.from_codes(
+            X,
+            self._scaled_target(y, scales),
+            silos.codes,
+            facts.n_silos,
+            None if isinstance(scales.features, IdentityScaling) else scales.features.transform,
+        )
+        return LocalFederation(data, self.n_jobs)
+
+    def _on_round(self, plan: PrivacyPlan) -> Any:
+        if not self.verbose:
+            return None
+
+        def say(r: int, params: np.ndarray) -> None:
+            print(f"[{type(self).__name__}] round {r + 1} of {plan.n_rounds}")
+
+        return say
+
+    def _unpack(
+        self, problem: Problem, settings: Settings, scales: Scales, work: Work, params: np.ndarray
+    ) -> None:
+        """Set the fitted attributes."""
+        if not np.isfinite(params).all():
+            warnings.warn(
+                "The model is not finite: the steps diverged. Give a smaller learning_rate.",
+                UserWarning,
+                stacklevel=3,
+            )
+        coef, intercept = scales.unscale(*work.model.unpack(params.astype(np.float64)))
+        self._set_coefficients(coef.astype(params.dtype), intercept.astype(params.dtype))
+        self.scaling_ = scales.features
+        self.silo_ids_ = problem.silos.ids.to_numpy()
+        self.n_rounds_, self.clip_norm_ = settings.n_rounds, settings.clip_norm
+        self.learning_rate_, self.sampling_rate_ = settings.learning_rate, settings.rate
+
+    # ---- predict -----------------------------------------------------------------------------
+
+    def _raw(self, X: Any) -> np.ndarray:
+        """Return raw predictions (n, k) of new records."""
+        check_is_fitted(self)
+        X = validate_data(
+            self, without_column(X, self.silo_column), reset=False, dtype=[np.float64, np.float32]
+        )
+        if not self.scaling_.affine:
+            X = self.scaling_.transform(X)
+        return X @ np.atleast_2d(self.coef_).T + self.intercept_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+    # ---- what classifiers and regressors define ----------------------------------------------
+
+    def _is_classifier(self) -> bool:
+        raise NotImplementedError
+
+    def _y_checks(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        raise NotImplementedError
+
+    def _n_outputs(self) -> int:
+        raise NotImplementedError
+
+    def _scaled_target(self, y: np.ndarray, scales: Scales) -> np.ndarray:
+        raise NotImplementedError
+
+    def _set_coefficients(self, coef: np.ndarray, intercept: np.ndarray) -> None:
+        raise NotImplementedError
+
+
+def _digest(silos: Silos) -> str:
+    """Return a digest of the map row -> silo, so that costs add silo by silo where it is equal."""
+    digest = hashlib.blake2b(np.ascontiguousarray(silos.codes).tobytes(), digest_size=16)
+    digest.update(repr(silos.ids.tolist()).encode())
+    return digest.hexdigest()
+
+
+_CONTROLLER: ThreadpoolController | None = None
+
+
+def _one_blas_thread() -> Any:
+    """Limit BLAS to one thread: silos are the parallelism, and results do not depend on cores."""
+    global _CONTROLLER
+    if _CONTROLLER is None:
+        _CONTROLLER = ThreadpoolController()  # lists the loaded libraries once: 0.5 ms
+    return _CONTROLLER.limit(limits=1, user_api="blas")

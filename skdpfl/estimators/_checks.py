@@ -1,0 +1,108 @@
+"""Parameters, checked before any data are read: what was given, what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+    words: str = "",
+) -> float:
+    """Return a real number within its range, or say what the range is."""
+    left, right = ("(" if open_low else "["), (")" if open_high else "]")
+    wanted = f"a number in {left}{low:g}, {high:g}{right}"
+    fine = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    fine = fine and (value > low if open_low else value >= low)
+    fine = fine and (value < high if open_high else value <= high)
+    if not fine:
+        raise ValueError(f"{name} must be {wanted}{words}; got {value!r}.")
+    return float(value)
+
+
+def check_count(name: str, value: Any, *, low: int = 1, words: str = "") -> int:
+    """Return an integer of at least ``low``."""
+    if not isinstance(value, Integral) or isinstance(value, (bool, np.bool_)) or value < low:
+        raise ValueError(f"{name} must be an integer of at least {low}{words}; got {value!r}.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Raise unless the value is one of the choices."""
+    if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+
+
+def is_auto(value: Any) -> bool:
+    """Tell whether a parameter was left to us."""
+    return isinstance(value, str) and value == "auto"
+
+
+def per_silo(name: str, value: Any, silo_ids: pd.Index) -> np.ndarray:
+    """Return one number per silo from a number or a mapping silo -> number.
+
+    Entries of silos without data are allowed; a silo without an entry is an error.
+    """
+    if not isinstance(value, (Mapping, pd.Series)):
+        return np.full(len(silo_ids), value, dtype=float)
+    known = value.to_dict() if isinstance(value, pd.Series) else value
+    missing = [silo for silo in silo_ids.tolist() if silo not in known]
+    if missing:
+        raise ValueError(
+            f"{name} has no entry for silo(s) {missing[:5]!r}; give every silo in the data one "
+            f"(it has {list(known)[:5]!r})."
+        )
+    return np.array([known[silo] for silo in silo_ids.tolist()], dtype=float)
+
+
+def check_budget(epsilon: Any, noise_multiplier: Any) -> None:
+    """Raise unless exactly one of the two is given, and valid."""
+    if (epsilon is None) == (noise_multiplier is None):
+        raise ValueError(
+            "Give either epsilon (a budget) or noise_multiplier with epsilon=None; got "
+            f"epsilon={epsilon!r} and noise_multiplier={noise_multiplier!r}."
+        )
+    if epsilon is None:
+        check_number(
+            "noise_multiplier",
+            noise_multiplier,
+            low=0,
+            high=np.inf,
+            open_low=True,
+            open_high=True,
+            words=" (no noise at all is epsilon=inf)",
+        )
+        return
+    values = list(epsilon.values()) if isinstance(epsilon, Mapping) else [epsilon]
+    values = epsilon.tolist() if isinstance(epsilon, pd.Series) else values
+    for value in values:
+        check_number("epsilon", value, low=0, open_low=True, words=" (inf for no privacy)")
+
+
+def check_delta(delta: Any) -> None:
+    """Raise unless delta is "auto", a number in (0, 1), or a mapping to such numbers."""
+    if is_auto(delta):
+        return
+    values = list(delta.values()) if isinstance(delta, Mapping) else [delta]
+    values = delta.tolist() if isinstance(delta, pd.Series) else values
+    for value in values:
+        check_number(
+            "delta", value, low=0, high=1, open_low=True, open_high=True, words=' (or "auto")'
+        )
+
+
+def automatic_delta(n_records: int) -> float:
+    """Return the largest power of ten that is at most 1 / (10 n)."""
+    exponent = int(np.floor(-np.log10(10 * n_records) + 1e-12))
+    return float(f"1e{exponent}")

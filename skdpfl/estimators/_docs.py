@@ -1,0 +1,137 @@
+"""Parameter documentation, written once: a class's section is made from its signature."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TypeVar
+
+T = TypeVar("T", bound=type)
+
+PARAMETERS = {
+    "epsilon": """float, mapping or None, default=1.0
+    The privacy budget: a positive number, ``inf`` for no privacy at all, or a mapping from silo id
+    to number that gives each silo its own. None if ``noise_multiplier`` is given.""",
+    "delta": """"auto", float or mapping, default="auto"
+    The second half of the budget. "auto" is the largest power of ten that is at most
+    1 / (10 n_records).""",
+    "noise_multiplier": """float, default=None
+    Instead of a budget (``epsilon=None``): the noise's standard deviation on the clipped sum over
+    ``clip_norm``.""",
+    "unit": """{"record", "silo"}, default="record"
+    What is protected: one record, or everything a silo holds.""",
+    "trust": """{"silo", "shuffler", "server"}, default="silo"
+    Whom a person in the data trusts beyond the own silo. "silo": nobody; whatever leaves a silo is
+    private. "server": the server sees exact sums and adds the noise.""",
+    "neighbours": """{"auto", "replace", "add_remove"}, default="auto"
+    The relation that the guarantee is about: one record (silo) is replaced, or its contribution is
+    set to zero. "auto" is "replace", but for ``unit="silo"`` with ``trust="server"``.""",
+    "sampling": """{"poisson", "without_replacement", "disjoint"}, default="poisson"
+    How a step draws a silo's records; what is drawn is what is priced. "disjoint" makes one pass
+    over the data.""",
+    "loss": """str
+    The loss whose weighted mean over the records is minimised.""",
+    "huber_delta": """float, default=1.35
+    Where Huber's loss turns from square to linear, in units of the (scaled) target.""",
+    "quantile": """float, default=0.5
+    Which quantile ``loss="quantile"`` predicts.""",
+    "alpha": """float, default=0.0
+    The penalty alpha / 2 * |w|^2 is added to the mean loss; the intercept is not penalised.
+    Ridge's ``alpha`` is n_records times this one, LogisticRegression's ``C`` is
+    1 / (n_records * alpha).""",
+    "fit_intercept": """bool, default=True
+    Whether the model has an intercept.""",
+    "classes": """array-like, default=None
+    The label set, if it is to be fixed beforehand; by default the labels in ``y``. Public.""",
+    "n_rounds": """"auto" or int, default="auto"
+    The number of rounds.""",
+    "learning_rate": """"auto" or float, default="auto"
+    The step on the average clipped gradient, sum / (sampling_rate * n_i).""",
+    "clip_norm": """"auto" or float, default="auto"
+    The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to.""",
+    "sampling_rate": """"auto" or float, default="auto"
+    The share of its records that a silo reads in a step.""",
+    "average": """bool, default=True
+    Give out the average of the second half of the rounds' models instead of the last one.""",
+    "silo_fraction": """float, default=1.0
+    The share of the silos that takes part in a round.""",
+    "cohort": """{"auto", "balanced", "uniform", "poisson"}, default="auto"
+    How a round's silos are drawn: dealt like cards, so that all take part equally often; a fixed
+    number; or each by its own coin. "auto" is "balanced" for records and "poisson" for silos.""",
+    "silo_weights": """{"auto", "size", "uniform"} or mapping, default="auto"
+    The silos' public weights in the objective. "auto" is "size" for records, "uniform" for
+    silos.""",
+    "feature_bounds": """(low, high) or mapping, default=None
+    Public bounds of the features: scalars, arrays, or a mapping from column to (low, high). A
+    column with low == high is ignored.""",
+    "target_bounds": """(low, high), default=None
+    Public bounds of the target.""",
+    "scaling": """{"auto", "private"} or None, default="auto"
+    How features (and the target) are brought to one scale. "auto" uses the bounds; without bounds
+    scales are found within the budget where that will work. None leaves everything as it is.""",
+    "silo_column": """str, default=None
+    The column of X that holds the silo ids, instead of ``silos`` in ``fit``.""",
+    "n_jobs": """int, default=None
+    Threads over large silos. The model does not depend on it.""",
+    "random_state": """int, RandomState, Generator or None, default=None
+    None draws cryptographic noise. Anything else is a simulation: reproducible, and private only as
+    long as nobody knows the seed.""",
+    "verbose": """int, default=0
+    Print the rounds.""",
+    "local_steps": """"auto", int or sequence of int, default="auto"
+    Gradient steps of a silo in a round; a sequence has one number per round.""",
+    "local_epochs": """float or sequence, default=None
+    Instead of ``local_steps``: passes over a silo's records in a round (divided by the sampling
+    rate this is the number of steps).""",
+    "momentum": """float, default=0.0
+    Heavy-ball momentum of the local steps, starting anew each round; with ``local_steps=1`` of the
+    server's steps.""",
+    "global_learning_rate": """float, default=1.0
+    The server's step on the mean of the silos' moves.""",
+    "warm_start_rounds": """int, default=0
+    First rounds that learn the control variates only. They cost as much as any other round.""",
+    "noise_schedule": """tuple, default=None
+    ``("round", beta, start)`` or ``("step", beta, start)``: the noise's variance falls by the
+    factor ``beta`` each round (each local step) after round ``start``.""",
+    "solver": """{"minibatch"}, default="minibatch"
+    The optimisation method.""",
+    "radius": """float, default=None
+    Keep the (scaled) parameters within this distance of zero.""",
+    "algorithm": """Algorithm, default=None
+    An object of :class:`skdpfl.algorithms.Algorithm`; None is DP-FedAvg with one local step.""",
+}
+
+FITTED = """
+Attributes
+----------
+coef_ : ndarray of shape (n_outputs, n_features), or (n_features,) in regressors
+    Coefficients in the units of X where the scaling is affine, else of
+    ``scaling_.transform(X)``.
+intercept_ : ndarray of shape (n_outputs,), or float in regressors
+    Intercepts in the same units.
+privacy_spent_ : PrivacySpent
+    What the fit cost: ``epsilon, delta = estimator.privacy_spent_``.
+plan_ : PrivacyPlan
+    What was run and priced.
+silo_ids_ : ndarray
+    The silos' ids.
+n_rounds_, learning_rate_, clip_norm_, sampling_rate_, scaling_
+    What was chosen where the parameter is "auto".
+n_iter_ : int
+    The number of rounds that ran.
+n_features_in_ : int
+    The number of features, the silo column not counted.
+feature_names_in_ : ndarray
+    Their names, if X has names that are strings.
+"""
+
+
+def documented(cls: T) -> T:
+    """Put a Parameters and an Attributes section behind the first paragraphs of a docstring."""
+    names = [n for n in inspect.signature(cls.__init__).parameters if n != "self"]
+    parameters = "\n".join(f"{name} : {PARAMETERS[name]}" for name in names)
+    summary, mark, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n\nNotes\n-----")
+    fitted = FITTED.rstrip()
+    if "classes" in names:
+        fitted += "\nclasses_ : ndarray\n    The labels."
+    cls.__doc__ = f"{summary}\n\nParameters\n----------\n{parameters}\n{fitted}{mark}{rest}\n"
+    return cls

@@ -1,0 +1,55 @@
+"""What is known before any data are read, and what was decided from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from skdpfl.privacy.sampling import Sampling
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Public numbers: every choice that "auto" makes is a function of these and the budget.
+
+    ``n_outputs`` is the number of raw predictions of a record (1 for regression and two classes).
+    """
+
+    silo_ids: pd.Index
+    silo_sizes: np.ndarray
+    n_features: int
+    n_outputs: int = 1
+    is_classifier: bool = True
+
+    @property
+    def n_silos(self) -> int:
+        """The number of silos."""
+        return len(self.silo_sizes)
+
+    @property
+    def n_records(self) -> int:
+        """The number of records in all."""
+        return int(self.silo_sizes.sum())
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers a fit runs with, none of them "auto" any more.
+
+    ``steps`` is each round's number of private gradients of a silo; ``rate`` the share of its
+    records that a step reads.
+    """
+
+    steps: tuple[int, ...]
+    learning_rate: float
+    clip_norm: float
+    rate: float
+    sampling: Sampling
+    momentum: float = 0.0
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of rounds."""
+        return len(self.steps)

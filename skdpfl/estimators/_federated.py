@@ -1,0 +1,185 @@
+"""Any algorithm object as an estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skdpfl.algorithms import Algorithm, FedAvg
+from skdpfl.estimators._docs import documented
+from skdpfl.estimators._facts import Facts, Settings
+from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
+
+
+class _DPFederated:
+    """The algorithm is a parameter: it declares its gradients, the plan charges them."""
+
+    algorithm: Algorithm | None
+    _trusts = ("silo", "server")
+
+    def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
+        if self.algorithm is None:
+            return FedAvg(settings.learning_rate, settings.steps)
+        if not isinstance(self.algorithm, Algorithm):
+            raise ValueError(
+                "algorithm must be an object of a subclass of skdpfl.algorithms.Algorithm; got "
+                f"{self.algorithm!r}."
+            )
+        return self.algorithm
+
+
+@documented
+class DPFederatedClassifier(_DPFederated, FederatedClassifier):
+    """Linear classifier trained by any federated algorithm, also one's own.
+
+    An algorithm sees private gradients and released means, never a record, so whatever it does is
+    covered by the same guarantee. Its own hyper-parameters (steps, learning rate) are its fields;
+    ``learning_rate`` here is used by the default algorithm only.
+
+    Notes
+    -----
+    **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
+    (epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
+    sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
+    of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
+    ``privacy_spent_`` composes exactly the releases of ``plan_``.
+    """
+
+    def __init__(
+        self,
+        epsilon: Any = 1.0,
+        *,
+        delta: Any = "auto",
+        noise_multiplier: float | None = None,
+        unit: str = "record",
+        trust: str = "silo",
+        neighbours: str = "auto",
+        sampling: str = "poisson",
+        algorithm: Algorithm | None = None,
+        noise_schedule: Any = None,
+        loss: str = "log_loss",
+        alpha: float = 0.0,
+        fit_intercept: bool = True,
+        classes: Any = None,
+        n_rounds: Any = "auto",
+        learning_rate: Any = "auto",
+        clip_norm: Any = "auto",
+        sampling_rate: Any = "auto",
+        average: bool = True,
+        silo_fraction: float = 1.0,
+        cohort: str = "auto",
+        silo_weights: Any = "auto",
+        feature_bounds: Any = None,
+        scaling: str | None = "auto",
+        silo_column: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise_multiplier = noise_multiplier
+        self.unit = unit
+        self.trust = trust
+        self.neighbours = neighbours
+        self.sampling = sampling
+        self.algorithm = algorithm
+        self.noise_schedule = noise_schedule
+        self.loss = loss
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.n_rounds = n_rounds
+        self.learning_rate = learning_rate
+        self.clip_norm = clip_norm
+        self.sampling_rate = sampling_rate
+        self.average = average
+        self.silo_fraction = silo_fraction
+        self.cohort = cohort
+        self.silo_weights = silo_weights
+        self.feature_bounds = feature_bounds
+        self.scaling = scaling
+        self.silo_column = silo_column
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+@documented
+class DPFederatedRegressor(_DPFederated, FederatedRegressor):
+    """Linear regressor trained by any federated algorithm, also one's own.
+
+    An algorithm sees private gradients and released means, never a record, so whatever it does is
+    covered by the same guarantee. Its own hyper-parameters (steps, learning rate) are its fields;
+    ``learning_rate`` here is used by the default algorithm only.
+
+    Notes
+    -----
+    **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
+    (epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
+    sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
+    of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
+    ``privacy_spent_`` composes exactly the releases of ``plan_``.
+    """
+
+    def __init__(
+        self,
+        epsilon: Any = 1.0,
+        *,
+        delta: Any = "auto",
+        noise_multiplier: float | None = None,
+        unit: str = "record",
+        trust: str = "silo",
+        neighbours: str = "auto",
+        sampling: str = "poisson",
+        algorithm: Algorithm | None = None,
+        noise_schedule: Any = None,
+        loss: str = "squared_error",
+        huber_delta: float = 1.35,
+        quantile: float = 0.5,
+        alpha: float = 0.0,
+        fit_intercept: bool = True,
+        n_rounds: Any = "auto",
+        learning_rate: Any = "auto",
+        clip_norm: Any = "auto",
+        sampling_rate: Any = "auto",
+        average: bool = True,
+        silo_fraction: float = 1.0,
+        cohort: str = "auto",
+        silo_weights: Any = "auto",
+        feature_bounds: Any = None,
+        target_bounds: Any = None,
+        scaling: str | None = "auto",
+        silo_column: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise_multiplier = noise_multiplier
+        self.unit = unit
+        self.trust = trust
+        self.neighbours = neighbours
+        self.sampling = sampling
+        self.algorithm = algorithm
+        self.noise_schedule = noise_schedule
+        self.loss = loss
+        self.huber_delta = huber_delta
+        self.quantile = quantile
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.n_rounds = n_rounds
+        self.learning_rate = learning_rate
+        self.clip_norm = clip_norm
+        self.sampling_rate = sampling_rate
+        self.average = average
+        self.silo_fraction = silo_fraction
+        self.cohort = cohort
+        self.silo_weights = silo_weights
+        self.feature_bounds = feature_bounds
+        self.target_bounds = target_bounds
+        self.scaling = scaling
+        self.silo_column = silo_column
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose

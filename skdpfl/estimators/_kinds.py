@@ -1,0 +1,187 @@
+"""What makes a federated estimator a classifier or a regressor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_array
+
+from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.losses import (
+    AbsoluteError,
+    Hinge,
+    Huber,
+    LogLoss,
+    Loss,
+    Quantile,
+    SquaredError,
+    SquaredHinge,
+)
+from skdpfl.preprocessing._scaling import Scales
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    if getattr(estimator, "loss", "log_loss") == "log_loss":
+        return True
+    raise AttributeError(
+        f"predict_proba exists for loss='log_loss' only; this is loss={estimator.loss!r}."
+    )
+
+
+class FederatedClassifier(ClassifierMixin, FederatedEstimator):
+    """Labels in and out; the label set is public."""
+
+    _losses = ("log_loss", "hinge", "squared_hinge")
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return raw predictions.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records, with or without the silo column.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One number per record for two classes (positive: ``classes_[1]``), else one per class.
+        """
+        raw = self._raw(X)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the labels of new records.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records, with or without the silo column.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels out of ``classes_``.
+        """
+        return self.classes_[self._loss().predict(self._raw(X))]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the labels' probabilities (``loss="log_loss"`` only).
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records, with or without the silo column.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to one; columns as in ``classes_``.
+        """
+        return LogLoss().predict_proba(self._raw(X))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _loss(self) -> Loss:
+        losses = {"log_loss": LogLoss, "hinge": Hinge, "squared_hinge": SquaredHinge}
+        return losses[self.loss]()
+
+    def _is_classifier(self) -> bool:
+        return True
+
+    def _y_checks(self) -> dict[str, Any]:
+        return {"y_numeric": False}
+
+    def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        check_classification_targets(y)
+        if type_of_target(y) == "multilabel-indicator":
+            raise ValueError("y must be one label per row; got a multilabel indicator.")
+        present = np.unique(y)
+        self.classes_ = present if self.classes is None else np.unique(np.asarray(self.classes))
+        strange = np.setdiff1d(present, self.classes_)
+        if strange.size:
+            raise ValueError(
+                f"y has label(s) {strange[:5].tolist()!r} that are not in classes="
+                f"{self.classes_.tolist()!r}."
+            )
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has only one class, {self.classes_[0]!r}; a classifier needs at least two "
+                "(give classes=[...] if others may come)."
+            )
+        return np.searchsorted(self.classes_, y)
+
+    def _n_outputs(self) -> int:
+        return self._loss().n_outputs(len(self.classes_))
+
+    def _scaled_target(self, y: np.ndarray, scales: Scales) -> np.ndarray:
+        return y
+
+    def _set_coefficients(self, coef: np.ndarray, intercept: np.ndarray) -> None:
+        self.coef_, self.intercept_ = coef, intercept
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # the checks' data are a few dozen records
+        return tags
+
+
+class FederatedRegressor(RegressorMixin, FederatedEstimator):
+    """Numbers in and out."""
+
+    _losses = ("squared_error", "huber", "absolute_error", "quantile")
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions for new records.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records, with or without the silo column.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            In the units of ``y``.
+        """
+        return self._raw(X)[:, 0]
+
+    def _loss(self) -> Loss:
+        losses: dict[str, Loss] = {
+            "squared_error": SquaredError(),
+            "huber": Huber(float(self.huber_delta)),
+            "absolute_error": AbsoluteError(),
+            "quantile": Quantile(float(self.quantile)),
+        }
+        return losses[self.loss]
+
+    def _is_classifier(self) -> bool:
+        return False
+
+    def _y_checks(self) -> dict[str, Any]:
+        return {"y_numeric": True}
+
+    def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        return check_array(y, ensure_2d=False, dtype=dtype, input_name="y")
+
+    def _n_outputs(self) -> int:
+        return 1
+
+    def _scaled_target(self, y: np.ndarray, scales: Scales) -> np.ndarray:
+        return scales.target.transform(y).astype(y.dtype, copy=False)
+
+    def _set_coefficients(self, coef: np.ndarray, intercept: np.ndarray) -> None:
+        self.coef_, self.intercept_ = coef[0], intercept[0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags

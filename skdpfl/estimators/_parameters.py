@@ -1,0 +1,116 @@
+"""Every parameter, checked on its own and together with the others, before any data are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from skdpfl.estimators._checks import (
+    check_budget,
+    check_choice,
+    check_count,
+    check_delta,
+    check_number,
+    is_auto,
+)
+from skdpfl.privacy.schedules import check_schedule
+
+POSITIVE = {"low": 0, "open_low": True, "open_high": True}
+
+#: name -> the values it may have, where a parameter is a word
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "unit": ("record", "silo"),
+    "neighbours": ("auto", "replace", "add_remove"),
+    "sampling": ("poisson", "without_replacement", "disjoint"),
+    "cohort": ("auto", "balanced", "uniform", "poisson"),
+    "scaling": ("auto", "private", None),
+}
+
+
+def check_parameters(estimator: Any) -> None:
+    """Raise a ValueError that names the first parameter that cannot be right."""
+    params = estimator.get_params(deep=False)
+    check_budget(params["epsilon"], params["noise_multiplier"])
+    check_delta(params["delta"])
+    for name, choices in CHOICES.items():
+        if name in params:
+            check_choice(name, params[name], choices)
+    check_choice("trust", params["trust"], estimator._trusts)
+    check_choice("loss", params.get("loss", estimator._losses[0]), estimator._losses)
+    _check_numbers(params)
+    _check_steps(params)
+    _check_weights(params["silo_weights"])
+    if params.get("noise_schedule") is not None:
+        check_schedule(params["noise_schedule"])
+    _check_together(params)
+
+
+def _check_numbers(params: dict[str, Any]) -> None:
+    check_number("alpha", params["alpha"], low=0, open_high=True)
+    check_number("silo_fraction", params["silo_fraction"], low=0, high=1, open_low=True)
+    if not is_auto(params["n_rounds"]):
+        check_count("n_rounds", params["n_rounds"], words=' (or "auto")')
+    for name in ("learning_rate", "clip_norm"):
+        if not is_auto(params[name]):
+            check_number(name, params[name], **POSITIVE, words=' (or "auto")')
+    if not is_auto(params["sampling_rate"]):
+        rate = params["sampling_rate"]
+        check_number("sampling_rate", rate, low=0, high=1, open_low=True, words=' (or "auto")')
+    if "momentum" in params:
+        check_number("momentum", params["momentum"], low=0, high=1, open_high=True)
+    if "global_learning_rate" in params:
+        check_number("global_learning_rate", params["global_learning_rate"], **POSITIVE)
+    if "warm_start_rounds" in params:
+        check_count("warm_start_rounds", params["warm_start_rounds"], low=0)
+    if params.get("radius") is not None:
+        check_number("radius", params["radius"], **POSITIVE)
+    if "huber_delta" in params:
+        check_number("huber_delta", params["huber_delta"], **POSITIVE)
+    if "quantile" in params:
+        check_number("quantile", params["quantile"], low=0, high=1, open_low=True, open_high=True)
+
+
+def _check_steps(params: dict[str, Any]) -> None:
+    steps, epochs = params.get("local_steps"), params.get("local_epochs")
+    if epochs is not None:
+        if not is_auto(steps):
+            raise ValueError(
+                f"Give local_steps or local_epochs, not both; got {steps!r} and {epochs!r}."
+            )
+        for value in np.atleast_1d(np.asarray(epochs, dtype=object)):
+            check_number("local_epochs", value, **POSITIVE)
+    elif steps is not None and not is_auto(steps):
+        for value in np.atleast_1d(np.asarray(steps, dtype=object)):
+            check_count("local_steps", value, words=', a sequence of such, or "auto"')
+
+
+def _check_weights(weights: Any) -> None:
+    if isinstance(weights, Mapping):
+        for silo, value in weights.items():
+            check_number(f"silo_weights[{silo!r}]", value, **POSITIVE)
+        return
+    check_choice("silo_weights", weights, ("auto", "size", "uniform"))
+
+
+def _check_together(params: dict[str, Any]) -> None:
+    """Check pairs of parameters that exclude each other."""
+    unit, trust = params.get("unit", "record"), params["trust"]
+    if unit == "silo" and trust == "shuffler":
+        raise ValueError(
+            'unit="silo" does not go together with trust="shuffler"; nearest are trust="silo" and '
+            'trust="server".'
+        )
+    if unit == "silo" and params["silo_weights"] == "size":
+        raise ValueError(
+            'silo_weights="size" would tell each silo\'s size, which unit="silo" protects; use '
+            '"uniform" or a mapping of public weights.'
+        )
+    if unit == "silo" and isinstance(params["epsilon"], Mapping):
+        raise ValueError('unit="silo" has one epsilon for all silos; got a mapping.')
+    if params["sampling"] == "without_replacement" and params["neighbours"] == "add_remove":
+        raise ValueError(
+            'sampling="without_replacement" is priced under neighbours="replace" only; '
+            'use sampling="poisson" with neighbours="add_remove".'
+        )

@@ -1,0 +1,78 @@
+"""From parameters and public numbers to the numbers a fit runs with."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpfl.estimators import _auto
+from skdpfl.estimators._checks import is_auto
+from skdpfl.estimators._facts import Facts, Settings
+from skdpfl.estimators._scales import ScalingStep, plan_scales
+from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, WithoutReplacement
+
+
+class Settled(NamedTuple):
+    """The settings of the training and how the scales will be found."""
+
+    settings: Settings
+    scaling: ScalingStep
+
+
+def settle(estimator: Any, facts: Facts) -> Settled:
+    """Decide everything that "auto" left open."""
+    scaling = plan_scales(estimator, facts)
+    rate = _auto.sampling_rate(estimator.sampling_rate, facts)
+    steps = local_steps(estimator, rate)
+    learning_rate = _auto.learning_rate(estimator.learning_rate, facts, max(steps))
+    settings = Settings(
+        steps=steps,
+        learning_rate=learning_rate,
+        clip_norm=_auto.clip_norm(estimator.clip_norm, facts),
+        rate=rate,
+        sampling=sampling_of(getattr(estimator, "sampling", "poisson"), rate, sum(steps), facts),
+        momentum=getattr(estimator, "momentum", 0.0),
+    )
+    return Settled(settings, scaling)
+
+
+def local_steps(estimator: Any, rate: float) -> tuple[int, ...]:
+    """Return the number of gradient steps of each round.
+
+    E epochs at sampling rate q are round(E / q) steps.
+    """
+    steps = getattr(estimator, "local_steps", 1)
+    epochs = getattr(estimator, "local_epochs", None)
+    if epochs is not None:
+        counted = np.maximum(1, np.round(np.asarray(epochs, dtype=float) / rate)).astype(int)
+        steps = counted.tolist()
+    elif is_auto(steps):
+        steps = 1
+    name = "local_steps" if epochs is None else "local_epochs"
+    if isinstance(steps, (int, np.integer)):
+        return (int(steps),) * _auto.rounds(estimator.n_rounds)
+    n_rounds = _auto.rounds(estimator.n_rounds, default=len(steps))
+    if len(steps) != n_rounds:
+        raise ValueError(
+            f"{name} as a sequence has one entry per round; got {len(steps)} entries for "
+            f"n_rounds={n_rounds}."
+        )
+    return tuple(int(k) for k in steps)
+
+
+def sampling_of(name: str, rate: float, n_steps: int, facts: Facts) -> Sampling:
+    """Return the sampling that a name and a rate stand for."""
+    if name == "disjoint":
+        smallest = int(facts.silo_sizes.min())
+        if smallest < n_steps:
+            silo = facts.silo_ids[int(facts.silo_sizes.argmin())]
+            raise ValueError(
+                f'sampling="disjoint" deals each silo\'s records into one batch per step: '
+                f"{n_steps} steps need at least as many records, but silo {silo!r} has {smallest}. "
+                "Use fewer rounds."
+            )
+        return Disjoint(n_steps)
+    if name == "without_replacement" and rate < 1:
+        return WithoutReplacement(rate)
+    return Everyone() if rate >= 1 else Poisson(rate)

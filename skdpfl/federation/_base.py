@@ -1,0 +1,64 @@
+"""Where the silos live: their data, their memory and who computes for them.
+
+A back end is one class with :meth:`Federation.start` and :meth:`Federation.round`. The same work
+and the same streams give the same messages on every back end.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpfl.algorithms import Algorithm
+from skdpfl.losses import Loss
+from skdpfl.models import LinearModel
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.random import Streams
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a fit does, without any data: the formula's symbols side by side.
+
+    minimise  sum_i w_i mean_j loss(y_ij, model(params, x_ij)) + alpha / 2 |params|^2
+    by ``algorithm``, under ``plan``, with the randomness of ``streams``.
+    """
+
+    model: LinearModel
+    loss: Loss
+    algorithm: Algorithm
+    plan: PrivacyPlan
+    streams: Streams
+    dtype: np.dtype
+    alpha: float = 0.0
+
+
+class Federation(ABC):
+    """A set of silos that can be asked to take part in rounds."""
+
+    @property
+    @abstractmethod
+    def n_silos(self) -> int:
+        """How many silos there are."""
+
+    @abstractmethod
+    def start(self, work: Work) -> None:
+        """Forget earlier fits and get ready for this one."""
+
+    @abstractmethod
+    def round(
+        self, round: int, shared: Any, cohort: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Run a round with the silos in ``cohort`` (increasing indices).
+
+        Yields
+        ------
+        silos : ndarray of shape (n,)
+            Some of the cohort, in increasing order over all that is yielded.
+        messages : ndarray of shape (n, size)
+            Their messages as they left the silos.
+        """

@@ -1,0 +1,102 @@
+"""The batches of a round: of one large silo, or of a stack of small ones.
+
+A stack pads its silos to the largest one; padding has weight 0 and repeats rows of the same silo,
+so that no silo ever reads another's. Where a good part of the records is drawn anyway, a 0/1
+weight is cheaper than gathering rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from skdpfl.federation._data import SiloData
+from skdpfl.federation._gradient import Batch
+from skdpfl.privacy.random import Streams
+from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling
+
+#: from this rate on, stacked silos are masked rather than gathered
+MASK_RATE = 0.2
+
+
+class BatchMaker:
+    """Draws and gathers batches for the silos of one data set, under one sampling."""
+
+    def __init__(
+        self, data: SiloData, squared_norms: np.ndarray, sampling: Sampling, streams: Streams
+    ) -> None:
+        self._data, self._norms = data, squared_norms
+        self._sampling, self._streams = sampling, streams
+        self._parts: dict[int, tuple[np.ndarray, int]] = {}
+        self._stacked: tuple[np.ndarray, Batch] | None = None
+
+    def of_silo(self, silo: int, round: int, n_steps: int) -> list[Callable[[], Batch]]:
+        """Return the round's batches of one silo, gathered when they are asked for."""
+        return [partial(self._gather, silo, b) for b in self._draw(silo, round, n_steps)]
+
+    def of_stack(self, silos: np.ndarray, round: int, n_steps: int) -> list[Callable[[], Batch]]:
+        """Return the round's batches of several silos, with a leading axis."""
+        if isinstance(self._sampling, Everyone):
+            whole = self._whole(silos)
+            return [lambda: whole] * n_steps
+        if isinstance(self._sampling, Poisson) and self._sampling.rate >= MASK_RATE:
+            whole = self._whole(silos)
+            shape = (n_steps, whole.y.shape[-1])
+            uniforms = self._streams.uniform_block("batch", silos, round, shape)
+            drawn = (uniforms < self._sampling.rate).astype(whole.X.dtype)
+            if whole.weights is not None:
+                drawn *= whole.weights[:, None]
+            return [partial(whole._replace, weights=drawn[:, k]) for k in range(n_steps)]
+        draws = [self._draw(silo, round, n_steps) for silo in silos.tolist()]
+        return [
+            partial(self._gather_stack, silos, [draw[k] for draw in draws]) for k in range(n_steps)
+        ]
+
+    def _draw(self, silo: int, round: int, n_steps: int) -> list[np.ndarray | slice]:
+        n = int(self._data.starts[silo + 1] - self._data.starts[silo])
+        if not isinstance(self._sampling, Disjoint):
+            return self._sampling.draw(self._streams.stream("batch", silo, round), n, n_steps)
+        if silo not in self._parts:
+            self._parts[silo] = self._sampling.deal(self._streams.stream("batch", silo), n), 0
+        parts, used = self._parts[silo]
+        self._parts[silo] = parts, used + n_steps
+        return list(parts[used : used + n_steps])
+
+    def _gather(self, silo: int, batch: np.ndarray | slice) -> Batch:
+        rows = self._data.rows_of(silo, batch)
+        X, y = self._data.at(rows)
+        return Batch(X, y, self._norms[rows])
+
+    def _gather_stack(self, silos: np.ndarray, batches: list[np.ndarray | slice]) -> Batch:
+        rows = [self._data.rows_of(i, b) for i, b in zip(silos.tolist(), batches, strict=True)]
+        first = [int(self._data.rows_of(i, slice(0, 1))[0]) for i in silos.tolist()]
+        return self._padded(rows, first)
+
+    def _whole(self, silos: np.ndarray) -> Batch:
+        """Return all records of the silos; the last stack asked for is kept."""
+        if self._stacked is not None and np.array_equal(self._stacked[0], silos):
+            return self._stacked[1]
+        starts, sizes = self._data.starts[silos], self._data.sizes[silos]
+        places = np.arange(sizes.max())
+        rows = starts[:, None] + np.minimum(places, sizes[:, None] - 1)
+        if self._data.order is not None:
+            rows = self._data.order[rows]
+        X, y = self._data.at(rows)
+        weights = None
+        if sizes.min() < sizes.max():
+            weights = (places < sizes[:, None]).astype(X.dtype)
+        batch = Batch(X, y, self._norms[rows], weights)
+        self._stacked = silos, batch
+        return batch
+
+    def _padded(self, rows: list[np.ndarray], first: list[int]) -> Batch:
+        longest = max(1, max(len(r) for r in rows))
+        index = np.repeat(np.asarray(first)[:, None], longest, axis=1)
+        for i, r in enumerate(rows):
+            index[i, : len(r)] = r
+        lengths = np.array([len(r) for r in rows])
+        X, y = self._data.at(index)
+        weights = (np.arange(longest) < lengths[:, None]).astype(X.dtype)
+        return Batch(X, y, self._norms[index], weights)

@@ -1,0 +1,144 @@
+"""All silos in this process: small ones stacked into one batched product, large ones on threads.
+
+Which way is taken depends on public sizes alone, never on ``n_jobs``, and each silo has its own
+random streams: the same seed gives the same model whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from skdpfl.federation._base import Federation, Work
+from skdpfl.federation._batches import BatchMaker
+from skdpfl.federation._data import SiloData
+from skdpfl.federation._gradient import PrivateGradient, Terms
+from skdpfl.federation._memory import Memory
+
+#: a step below this many multiplications is dominated by call overhead: stack it with others
+STACK_WORK = 200_000
+#: a stack holds at most this many numbers
+STACK_SIZE = 2**22
+
+
+class LocalFederation(Federation):
+    """The in-process back end.
+
+    Parameters
+    ----------
+    data : SiloData
+        All silos' records.
+    n_jobs : int, optional
+        Threads for large silos, by joblib's convention.
+    """
+
+    def __init__(self, data: SiloData, n_jobs: int | None = None) -> None:
+        self._data, self._n_jobs = data, n_jobs
+
+    @property
+    def n_silos(self) -> int:
+        return len(self._data.starts) - 1
+
+    def start(self, work: Work) -> None:
+        model, plan = work.model, work.plan
+        norms = self._squared_norms(work)
+        self._work = work
+        self._memory = Memory(self.n_silos, work.algorithm.memory_size(model.size), work.dtype)
+        self._batches = BatchMaker(self._data, norms, plan.sampling, work.streams)
+        self._terms = plan.mechanism.gradient_terms(plan, model.size, work.dtype)
+        penalty = (work.alpha * model.penalty_mask()).astype(work.dtype)
+        self._penalty = penalty if work.alpha else None
+        typical = float(np.median(plan.expected_sizes)) * model.size
+        self._stacks = self.n_silos > 1 and typical <= STACK_WORK
+
+    def round(
+        self, round: int, shared: Any, cohort: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        if self._stacks:
+            for silos in self._stackable(cohort, self._work.plan.steps[round]):
+                yield silos, self._finish(round, shared, silos, self._stack(round, shared, silos))
+            return
+        jobs = effective_n_jobs(self._n_jobs)
+        at_once = max(jobs, STACK_SIZE // self._work.model.size)
+        with ThreadPoolExecutor(jobs) as pool:
+            for i in range(0, len(cohort), at_once):
+                silos = cohort[i : i + at_once]
+                done = pool.map(lambda s: self._one(round, shared, s), silos.tolist())
+                yield silos, self._finish(round, shared, silos, np.stack(list(done)))
+
+    def _one(self, round: int, shared: Any, silo: int) -> np.ndarray:
+        """Return the message of one large silo."""
+        plan, terms = self._work.plan, self._terms
+        steps = self._batches.of_silo(silo, round, plan.steps[round])
+        std = float(terms.std[silo])
+        own = Terms(float(terms.clip[silo]), float(terms.grid[silo]), float(terms.divisor[silo]))
+        stream = self._work.streams.stream("noise", silo, round)
+        factors, shape = plan.factors[round], (self._work.model.size,)
+
+        def noises(step: int) -> np.ndarray:
+            noise = stream.normal(shape, dtype=self._noise_dtype)
+            noise *= std * factors[step]
+            return noise
+
+        gradient = PrivateGradient(self._work, steps, noises if std else None, own, self._penalty)
+        memory = self._memory.read(np.array([silo]))[0]
+        message = self._work.algorithm.local(shared, memory, gradient)
+        gradient.check_used()
+        return message
+
+    def _stack(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
+        """Return the messages of several small silos, shape (n, size)."""
+        work, dtype = self._work, self._work.dtype
+        n_steps = work.plan.steps[round]
+        steps = self._batches.of_stack(silos, round, n_steps)
+        clip, std, grid, divisor = (t[silos] for t in self._terms)
+        own = Terms(clip.astype(dtype), grid[:, None], divisor[:, None].astype(dtype))
+        noises = None
+        if std.any():
+            shape = (n_steps, work.model.size)
+            block = work.streams.normal_block("noise", silos, round, shape, self._noise_dtype)
+            block *= std[:, None, None] * work.plan.factors[round][:, None]
+            noises = lambda step: block[:, step]  # noqa: E731
+        gradient = PrivateGradient(work, steps, noises, own, self._penalty)
+        message = work.algorithm.local(shared, self._memory.read(silos), gradient)
+        gradient.check_used()
+        return message
+
+    def _finish(
+        self, round: int, shared: Any, silos: np.ndarray, messages: np.ndarray
+    ) -> np.ndarray:
+        """Send the messages and let the silos remember what they sent."""
+        work = self._work
+        sent = work.plan.mechanism.send(work.plan, messages, silos, round, work.streams)
+        if self._memory.size:
+            memory = self._memory.read(silos)
+            self._memory.write(silos, work.algorithm.remember(shared, memory, sent))
+        return sent
+
+    def _stackable(self, cohort: np.ndarray, n_steps: int) -> Iterator[np.ndarray]:
+        """Split a cohort into stacks of like size that fit into STACK_SIZE numbers."""
+        size = self._work.model.size
+        lengths = self._data.sizes[cohort]
+        like = np.frexp(lengths)[1]
+        for key in np.unique(like):
+            silos = cohort[like == key]
+            longest = int(lengths[like == key].max())
+            per_silo = longest * (self._work.model.n_features + n_steps) + n_steps * size
+            at_once = max(1, STACK_SIZE // per_silo)
+            yield from (silos[i : i + at_once] for i in range(0, len(silos), at_once))
+
+    def _squared_norms(self, work: Work, rows: int = 2**14) -> np.ndarray:
+        n = len(self._data.y)
+        norms = np.empty(n, dtype=work.dtype)
+        for i in range(0, n, rows):
+            X, _ = self._data.at(slice(i, i + rows))
+            norms[i : i + rows] = work.model.squared_row_norms(X)
+        return norms
+
+    @property
+    def _noise_dtype(self) -> np.dtype:
+        return self._work.dtype

@@ -1,0 +1,68 @@
+"""Which silos take part in which round; drawn from a key of its own, before any data are read.
+
+    cohort      a round's silos                                            a silo's rounds
+    balanced    dealt like cards: all take part equally often, up to one   T m / M
+    uniform     m = max(1, round(l M)) of M, fresh each round              Binomial(T, m / M)
+    poisson     each with probability l, fresh each round; may be none     Binomial(T, l)
+
+Under unit="record" the schedule may be public and each silo pays for the rounds it is in. Under
+unit="silo" it stays secret: it is drawn inside the run and never leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from skdpfl.privacy.random import Stream, Streams
+
+
+class CohortPlan(Protocol):
+    """What a draw of cohorts reads of a plan."""
+
+    n_silos: int
+    n_rounds: int
+    cohort: str
+    silo_fraction: float
+
+
+def draw_cohort(plan: CohortPlan, streams: Streams) -> Iterator[np.ndarray]:
+    """Yield the cohort of each round as increasing silo indices."""
+    return draw_cohorts(
+        plan.cohort, plan.silo_fraction, plan.n_silos, plan.n_rounds, streams.stream("cohorts")
+    )
+
+
+def draw_cohorts(
+    cohort: str, fraction: float, n_silos: int, n_rounds: int, stream: Stream
+) -> Iterator[np.ndarray]:
+    """Yield the cohort of each of ``n_rounds`` rounds."""
+    size = min(n_silos, max(1, round(fraction * n_silos)))
+    if cohort == "balanced":
+        yield from _deal(size, n_silos, n_rounds, stream)
+        return
+    for _ in range(n_rounds):
+        if cohort == "poisson":
+            yield stream.poisson_sample(n_silos, fraction)
+        else:
+            yield stream.subset(n_silos, size)
+
+
+def _deal(size: int, n_silos: int, n_rounds: int, stream: Stream) -> Iterator[np.ndarray]:
+    """Deal ``size`` cards a round from a shuffled pack, a new pack when it runs out.
+
+    Those left over from the old pack take part first; the new pack is dealt so that none of them
+    is drawn twice in that round. After any number of rounds two silos' counts differ by at most 1.
+    """
+    left = np.zeros(0, dtype=np.int64)
+    for _ in range(n_rounds):
+        hand, left = left[:size], left[size:]
+        if len(hand) < size:
+            pack = stream.permutation(n_silos)
+            fresh = pack[~np.isin(pack, hand)]
+            hand_new = fresh[: size - len(hand)]
+            left = pack[~np.isin(pack, hand_new)]
+            hand = np.concatenate([hand, hand_new])
+        yield np.sort(hand)

@@ -1,0 +1,304 @@
+"""The plan: everything that decides privacy, written once, executed by the engine and priced here.
+
+A :class:`PrivacyPlan` holds public numbers only. The engine reads clip norm, noise, rates and
+schedule from it; :meth:`PrivacyPlan.spent` prices the very same object; calibration returns
+another plan. It is committed to before any data are touched: a fit that stops early is charged for
+all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from skdpfl.privacy.calibration import calibrate
+from skdpfl.privacy.events import Composition, compose
+from skdpfl.privacy.mechanisms import MECHANISMS, Mechanism, NoPrivacy
+from skdpfl.privacy.sampling import Everyone, Sampling
+from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
+from skdpfl.privacy.spent import PrivacySpent
+
+
+class Groups(NamedTuple):
+    """Silos that released the same things at the same delta, once each.
+
+    ``of_silo`` (n_silos,) is each silo's group; ``first`` names one silo of each group.
+    """
+
+    of_silo: np.ndarray
+    first: np.ndarray
+    compositions: list[Composition]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivacyPlan:
+    """What will run, in public numbers.
+
+    Parameters
+    ----------
+    silo_sizes : ndarray of int, shape (n_silos,)
+        The silos' numbers of records.
+    steps : tuple of int
+        For each round, how many private gradients a silo takes that takes part in it.
+    clip_norm : float
+        The norm a record's gradient (unit "record") or a silo's message (unit "silo") is cut to.
+    noise_multiplier : ndarray of shape (n_silos,)
+        The noise on a silo's clipped sum over the clip norm, before the schedule's factors.
+    delta : ndarray of shape (n_silos,)
+        Each silo's delta.
+    unit, trust, neighbours : str
+        What is protected, against whom, under which relation.
+    sampling : Sampling
+        How records are drawn in each step.
+    weights : ndarray of shape (n_silos,), optional
+        The silos' public weights, summing to one; by default equal.
+    schedule : tuple of int arrays, optional
+        The silos that take part in each round (unit "record"); None means all of them.
+    cohort, silo_fraction : str and float
+        How cohorts are drawn; for unit "silo" the engine draws them secretly by these.
+    noise_schedule : tuple, optional
+        Decaying noise, see :mod:`skdpfl.privacy.schedules`.
+    setup : Composition
+        What every silo released before training (scales).
+    gradients_only : bool
+        True if the algorithm releases only cohorts' sums of fresh gradients.
+    silo_ids : sequence, optional
+        The silos' names; by default 0, 1, ...
+    mechanism : Mechanism
+        Where the noise is; chosen by unit and trust unless given.
+    """
+
+    silo_sizes: np.ndarray
+    steps: tuple[int, ...]
+    clip_norm: float
+    noise_multiplier: np.ndarray
+    delta: np.ndarray
+    unit: str = "record"
+    trust: str = "silo"
+    neighbours: str = "replace"
+    sampling: Sampling = field(default_factory=Everyone)
+    weights: np.ndarray = None  # type: ignore[assignment]
+    schedule: tuple[np.ndarray, ...] | None = None
+    cohort: str = "balanced"
+    silo_fraction: float = 1.0
+    noise_schedule: NoiseSchedule = None
+    setup: Composition = ()
+    gradients_only: bool = False
+    silo_ids: pd.Index = None  # type: ignore[assignment]
+    mechanism: Mechanism = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.weights is None:
+            object.__setattr__(self, "weights", np.full(self.n_silos, 1 / self.n_silos))
+        if self.silo_ids is None:
+            object.__setattr__(self, "silo_ids", pd.RangeIndex(self.n_silos))
+        if self.mechanism is None:
+            object.__setattr__(self, "mechanism", mechanism_for(self.unit, self.trust))
+        for name in ("noise_multiplier", "delta"):
+            value = np.broadcast_to(np.asarray(getattr(self, name), dtype=float), (self.n_silos,))
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"PrivacyPlan({self.n_silos} silos, {self.n_rounds} rounds)"
+
+    @property
+    def n_silos(self) -> int:
+        """The number of silos."""
+        return len(self.silo_sizes)
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of rounds."""
+        return len(self.steps)
+
+    @property
+    def private(self) -> bool:
+        """False for a plan that adds no noise at all."""
+        return not isinstance(self.mechanism, NoPrivacy)
+
+    @cached_property
+    def expected_sizes(self) -> np.ndarray:
+        """The public normaliser of each silo's steps, shape (n_silos,)."""
+        sizes = [self.sampling.expected_size(n) for n in self.silo_sizes.tolist()]
+        return np.asarray(sizes, dtype=float)
+
+    @cached_property
+    def record_shares(self) -> np.ndarray:
+        """How far a record moves the weighted sum of mean gradients, per unit of its gradient."""
+        return self.weights / self.expected_sizes
+
+    @cached_property
+    def factors(self) -> list[np.ndarray]:
+        """For each round, the factors (steps[r],) on the noise multiplier of its steps."""
+        return noise_factors(self.noise_schedule, self.steps)
+
+    @cached_property
+    def smallest_factor(self) -> float:
+        """The smallest factor of the schedule, 1 without one."""
+        return min((float(f.min()) for f in self.factors if f.size), default=1.0)
+
+    # ---- what was released -------------------------------------------------------------------
+
+    @cached_property
+    def _levels(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct factors (L,) and how often each silo met each of them (n_silos, L)."""
+        if self.unit == "silo":  # one message a round, in the worst case in every round
+            return np.ones(1), np.full((self.n_silos, 1), self._most_rounds(), dtype=np.int64)
+        values, codes = np.unique(np.concatenate(self.factors), return_inverse=True)
+        per_round = np.zeros((self.n_rounds, len(values)), dtype=np.int64)
+        np.add.at(per_round, (np.repeat(np.arange(self.n_rounds), self.steps), codes), 1)
+        if self.schedule is None:
+            total = per_round.sum(axis=0)
+            return values, np.broadcast_to(total, (self.n_silos, len(values)))
+        counts = np.zeros((self.n_silos, len(values)), dtype=np.int64)
+        for silos, row in zip(self.schedule, per_round, strict=True):
+            counts[silos] += row
+        return values, counts
+
+    def _most_rounds(self) -> int:
+        """The most rounds one silo can take part in, whatever the secret draw was."""
+        if self.cohort != "balanced" or self.silo_fraction >= 1:
+            return self.n_rounds
+        per_round = max(1, round(self.silo_fraction * self.n_silos))
+        return min(self.n_rounds, -(-self.n_rounds * per_round // self.n_silos))
+
+    def groups(self, z: np.ndarray | None = None) -> Groups:
+        """Return what was released, group by group; ``z`` replaces the noise multipliers."""
+        z = self.noise_multiplier if z is None else np.broadcast_to(z, (self.n_silos,))
+        if self.unit == "silo":
+            return Groups(
+                np.zeros(self.n_silos, int), np.zeros(1, int), [self._composition(0, z[0])]
+            )
+        keys = np.column_stack([z, self._rates, self.delta, self._levels[1]])
+        if (keys == keys[0]).all():
+            first, group = np.zeros(1, dtype=int), np.zeros(self.n_silos, dtype=int)
+        else:
+            _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        return Groups(group.ravel(), first, [self._composition(i, z[i]) for i in first.tolist()])
+
+    def _composition(self, silo: int, z: float) -> Composition:
+        factors, counts = self._levels
+        pairs = zip(factors.tolist(), counts[silo].tolist(), strict=True)
+        levels = [(float(z) * f, int(c)) for f, c in pairs]
+        training = self.mechanism.composition(self, z, int(self.silo_sizes[silo]), levels)
+        return compose([*self.setup, *training])
+
+    @cached_property
+    def _rates(self) -> np.ndarray:
+        """The share of its records that a silo's step reads: all its size matters for."""
+        return np.round(self.expected_sizes / self.silo_sizes, 12)
+
+    # ---- prices ------------------------------------------------------------------------------
+
+    def spent(
+        self, *, assignment: str | None = None, simulation_seed: int | None = None
+    ) -> PrivacySpent:
+        """Price the plan.
+
+        Returns
+        -------
+        PrivacySpent
+            The guarantee of the whole plan, also if fewer rounds are run.
+        """
+        what = {"unit": self.unit, "trust": self.trust, "neighbours": self.neighbours}
+        most = float(self.delta.max())
+        names = self.silo_ids.tolist() if self.unit == "record" else None
+        if not self.private:
+            return PrivacySpent.exact(
+                **what, delta=most, silo_ids=names, n_releases=sum(self.steps)
+            )
+        groups, outsider = self.groups(), self._outsider()
+        return PrivacySpent.from_compositions(
+            **what,
+            delta=most,
+            compositions=groups.compositions,
+            group_deltas=self.delta[groups.first].tolist(),
+            silo_ids=names,
+            group_of_silo=groups.of_silo.tolist() if names else None,
+            outsider_compositions=None if outsider is None else self.groups(outsider).compositions,
+            noise_multiplier=float(self.noise_multiplier.min()) * self.smallest_factor,
+            n_releases=int(self._levels[1].sum(axis=1).max()),
+            assignment=assignment,
+            simulation_seeds=frozenset() if simulation_seed is None else {simulation_seed},
+        )
+
+    def _outsider(self) -> np.ndarray | None:
+        """The multipliers that someone faces who sees only the cohorts' sums; None if no credit.
+
+        Sound only where a round releases nothing but the sum of the cohort's fresh gradients (one
+        local step, no state that mixes old noise into new sums). Then silo i, whose noise in the
+        sum has std s_i = w_i z_i C / (q_i n_i), is hidden by sqrt(sum_j s_j^2) over the cohort:
+        z_i is multiplied by sqrt(sum_j s_j^2) / s_i, at its smallest over the rounds it was in.
+        """
+        one_step = all(k <= 1 for k in self.steps)
+        if (self.unit, self.trust) != ("record", "silo") or not (self.gradients_only and one_step):
+            return None
+        shares = self.record_shares * self.noise_multiplier
+        if self.schedule is None:
+            return self.noise_multiplier * np.sqrt(np.sum(shares**2)) / shares
+        least = np.full(self.n_silos, np.inf)
+        for silos in self.schedule:
+            least[silos] = np.minimum(least[silos], np.sum(shares[silos] ** 2))
+        least = np.where(np.isfinite(least), least, shares**2)
+        return self.noise_multiplier * np.sqrt(least) / shares
+
+    # ---- calibration -------------------------------------------------------------------------
+
+    def with_noise(self, noise_multiplier: float | np.ndarray) -> PrivacyPlan:
+        """Return the same plan with other noise (one multiplier, or one a silo)."""
+        if self.mechanism.gradients_only:  # one noise on the sum; see ServerGradients
+            shares = self.record_shares
+            most = (np.broadcast_to(noise_multiplier, shares.shape) * shares).max()
+            noise_multiplier = most / shares
+        return replace(self, noise_multiplier=np.asarray(noise_multiplier, dtype=float))
+
+    def calibrated(self, epsilon: float | np.ndarray) -> PrivacyPlan:
+        """Return the plan with the least noise whose price is at most ``epsilon``.
+
+        One number gives all silos the same multiplier, that of the silo that would pay most;
+        an array gives each silo its own.
+        """
+        budgets = np.broadcast_to(np.asarray(epsilon, dtype=float), (self.n_silos,))
+        if not np.ptp(budgets):
+            silos = self._worst(self.groups(np.ones(self.n_silos)).first)
+            return self.with_noise(max(self._calibrate(i, budgets[i]) for i in silos))
+        groups = self.groups(budgets)  # as if budgets were multipliers: also equal in a group
+        needed = np.array([self._calibrate(i, budgets[i]) for i in groups.first.tolist()])
+        return self.with_noise(needed[groups.of_silo])
+
+    def _worst(self, silos: np.ndarray) -> list[int]:
+        """Return, of one silo per group, those that no other dominates in rate, counts and delta.
+
+        A price grows in every count and in the rate and falls in delta, so the largest is there.
+        """
+        counts = self._levels[1][silos]
+        terms = np.column_stack([self._rates[silos], counts, -self.delta[silos]])
+        order = np.lexsort(terms.T[::-1])[::-1]
+        kept: list[int] = []
+        for i in order.tolist():
+            if not any((terms[j] >= terms[i]).all() for j in kept):
+                kept.append(i)
+        return [int(silos[i]) for i in kept]
+
+    def _calibrate(self, silo: int, epsilon: float) -> float:
+        return calibrate(
+            lambda z: self._composition(silo, z),
+            float(epsilon),
+            float(self.delta[silo]),
+            self.neighbours,
+        )
+
+
+def mechanism_for(unit: str, trust: str) -> Mechanism:
+    """Return the mechanism of a unit and a trust, or say which rows there are."""
+    try:
+        return MECHANISMS[unit, trust]
+    except KeyError:
+        rows = ", ".join(f"unit={u!r} with trust={t!r}" for u, t in MECHANISMS)
+        raise ValueError(
+            f"unit={unit!r} with trust={trust!r} does not go together here; there is {rows}."
+        ) from None

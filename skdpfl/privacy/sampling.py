@@ -1,0 +1,135 @@
+"""Who takes part in a step: drawing a batch and naming its event, in one object.
+
+Whatever is drawn here is what is priced: a sampling's ``draw`` and its ``composition`` read the
+same rate. ``n`` is a silo's number of records (public), ``z`` the noise multiplier of a step.
+
+    sampling            a step's batch                  normaliser     pays for T steps
+    Everyone            all n records                   n              T Gaussian(z)
+    Poisson(q)          each with probability q         q n            T PoissonGaussian(z, q)
+    WithoutReplacement  b = max(1, round(q n)) of n     b              T FixedSizeGaussian(z, b / n)
+    Disjoint(T)         the t-th of T equal parts       floor(n / T)   1 Gaussian(smallest z)
+
+The normaliser is public: never the size that was realised, which stays secret under Poisson.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpfl.privacy.events import (
+    Composition,
+    FixedSizeGaussian,
+    Gaussian,
+    PoissonGaussian,
+    compose,
+)
+from skdpfl.privacy.random import Stream
+
+#: (noise multiplier, how many steps had it)
+Levels = Sequence[tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the records of a step are drawn. Subclasses are frozen and picklable."""
+
+    def expected_size(self, n: int) -> float:
+        """Return the public normaliser of a step's sum."""
+        raise NotImplementedError
+
+    def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
+        """Draw the batches of ``n_steps`` consecutive steps, as indices into the silo's rows."""
+        raise NotImplementedError
+
+    def composition(self, n: int, levels: Levels) -> Composition:
+        """Name what a silo of ``n`` records releases over all its steps."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Everyone(Sampling):
+    """Every record takes part in every step."""
+
+    def expected_size(self, n: int) -> float:
+        return float(n)
+
+    def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
+        return [slice(0, n)] * n_steps
+
+    def composition(self, n: int, levels: Levels) -> Composition:
+        return compose((Gaussian(z), count) for z, count in levels)
+
+
+@dataclass(frozen=True)
+class Poisson(Sampling):
+    """Each record takes part in each step independently with probability ``rate``."""
+
+    rate: float
+
+    def expected_size(self, n: int) -> float:
+        return self.rate * n
+
+    def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
+        return [stream.poisson_sample(n, self.rate) for _ in range(n_steps)]
+
+    def composition(self, n: int, levels: Levels) -> Composition:
+        return compose((PoissonGaussian(z, self.rate), count) for z, count in levels)
+
+
+@dataclass(frozen=True)
+class WithoutReplacement(Sampling):
+    """A uniform batch of fixed size, fresh in each step. Priced under replace-one only."""
+
+    rate: float
+
+    def batch_size(self, n: int) -> int:
+        """Return b = max(1, round(rate n)), the same for each step."""
+        return min(n, max(1, round(self.rate * n)))
+
+    def expected_size(self, n: int) -> float:
+        return float(self.batch_size(n))
+
+    def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
+        size = self.batch_size(n)
+        return [stream.subset(n, size) for _ in range(n_steps)]
+
+    def composition(self, n: int, levels: Levels) -> Composition:
+        rate = self.batch_size(n) / n
+        return compose((FixedSizeGaussian(z, rate), count) for z, count in levels)
+
+
+@dataclass(frozen=True)
+class Disjoint(Sampling):
+    """One pass: the records are dealt once, at random, into ``n_parts`` equal parts.
+
+    Formal guarantee
+    ----------------
+    The map record -> part is drawn without looking at the data, so, given it, one record enters
+    one step only and every other step's output (conditional on the earlier ones) has the same law
+    under both neighbours: parallel composition, the price of the one step the record is in. Over
+    unequal noise levels the smallest multiplier is charged, since the record may be anywhere.
+    """
+
+    n_parts: int
+
+    def part_size(self, n: int) -> int:
+        """Return floor(n / n_parts); the remainder is left out, whatever its values."""
+        return n // self.n_parts
+
+    def expected_size(self, n: int) -> float:
+        return float(self.part_size(n))
+
+    def draw(self, stream: Stream, n: int, n_steps: int) -> list[np.ndarray | slice]:
+        raise TypeError("Disjoint parts are dealt once for the whole fit: use deal().")
+
+    def deal(self, stream: Stream, n: int) -> np.ndarray:
+        """Return the parts as an index array of shape (n_parts, part_size)."""
+        size = self.part_size(n)
+        return stream.permutation(n)[: size * self.n_parts].reshape(self.n_parts, size)
+
+    def composition(self, n: int, levels: Levels) -> Composition:
+        present = [z for z, count in levels if count]
+        return compose([(Gaussian(min(present)), 1)] if present else [])

@@ -1,0 +1,137 @@
+"""Reading the silo of each row: from an argument, or from a column of a frame.
+
+Silo ids are public, and so is how many records each has. They are never guessed: whatever does not
+name one silo for each row is an error that says what was given.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+
+class Silos(NamedTuple):
+    """Each row's silo: ``codes`` (n,) into ``ids``, which are sorted and all in use."""
+
+    codes: np.ndarray
+    ids: pd.Index
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The silos' numbers of records."""
+        return np.bincount(self.codes, minlength=len(self.ids))
+
+
+def split_silo_column(X: Any, silos: Any, silo_column: Any) -> tuple[Any, Any]:
+    """Return X without its silo column, and the silos that it or the argument gave."""
+    if silo_column is None:
+        return X, silos
+    if silos is not None:
+        raise ValueError(
+            f"silos were passed although silo_column={silo_column!r} is set: give one of the two."
+        )
+    if not hasattr(X, "columns"):
+        raise ValueError(
+            f"silo_column={silo_column!r} needs a DataFrame, got {type(X).__name__}; earlier steps "
+            'of a pipeline keep frames after set_output(transform="pandas"). Or pass silos=...'
+        )
+    if silo_column not in list(X.columns):
+        raise ValueError(
+            f"silo_column={silo_column!r} is not a column of X, which has {list(X.columns)!r}."
+        )
+    return without_column(X, silo_column), X[silo_column]
+
+
+def without_column(X: Any, silo_column: Any) -> Any:
+    """Return a frame without the silo column; anything else, and frames without it, as they are."""
+    if silo_column is None or not hasattr(X, "columns") or silo_column not in list(X.columns):
+        return X
+    return X.drop(columns=silo_column) if isinstance(X, pd.DataFrame) else X.drop(silo_column)
+
+
+def read_silos(silos: Any, n_rows: int, X: Any = None) -> Silos:
+    """Return each row's silo; without any, all rows are one silo named 0.
+
+    Parameters
+    ----------
+    silos : array-like of shape (n_rows,) or None
+        One id per row: numbers, strings, a Series or a Categorical. Unused categories are not
+        silos.
+    n_rows : int
+        The number of rows of X.
+    X : object, optional
+        The data as they were passed: a Series whose index holds the same labels as a frame's in
+        another order is refused, since it would be read by position.
+    """
+    if silos is None:
+        return Silos(np.zeros(n_rows, dtype=np.intp), pd.RangeIndex(1))
+    if isinstance(silos, (str, bytes)):
+        raise ValueError(
+            f"silos must be one id per row, got the string {silos!r}; to name a column of X, set "
+            f"silo_column={silos!r}."
+        )
+    values = _one_dimensional(silos)
+    if len(values) != n_rows:
+        raise ValueError(
+            f"silos must have one id per row: X has {n_rows} rows, silos {len(values)}."
+        )
+    _check_index(silos, X)
+    codes, ids = pd.factorize(values, sort=False)
+    if (codes < 0).any():
+        raise ValueError(
+            f"silos has {int((codes < 0).sum())} missing value(s); give each row a silo, or drop "
+            "the rows that have none."
+        )
+    return _sorted(codes, pd.Index(ids, tupleize_cols=False))
+
+
+def _one_dimensional(silos: Any) -> Any:
+    if isinstance(silos, pd.Series):
+        values = silos.array
+    elif isinstance(silos, (pd.Categorical, pd.Index)):
+        values = silos
+    elif hasattr(silos, "to_list") and hasattr(silos, "dtype") and not hasattr(silos, "shape"):
+        values = np.asarray(silos.to_list())
+    else:
+        values = np.asarray(silos) if hasattr(silos, "__array__") else _from_list(silos)
+    if getattr(values, "ndim", 1) == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if getattr(values, "ndim", 1) != 1:
+        raise ValueError(f"silos must be one-dimensional, got shape {values.shape}.")
+    return values
+
+
+def _from_list(silos: Any) -> np.ndarray:
+    try:
+        items = list(silos)
+    except TypeError:
+        raise ValueError(f"silos must be one id per row, got {silos!r}.") from None
+    mixed = len({type(item) for item in items}) > 1
+    values = np.empty(len(items), dtype=object)
+    values[:] = items
+    return values if mixed else np.asarray(items)
+
+
+def _check_index(silos: Any, X: Any) -> None:
+    if not isinstance(silos, pd.Series) or not isinstance(X, pd.DataFrame):
+        return
+    ours, theirs = silos.index, X.index
+    if ours.equals(theirs) or set(ours) != set(theirs):
+        return
+    raise ValueError(
+        "silos is a Series whose index has the labels of X's index in another order; it would be "
+        "read by position. Use silos.loc[X.index]."
+    )
+
+
+def _sorted(codes: np.ndarray, ids: pd.Index) -> Silos:
+    """Number the silos in the order of their ids (of their text where ids do not compare)."""
+    try:
+        order = np.argsort(np.asarray(ids), kind="stable")
+    except TypeError:
+        order = np.argsort(np.asarray([f"{type(i).__name__}:{i}" for i in ids]), kind="stable")
+    rank = np.empty(len(ids), dtype=np.intp)
+    rank[order] = np.arange(len(ids))
+    return Silos(rank[codes], ids[order])

@@ -1,0 +1,30 @@
+"""scikit-learn's own checks, for every estimator, with metadata routing off and on."""
+
+import pytest
+import sklearn
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import skdpfl
+from skdpfl import estimators
+
+ESTIMATORS = [getattr(estimators, name)() for name in estimators.__all__]
+
+# without bounds and with a few dozen records the library says what it would need
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(ESTIMATORS)
+def test_checks_with_routing(estimator, check):
+    with sklearn.config_context(enable_metadata_routing=True):
+        check(estimator)
+
+
+def test_every_public_estimator_is_checked():
+    public = {name for name in skdpfl.__all__ if name.endswith(("Classifier", "Regressor"))}
+    assert public == set(estimators.__all__)

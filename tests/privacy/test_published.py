@@ -1,0 +1,528 @@
+"""The papers' numbers, recomputed: printed values, and every formula by a second route."""
+
+import doctest
+import itertools
+import math
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skdpfl.privacy import published
+from skdpfl.privacy.published._renyi import gaussian_curve, smallest_epsilon, wang_sampled
+
+# ----------------------------------------------------------------------------- Renyi curves
+
+
+def wang_directly(curve, rate, a):
+    """Evaluate the subsampling theorem term by term; ``curve`` is a function of the order."""
+    total = 1 + rate**2 * math.comb(a, 2) * min(4 * math.expm1(curve(2)), 2 * math.exp(curve(2)))
+    for j in range(3, a + 1):
+        total += 2 * rate**j * math.comb(a, j) * math.exp((j - 1) * curve(j))
+    return math.log(total) / (a - 1)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.2, 0.9])
+@pytest.mark.parametrize("y", [1e-6, 1e-3, 0.3, 2.0])
+def test_wang_is_the_theorem(rate, y):
+    ours = wang_sampled(gaussian_curve(y, 9), rate)
+    for a in range(2, 11):
+        assert ours[a - 2] == pytest.approx(wang_directly(lambda j: j * y, rate, a), rel=1e-9)
+
+
+def test_wang_at_rate_one_samples_nothing():
+    curve = gaussian_curve(0.1, 9)
+    assert np.array_equal(wang_sampled(curve, 1.0), curve)
+
+
+def test_wang_survives_extremes():
+    """Neither the smallest nor the largest divergences overflow or turn into NaN."""
+    curves = wang_sampled(gaussian_curve(np.array([1e-18, 1e-9, 1.0, 1e6, 1e100]), 64), 1e-4)
+    assert np.all(np.isfinite(curves)) and np.all(curves > 0)
+
+
+def test_wang_does_not_vanish_with_the_noise():
+    """The artefact which the published numbers are made of: a positive limit for infinite noise."""
+    rate, a = 0.2, 5
+    limit = math.log1p(2 * sum(math.comb(a, j) * rate**j for j in range(3, a + 1))) / (a - 1)
+    assert wang_sampled(gaussian_curve(1e-30, 4), rate)[-1] == pytest.approx(limit, rel=1e-9)
+
+
+def test_conversion_finds_an_order_far_out():
+    """Gaussian curve a*y: the best real order is 1 + sqrt(ln(1/delta)/y), here about 340."""
+    y, delta = 1e-4, 1e-5
+    epsilon, order = smallest_epsilon(lambda n: gaussian_curve(y, n), delta)
+    assert order == pytest.approx(1 + math.sqrt(math.log(1 / delta) / y), abs=1)
+    assert epsilon == pytest.approx(y + 2 * math.sqrt(y * math.log(1 / delta)), rel=1e-4)
+
+
+# ----------------------------------------------------------------------------- Noble et al.
+
+SYNTHETIC = {
+    "sigma_g": 60, "n_silos": 100, "n_records": 4000, "silo_rate": 0.2, "record_rate": 0.2,
+    "local_steps": 50, "n_rounds": 400,
+}  # fmt: skip
+FEMNIST = SYNTHETIC | {"sigma_g": 30, "n_silos": 40, "n_records": 2000}
+MNIST = FEMNIST | {"n_silos": 60, "n_records": 800, "n_rounds": 100}
+FEW_SILOS = SYNTHETIC | {"n_records": 5000, "silo_rate": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("setting", "printed", "recomputed"),
+    [
+        (SYNTHETIC, 13, 12.906),
+        (SYNTHETIC | {"n_records": 5000}, 13, 13.129),
+        (FEMNIST, 11.4, 11.361),
+        (FEMNIST | {"n_records": 2500}, 11.5, 11.584),
+        (MNIST, 7.2, 7.149),
+        (FEW_SILOS, 4.2, 4.210),
+    ],
+)
+def test_noble_anchors(setting, printed, recomputed):
+    epsilon = published.noble2022(**setting)
+    assert epsilon == pytest.approx(recomputed, abs=6e-4)
+    assert epsilon == pytest.approx(printed, rel=0.02)
+
+
+@pytest.mark.parametrize("view", ["outsider", "server"])
+def test_noble_by_hand_at_small_orders(view):
+    """The nested sum with plain floats, orders 2 to 12 (the best ones lie there)."""
+    q, l, K, T, M = 0.2, 0.1, 10, 50, 40
+    sigma = 20 * (math.sqrt(l * M) if view == "outsider" else 1)
+
+    def inner(a):
+        return K * wang_directly(lambda j: j / (2 * sigma**2), q, a)
+
+    def outer(a):
+        return wang_directly(inner, l, a) if view == "outsider" else inner(a)
+
+    by_hand = min(T * outer(a) + math.log(1e6) / (a - 1) for a in range(2, 13))
+    ours = published.noble2022(
+        sigma_g=20, n_silos=M, n_records=1000, silo_rate=l, record_rate=q, local_steps=K,
+        n_rounds=T, delta=1e-6, view=view,
+    )  # fmt: skip
+    assert ours == pytest.approx(by_hand, rel=1e-9)
+
+
+#: table 1 of the paper, column T for epsilon 3; columns K = 1, 5, 10, 20, 40
+TABLE_1 = {
+    10: (542, 488, 428, 324, 72),
+    20: (545, 502, 451, 352, 83),
+    40: (546, 505, 457, 360, 86),
+    80: (546, 506, 458, 362, 87),
+    160: (546, 506, 458, 362, 87),
+}
+SEARCH = {"epsilon": 3, "n_silos": 100, "n_records": 4000, "silo_rate": 0.05, "record_rate": 0.2}
+
+
+@pytest.mark.parametrize(("sigma_g", "row"), TABLE_1.items())
+def test_noble_table_1(sigma_g, row):
+    """Exact but for the last row, where the paper stops within 0.25 rounds of the next one."""
+    ours = [
+        published.noble2022_rounds(sigma_g=sigma_g, local_steps=K, **SEARCH)
+        for K in (1, 5, 10, 20, 40)
+    ]
+    if sigma_g < 160:
+        assert tuple(ours) == row
+    else:
+        assert np.all(np.abs(np.subtract(ours, row)) <= 1)
+
+
+@pytest.mark.parametrize("view", ["outsider", "server"])
+@pytest.mark.parametrize("sigma_g", [5, 40])
+def test_noble_rounds_are_the_most(sigma_g, view):
+    setting = SEARCH | {"sigma_g": sigma_g, "local_steps": 5, "view": view}
+    target = setting.pop("epsilon")
+    rounds = published.noble2022_rounds(epsilon=target, **setting)
+    assert rounds > 0
+    assert published.noble2022(n_rounds=rounds, **setting) <= target
+    assert published.noble2022(n_rounds=rounds + 1, **setting) > target
+
+
+def test_noble_no_round_fits():
+    assert published.noble2022_rounds(sigma_g=0.1, local_steps=40, **SEARCH) == 0
+
+
+def test_noble_delta_default_is_one_over_all_records():
+    by_hand = published.noble2022(**MNIST, delta=1 / (60 * 800))
+    assert published.noble2022(**MNIST) == by_hand
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sigma_g": 0}, "sigma_g=0 is not valid; it must be a finite number above 0"),
+        ({"sigma_g": "big"}, "sigma_g='big'"),
+        ({"n_silos": 2.5}, "n_silos=2.5 is not valid; it must be a whole number at least 1"),
+        ({"silo_rate": 1.2}, r"silo_rate=1.2 is not valid; it must lie in \(0, 1\]"),
+        ({"record_rate": 0}, r"record_rate=0 is not valid"),
+        ({"local_steps": 0}, "local_steps=0"),
+        ({"n_rounds": -1}, "n_rounds=-1"),
+        ({"delta": 1}, r"delta=1 is not valid; it must lie in \(0, 1\)"),
+        ({"view": "silo"}, r"view='silo' is not valid; choose one of \['outsider', 'server'\]"),
+    ],
+)
+def test_noble_says_what_is_wrong(change, message):
+    with pytest.raises(ValueError, match=message):
+        published.noble2022(**(MNIST | change))
+
+
+# ----------------------------------------------------------------------------- Chang et al.
+
+EXPERIMENT = {
+    "scheme": 0, "sigma0_squared": 8, "n_rounds": 600, "local_steps": 50, "silo_rate": 0.2,
+    "record_rate": 0.2, "batch": 500, "lipschitz": 1, "delta": 1e-5,
+}  # fmt: skip
+FIGURE_3 = EXPERIMENT | {"n_rounds": 700, "local_steps": 200}
+
+
+@pytest.mark.parametrize(
+    ("setting", "printed"),
+    [
+        (EXPERIMENT, 7.676927),
+        (FIGURE_3, 11.514717),
+        (EXPERIMENT | {"lipschitz": 2}, 7.67869),
+        (FIGURE_3 | {"lipschitz": 2}, 11.5201),
+    ],
+)
+def test_chang_generic_anchors(setting, printed):
+    assert published.chang2022(**setting, method="generic") == pytest.approx(printed, rel=1e-6)
+
+
+def variances_by_loop(scheme, sigma0, beta, start, n_rounds, tau):
+    table = np.full((n_rounds, tau), float(sigma0))
+    for r, t in itertools.product(range(1, n_rounds + 1), range(1, tau + 1)):
+        if scheme == 1 and r > start:
+            table[r - 1, t - 1] *= beta ** (r - start)
+        if scheme == 2 and r > start:
+            table[r - 1, t - 1] *= beta ** (tau * (r - start - 1) + t - 1)
+    return table
+
+
+SCHEDULES = [
+    (0, 0.9, 3, 7, 4),
+    (1, 0.9, 3, 7, 4),
+    (2, 0.97, 3, 7, 4),
+    (1, 0.9, 0, 5, 1),
+    (2, 0.9, 0, 5, 1),
+    (1, 0.9, 9, 7, 4),
+    (2, 0.9, 7, 7, 4),
+    (1, 1.0, 3, 7, 4),
+    (2, 1.0, 3, 7, 4),
+]
+
+
+@pytest.mark.parametrize(("scheme", "beta", "start", "n_rounds", "tau"), SCHEDULES)
+def test_chang_schedule(scheme, beta, start, n_rounds, tau):
+    by_loop = variances_by_loop(scheme, 8, beta, start, n_rounds, tau)
+    schedule = {"scheme": scheme, "beta": beta, "start": start, "local_steps": tau}
+    ours = published.chang2022_variances(sigma0_squared=8, n_rounds=n_rounds, **schedule)
+    np.testing.assert_allclose(ours, by_loop, rtol=1e-12)
+    bracket = published.chang2022_bracket(n_rounds=n_rounds, **schedule)
+    assert bracket == pytest.approx(np.sum(8 / by_loop) / tau, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "beta", "n_rounds", "tau", "expected"),
+    [
+        (1, 0.998, 497, 50, 606.148),
+        (2, 0.99992, 428, 50, 572.317),
+        (1, 0.998, 500, 200, 611.607),
+        (2, 0.99998, 400, 200, 506.384),
+    ],
+)
+def test_chang_brackets(scheme, beta, n_rounds, tau, expected):
+    bracket = published.chang2022_bracket(
+        scheme=scheme, beta=beta, start=200, n_rounds=n_rounds, local_steps=tau
+    )
+    assert bracket == pytest.approx(expected, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "beta", "tau", "constant", "expected"),
+    [
+        (1, 0.998, 50, 600, 493),
+        (2, 0.99992, 50, 600, 438),
+        (1, 0.998, 200, 700, 546),
+        (2, 0.99998, 200, 700, 474),
+        (0, 0.5, 200, 700, 700),
+        (1, 0.5, 200, 150, 150),
+        (2, 1.0, 200, 700.5, 700),
+    ],
+)
+def test_chang_stops(scheme, beta, tau, constant, expected):
+    schedule = {"scheme": scheme, "beta": beta, "start": 200, "local_steps": tau}
+    stop = published.chang2022_rounds(constant_rounds=constant, **schedule)
+    assert stop == expected
+    assert published.chang2022_bracket(n_rounds=stop, **schedule) <= constant
+    assert published.chang2022_bracket(n_rounds=stop + 1, **schedule) > constant
+
+
+def test_chang_stop_on_the_edge():
+    """A budget of exactly one bracket gives exactly that many rounds."""
+    for scheme, n_rounds in itertools.product((1, 2), range(4, 40)):
+        schedule = {"scheme": scheme, "beta": 0.97, "start": 3, "local_steps": 2}
+        edge = published.chang2022_bracket(n_rounds=n_rounds, **schedule)
+        assert published.chang2022_rounds(constant_rounds=edge, **schedule) == n_rounds
+
+
+@pytest.mark.parametrize(
+    ("scheme", "beta", "start", "n_rounds"), [(0, 1, 0, 600), (1, 0.998, 300, 500)]
+)
+def test_chang_theorem_by_grid(scheme, beta, start, n_rounds):
+    """The closed-form minimum against a fine grid of allowed orders."""
+    setting = EXPERIMENT | {"scheme": scheme, "beta": beta, "start": start, "n_rounds": n_rounds}
+    variances = variances_by_loop(scheme, 8, beta, start, n_rounds, 50)
+    per_order = np.sum(24 * (0.04 / 500) ** 2 / variances)
+    allowed = np.linspace(1.0001, variances[-1, -1] * math.log(25), 200_001)
+    by_grid = np.min(per_order * allowed + math.log(1e5) / (allowed - 1))
+    assert published.chang2022(**setting) == pytest.approx(by_grid, rel=1e-6)
+
+
+def test_chang_theorem_value():
+    """Orders are capped at 8 ln 25 = 25.75, which is what the bound suffers from."""
+    assert published.chang2022(**EXPERIMENT) == pytest.approx(0.480, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sigma0_squared": 4}, "sigma0_squared is 4, below 5"),
+        ({"scheme": 1, "beta": 0.998, "start": 200, "n_rounds": 497}, "variance is 4.414, below"),
+        ({"scheme": 2, "beta": 0.99992, "start": 200, "n_rounds": 428}, "variance is 3.21"),
+        ({"silo_rate": 0.6}, "silo_rate \\* record_rate is 0.12, above 0.1"),
+    ],
+)
+def test_chang_theorem_warns(change, message):
+    with pytest.warns(UserWarning, match=message):
+        published.chang2022(**(EXPERIMENT | change))
+    names = ("scheme", "sigma0_squared", "beta", "start", "n_rounds", "local_steps")
+    setting = EXPERIMENT | change
+    asked = {k: v for k, v in setting.items() if k in (*names, "silo_rate", "record_rate")}
+    assert len(published.chang2022_conditions(**asked)) == 1
+
+
+def test_chang_theorem_without_an_order():
+    with warnings.catch_warnings(), pytest.raises(ValueError, match=r"orders up to .* = 0 only"):
+        warnings.simplefilter("ignore", UserWarning)
+        published.chang2022(**(EXPERIMENT | {"silo_rate": 1, "record_rate": 1}))
+
+
+@pytest.mark.parametrize(("scheme", "beta"), [(1, 0.99), (2, 0.9995)])
+def test_chang_generic_of_a_schedule(scheme, beta):
+    """Few levels, and more than are evaluated: against the sum over every single step."""
+    setting = EXPERIMENT | {"scheme": scheme, "beta": beta, "start": 20, "n_rounds": 400}
+    setting |= {"local_steps": 10, "batch": 5}
+    variances = variances_by_loop(scheme, 8, beta, 20, 400, 10)
+    counted = dict(zip(*np.unique(variances, return_counts=True), strict=True))
+    by_sum = min(
+        sum(
+            c * wang_directly(lambda j, v=v: j * 0.4**2 / (2 * v), 0.04, a)
+            for v, c in counted.items()
+        )
+        + math.log(1e5) / (a - 1)
+        for a in range(2, 8)
+    )
+    ours = published.chang2022(**setting, method="generic")
+    assert by_sum <= ours * (1 + 1e-12)
+    assert ours == pytest.approx(by_sum, rel=1e-6)
+
+
+def test_chang_generic_no_noise_left():
+    setting = EXPERIMENT | {"scheme": 1, "beta": 1e-3, "start": 0, "n_rounds": 200}
+    assert published.chang2022(**setting, method="generic") == math.inf
+
+
+CONVERGENCE = {
+    "sigma0_squared": 8, "n_rounds": 40, "n_silos": 40, "silos_per_round": 8, "batch": 500,
+    "distance": 1.5, "drift": 0.7, "gradient_variance": 2.0, "global_step": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tau", [2, 5, 12])
+@pytest.mark.parametrize(("scheme", "beta"), [(0, 1.0), (1, 0.95), (2, 0.99)])
+def test_chang_corollary_bounds_theorem_3(scheme, beta, tau):
+    """The corollaries replace theorem 3's double sums by larger closed forms, by little."""
+    v = variances_by_loop(scheme, 8, beta, 10, 40, tau)
+    K, S, B, R, eta = 40, 8, 500, 40, 2
+    inner = sum(
+        (1 + 1 / (tau - 1)) ** i * K * v[r, t - 1 - i]
+        for r in range(R)
+        for t in range(1, tau + 1)
+        for i in range(t)
+    )
+    factor = 16 / (tau * S * R) * K * v.sum() + inner / (25 * eta**2 * S * tau**3 * R)
+    factor += 11 * K * 0.7 / (S * R) + 15 / (tau * S * B) * (1 + tau / eta**2) * 2.0
+    bound = published.chang2022_convergence(
+        scheme=scheme, beta=beta, start=10, local_steps=tau, **CONVERGENCE
+    )
+    assert factor <= bound.factor <= 1.01 * factor
+
+
+def test_chang_step_is_the_best():
+    bound = published.chang2022_convergence(scheme=0, local_steps=5, **CONVERGENCE)
+
+    def gap(step):
+        return bound.factor * step + 1.5**2 / (40 * step)
+
+    assert bound.gap == pytest.approx(gap(bound.effective_step))
+    assert bound.gap == pytest.approx(2 * 1.5 * math.sqrt(bound.factor / 40))
+    assert min(gap(0.99 * bound.effective_step), gap(1.01 * bound.effective_step)) > bound.gap
+    assert bound.local_step * 5 * 2 == pytest.approx(bound.effective_step)
+
+
+def test_chang_step_respects_the_smoothness():
+    bound = published.chang2022_convergence(scheme=0, local_steps=5, smoothness=9, **CONVERGENCE)
+    assert bound.effective_step == pytest.approx(1 / 729)
+    assert bound.gap == pytest.approx(bound.factor / 729 + 1.5**2 * 729 / 40)
+    quiet = CONVERGENCE | {"drift": 0, "gradient_variance": 0}
+    quiet["sigma0_squared"] = 0
+    with pytest.raises(ValueError, match="smoothness=None"):
+        published.chang2022_convergence(scheme=0, local_steps=5, **quiet)
+
+
+def test_chang_noise_counts_every_coordinate():
+    one, many = (
+        published.chang2022_convergence(scheme=2, beta=0.9, local_steps=5, n_parameters=d,
+                                        **(CONVERGENCE | {"drift": 0, "gradient_variance": 0}))
+        for d in (1, 50)
+    )  # fmt: skip
+    assert many.factor == pytest.approx(50 * one.factor)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scheme": 3}, r"scheme=3 is not valid; choose one of \[0, 1, 2\]"),
+        ({"beta": 1.5}, r"beta=1.5 is not valid; it must lie in \(0, 1\]"),
+        ({"start": -1}, "start=-1 is not valid; it must be a whole number at least 0"),
+        ({"batch": 0}, "batch=0"),
+        ({"lipschitz": -1}, "lipschitz=-1"),
+        ({"delta": 0}, "delta=0"),
+        ({"method": "tight"}, "method='tight'"),
+        ({"sigma0_squared": math.inf}, "sigma0_squared=inf"),
+    ],
+)
+def test_chang_says_what_is_wrong(change, message):
+    with pytest.raises(ValueError, match=message):
+        published.chang2022(**(EXPERIMENT | change))
+
+
+# ----------------------------------------------------------------------------- Lowy, Razaviyayn
+
+SILO = {"epsilon": 1.5, "delta": 1e-5, "n_records": 1000, "n_rounds": 35, "batch": 200}
+
+
+def test_lowy_theory_is_the_derivation():
+    """Advanced composition, subsampling and the classical Gaussian mechanism, one by one."""
+    epsilon, delta, n, R, K, L = *SILO.values(), 3.0
+    per_round, delta_round = epsilon / (2 * math.sqrt(2 * R * math.log(2 / delta))), delta / 2 / R
+    per_step, delta_step = n * per_round / (2 * K), n * delta_round / K
+    assert per_step <= 1
+    by_hand = 2 * L / K * math.sqrt(2 * math.log(1.25 / delta_step)) / per_step
+    assert published.lowy2023_sigma(**SILO, lipschitz=L) == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_lowy_theory_batch_is_where_subsampling_holds():
+    """At the smallest batch the amplified step is (1, .)-DP, the limit of its lemma."""
+    asked = {k: v for k, v in SILO.items() if k != "batch"}
+    K = published.lowy2023_batch(**asked)
+    per_round = 1.5 / (2 * math.sqrt(2 * 35 * math.log(2 / 1e-5)))
+    assert 1000 * per_round / (2 * K) == pytest.approx(1)
+
+
+def test_lowy_practice_by_hand():
+    sigma = published.lowy2023_sigma(**SILO, lipschitz=3.0, form="practice")
+    assert sigma**2 == pytest.approx(8 * 9 * 35 * math.log(1e5) / (1000**2 * 1.5**2))
+
+
+def test_lowy_practice_is_below_theory():
+    both = [published.lowy2023_sigma(**SILO, lipschitz=1, form=f) for f in ("practice", "theory")]
+    assert both[0] < both[1] / 10
+
+
+def test_lowy_one_pass_by_hand():
+    """zCDP of one release with sensitivity 2 L / K, converted, stays within epsilon."""
+    epsilon, delta, K = 2.0, 1e-5, 28
+    sigma = published.lowy2023_one_pass_sigma(
+        epsilon=epsilon, delta=delta, n_records=1000, n_rounds=35, lipschitz=3.0
+    )
+    rho = (2 * 3.0 / K) ** 2 / (2 * sigma**2)
+    assert rho == pytest.approx(epsilon**2 / (16 * math.log(1 / delta)))
+    assert rho + 2 * math.sqrt(rho * math.log(1 / delta)) <= epsilon
+
+
+@pytest.mark.parametrize(
+    ("form", "change", "smallest"),
+    [
+        # the obesity experiment: floor(211 sqrt(9 / 400)) = 31 records
+        ("practice", {"epsilon": 9, "n_records": 211, "n_rounds": 100, "batch": 31}, "31.65"),
+        ("theory", {"batch": 12}, "12.8"),
+    ],
+)
+def test_lowy_small_batches_warn(form, change, smallest):
+    with pytest.warns(UserWarning, match=f"form='{form}'.* at least {smallest}.*batch=") as caught:
+        published.lowy2023_sigma(**(SILO | change), lipschitz=1, form=form)
+    assert len(caught) == 1
+    enough = SILO | change | {"batch": math.ceil(float(smallest) + 0.1)}
+    published.lowy2023_sigma(**enough, lipschitz=1, form=form)
+
+
+@pytest.mark.parametrize(
+    ("form", "limit"), [("theory", 2 * math.log(2e5)), ("practice", 2 * math.log(1e5))]
+)
+def test_lowy_epsilon_range(form, limit):
+    full = SILO | {"batch": 1000}
+    published.lowy2023_sigma(**(full | {"epsilon": limit}), lipschitz=1, form=form)
+    with pytest.raises(ValueError, match=f"epsilon=.* form='{form}' is stated for epsilon in"):
+        published.lowy2023_sigma(**(full | {"epsilon": 1.001 * limit}), lipschitz=1, form=form)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": 0}, "epsilon=0 is not valid; it must be a finite number above 0"),
+        ({"delta": 2}, "delta=2"),
+        ({"n_records": 0}, "n_records=0"),
+        ({"n_rounds": 1.5}, "n_rounds=1.5"),
+        ({"batch": 1001}, r"batch=1001 is not valid; it must be a whole number in \[1, 1000\]"),
+        ({"form": "best"}, r"form='best' is not valid; choose one of \['theory', 'practice'\]"),
+    ],
+)
+def test_lowy_says_what_is_wrong(change, message):
+    with pytest.raises(ValueError, match=message):
+        published.lowy2023_sigma(**(SILO | {"lipschitz": 1} | change))
+
+
+def test_lowy_one_pass_says_what_is_wrong():
+    setting = {"delta": 1e-5, "n_records": 10, "lipschitz": 1}
+    with pytest.raises(ValueError, match=r"n_rounds=11 is not valid.*\[1, 10\]"):
+        published.lowy2023_one_pass_sigma(epsilon=1, n_rounds=11, **setting)
+    with pytest.raises(ValueError, match=r"epsilon=93 is not valid; .* \(0, 92.1"):
+        published.lowy2023_one_pass_sigma(epsilon=93, n_rounds=2, **setting)
+
+
+# ----------------------------------------------------------------------------- documentation
+
+
+@pytest.mark.parametrize("name", [n for n in published.__all__ if n != "ConvergenceBound"])
+def test_docstring_examples_run(name):
+    found = doctest.DocTestFinder(recurse=False).find(getattr(published, name), name)
+    assert found[0].examples
+    assert doctest.DocTestRunner().run(found[0]).failed == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["noble2022", "noble2022_rounds", "chang2022", "lowy2023_sigma", "lowy2023_one_pass_sigma"],
+)
+def test_docstrings_say_why_not(name):
+    assert "**Why this is not what the library reports**" in getattr(published, name).__doc__
+
+
+def test_page_snippets_run():
+    page = Path(__file__).parents[2] / "docs" / "published.md"
+    result = doctest.testfile(str(page), module_relative=False)
+    assert result.attempted >= 6
+    assert result.failed == 0
