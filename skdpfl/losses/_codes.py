@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
@@ -22,12 +24,13 @@ def one_vs_rest_signs(y: NDArray, raw: NDArray) -> NDArray:
     return out
 
 
-def at_codes(y: NDArray) -> tuple[NDArray, ...]:
+def at_codes(y: NDArray) -> tuple[Any, ...]:
     """Index of the entries (..., i, y[..., i]) of an array of shape (..., n, k).
 
-    An out-of-range code raises; it can never reach another record's entry.
+    The array may have leading axes that y lacks. An out-of-range code raises; it can never reach
+    another record's entry.
     """
     codes = y.astype(np.intp, copy=False)
     if y.ndim == 1:
-        return np.arange(y.shape[0]), codes
-    return (*np.ogrid[tuple(slice(size) for size in y.shape)], codes)
+        return ..., np.arange(y.shape[0]), codes
+    return (..., *np.ogrid[tuple(slice(size) for size in y.shape)], codes)

@@ -68,14 +68,14 @@ class LinearModel:
     def unpack(self, params: NDArray) -> tuple[NDArray, NDArray]:
         """Return scikit-learn's ``coef_`` (..., k, d) and ``intercept_`` (..., k), as copies."""
         weights, intercept = self.split(params)
-        return np.ascontiguousarray(np.swapaxes(weights, -1, -2)), intercept.copy()
+        return np.swapaxes(weights, -1, -2).copy(order="C"), intercept.copy()
 
     def pack(self, coef: ArrayLike, intercept: ArrayLike | None = None) -> NDArray:
         """Return the flat parameters of scikit-learn's ``coef_`` and ``intercept_``."""
         weights = np.swapaxes(np.asarray(coef), -1, -2)
         flat = weights.reshape(*weights.shape[:-2], self.n_features * self.n_outputs)
         if not self.fit_intercept:
-            return np.ascontiguousarray(flat)
+            return np.array(flat)
         tail = np.asarray(0.0 if intercept is None else intercept, dtype=flat.dtype)
         tail = np.broadcast_to(tail, (*flat.shape[:-1], self.n_outputs))
         return np.concatenate([flat, tail], axis=-1)

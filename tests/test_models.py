@@ -1,0 +1,415 @@
+"""The linear model: sums of clipped gradients, and the guarantee that they carry."""
+
+import tracemalloc
+from dataclasses import replace
+from math import inf, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from skdpfl.losses import (
+    LOSSES,
+    AbsoluteError,
+    Hinge,
+    Huber,
+    LogLoss,
+    Quantile,
+    SquaredError,
+    SquaredHinge,
+)
+from skdpfl.models import LinearModel, _linear
+
+DTYPES = [np.float32, np.float64]
+LOSS_CASES = [
+    *((cls(), k) for cls in LOSSES for k in ((1, 3) if cls.is_classifier else (1,))),
+    (Hinge(smoothing=2.0), 1),
+    (Hinge(smoothing=2.0), 4),
+    (AbsoluteError(smoothing=2.0), 1),
+    (Quantile(q=0.2, smoothing=2.0), 1),
+]
+#: leading axes of params and of X; they broadcast
+SHAPES = [((), ()), ((), (3,)), ((3,), (3,)), ((3,), ()), ((2, 1), (2, 3))]
+every_loss = pytest.mark.parametrize(("loss", "k"), LOSS_CASES, ids=str)
+
+
+def problem(loss, k, n=17, d=5, params=(), data=(), dtype=np.float64, intercept=True, seed=0):
+    rng = np.random.default_rng(seed)
+    model = LinearModel(d, k, intercept)
+    X = rng.standard_normal((*data, n, d)).astype(dtype)
+    if loss.is_classifier:
+        y = rng.integers(0, max(k, 2), (*data, n))
+    else:
+        y = (2 * rng.standard_normal((*data, n))).astype(dtype)
+    return model, rng.standard_normal((*params, model.size)).astype(dtype), X, y
+
+
+def one_by_one(model, w, X, y, loss, clip, weights):
+    """The sum for one silo as one would write it: an outer product a record, float64."""
+    total = np.zeros(model.size)
+    W = w.astype(float).reshape(-1, model.n_outputs)
+    for x, target, weight in zip(X.astype(float), y, weights, strict=True):
+        a = np.append(x, 1.0) if model.fit_intercept else x
+        slope = loss.gradient(np.array([target]), (a @ W)[None], squared_norms=np.array([a @ a]))[0]
+        gradient = np.outer(a, slope).ravel()
+        total += weight * gradient * min(1, clip / max(np.linalg.norm(gradient), 1e-300))
+    return total
+
+
+# -- what it computes
+
+
+@every_loss
+@pytest.mark.parametrize("clip", [0.7, inf])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sum_equals_one_gradient_at_a_time(loss, k, clip, intercept, dtype):
+    model, w, X, y = problem(loss, k, dtype=dtype, intercept=intercept)
+    got = model.clipped_gradient_sum(w, X, y, loss, clip_norm=clip)
+    assert got.dtype == dtype
+    want = one_by_one(model, w, X, y, loss, clip, np.ones(len(y)))
+    tolerance = 2e-5 if dtype == np.float32 else 1e-13
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize(("params", "data"), SHAPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("loss", "k"), [(SquaredError(), 1), (LogLoss(), 4)])
+def test_leading_axes_clip_norms_and_weights_broadcast(loss, k, params, data, dtype):
+    model, w, X, y = problem(loss, k, params=params, data=data, dtype=dtype)
+    shape = np.broadcast_shapes(params, data)
+    rng = np.random.default_rng(1)
+    clip = rng.uniform(0.2, 2.0, shape)
+    weights = rng.integers(0, 3, (*data, 17)).astype(dtype)
+    got = model.clipped_gradient_sum(w, X, y, loss, clip_norm=clip, weights=weights)
+    assert got.shape == (*shape, model.size)
+    assert got.dtype == dtype
+    ws, Xs = (np.broadcast_to(v, (*shape, *v.shape[-i:])) for v, i in ((w, 1), (X, 2)))
+    ys, weights = (np.broadcast_to(v, (*shape, 17)) for v in (y, weights))
+    for i in np.ndindex(*shape):
+        want = one_by_one(model, ws[i], Xs[i], ys[i], loss, clip[i], weights[i])
+        tolerance = 2e-5 if dtype == np.float32 else 1e-12
+        np.testing.assert_allclose(got[i], want, rtol=tolerance, atol=10 * tolerance)
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_stack_of_silos_gives_each_silos_bits(loss, k, dtype):
+    """So that neither the number of jobs nor the stacking changes a model."""
+    model, w, X, y = problem(loss, k, n=31, params=(6,), data=(6,), dtype=dtype)
+    norms = model.squared_row_norms(X)
+    clip = np.linspace(0.3, 3, 6)
+    stack = model.clipped_gradient_sum(w, X, y, loss, clip_norm=clip, squared_norms=norms)
+    for i in range(6):
+        alone = model.clipped_gradient_sum(
+            w[i], X[i], y[i], loss, clip_norm=float(clip[i]), squared_norms=norms[i]
+        )
+        np.testing.assert_array_equal(stack[i], alone)
+
+
+@every_loss
+def test_gradient_sum_is_the_derivative_of_the_mean_loss(loss, k):
+    model, w, X, y = problem(loss, k)
+    mask, alpha, step = model.penalty_mask(), 0.3, 1e-6
+    got = model.gradient_sum(w, X, y, loss) / len(y) + alpha * mask * w
+    for i, e in enumerate(np.eye(model.size) * step):
+        ends = [model.mean_loss(w + s * e, X, y, loss, alpha) for s in (1, -1)]
+        np.testing.assert_allclose(got[i], (ends[0] - ends[1]) / (2 * step), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_spare_columns_change_nothing(intercept, monkeypatch):
+    loss = LogLoss()
+    model, w, X, y = problem(loss, 47, n=64, d=400, dtype=np.float32, intercept=intercept)
+    assert _linear.spare_columns(64, 400, 47) == 1
+    wide = model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0)
+    monkeypatch.setattr(_linear, "spare_columns", lambda *sizes: 0)
+    plain = model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0)
+    np.testing.assert_allclose(wide, plain, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_are_not_copied():
+    loss = SquaredError()
+    model, w, X, y = problem(loss, 1, n=2000, d=500)
+    norms = model.squared_row_norms(X)
+    model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0, squared_norms=norms)
+    tracemalloc.start()
+    try:
+        model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0, squared_norms=norms)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < X.nbytes / 20
+
+
+# -- the guarantee: one record moves the sum by at most clip_norm, whatever it is
+
+
+def exact_norm(vector):
+    """Euclidean norm without overflow or underflow; vectors are short."""
+    vector = np.abs(np.asarray(vector, dtype=np.float64))
+    largest = vector.max()
+    return largest if largest in (0, inf) else largest * sqrt(np.sum((vector / largest) ** 2))
+
+
+WILD = st.one_of(
+    st.sampled_from([0.0, 1.0, 1e9, -1e9, 1e30, 1e-30, 1e-170, 1e-320, 1e300, -1e300])
+    | st.sampled_from([np.nan, inf, -inf, 3e38, 1.2e-38, 1.7e308]),
+    st.floats(allow_nan=True, allow_infinity=True),
+)
+
+
+@st.composite
+def wild_records(draw):
+    loss, k = draw(st.sampled_from(LOSS_CASES))
+    dtype = draw(st.sampled_from(DTYPES))
+    d = draw(st.integers(1, 4))
+    model = LinearModel(d, k, draw(st.booleans()))
+    with np.errstate(over="ignore"):
+        x = np.array([draw(WILD) for _ in range(d)]).astype(dtype)
+        w = np.array([draw(WILD) for _ in range(model.size)]).astype(dtype)
+        y = draw(st.integers(0, max(k, 2) - 1)) if loss.is_classifier else dtype(draw(WILD))
+    clip = draw(st.sampled_from([1e-6, 0.1, 1.0, 3.7, 1e6]))
+    return model, loss, x, y, w, clip
+
+
+@settings(max_examples=1500, deadline=None, derandomize=True)
+@given(wild_records())
+def test_one_record_contributes_at_most_the_clip_norm(case):
+    model, loss, x, y, w, clip = case
+    part = model.clipped_gradient_sum(w, x[None], np.array([y]), loss, clip_norm=clip)
+    assert np.isfinite(part).all()
+    assert exact_norm(part) <= clip  # not even by a rounding error
+    if not (np.isfinite(x).all() and np.isfinite(y)):
+        assert not part.any()
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(wild_records(), st.integers(0, 7))
+def test_one_record_leaves_the_others_alone(case, seed):
+    model, loss, x, y, w, clip = case
+    rng = np.random.default_rng(seed)
+    with np.errstate(over="ignore"):
+        w = np.clip(np.nan_to_num(w), -10, 10)
+    X = rng.standard_normal((6, model.n_features)).astype(w.dtype)
+    if loss.is_classifier:
+        targets = rng.integers(0, max(model.n_outputs, 2), 6)
+    else:
+        targets = rng.standard_normal(6).astype(w.dtype)
+    X[2], targets[2] = x, y
+    others = np.arange(6) != 2
+    whole = model.clipped_gradient_sum(w, X, targets, loss, clip_norm=clip)
+    rest = model.clipped_gradient_sum(w, X[others], targets[others], loss, clip_norm=clip)
+    masked = model.clipped_gradient_sum(
+        w, X, targets, loss, clip_norm=clip, weights=others.astype(w.dtype)
+    )
+    rounding = 36 * clip * np.finfo(w.dtype).eps  # n^2 C eps, as documented
+    np.testing.assert_allclose(masked, rest, rtol=0, atol=rounding)
+    assert exact_norm(whole - rest) <= clip + rounding
+    if not (np.isfinite(x).all() and np.isfinite(y)):
+        np.testing.assert_allclose(whole, rest, rtol=0, atol=rounding)
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bad", [np.nan, inf, -inf])
+def test_a_bad_record_counts_as_zero_in_its_silo_and_elsewhere(loss, k, dtype, bad):
+    model, w, X, y = problem(loss, k, params=(4,), data=(4,), dtype=dtype)
+    args = {"clip_norm": 0.5, "weights": np.full((4, 17), 2, dtype)}
+    weights = args["weights"].copy()
+    weights[1, 3] = 0
+    want = model.clipped_gradient_sum(w, X, y, loss, clip_norm=0.5, weights=weights)
+    spoilt = X.copy()
+    spoilt[1, 3, 0] = bad
+    got = model.clipped_gradient_sum(w, spoilt, y, loss, **args)
+    np.testing.assert_array_equal(got, want)
+    norms = model.squared_row_norms(spoilt)
+    assert np.flatnonzero(~np.isfinite(norms)).tolist() == [20]
+    got = model.clipped_gradient_sum(w, spoilt, y, loss, squared_norms=norms, **args)
+    np.testing.assert_array_equal(got, want)
+    if y.dtype.kind == "f":
+        y = y.copy()
+        y[1, 3] = bad
+        np.testing.assert_array_equal(model.clipped_gradient_sum(w, X, y, loss, **args), want)
+
+
+@pytest.mark.parametrize(("loss", "k"), LOSS_CASES[:10], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_huge_features_are_clipped_not_lost(loss, k, dtype):
+    """A record of norm 1e15 counts as much as the clip norm allows, in its own direction."""
+    model, w, X, y = problem(loss, k, dtype=dtype)
+    X[3] *= dtype(1e15)
+    w[...] = 0  # no prediction is extreme
+    got = model.clipped_gradient_sum(w, X[3:4], y[3:4], loss, clip_norm=1.0)
+    assert 0.999 < exact_norm(got) <= 1
+    others = np.arange(17) != 3
+    rest = model.clipped_gradient_sum(w, X[others], y[others], loss, clip_norm=1.0)
+    whole = model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0)
+    np.testing.assert_allclose(whole - rest, got, rtol=0, atol=300 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_underflow_does_not_hide_a_record(dtype):
+    """|x|^2 is 0 in floating point, |x| |slope| is not small."""
+    tiny = dtype(1e-25 if dtype == np.float32 else 1e-180)
+    huge = dtype(1e38 if dtype == np.float32 else 1e300)
+    model = LinearModel(2, 1, fit_intercept=False)
+    X, y = np.array([[tiny, -tiny]], dtype), np.array([huge], dtype)
+    part = model.clipped_gradient_sum(model.init(dtype), X, y, SquaredError(), clip_norm=1.0)
+    assert exact_norm(part) <= 1
+    raw = model.gradient_sum(model.init(dtype), X, y, SquaredError())
+    assert exact_norm(raw) > 1e10
+
+
+@every_loss
+@pytest.mark.parametrize("value", [np.nan, inf])
+def test_a_silo_whose_parameters_diverged_sends_zero(loss, k, value):
+    model, w, X, y = problem(loss, k, params=(2,), data=(2,))
+    want = model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0)
+    w[0] = value
+    got = model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0)
+    np.testing.assert_array_equal(got[1], want[1])
+    if np.isnan(value):
+        assert not got[0].any()
+    assert np.isfinite(got).all()
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_clipped_record_reaches_the_clip_norm(loss, k, dtype):
+    """The allowance for rounding must not cost utility."""
+    model, w, X, y = problem(loss, k, dtype=dtype)
+    sizes = []
+    for j in range(17):
+        full = exact_norm(model.gradient_sum(w, X[j : j + 1], y[j : j + 1], loss))
+        part = model.clipped_gradient_sum(w, X[j : j + 1], y[j : j + 1], loss, clip_norm=full / 2)
+        sizes.append(exact_norm(part) / (full / 2) if full else 1)
+    assert min(sizes) > 1 - 100 * np.finfo(dtype).eps
+    assert max(sizes) <= 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_adding_up_errs_no_more_than_documented(dtype):
+    loss, n = LogLoss(), 400
+    model, w, X, y = problem(loss, 3, n=n, dtype=dtype)
+    got = model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0)
+    args = w.astype(float), X.astype(float), y, loss
+    exact = model.clipped_gradient_sum(*args, clip_norm=1.0)
+    # the slopes' own rounding is not the sum's: 1e-5 a record
+    own = 0 if dtype == np.float64 else n * 1e-5
+    assert exact_norm(got - exact) <= n**2 * np.finfo(dtype).eps / 2 + own
+
+
+# -- parameters
+
+
+def test_squared_row_norms_count_the_intercept():
+    X = np.array([[3.0, 4.0], [0.0, 0.0], [np.nan, 1.0], [-inf, 1.0], [1e200, 0.0]])
+    np.testing.assert_array_equal(LinearModel(2, 3).squared_row_norms(X), [26, 1, np.nan, inf, inf])
+    without = LinearModel(2, 3, fit_intercept=False).squared_row_norms(X)
+    np.testing.assert_array_equal(without[0], 25)
+    assert 0 < without[1] < 1e-300
+    single = LinearModel(2, 3).squared_row_norms(X[:4].astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_array_equal(single, np.float32([26, 1, np.nan, inf]))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_pack_and_unpack_are_inverse_and_mean_what_scikit_learn_means(intercept, k, shape):
+    model = LinearModel(4, k, intercept)
+    assert model.size == (4 + intercept) * k
+    rng = np.random.default_rng(0)
+    w, X = rng.standard_normal((*shape, model.size)), rng.standard_normal((*shape, 7, 4))
+    coef, bias = model.unpack(w)
+    assert coef.shape == (*shape, k, 4)
+    assert bias.shape == (*shape, k)
+    raw = X @ np.swapaxes(coef, -1, -2) + bias[..., None, :]
+    np.testing.assert_allclose(model.raw(w, X), raw, rtol=1e-13, atol=1e-13)
+    np.testing.assert_array_equal(model.pack(coef, bias), w)
+    coef[...] = bias[...] = 9
+    assert not np.any(w == 9)
+    zero = model.pack(coef)
+    assert zero.size == w.size
+    assert intercept == (np.count_nonzero(zero) < zero.size)
+
+
+def test_split_gives_views_in_the_documented_layout():
+    model = LinearModel(2, 3)
+    w = np.arange(9.0)
+    weights, bias = model.split(w)
+    np.testing.assert_array_equal(weights, [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(bias, [6, 7, 8])
+    weights[0, 0] = bias[2] = -1
+    assert w[0] == w[8] == -1
+    np.testing.assert_array_equal(model.penalty_mask(), [1] * 6 + [0] * 3)
+    np.testing.assert_array_equal(LinearModel(2, 1, False).penalty_mask(), [1, 1])
+    assert model.init(np.float32).dtype == np.float32
+    assert not model.init().any()
+
+
+# -- these pieces make the optimum that scikit-learn finds
+
+
+def descend(model, X, y, loss, alpha, n_steps):
+    """Accelerated gradient descent with the step and momentum of the stated smoothness."""
+    norms, mask = model.squared_row_norms(X), model.penalty_mask()
+    smoothness = loss.smoothness(model.n_outputs, float(norms.mean())) + alpha
+    w = before = model.init(X.dtype)
+    for t in range(n_steps):
+        ahead = w + t / (t + 3) * (w - before)
+        mean = model.gradient_sum(ahead, X, y, loss, squared_norms=norms) / len(y)
+        before, w = w, ahead - (mean + alpha * mask * ahead) / smoothness
+    return w
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_descent_reaches_scikit_learns_logistic_regression(n_classes):
+    loss, alpha = LogLoss(), 0.05
+    model, _, X, y = problem(loss, loss.n_outputs(n_classes), n=120)
+    fitted = LogisticRegression(C=1 / (len(y) * alpha), tol=1e-12, max_iter=1000).fit(X, y)
+    coef, bias = model.unpack(descend(model, X, y, loss, alpha, 1500))
+    np.testing.assert_allclose(coef, fitted.coef_, atol=1e-6)
+    np.testing.assert_allclose(
+        bias - bias.mean(), fitted.intercept_ - fitted.intercept_.mean(), atol=1e-6
+    )
+
+
+def test_descent_reaches_scikit_learns_ridge():
+    loss, alpha = SquaredError(), 0.05
+    model, _, X, y = problem(loss, 1, n=120)
+    fitted = Ridge(alpha=len(y) * alpha, tol=1e-12).fit(X, y)
+    coef, bias = model.unpack(descend(model, X, y, loss, alpha, 500))
+    np.testing.assert_allclose(coef[0], fitted.coef_, atol=1e-6)
+    np.testing.assert_allclose(bias[0], fitted.intercept_, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "loss", [Hinge(smoothing=50.0), SquaredHinge(), Huber(), AbsoluteError(smoothing=50.0)], ids=str
+)
+def test_descent_reaches_a_stationary_point_of_the_other_losses(loss):
+    model, _, X, y = problem(loss, 1, n=120)
+    w = descend(model, X, y, loss, 0.05, 3000)
+    mean = model.gradient_sum(w, X, y, loss) / len(y)
+    np.testing.assert_allclose(mean + 0.05 * model.penalty_mask() * w, 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("plain", [Hinge(), AbsoluteError(), Quantile(q=0.2)], ids=str)
+def test_the_envelopes_minimum_is_near_the_losss_by_the_stated_bound(plain):
+    """min F <= F(argmin F_b) <= min F + L^2 |a|^2 / (2b); the tighter b, the nearer."""
+    best = []
+    for b in (20.0, 200.0, 2000.0):
+        loss = replace(plain, smoothing=b)
+        model, _, X, y = problem(loss, 1, n=60)
+        best.append(
+            float(model.mean_loss(descend(model, X, y, loss, 0.05, 6000), X, y, plain, 0.05))
+        )
+        slack = plain.lipschitz(1) ** 2 * model.squared_row_norms(X).mean() / (2 * b)
+        best[-1] = (best[-1], slack)
+    reference = best[-1][0] - best[-1][1]  # no larger than the minimum
+    for value, slack in best:
+        assert value <= best[-1][0] + slack
+        assert value >= reference
