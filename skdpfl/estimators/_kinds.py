@@ -66,7 +66,8 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
         ndarray of shape (n_samples,)
             Labels out of ``classes_``.
         """
-        return self.classes_[self._loss().predict(self._raw(X))]
+        codes = self._loss().predict(self._raw(X))
+        return self.classes_[codes]
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
