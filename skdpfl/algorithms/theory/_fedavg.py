@@ -59,8 +59,10 @@ def noble2022_scaffold_steps(
     Examples
     --------
     >>> from skdpfl.algorithms.theory import noble2022_scaffold_steps
-    >>> noble2022_scaffold_steps(smoothness=0.25, n_silos=32, silo_rate=0.125, local_steps=1).global_step
-    2.0
+    >>> steps = noble2022_scaffold_steps(smoothness=0.5, n_silos=32, silo_rate=0.125,
+    ...                                  local_steps=10)
+    >>> steps.global_step, round(steps.local_step, 5)
+    (2.0, 0.00104)
     """
     smoothness, global_step, steps = _common(smoothness, n_silos, silo_rate, local_steps)
     local = silo_rate ** (2 / 3) / (24 * smoothness * steps * global_step)

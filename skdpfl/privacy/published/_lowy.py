@@ -75,9 +75,9 @@ def lowy2023_sigma(
 
     Notes
     -----
-    **Why this is not what the library reports**: "theory" adds several times more noise than
-    the same guarantee needs, and "practice" drops the theorem's constants and fails to give the
-    epsilon it names when that is large (9 or more in the paper's settings).
+    **Why this is not what the library reports**: "theory" adds ten to thirty times the noise
+    that the same guarantee needs, and "practice" drops the theorem's constants and does not give
+    the epsilon it names when that is large (from 9 on in the paper's settings).
 
     References
     ----------
