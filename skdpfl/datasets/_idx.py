@@ -12,7 +12,9 @@ def parse_idx(content: bytes, name: str) -> np.ndarray:
         raise OSError(f"{name} is not an idx file of unsigned bytes: it starts with {kind!r}")
     n_axes = content[3]
     start = 4 + 4 * n_axes
+    if len(content) < start:
+        raise OSError(f"{name} is damaged: {len(content)} bytes")
     shape = np.frombuffer(content[4:start], dtype=">u4").astype(np.int64)
-    if len(shape) != n_axes or len(content) - start != np.prod(shape):
+    if len(content) - start != np.prod(shape):
         raise OSError(f"{name} is damaged: {len(content) - start} values for shape {shape}")
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)

@@ -1,0 +1,327 @@
+"""The loaders: on tiny files of the same form, and on the real ones where they are at hand."""
+
+import doctest
+import gzip
+import hashlib
+import io
+import os
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpfl import datasets
+from skdpfl.datasets import _emnist, _fashion_mnist, _heart, _insurance, _mnist, _obesity
+
+INSURANCE = b"""age,sex,bmi,children,smoker,region,charges
+19,female,27.9,0,yes,southwest,400.5
+18,male,33.77,1,no,southeast,100
+28,male,33,3,no,northwest,300
+33,female,22.705,0,no,northeast,200
+60,female,25.84,0,no,northwest,250
+"""
+OBESITY = b"""Gender,Age,Height,Weight,family_history_with_overweight,FAVC,FCVC,NCP,CAEC,SMOKE,\
+CH2O,SCC,FAF,TUE,CALC,MTRANS,NObeyesdad
+Female,21,1.62,64,yes,no,2,3,Sometimes,no,2,no,0,1,no,Public_Transportation,Normal_Weight
+Male,23,1.8,77,yes,no,2,3,Always,no,2,no,2,1,Frequently,Walking,Obesity_Type_III
+Male,27,1.8,87,no,no,3,3,no,yes,2,no,2,0,Frequently,Bike,Insufficient_Weight
+"""
+HEART = {
+    "cleveland": b"63.0,1.0,1.0,145.0,233.0,1.0,2.0,150.0,0.0,2.3,3.0,0.0,6.0,0\n"
+    b"67.0,1.0,4.0,160.0,286.0,0.0,2.0,108.0,1.0,1.5,2.0,3.0,3.0,2\n",
+    "hungarian": b"28,1,2,130,132,0,2,185,0,0,?,?,?,0\n29,1,2,120,243,?,0,160,0,0,?,?,?,1\n",
+    "switzerland": b"32,1,1,95,0,0,0,127,0,.7,1,?,?,1\n",
+    "va": b"44,0,4,130,209,0,1,127,0,0,?,?,?,0\n",
+}
+IMAGES = np.arange(12, dtype=np.uint8).reshape(3, 2, 2)
+LABELS = np.array([2, 0, 1], dtype=np.uint8)
+COMMON = {"download_if_missing": False}
+TABLES = {
+    "insurance": (datasets.fetch_insurance, 5),
+    "obesity": (datasets.fetch_obesity, 3),
+    "heart": (datasets.fetch_heart_disease, 5),
+}
+each_table = pytest.mark.parametrize(("fetch", "n"), TABLES.values(), ids=TABLES)
+
+
+def idx(array):
+    lengths = b"".join(int(n).to_bytes(4, "big") for n in array.shape)
+    return bytes([0, 0, 8, array.ndim]) + lengths + array.tobytes()
+
+
+def put(folder, file, content):
+    """Write the file of a data set; give its description with the right checksum."""
+    path = folder / file.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return replace(file, sha256=hashlib.sha256(content).hexdigest(), urls=())
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """A data folder with tiny files."""
+    monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
+    monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "none"))
+    monkeypatch.setattr(_insurance, "FILE", put(tmp_path, _insurance.FILE, INSURANCE))
+    monkeypatch.setattr(_obesity, "FILE", put(tmp_path, _obesity.FILE, OBESITY))
+    heart = {name: put(tmp_path, _heart.FILES[name], text) for name, text in HEART.items()}
+    monkeypatch.setattr(_heart, "FILES", heart)
+    for module, name in ((_mnist, "MNIST"), (_fashion_mnist, "FASHION_MNIST")):
+        parts = {
+            part: (put(tmp_path, images, idx(IMAGES)), put(tmp_path, labels, idx(LABELS)))
+            for part, (images, labels) in getattr(module, name).items()
+        }
+        monkeypatch.setattr(module, name, parts)
+    return tmp_path
+
+
+@each_table
+class TestTables:
+    def test_arrays(self, fake, fetch, n):
+        bunch = fetch(**COMMON)
+        assert bunch.data.dtype == np.float64
+        assert bunch.data.shape == (n, len(bunch.feature_names))
+        assert bunch.target.shape == bunch.silos.shape == (n,)
+        low, high = bunch.feature_bounds
+        assert low.shape == high.shape == (bunch.data.shape[1],)
+        assert (low < high).all()
+        assert ((bunch.data >= low) & (bunch.data <= high)).all()
+        X, y = fetch(return_X_y=True, **COMMON)
+        np.testing.assert_array_equal(X, bunch.data)
+        np.testing.assert_array_equal(y, bunch.target)
+
+    def test_frames_keep_categories(self, fake, fetch, n):
+        bunch = fetch(as_frame=True, silo_column="where", **COMMON)
+        assert list(bunch.data.columns) == [*bunch.feature_names, "where"]
+        for name, categories in bunch.categories.items():
+            assert list(bunch.data[name].cat.categories) == categories
+            assert bunch.data[name].notna().all()
+        numeric = [c for c in bunch.feature_names if c not in bunch.categories]
+        assert sorted(bunch.feature_bounds) == sorted(numeric)
+        assert list(bunch.frame.columns) == [*bunch.data.columns, bunch.target.name]
+        assert bunch.silos.tolist() == bunch.data["where"].tolist()
+
+    def test_encodings_agree(self, fake, fetch, n):
+        raw = fetch(as_frame=True, **COMMON)
+        ordinal = fetch(as_frame=True, encoding="ordinal", **COMMON).data
+        onehot = fetch(as_frame=True, encoding="onehot", **COMMON).data
+        assert list(ordinal.columns) == list(raw.data.columns)
+        for name, categories in raw.categories.items():
+            np.testing.assert_array_equal(ordinal[name], raw.data[name].cat.codes)
+            for category in categories[1:]:
+                np.testing.assert_array_equal(
+                    onehot[f"{name}_{category}"], raw.data[name] == category
+                )
+        np.testing.assert_array_equal(fetch(**COMMON).data, onehot)
+
+    def test_errors(self, fake, fetch, n):
+        with pytest.raises(ValueError, match=r"encoding='raw' .*needs as_frame=True"):
+            fetch(encoding="raw", **COMMON)
+        with pytest.raises(ValueError, match=r"encoding must be one of .*got 'dummy'"):
+            fetch(encoding="dummy", **COMMON)
+        with pytest.raises(ValueError, match="silo_column='s' needs as_frame=True"):
+            fetch(silo_column="s", **COMMON)
+
+    def test_absent(self, tmp_path, monkeypatch, fetch, n):
+        monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
+        with pytest.raises(OSError, match="SKDPFL_DATA"):
+            fetch(data_home=tmp_path, **COMMON)
+
+
+def test_insurance(fake):
+    bunch = datasets.fetch_insurance(n_silos=2, **COMMON)
+    assert bunch.target.tolist() == [400.5, 100, 300, 200, 250]
+    assert bunch.silos.tolist() == [1, 0, 1, 0, 0]
+    assert bunch.feature_names[:3] == ["age", "sex_male", "bmi"]
+    assert bunch.data[1, :3].tolist() == [18, 1, 33.77]
+    assert "publish" in bunch.DESCR
+
+
+def test_obesity(fake):
+    bunch = datasets.fetch_obesity(**COMMON)
+    assert bunch.target.tolist() == [1, 6, 0]
+    assert bunch.target_names[bunch.target].tolist() == bunch.silos.tolist()
+    assert "public" in bunch.DESCR
+
+
+def test_heart_disease(fake):
+    dropped = datasets.fetch_heart_disease(**COMMON)
+    hospitals = ["cleveland", "cleveland", "hungarian", "switzerland", "va"]
+    assert dropped.silos.tolist() == hospitals
+    assert dropped.target.tolist() == [0, 1, 0, 1, 0]
+    kept = datasets.fetch_heart_disease(missing="keep", as_frame=True, **COMMON)
+    assert kept.data.shape == (6, 13)
+    assert kept.data.isna().sum().sum() == 3 + 4 + 2 + 3
+    encoded = datasets.fetch_heart_disease(missing="keep", **COMMON).data
+    assert np.isnan(encoded).sum() == (2 + 1 + 2) + (2 + 1 + 2 + 1) + (1 + 2) + (2 + 1 + 2)
+    with pytest.raises(ValueError, match=r"missing must be one of .*got 'impute'"):
+        datasets.fetch_heart_disease(missing="impute", **COMMON)
+
+
+@pytest.mark.parametrize("fetch", [datasets.fetch_mnist, datasets.fetch_fashion_mnist])
+class TestIdxImages:
+    def test_subsets(self, fake, fetch):
+        bunch = fetch(n_silos=2, **COMMON)
+        assert bunch.data.dtype == np.uint8
+        np.testing.assert_array_equal(bunch.data, np.tile(IMAGES.reshape(3, 4), (2, 1)))
+        assert bunch.target.tolist() == [2, 0, 1, 2, 0, 1]
+        assert len(bunch.target_names) == 10
+        assert fetch(subset="test", n_silos=3, **COMMON).data.shape == (3, 4)
+        assert bunch.feature_bounds[1].tolist() == [255.0] * 4
+
+    def test_splits(self, fake, fetch):
+        silos = fetch(n_silos=3, split="sorted", **COMMON).silos
+        assert silos.tolist() == [2, 0, 1, 2, 0, 1]
+        one = fetch(n_silos=3, split="dirichlet", alpha=9, random_state=1, **COMMON).silos
+        assert set(one) == {0, 1, 2}
+        assert fetch(n_silos=3, split="similarity", **COMMON).silos.tolist() == silos.tolist()
+        frame = fetch(subset="train", n_silos=3, as_frame=True, silo_column="g", **COMMON).data
+        assert list(frame.columns) == ["pixel1", "pixel2", "pixel3", "pixel4", "g"]
+
+    def test_errors(self, fake, fetch):
+        with pytest.raises(ValueError, match=r"subset must be one of .*got 'valid'"):
+            fetch(subset="valid", **COMMON)
+        with pytest.raises(ValueError, match=r"split must be one of .*got 'even'"):
+            fetch(split="even", **COMMON)
+        path = fake / "mnist/train-images-idx3-ubyte.gz"
+        path.write_bytes(gzip.compress(idx(IMAGES + 1)))
+        if fetch is datasets.fetch_mnist:
+            with pytest.raises(OSError, match="SHA-256"):
+                fetch(**COMMON)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not an idx file"),
+        (b"\x00\x00\x0d\x01\x00\x00\x00\x00", "is not an idx file"),
+        (idx(IMAGES)[:-1], "is damaged: 11 values for shape"),
+        (idx(IMAGES)[:7], "is damaged"),
+    ],
+)
+def test_damaged_idx(content, message):
+    from skdpfl.datasets._idx import parse_idx
+
+    with pytest.raises(OSError, match=message):
+        parse_idx(content, "x")
+
+
+def test_emnist_from_npz(tmp_path, monkeypatch):
+    buffer = io.BytesIO()
+    np.savez(buffer, X=IMAGES.reshape(3, 4), y=LABELS)
+    monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
+    monkeypatch.setattr(_emnist, "MERGED", put(tmp_path, _emnist.MERGED, buffer.getvalue()))
+    bunch = datasets.fetch_emnist(n_silos=2, **COMMON)
+    np.testing.assert_array_equal(bunch.data, IMAGES.reshape(3, 4))
+    assert bunch.target.tolist() == [2, 0, 1]
+    assert len(bunch.target_names) == 47
+
+
+def test_emnist_never_unpickles(tmp_path, monkeypatch):
+    buffer = io.BytesIO()
+    np.savez(buffer, X=np.array([{}], dtype=object), y=LABELS)
+    monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
+    monkeypatch.setattr(_emnist, "MERGED", put(tmp_path, _emnist.MERGED, buffer.getvalue()))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        datasets.fetch_emnist(n_silos=2, **COMMON)
+
+
+def test_emnist_from_the_archive_is_turned_upright(tmp_path, monkeypatch):
+    monkeypatch.delenv("SKDPFL_DATA", raising=False)
+    monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "cache"))
+    files = {f.member: f for f in _emnist.SUBSETS["balanced_test"][0]}
+    with zipfile.ZipFile(tmp_path / "gzip.zip", "w") as archive:
+        for member, array in zip(files, (IMAGES, LABELS), strict=True):
+            archive.writestr(member, gzip.compress(idx(array)))
+    sha256 = hashlib.sha256((tmp_path / "gzip.zip").read_bytes()).hexdigest()
+    urls = ((tmp_path / "gzip.zip").as_uri(),)
+    pair = tuple(replace(f, urls=urls, archive_sha256=sha256) for f in files.values())
+    monkeypatch.setitem(_emnist.SUBSETS, "balanced_test", (pair, 3))
+    bunch = datasets.fetch_emnist(subset="balanced_test", n_silos=3)
+    np.testing.assert_array_equal(bunch.data[0], [0, 2, 1, 3])
+    assert bunch.target.tolist() == [2, 0, 1]
+    monkeypatch.setitem(_emnist.SUBSETS, "balanced_test", (pair, 4))
+    with pytest.raises(OSError, match="3 images and 3 labels, expected 4"):
+        datasets.fetch_emnist(subset="balanced_test", n_silos=3)
+    with pytest.raises(ValueError, match=r"subset must be one of .*got 'letters'"):
+        datasets.fetch_emnist(subset="letters")
+
+
+real = pytest.mark.skipif("SKDPFL_DATA" not in os.environ, reason="SKDPFL_DATA is not set")
+
+
+@real
+@pytest.mark.parametrize(
+    ("fetch", "shape", "silos"),
+    [
+        (datasets.fetch_insurance, (1338, 8), {0: 268, 1: 268, 2: 268, 3: 267, 4: 267}),
+        (
+            datasets.fetch_obesity,
+            (2111, 23),
+            {
+                "Insufficient_Weight": 272,
+                "Normal_Weight": 287,
+                "Overweight_Level_I": 290,
+                "Overweight_Level_II": 290,
+                "Obesity_Type_I": 351,
+                "Obesity_Type_II": 297,
+                "Obesity_Type_III": 324,
+            },
+        ),
+        (
+            datasets.fetch_heart_disease,
+            (740, 13),
+            {"cleveland": 303, "hungarian": 261, "switzerland": 46, "va": 130},
+        ),
+    ],
+)
+def test_real_tables(fetch, shape, silos):
+    bunch = fetch()
+    assert bunch.data.shape == shape
+    assert pd.Series(bunch.silos).value_counts().to_dict() == silos
+    assert np.isfinite(bunch.data).all()
+    low, high = bunch.feature_bounds
+    inside = (bunch.data >= low) & (bunch.data <= high)
+    # public knowledge should hold; a rare record may break it and is clipped
+    assert inside.mean(axis=0).min() > 0.99
+
+
+@real
+def test_real_insurance_silos_are_sorted():
+    bunch = datasets.fetch_insurance(n_silos=10)
+    ranges = pd.Series(bunch.target).groupby(bunch.silos).agg(["min", "max"])
+    assert (ranges["max"].to_numpy()[:-1] <= ranges["min"].to_numpy()[1:]).all()
+
+
+@real
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fetch", "n", "per_class"),
+    [
+        (datasets.fetch_mnist, 70_000, (6313, 7877)),
+        (datasets.fetch_fashion_mnist, 70_000, (7000, 7000)),
+        (datasets.fetch_emnist, 116_323, (400, 6330)),
+    ],
+)
+def test_real_images(fetch, n, per_class):
+    bunch = fetch(n_silos=20)
+    assert bunch.data.shape == (n, 784)
+    counts = np.bincount(bunch.target, minlength=len(bunch.target_names))
+    assert (counts.min(), counts.max()) == per_class
+    assert np.ptp(np.bincount(bunch.silos)) <= 1
+
+
+@real
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in datasets.__all__ if n.startswith("fetch_")])
+def test_examples_of_loaders(name):
+    """The docstrings skip their examples where there may be no data; here there are."""
+    (test,) = doctest.DocTestFinder(recurse=False).find(getattr(datasets, name), name)
+    assert test.examples
+    for example in test.examples:
+        example.options.pop(doctest.SKIP, None)
+    result = doctest.DocTestRunner().run(test)
+    assert result.failed == 0
+    assert result.attempted == len(test.examples)

@@ -1,0 +1,165 @@
+"""split_into_silos: never an empty silo, as even and as mixed as asked, reproducible."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpfl.datasets import split_into_silos
+
+RNG = np.random.default_rng(0)
+WAYS = {
+    "iid": {},
+    "sorted": {},
+    "dirichlet": {"alpha": 0.1},
+    "similarity": {"similarity": 0.3},
+}
+TARGETS = {
+    "classes": RNG.integers(7, size=203),
+    "strings": RNG.choice(["a", "b", "c"], size=203),
+    "few": np.array([0, 1, 0, 1, 1]),
+}
+EVEN = ["iid", "sorted", "similarity"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("n_silos", [1, 2, 5])
+class TestEveryWay:
+    def test_gives_every_record_a_silo_and_every_silo_a_record(self, how, target, n_silos):
+        y = TARGETS[target]
+        silos = split_into_silos(y, n_silos, how, random_state=1, **WAYS[how])
+        assert silos.shape == y.shape
+        assert silos.dtype == np.int64
+        assert set(silos) == set(range(n_silos))
+
+    def test_an_int_seed_repeats_and_another_one_differs(self, how, target, n_silos):
+        y = TARGETS[target]
+        one = [split_into_silos(y, n_silos, how, random_state=s, **WAYS[how]) for s in (3, 3, 4)]
+        np.testing.assert_array_equal(one[0], one[1])
+        if how != "sorted" and n_silos > 1 and len(y) > 10:
+            assert (one[0] != one[2]).any()
+
+
+@pytest.mark.parametrize("how", EVEN)
+@pytest.mark.parametrize("n_silos", [1, 3, 10, 203])
+def test_sizes_differ_by_at_most_one(how, n_silos):
+    y = TARGETS["classes"]
+    sizes = np.bincount(split_into_silos(y, n_silos, how, random_state=0, similarity=0.47))
+    assert len(sizes) == n_silos
+    assert np.ptp(sizes) <= 1
+
+
+def test_sorted_cuts_a_continuous_target_in_order_with_stable_ties():
+    y = np.array([3.0, 1.0, 2.0, 1.0, 5.0, 1.0])
+    np.testing.assert_array_equal(split_into_silos(y, 3, "sorted"), [2, 0, 1, 0, 2, 1])
+    y = np.round(RNG.standard_normal(100), 1)
+    silos = split_into_silos(y, 7, "sorted")
+    order = np.lexsort((np.arange(100), y))
+    assert (np.diff(silos[order]) >= 0).all()
+
+
+def test_similarity_goes_from_sorted_to_iid():
+    y = np.arange(1000)
+    np.testing.assert_array_equal(
+        split_into_silos(y, 10, "similarity", similarity=0, random_state=0),
+        split_into_silos(y, 10, "sorted"),
+    )
+    np.testing.assert_array_equal(
+        split_into_silos(y, 10, "similarity", similarity=1, random_state=0),
+        split_into_silos(y, 10, "iid", random_state=0),
+    )
+    # of 1000 records 300 are dealt at random; the others are sorted, so that ranks among them give
+    # the silo: at most 300 records break the order
+    silos = split_into_silos(y, 10, "similarity", similarity=0.3, random_state=0)
+    away = (silos != y // 100).sum()
+    assert 150 < away < 600
+    assert away > (split_into_silos(y, 10, "similarity", similarity=0.1, random_state=0)
+                   != y // 100).sum()  # fmt: skip
+
+
+def test_iid_ignores_the_labels():
+    a, b = np.zeros(50), np.arange(50.0)
+    np.testing.assert_array_equal(
+        split_into_silos(a, 6, random_state=2), split_into_silos(b, 6, random_state=2)
+    )
+
+
+def test_dirichlet_concentration():
+    y = np.repeat(np.arange(5), 400)
+
+    def largest_share(alpha):
+        """Mean over classes of the share of the silo that has most of the class."""
+        silos = split_into_silos(y, 10, "dirichlet", alpha=alpha, random_state=0)
+        table = np.zeros((5, 10))
+        np.add.at(table, (y, silos), 1)
+        return (table.max(axis=1) / 400).mean()
+
+    assert largest_share(1e-3) > 0.9
+    assert largest_share(1e4) < 0.13
+    assert largest_share(1e4) < largest_share(1.0) < largest_share(1e-3)
+
+
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(
+    n=st.integers(1, 60),
+    share=st.floats(0, 1),
+    alpha=st.floats(1e-6, 1e6),
+    classes=st.integers(1, 5),
+    seed=st.integers(0, 99),
+    how=st.sampled_from(sorted(WAYS)),
+)
+def test_no_silo_is_ever_empty(n, share, alpha, classes, seed, how):
+    y = np.random.default_rng(seed).integers(classes, size=n)
+    n_silos = 1 + int(share * (n - 1))
+    silos = split_into_silos(y, n_silos, how, alpha=alpha, similarity=share, random_state=seed)
+    assert (np.bincount(silos, minlength=n_silos) > 0).all()
+    assert len(np.bincount(silos)) == n_silos
+
+
+@pytest.mark.parametrize(
+    "seed", [np.random.default_rng(1), np.random.RandomState(1), None, np.int64(3)]
+)
+def test_any_kind_of_random_state(seed):
+    assert set(split_into_silos([0, 1, 0], 3, random_state=seed)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("y", [pd.Series([1, 0, 1], index=[5, 6, 7]), [1, 0, 1], ("b", "a", "b")])
+def test_any_kind_of_target(y):
+    np.testing.assert_array_equal(split_into_silos(y, 2, "sorted"), [0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0, 1], 3), "n_silos=3 is more than the 2 records"),
+        (([0, 1], 0), "n_silos must be an integer >= 1, got 0"),
+        (([0, 1], 1.0), "n_silos must be an integer >= 1, got 1.0"),
+        (([0, 1], True), "n_silos must be an integer >= 1, got True"),
+        (([0, 1], 1, "random"), "how must be one of .*'sorted'.*got 'random'"),
+        (([[0, 1]], 1), r"y must have one dimension, got shape \(1, 2\)"),
+        (([0, np.nan], 1), "y must have no missing values"),
+        (([0.5, 1.5, 2.5], 2, "dirichlet"), "y looks continuous"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        split_into_silos(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"how": "dirichlet", "alpha": 0}, "alpha must be > 0, got 0"),
+        ({"how": "dirichlet", "alpha": -1}, r"alpha must lie in \[0, inf\], got -1"),
+        ({"how": "dirichlet", "alpha": np.inf}, "alpha must be a finite number, got inf"),
+        ({"how": "similarity", "similarity": 1.5}, r"similarity must lie in \[0, 1\], got 1.5"),
+        ({"how": "similarity", "similarity": "a"}, "similarity must be a finite number, got 'a'"),
+        ({"random_state": -1}, "random_state must be .* got -1"),
+        ({"random_state": "x"}, "random_state must be .* got 'x'"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        split_into_silos([0, 1, 0, 1], 2, **options)

@@ -1,0 +1,173 @@
+"""The generators do what their formulas say."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from skdpfl.datasets import _synthetic as synthetic
+from skdpfl.datasets import make_federated_classification, make_federated_regression
+
+MAKERS = {
+    "classification": make_federated_classification,
+    "regression": make_federated_regression,
+    "fedexp": lambda *args, **kw: make_federated_regression(*args, design="fedexp", **kw),
+}
+each_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+
+
+@each_maker
+class TestEveryMaker:
+    @pytest.mark.parametrize("n_records", [4, [1, 2, 9], np.array([3, 3, 3])])
+    def test_shapes_and_silos(self, make, n_records):
+        bunch = make(3, n_records, n_features=5, random_state=0)
+        sizes = np.broadcast_to(n_records, 3)
+        assert bunch.data.shape == (sizes.sum(), 5)
+        assert bunch.target.shape == bunch.silos.shape == (sizes.sum(),)
+        np.testing.assert_array_equal(bunch.silos, np.repeat([0, 1, 2], sizes))
+        assert len(bunch.feature_names) == 5
+        assert bunch.frame is None
+        assert "3 silos" in bunch.DESCR
+
+    def test_seeds(self, make):
+        same = [make(4, 6, n_features=3, random_state=s) for s in (7, 7, 8)]
+        np.testing.assert_array_equal(same[0].data, same[1].data)
+        np.testing.assert_array_equal(same[0].target, same[1].target)
+        assert (same[0].data != same[2].data).all()
+
+    def test_iid_silos_have_the_same_means(self, make):
+        # means over silos of 4000 records: sd 1/sqrt(4000) = 0.016 of each; 5 features, 2 silos:
+        # |difference| > 0.12 is 5.4 sd: false alarms below 1e-6
+        X = make(2, 4000, n_features=5, iid=True, random_state=0).data
+        if make is MAKERS["fedexp"]:
+            X = X / np.abs(X).std()  # rows of norm one: entries about 1/sqrt(5)
+        assert np.abs(X[:4000].mean(axis=0) - X[4000:].mean(axis=0)).max() < 0.12
+        far = make(2, 4000, n_features=5, random_state=0, beta=1.0).data
+        assert np.abs(far[:4000].mean(axis=0) - far[4000:].mean(axis=0)).max() > 0.3
+
+    def test_frames(self, make):
+        bunch = make(3, 4, n_features=2, as_frame=True, silo_column="bank", random_state=0)
+        assert list(bunch.data.columns) == ["x0", "x1", "bank"]
+        assert bunch.feature_names == ["x0", "x1"]
+        assert isinstance(bunch.target, pd.Series)
+        assert isinstance(bunch.silos, pd.Series)
+        assert list(bunch.frame.columns) == ["x0", "x1", "bank", "target"]
+        X, y = make(3, 4, n_features=2, return_X_y=True, random_state=0)
+        np.testing.assert_array_equal(X, bunch.data[["x0", "x1"]])
+        np.testing.assert_array_equal(y, bunch.target)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"n_silos": 0}, "n_silos must be an integer >= 1, got 0"),
+            ({"n_records": 0}, "n_records must be an integer >= 1, got 0"),
+            ({"n_silos": 3, "n_records": [1, 2]}, r"n_records must be .*n_silos=3.*got \[1, 2\]"),
+            ({"n_silos": 2, "n_records": [1, 0]}, r"n_records must be .*got \[1, 0\]"),
+            ({"n_silos": 2, "n_records": [1.5, 2]}, r"n_records must be .*got \[1.5, 2\]"),
+            ({"n_features": 0}, "n_features must be an integer >= 1, got 0"),
+            ({"alpha": -1}, "alpha must lie in"),
+            ({"beta": np.nan}, "beta must be a finite number, got nan"),
+            ({"silo_column": "bank"}, "silo_column='bank' needs as_frame=True"),
+            ({"silo_column": "x0", "as_frame": True}, "'x0' is already the name of a feature"),
+        ],
+    )
+    def test_bad_arguments(self, make, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            make(**arguments)
+
+
+def test_feature_moments():
+    """Inside a silo feature j has variance j^-1.2; means have variance 1 + beta."""
+    bunch = make_federated_classification(4000, 20, n_features=3, beta=3.0, random_state=0)
+    X = bunch.data.reshape(4000, 20, 3)
+    # 76,000 degrees of freedom: relative sd sqrt(2/76000) = 0.5 %; 3 % is 5.8 sd
+    within = X.var(axis=1, ddof=1).mean(axis=0)
+    np.testing.assert_allclose(within, np.arange(1, 4) ** -1.2, rtol=0.03)
+    # variance of 4000 silo means: 1 + beta + within / 20, relative sd sqrt(2/4000) = 2.2 %
+    np.testing.assert_allclose(X.mean(axis=1).var(axis=0), 4 + within / 20, rtol=0.13)
+
+
+def test_models_spread_as_alpha_says():
+    means, weights, intercepts = synthetic._models(np.random.default_rng(0), 500, 8, 5, 2.0, 0.0)
+    assert means.shape == (500, 8)
+    assert weights.shape == (500, 8, 5)
+    assert intercepts.shape == (500, 1, 5)
+    # 20,000 weights of variance 1 + 2^2: relative sd 1 %
+    np.testing.assert_allclose(weights.var(), 5.0, rtol=0.06)
+    np.testing.assert_allclose(means.var(), 1.0, rtol=0.12)
+
+
+@pytest.mark.parametrize("n_models", [1, 3])
+@pytest.mark.parametrize("sizes", [[4, 4, 4], [1, 5, 2]])
+def test_labels_follow_the_silo_s_own_model(sizes, n_models):
+    sizes = np.array(sizes)
+    rng = np.random.default_rng(0)
+    means, weights, intercepts = synthetic._models(rng, n_models, 6, 4, 1.0, 1.0)
+    X, y = synthetic._records(rng, sizes, means, weights, intercepts)
+    for row, (x, silo) in enumerate(zip(X, np.repeat(np.arange(3), sizes), strict=True)):
+        model = min(silo, n_models - 1)
+        assert y[row] == np.argmax(x @ weights[model] + intercepts[model, 0])
+
+
+def test_blocks_join_up(monkeypatch):
+    sizes = np.arange(1, 12)
+    monkeypatch.setattr(synthetic, "BLOCK", 4)
+    bunch = make_federated_classification(
+        11, sizes, n_features=2, n_classes=3, label_noise=0, random_state=0
+    )
+    np.testing.assert_array_equal(np.bincount(bunch.silos), sizes)
+    assert np.isfinite(bunch.data).all()
+    assert set(bunch.target) <= {0, 1, 2}
+    # each silo has its own mean: rows of different silos are not shifted against each other
+    spread = [bunch.data[bunch.silos == i].mean(axis=0) for i in range(11)]
+    assert len(np.unique(np.round(spread, 6), axis=0)) == 11
+
+
+def test_label_noise_is_the_only_thing_a_linear_model_misses():
+    def accuracy(noise):
+        bunch = make_federated_classification(
+            2, 2000, n_features=5, n_classes=3, iid=True, label_noise=noise, random_state=0
+        )
+        model = LogisticRegression(C=100, max_iter=2000).fit(bunch.data, bunch.target)
+        return model.score(bunch.data, bunch.target)
+
+    assert accuracy(0.0) > 0.97
+    # a replaced label is right by chance once in three: 1 - 0.3 * 2/3
+    assert accuracy(0.3) == pytest.approx(0.8, abs=0.05)
+
+
+def test_classification_arguments():
+    with pytest.raises(ValueError, match="n_classes must be an integer >= 2, got 1"):
+        make_federated_classification(n_classes=1)
+    with pytest.raises(ValueError, match=r"label_noise must lie in \[0, 1\], got 2"):
+        make_federated_classification(label_noise=2)
+
+
+def test_regression_models():
+    bunch = make_federated_regression(30, 40, n_features=50, alpha=0.25, beta=0.0, random_state=0)
+    for silo in range(30):
+        rows = bunch.silos == silo
+        np.testing.assert_allclose(bunch.data[rows] @ bunch.silo_coef[silo], bunch.target[rows])
+    # 1500 deviations of variance alpha: relative sd 3.7 %
+    np.testing.assert_allclose((bunch.silo_coef - bunch.coef).var(), 0.25, rtol=0.2)
+
+
+def test_regression_noise_and_iid():
+    bunch = make_federated_regression(5, 2000, noise=2.0, iid=True, random_state=0)
+    assert (bunch.silo_coef == bunch.silo_coef[0]).all()
+    # 10,000 residuals: relative sd of their standard deviation 0.7 %
+    residuals = bunch.target - bunch.data @ bunch.silo_coef[0]
+    assert residuals.std() == pytest.approx(2.0, rel=0.04)
+
+
+def test_fedexp_set_up():
+    """Unit rows, unit target vectors, and a model that fits all silos exactly."""
+    bunch = make_federated_regression(20, 30, n_features=1000, design="fedexp", random_state=0)
+    np.testing.assert_allclose(np.linalg.norm(bunch.data, axis=1), 1)
+    for silo in range(20):
+        assert np.linalg.norm(bunch.target[bunch.silos == silo]) == pytest.approx(1)
+    best = np.linalg.lstsq(bunch.data, bunch.target)[0]
+    np.testing.assert_allclose(bunch.data @ best, bunch.target, atol=1e-9)
+    assert "coef" not in bunch
+    with pytest.raises(ValueError, match=r"design must be one of .*got 'fedavg'"):
+        make_federated_regression(design="fedavg")
