@@ -78,7 +78,7 @@ def silo_scores(
     codes, ids = read_silos(given, n_rows, X)
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     scores = [scorer(estimator, _safe_indexing(X, r), _safe_indexing(y, r)) for r in rows]
-    return pd.Series(scores, index=ids, name="score", dtype=float)
+    return pd.Series(scores, index=pd.Index(ids.tolist()), name="score", dtype=float)
 
 
 def _own_column(estimator, X) -> str | None:

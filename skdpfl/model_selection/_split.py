@@ -98,7 +98,8 @@ class SiloStratifiedKFold(SiloFolds):
     def _check_sizes(self, silos: Silos) -> None:
         small = np.flatnonzero(silos.sizes < self.n_splits)
         if len(small):
-            named = ", ".join(f"{silos.ids[i]!r} ({silos.sizes[i]})" for i in small[:5])
+            ids = silos.ids.tolist()
+            named = ", ".join(f"{ids[i]!r} ({silos.sizes[i]})" for i in small[:5])
             raise ValueError(
                 f"n_splits={self.n_splits} is more than the records of {len(small)} silo(s): "
                 f"{named}{', ...' if len(small) > 5 else ''}. Use fewer splits, leave these silos "
