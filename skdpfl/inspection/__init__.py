@@ -1,1 +1,20 @@
+"""Looking at fits, budgets and silos."""
 
+from importlib import import_module
+
+#: public name -> the module that has it; loaded on first use
+_WHERE = {
+    "Heterogeneity": "_heterogeneity",
+    "heterogeneity": "_heterogeneity",
+}
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str):
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,234 @@
+"""How much silos disagree: the spread of their gradients, read without any protection.
+
+With silo weights p_i that sum to 1 (1/N for "uniform", n_i / n for "size") and silo objectives
+F_i(w) = mean of the silo's losses + alpha/2 |w|^2, F = sum_i p_i F_i::
+
+    upsilon^2(w) = sum_i p_i |grad F_i(w) - grad F(w)|^2
+                 = sum_i p_i |grad F_i(w)|^2 - |grad F(w)|^2
+
+At the optimum of F the second term is 0. Shapes: gradients (n_silos, P), P = (d + intercept) k.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_consistent_length, check_X_y
+
+from skdpfl.inspection._optimum import optimum
+from skdpfl.losses import (
+    AbsoluteError,
+    Hinge,
+    Huber,
+    LogLoss,
+    Loss,
+    Quantile,
+    SquaredError,
+    SquaredHinge,
+)
+from skdpfl.models import LinearModel
+
+LOSSES = {
+    "absolute_error": AbsoluteError(),
+    "hinge": Hinge(),
+    "huber": Huber(),
+    "log_loss": LogLoss(),
+    "quantile": Quantile(),
+    "squared_error": SquaredError(),
+    "squared_hinge": SquaredHinge(),
+}
+#: an optimum counts as found when |grad F|^2 is at most this share of the mean |grad F_i|^2
+TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """The disagreement of silos at one model.
+
+    Attributes
+    ----------
+    upsilon_squared : float
+        Weighted mean of ``per_silo``. Lowy and Razaviyayn's upsilon^2, at this model.
+    per_silo : Series
+        |grad F_i - grad F|^2, indexed by silo.
+    mean_squared_norm : float
+        Weighted mean of |grad F_i|^2.
+    squared_norm_of_mean : float
+        |grad F|^2.
+    coef, intercept : ndarray
+        The model: shapes (k, d) and (k,), k = 1 for two classes and regression.
+    """
+
+    upsilon_squared: float
+    per_silo: pd.Series = field(repr=False)
+    mean_squared_norm: float
+    squared_norm_of_mean: float
+    coef: NDArray = field(repr=False)
+    intercept: NDArray = field(repr=False)
+
+    @property
+    def gradient_dissimilarity(self) -> float:
+        """Noble, Bellet and Dieuleveut's (1/M) sum |grad F_i|^2 - |grad F|^2: the same number."""
+        return max(0.0, self.mean_squared_norm - self.squared_norm_of_mean)
+
+
+def heterogeneity(
+    X: Any,
+    y: Any,
+    *,
+    silos: Any,
+    loss: str | Loss = "squared_error",
+    alpha: float = 0.0,
+    fit_intercept: bool = True,
+    silo_weights: str = "uniform",
+    coef: ArrayLike | None = None,
+    intercept: ArrayLike | None = None,
+) -> Heterogeneity:
+    """Report how much silos disagree, on **public or synthetic** data.
+
+    This reads every record without any protection: on records that a private fit is meant to
+    protect, its result (and anything chosen from it) is a leak that no epsilon accounts for.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Features.
+    y : array-like of shape (n,)
+        Targets or labels.
+    silos : array-like of shape (n,)
+        A silo id per row.
+    loss : str or Loss, default="squared_error"
+        As the estimators' ``loss``, or a loss object of :mod:`skdpfl.losses`.
+    alpha : float, default=0.0
+        Weight of the penalty alpha/2 |w|^2.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    silo_weights : {"uniform", "size"}, default="uniform"
+        Weights of the silos in F; the papers weight them equally.
+    coef : array-like of shape (d,) or (k, d), optional
+        The model at which to look. If None, the minimiser of F, found here without noise.
+    intercept : float or array-like of shape (k,), optional
+        With ``coef``; 0 if None.
+
+    Returns
+    -------
+    Heterogeneity
+        ``upsilon_squared`` and what it is made of.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If no minimiser was found (there may be none: separable classes and alpha 0).
+
+    References
+    ----------
+    A. Lowy and M. Razaviyayn, "Private Federated Learning Without a Trusted Server: Optimal
+    Algorithms for Convex Losses", ICLR 2023. M. Noble, A. Bellet and A. Dieuleveut,
+    "Differentially Private Federated Learning on Heterogeneous Data", AISTATS 2022.
+
+    Examples
+    --------
+    Two silos whose least-squares means are 0 and 2; each pulls from the common mean 1:
+
+    >>> from skdpfl.inspection import heterogeneity
+    >>> result = heterogeneity([[0.0]] * 4, [-1.0, 1.0, 1.0, 3.0], silos=["a", "a", "b", "b"])
+    >>> round(result.upsilon_squared, 6), result.intercept.round(6).tolist()
+    (1.0, [1.0])
+    """
+    known = _loss(loss)
+    X, y = check_X_y(X, y, dtype=np.float64, y_numeric=not known.is_classifier)
+    ids, codes = _silo_codes(silos, X)
+    y, n_outputs = _targets(y, known)
+    model = LinearModel(X.shape[1], n_outputs, fit_intercept)
+    weights = _weights(silo_weights, codes)
+    penalty = _not_negative("alpha", alpha) * model.penalty_mask()
+    if coef is None:
+        each_record = (weights / np.bincount(codes))[codes]
+        params = optimum(model, X, y, known, each_record, penalty)
+    else:
+        params = _point(model, coef, intercept)
+    rows = [codes == i for i in range(len(ids))]
+    sums = [model.gradient_sum(params, X[r], y[r], known) / r.sum() for r in rows]
+    result = _spread(np.array(sums) + penalty * params, weights, ids, model.unpack(params))
+    if coef is None and result.squared_norm_of_mean > TOLERANCE * result.mean_squared_norm:
+        warnings.warn(
+            f"No minimiser was found: |grad F|^2 = {result.squared_norm_of_mean:.3g} against a"
+            f" mean |grad F_i|^2 of {result.mean_squared_norm:.3g}. Scale the features or give"
+            " alpha > 0.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def _spread(
+    each: NDArray, weights: NDArray, ids: pd.Index, parts: tuple[NDArray, NDArray]
+) -> Heterogeneity:
+    """Measure the silos' gradients, shape (n_silos, P)."""
+    mean = weights @ each
+    apart = np.square(each - mean).sum(axis=1)
+    return Heterogeneity(
+        float(weights @ apart),
+        pd.Series(apart, index=ids, name="squared_distance"),
+        float(weights @ np.square(each).sum(axis=1)),
+        float(mean @ mean),
+        *parts,
+    )
+
+
+def _loss(loss: str | Loss) -> Loss:
+    """Return the loss object."""
+    if isinstance(loss, Loss):
+        return loss
+    if loss not in LOSSES:
+        raise ValueError(f"loss={loss!r} is not valid; choose one of {sorted(LOSSES)}.")
+    return LOSSES[loss]
+
+
+def _silo_codes(silos: Any, X: NDArray) -> tuple[pd.Index, NDArray]:
+    """Return the ids and each row's place among them."""
+    check_consistent_length(X, silos)
+    codes, ids = pd.factorize(np.asarray(silos), sort=True)
+    if np.any(codes < 0):
+        raise ValueError("silos has missing values; every row needs a silo id.")
+    return pd.Index(ids), codes
+
+
+def _targets(y: NDArray, loss: Loss) -> tuple[NDArray, int]:
+    """Return numbers or class codes, and the number of raw predictions."""
+    if not loss.is_classifier:
+        return y.astype(np.float64), 1
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y has the single class {classes[0]!r}; loss={loss!r} needs two.")
+    return codes, loss.n_outputs(len(classes))
+
+
+def _weights(silo_weights: str, codes: NDArray) -> NDArray:
+    """Return p_i, shape (n_silos,)."""
+    sizes = np.bincount(codes)
+    if silo_weights not in ("uniform", "size"):
+        raise ValueError(f"silo_weights={silo_weights!r} is not valid; choose 'uniform' or 'size'.")
+    return sizes / sizes.sum() if silo_weights == "size" else np.full(len(sizes), 1 / len(sizes))
+
+
+def _point(model: LinearModel, coef: ArrayLike, intercept: ArrayLike | None) -> NDArray:
+    """Return the flat parameters of a given model."""
+    weights = np.atleast_2d(np.asarray(coef, dtype=np.float64))
+    shape = (model.n_outputs, model.n_features)
+    if weights.shape != shape:
+        raise ValueError(f"coef of shape {weights.shape} is not valid; it must be {shape}.")
+    return model.pack(weights, intercept)
+
+
+def _not_negative(name: str, value: float) -> float:
+    """Return a number of at least 0."""
+    if not value >= 0:
+        raise ValueError(f"{name}={value!r} is not valid; it must be at least 0.")
+    return float(value)

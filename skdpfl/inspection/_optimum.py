@@ -1,0 +1,50 @@
+"""The minimiser of the silos' weighted objective, found without noise."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from skdpfl.losses import Loss
+from skdpfl.models import LinearModel
+
+
+def optimum(
+    model: LinearModel,
+    X: NDArray,
+    y: NDArray,
+    loss: Loss,
+    record_weights: NDArray,
+    penalty: NDArray,
+) -> NDArray:
+    """Minimise F, in coordinates in which every feature has root mean square 1."""
+    if not loss.smooth:
+        raise ValueError(f"loss={loss!r} is not valid without coef; its gradient jumps. Give coef.")
+    size = np.sqrt(np.square(X).mean(axis=0))
+    size[size == 0] = 1
+    n_features, k = model.n_features, model.n_outputs
+    scale = np.ones(model.size)
+    scale[: n_features * k] = np.repeat(1 / size, k)
+
+    def objective(scaled: NDArray) -> tuple[float, NDArray]:
+        params = scaled * scale
+        value = record_weights @ loss.value(y, model.raw(params, X))
+        gradient = model.gradient_sum(params, X, y, loss, weights=record_weights)
+        return value + penalty @ params**2 / 2, (gradient + penalty * params) * scale
+
+    # the first value sets the unit, so that tolerances mean the same for any target
+    unit = max(objective(model.init())[0], np.finfo(float).tiny)
+
+    def in_units(scaled: NDArray) -> tuple[float, NDArray]:
+        value, gradient = objective(scaled)
+        return value / unit, gradient / unit
+
+    found = minimize(
+        in_units,
+        model.init(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-11, "maxcor": 30},
+    )
+    return found.x * scale
