@@ -18,14 +18,14 @@ def optimum(
     record_weights: NDArray,
     penalty: NDArray,
 ) -> NDArray:
-    """Minimise F, in coordinates in which every feature has root mean square 1."""
+    """Minimise F, in coordinates in which it is about as curved along every feature."""
     if not loss.smooth:
         raise ValueError(f"loss={loss!r} is not valid without coef; its gradient jumps. Give coef.")
-    size = np.sqrt(np.square(X).mean(axis=0))
-    size[size == 0] = 1
-    n_features, k = model.n_features, model.n_outputs
-    scale = np.ones(model.size)
-    scale[: n_features * k] = np.repeat(1 / size, k)
+    size = np.ones(model.size)
+    n_weights = model.n_features * model.n_outputs
+    size[:n_weights] = np.repeat(np.square(X).mean(axis=0), model.n_outputs)
+    size += penalty
+    scale = 1 / np.sqrt(np.where(size > 0, size, 1))
 
     def objective(scaled: NDArray) -> tuple[float, NDArray]:
         params = scaled * scale
@@ -45,6 +45,6 @@ def optimum(
         model.init(),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-11, "maxcor": 30},
+        options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-7, "maxcor": 30},
     )
     return found.x * scale

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdpfl.privacy import published
+from skdpfl.privacy import epsilon_of, published
 from skdpfl.privacy.published._renyi import gaussian_curve, smallest_epsilon, wang_sampled
 
 # ----------------------------------------------------------------------------- Renyi curves
@@ -526,3 +526,81 @@ def test_page_snippets_run():
     result = doctest.testfile(str(page), module_relative=False)
     assert result.attempted >= 6
     assert result.failed == 0
+
+
+#: docs/published.md: printed setting, z, steps of a silo that takes part in a fifth of the rounds,
+#: delta, the sound epsilon of the page
+SOUND = [
+    (60, 4000, 1 / 80_000, 1.645),
+    (120, 4000, 1 / 400_000, 0.844),
+    (60, 1000, 1 / 48_000, 0.738),
+    (500 * math.sqrt(8), 6000, 1e-5, 0.065),
+    (500 * math.sqrt(8), 28_000, 1e-5, 0.151),
+    (60, 98 * 50, 1 / 80_000, 1.84),
+]
+
+
+@pytest.mark.parametrize(("z", "n_steps", "delta", "page"), SOUND)
+def test_page_sound_numbers(z, n_steps, delta, page):
+    sound = epsilon_of(
+        noise_multiplier=z, sampling_rate=0.2, n_steps=n_steps, delta=delta,
+        sampling="without_replacement",
+    )  # fmt: skip
+    assert sound == pytest.approx(page, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "sound", "share"), [(FEMNIST, 0, 5.0), (SYNTHETIC, 1, 10.5), (MNIST, 2, 6.9)]
+)
+def test_page_noise_that_would_do(setting, sound, share):
+    """A share of the noise at which the sound number reaches the published one, no more."""
+    z, n_steps, delta, _ = SOUND[sound]
+    with_less = epsilon_of(
+        noise_multiplier=z / share, sampling_rate=0.2, n_steps=n_steps, delta=delta,
+        sampling="without_replacement",
+    )  # fmt: skip
+    assert with_less == pytest.approx(published.noble2022(**setting), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("n", "batch", "n_rounds", "epsilon", "practice", "theory"),
+    [
+        (107, 19, 35, 1, 0.79, 0.023),
+        (107, 19, 35, 3, 3.5, 0.084),
+        (1238, 443, 35, 0.75, 0.60, 0.019),
+        (1238, 443, 35, 3, 2.9, 0.085),
+        (1238, 443, 35, 18, 39, 0.59),
+        (211, 31, 100, 3, 3.1, 0.083),
+        (211, 31, 100, 9, 19, 0.28),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The formula .* asks for a batch")
+def test_page_isrl_table(n, batch, n_rounds, epsilon, practice, theory):
+    for form, page in (("practice", practice), ("theory", theory)):
+        sigma = published.lowy2023_sigma(
+            epsilon=epsilon, delta=n**-2, n_records=n, n_rounds=n_rounds, batch=batch,
+            lipschitz=1, form=form,
+        )  # fmt: skip
+        sound = epsilon_of(
+            noise_multiplier=sigma * batch, sampling_rate=batch / n, n_steps=n_rounds,
+            delta=n**-2, sampling="without_replacement",
+        )  # fmt: skip
+        assert sound == pytest.approx(page, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("n", "batch", "n_rounds", "epsilon", "page"),
+    [(1238, 443, 35, 18, 20.3), (211, 31, 100, 9, 9.2)],
+)
+@pytest.mark.filterwarnings("ignore:The formula .* asks for a batch")
+def test_page_practice_breaks_its_promise(n, batch, n_rounds, epsilon, page):
+    """Poisson's pair is attained, so a price above the epsilon asked for refutes the formula."""
+    sigma = published.lowy2023_sigma(
+        epsilon=epsilon, delta=n**-2, n_records=n, n_rounds=n_rounds, batch=batch,
+        lipschitz=1, form="practice",
+    )  # fmt: skip
+    price = epsilon_of(
+        noise_multiplier=sigma * batch, sampling_rate=batch / n, n_steps=n_rounds, delta=n**-2
+    )
+    assert price == pytest.approx(page, rel=0.01)
+    assert price > epsilon
