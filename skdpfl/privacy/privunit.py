@@ -22,10 +22,9 @@ for any replacement of a silo's data, against everyone outside the silo.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -33,6 +32,7 @@ from scipy.optimize import minimize_scalar
 from skdpfl.privacy import _cap, scalardp
 from skdpfl.privacy._cap import PrivUnit, privunit
 from skdpfl.privacy.events import Approximate
+from skdpfl.privacy.random import Stream
 from skdpfl.privacy.scalardp import ScalarDP
 
 __all__ = [
@@ -47,13 +47,6 @@ __all__ = [
 
 #: Uniforms that one message consumes.
 N_UNIFORMS = _cap.N_UNIFORMS + scalardp.N_UNIFORMS
-
-
-class _Stream(Protocol):
-    """What is asked of a stream of random numbers."""
-
-    random: Callable[..., np.ndarray]
-    normal: Callable[..., np.ndarray]
 
 
 class PrivateMessages(NamedTuple):
@@ -118,7 +111,7 @@ class PrivUnitMechanism:
         points *= self.norm_randomiser.numbers[levels, None]
         return PrivateMessages(points, self.norm_randomiser.squares[levels])
 
-    def release(self, vectors: np.ndarray, stream: _Stream) -> PrivateMessages:
+    def release(self, vectors: np.ndarray, stream: Stream) -> PrivateMessages:
         """Return the private messages of ``vectors`` (M, d), all drawn from one stream."""
         uniforms = stream.random((len(vectors), N_UNIFORMS))
         return self.randomise(vectors, uniforms, stream.normal(vectors.shape))
