@@ -2,7 +2,7 @@
 
 import tracemalloc
 from dataclasses import replace
-from math import inf, sqrt
+from math import fsum, inf, sqrt
 
 import numpy as np
 import pytest
@@ -20,7 +20,8 @@ from skdpfl.losses import (
     SquaredError,
     SquaredHinge,
 )
-from skdpfl.models import LinearModel, _linear
+from skdpfl.models import LinearModel, _linear, rounding_of_sum
+from skdpfl.models._clipping import clip_slopes
 
 DTYPES = [np.float32, np.float64]
 LOSS_CASES = [
@@ -175,7 +176,7 @@ def wild_records(draw):
     return model, loss, x, y, w, clip
 
 
-@settings(max_examples=1500, deadline=None, derandomize=True)
+@settings(max_examples=500, deadline=None, derandomize=True)
 @given(wild_records())
 def test_one_record_contributes_at_most_the_clip_norm(case):
     model, loss, x, y, w, clip = case
@@ -186,7 +187,7 @@ def test_one_record_contributes_at_most_the_clip_norm(case):
         assert not part.any()
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=500, deadline=None, derandomize=True)
 @given(wild_records(), st.integers(0, 7))
 def test_one_record_leaves_the_others_alone(case, seed):
     model, loss, x, y, w, clip = case
@@ -205,11 +206,12 @@ def test_one_record_leaves_the_others_alone(case, seed):
     masked = model.clipped_gradient_sum(
         w, X, targets, loss, clip_norm=clip, weights=others.astype(w.dtype)
     )
-    rounding = 36 * clip * np.finfo(w.dtype).eps  # n^2 C eps, as documented
-    np.testing.assert_allclose(masked, rest, rtol=0, atol=rounding)
-    assert exact_norm(whole - rest) <= clip + rounding
+    # a shorter batch may round its records elsewhere
+    loose = clip * (1e-4 if w.dtype == np.float32 else 1e-9)
+    np.testing.assert_allclose(masked, rest, rtol=0, atol=loose)
+    assert exact_norm(whole - masked) <= clip * (1 + 2 * rounding_of_sum(6, w.dtype))
     if not (np.isfinite(x).all() and np.isfinite(y)):
-        np.testing.assert_allclose(whole, rest, rtol=0, atol=rounding)
+        np.testing.assert_array_equal(whole, masked)
 
 
 @every_loss
@@ -263,6 +265,31 @@ def test_underflow_does_not_hide_a_record(dtype):
     assert exact_norm(raw) > 1e10
 
 
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_underflow_does_not_hide_a_slope(k, dtype):
+    """|slope|^2 is 0 in floating point, |x| |slope| is ten times the clip norm."""
+    far = dtype(1e19 if dtype == np.float32 else 1e150)
+    slopes = np.zeros((1, k), dtype)
+    slopes[0, 0] = 1e-5 / far
+    clip_slopes(slopes, np.array([far]) ** 2, 1e-6)
+    assert slopes.max() * far <= 1e-6
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_factors_of_few_digits_do_not_raise_the_norm(k, dtype):
+    """The factor that scales 1e18 to 1e-23 is a subnormal number, some per cent off."""
+    big = dtype(1e18 if dtype == np.float32 else 1e152)
+    size = big * np.linspace(1, 5, 400).astype(dtype)
+    slopes = np.zeros((400, k), dtype)
+    slopes[:, -1] = size
+    # k = 1: the threshold C / |x| itself; k > 1: the threshold over the slope
+    clip = float(np.finfo(dtype).tiny) * float(big) ** min(k, 2) * 1e-3
+    clip_slopes(slopes, size**2, clip)
+    assert np.max(slopes[:, -1].astype(np.longdouble) * size) <= clip
+
+
 @every_loss
 @pytest.mark.parametrize("value", [np.nan, inf])
 def test_a_silo_whose_parameters_diverged_sends_zero(loss, k, value):
@@ -290,16 +317,21 @@ def test_a_clipped_record_reaches_the_clip_norm(loss, k, dtype):
     assert max(sizes) <= 1
 
 
+@pytest.mark.parametrize("n", [3, 50, 400])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_adding_up_errs_no_more_than_documented(dtype):
-    loss, n = LogLoss(), 400
-    model, w, X, y = problem(loss, 3, n=n, dtype=dtype)
-    got = model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0)
-    args = w.astype(float), X.astype(float), y, loss
-    exact = model.clipped_gradient_sum(*args, clip_norm=1.0)
-    # the slopes' own rounding is not the sum's: 1e-5 a record
-    own = 0 if dtype == np.float64 else n * 1e-5
-    assert exact_norm(got - exact) <= n**2 * np.finfo(dtype).eps / 2 + own
+def test_adding_up_errs_no_more_than_documented(n, dtype):
+    rng = np.random.default_rng(0)
+    model = LinearModel(6, 1, fit_intercept=False)
+    X = rng.standard_normal((n, 6)).astype(dtype)
+    X[: n // 2] *= -1000  # large sums that cancel
+    y = np.ones(n, dtype)
+    got = model.gradient_sum(model.init(dtype), X, y, SquaredError())
+    exact = [-fsum(column) for column in X.astype(float).T]
+    clip = np.linalg.norm(X.astype(float), axis=1).max()
+    error = np.linalg.norm(got - exact) / clip
+    assert 0 < error <= rounding_of_sum(n, dtype)
+    assert rounding_of_sum(n, dtype) < 0.01
+    assert rounding_of_sum(10**9, np.float32) == inf
 
 
 # -- parameters

@@ -1,5 +1,6 @@
 """Models: flat parameters, raw predictions, clipped gradient sums."""
 
+from skdpfl.models._clipping import rounding_of_sum
 from skdpfl.models._linear import LinearModel
 
-__all__ = ["LinearModel"]
+__all__ = ["LinearModel", "rounding_of_sum"]

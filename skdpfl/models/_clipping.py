@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import inf, isfinite
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 
 def clip_slopes(slopes: NDArray, squared_norms: NDArray, clip_norm: float | NDArray) -> None:
@@ -34,8 +34,9 @@ def clip_slopes(slopes: NDArray, squared_norms: NDArray, clip_norm: float | NDAr
         return
     norms = np.einsum("...k,...k->...", slopes, slopes)
     norms += underflow(norms.dtype, slopes.shape[-1])
-    limits = limits / np.sqrt(norms, out=norms)
-    slopes *= np.minimum(limits, 1, out=limits)[..., None]
+    factors = limits / np.sqrt(norms, out=norms)
+    np.minimum(factors, 1, out=factors)
+    slopes *= _without_subnormals(factors)[..., None]
 
 
 def _limits(squared_norms: NDArray, clip_norm: float | NDArray, n_outputs: int) -> NDArray:
@@ -44,7 +45,13 @@ def _limits(squared_norms: NDArray, clip_norm: float | NDArray, n_outputs: int) 
     # k + 1 roundings under the root of |s_j|^2; fewer than 15 others: C, |a_j|^2, the roots, ...
     margin = 1 + (n_outputs + 16) * float(np.finfo(norms.dtype).eps)
     clip = np.asarray(clip_norm, dtype=norms.dtype) / norms.dtype.type(margin)
-    return np.divide(clip[..., None], norms)
+    return _without_subnormals(np.divide(clip[..., None], norms))
+
+
+def _without_subnormals(factors: NDArray) -> NDArray:
+    """Round numbers that would carry fewer digits than the rest down to 0, in place."""
+    factors *= factors >= np.finfo(factors.dtype).tiny
+    return factors
 
 
 def underflow(dtype: np.dtype, n_terms: int) -> float:
@@ -70,9 +77,27 @@ def without_bad_records(
 ) -> tuple[NDArray, NDArray]:
     """Return features and squared norms with every NaN or infinite record zero, slopes in place."""
     good = np.isfinite(slopes).all(axis=-1) & np.isfinite(squared_norms)
-    good = good & np.isfinite(X).all(axis=-1)
     if y.dtype.kind == "f":
         good = good & np.isfinite(y)
     slopes[~good] = 0
     # multiplying by a zero slope is not enough: 0 * inf = NaN reaches the sum over records
     return np.where(good[..., None], X, X.dtype.type(0)), np.where(good, squared_norms, 1)
+
+
+def rounding_of_sum(n_records: int, dtype: DTypeLike) -> float:
+    """Bound of the rounding error of a computed sum of clipped gradients, in clip norms.
+
+    The sum itself moves by at most 2 C when a record is replaced, the computed one by at most
+    2 C (1 + rounding_of_sum(n, dtype)), weights at most 1. In float64 that is far below any
+    noise (1e-8 for 10,000 records); in float32 it is 0.01 for 400 records, a worst case that
+    data of no special shape stay 1,000 times below.
+
+    Notes
+    -----
+    In whatever order n products are formed and added, a coordinate is off by at most
+    gamma_n sum_j |g_j|, gamma_n = n u / (1 - n u), u the unit roundoff; and the vector with the
+    coordinates sum_j |g_jc| has norm at most sum_j |g_j| <= n C. So each of the two computed
+    sums is off by at most gamma_n n C.
+    """
+    drift = n_records * float(np.finfo(dtype).eps) / 2
+    return n_records * drift / (1 - drift) if drift < 1 else inf

@@ -178,9 +178,9 @@ class LinearModel:
         as stored. If anything of record j is not finite (a feature, the target, the squared norm,
         the slope) c_j = 0, decided before clipping: min(1, C / NaN) would let it through.
 
-        Adding up in floating point is not covered: the computed sum of n terms is off by at most
-        n^2 C 2^-24 (float32) or n^2 C 2^-53 (float64) in norm, and typically by sqrt(n) C times
-        the unit. In float64 that is far below any noise.
+        In floating point this takes for granted that the operations on row j do not depend on
+        the other rows' values, as is so for NumPy and BLAS. Rounding in the sum over records
+        comes on top: see `rounding_of_sum`.
         """
         y = np.asarray(y)
         if squared_norms is None:
