@@ -1,0 +1,96 @@
+"""Draws of one stream or of a stack of them: the same code, so the same numbers.
+
+Shapes: ``silos`` (S,), words (S, count), normals (S, n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from skdpfl.privacy import _normals, _sampling
+from skdpfl.privacy._words import REFINED, WordSource
+
+#: normals are drawn in pieces of this many: part of the definition of a stream
+_PIECE = 1 << 16
+
+
+def units(
+    source: WordSource,
+    purpose: str,
+    silos: Sequence[int] | np.ndarray,
+    round: int,
+    draw: int,
+    n: int,
+    dtype: np.dtype,
+) -> np.ndarray:
+    """Return (S, n) normals in units, piece by piece, as many silos at once as fit a piece."""
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
+    fine = dtype == np.float64
+    pieces = []
+    for start in range(0, n, _PIECE):
+        width = min(_PIECE, n - start)
+        rows = _PIECE // width
+        group = [
+            _piece(source, purpose, silos[i : i + rows], round, draw, width, fine)
+            for i in range(0, len(silos), rows)
+        ]
+        pieces.append(group[0] if len(group) == 1 else np.concatenate(group))
+        draw += 1
+    if not pieces or not len(silos):
+        return np.empty((len(silos), n), np.int64 if fine else np.int32)
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
+
+
+def _piece(source, purpose, silos, round, draw, n, fine) -> np.ndarray:
+    """Return (S, n) normals of one draw each."""
+
+    def more(row: int, count: int) -> np.ndarray:
+        return source.words(purpose, (silos[row],), round, REFINED + draw, count)[0]
+
+    words = source.words(purpose, silos, round, draw, _normals.n_words(n, fine))
+    coarse = _normals.units(words, n, more)
+    return _normals.refine(words, n, coarse) if fine else coarse
+
+
+def n_pieces(n: int) -> int:
+    """Return how many draws ``n`` normals take."""
+    return -(-n // _PIECE)
+
+
+def floats(units: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return normals as floats; exact in float64, and in float32 up to 16 standard deviations."""
+    bits = _normals.UNIT_BITS if dtype == np.float32 else _normals.FINE_BITS
+    floats = units.astype(dtype)
+    floats *= dtype.type(2.0**-bits)
+    return floats
+
+
+def uniforms(words: np.ndarray) -> np.ndarray:
+    """Return uniforms on [0, 1) from the first 53 bits of words."""
+    return (words >> np.uint64(11)) * 2.0**-53
+
+
+def below(words: np.ndarray, sizes: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Return which of each row's first ``sizes`` words fall below its rate."""
+    limits = [_sampling.threshold(q) if q < 1 else 2**64 - 1 for q in rates.tolist()]
+    chosen = words < np.array(limits, dtype=np.uint64)[:, None]
+    chosen[rates == 1] = True
+    chosen &= np.arange(words.shape[1]) < sizes[:, None]
+    return chosen
+
+
+def alike(sizes: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    """Yield (rows, width) whose draws are read in one go, and (one row, 0) for a large silo."""
+    small = np.flatnonzero((sizes > 0) & (sizes <= _sampling.WORDS_UP_TO))
+    buckets = 1 << np.ceil(np.log2(np.maximum(sizes[small], 4))).astype(np.int64)
+    for size in np.unique(buckets):
+        rows = small[buckets == size]
+        width = int(sizes[rows].max())
+        step = max(1, (1 << 20) // int(size))
+        for i in range(0, len(rows), step):
+            yield rows[i : i + step], width
+    for row in np.flatnonzero(sizes > _sampling.WORDS_UP_TO):
+        yield np.array([row]), 0
