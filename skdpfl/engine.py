@@ -43,6 +43,8 @@ def run(
     for r, cohort in enumerate(_cohorts(work)):
         if len(cohort) or plan.unit == "silo":
             state = algorithm.aggregate(state, _round(work, federation, r, state, cohort))
+        else:
+            state = algorithm.idle(state)
         done, params = r + 1, algorithm.params(state)
         share = algorithm.output_weight(r, plan.n_rounds)
         if share:

@@ -6,6 +6,7 @@ name one silo for each row is an error that says what was given.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +89,7 @@ def read_silos(silos: Any, n_rows: int, X: Any = None) -> Silos:
 
 
 def _one_dimensional(silos: Any) -> Any:
+    values: Any
     if isinstance(silos, pd.Series):
         values = silos.array
     elif isinstance(silos, (pd.Categorical, pd.Index)):
@@ -107,7 +109,9 @@ def _from_list(silos: Any) -> np.ndarray:
     try:
         items = list(silos)
     except TypeError:
-        raise ValueError(f"silos must be one id per row, got {silos!r}.") from None
+        items = None
+    if items is None or isinstance(silos, (Mapping, Set)):
+        raise ValueError(f"silos must be one id per row, in the order of X's; got {silos!r}.")
     mixed = len({type(item) for item in items}) > 1
     values = np.empty(len(items), dtype=object)
     values[:] = items

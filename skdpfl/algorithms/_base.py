@@ -6,7 +6,7 @@ One round::
     silo i   message_i        = local(shared, memory_i, gradient)
              sent_i           = message_i as it leaves the silo (noised there, or not)
              memory_i         = remember(shared, memory_i, sent_i)
-    server   state            = aggregate(state, released)
+    server   state            = aggregate(state, released)     (idle(state) if nobody took part)
 
 Everything is a flat vector on the last axis; ``local`` and ``remember`` see one silo (``(size,)``)
 or a stack of silos (``(n_silos, size)``) and must not care which. ``gradient(params)`` is private
@@ -94,6 +94,13 @@ class Algorithm:
     def aggregate(self, state: State, released: Released) -> State:
         """Return the server's state after a round."""
         raise NotImplementedError
+
+    def idle(self, state: State) -> State:
+        """Return the server's state after a round without any silo; by default unchanged.
+
+        Only Poisson cohorts can be empty. A state that counts rounds counts this one too.
+        """
+        return state
 
     def params(self, state: State) -> np.ndarray:
         """Return the current model."""

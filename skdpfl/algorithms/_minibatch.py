@@ -43,6 +43,9 @@ class MinibatchSGD(GradientMethod):
         moved = self.projection(state.params - step * velocity)
         return MinibatchState(moved, velocity, state.round + 1)
 
+    def idle(self, state: MinibatchState) -> MinibatchState:
+        return state._replace(round=state.round + 1)
+
     def params(self, state: MinibatchState) -> np.ndarray:
         return state.params
 

@@ -87,6 +87,9 @@ class Scaffold(Algorithm):
         params = state.params + self.global_learning_rate * released.mean
         return ScaffoldState(params, control, state.round + 1)
 
+    def idle(self, state: ScaffoldState) -> ScaffoldState:
+        return state._replace(round=state.round + 1)
+
     def params(self, state: ScaffoldState) -> np.ndarray:
         return state.params
 

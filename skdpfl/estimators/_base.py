@@ -6,8 +6,10 @@ are touched by validation (whose errors are visible outputs: NaN, a single class
 
 from __future__ import annotations
 
+import copy
 import hashlib
-import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,9 @@ from skdpfl.engine import run
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._parameters import check_parameters
 from skdpfl.estimators._planning import make_plan
+from skdpfl.estimators._refusals import refuse_arguments, refuse_sparse
 from skdpfl.estimators._settle import settle
+from skdpfl.estimators._warnings import warn
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import Loss
 from skdpfl.models import LinearModel
@@ -57,7 +61,7 @@ class FederatedEstimator(BaseEstimator):
 
     # ---- fit ---------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, silos: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, *, silos: Any = None, **refused: Any) -> Any:
         """Train a model under the privacy budget.
 
         Parameters
@@ -69,12 +73,19 @@ class FederatedEstimator(BaseEstimator):
         silos : array-like of shape (n_samples,), default=None
             Each record's silo id. Without it (and without ``silo_column``) all records are one
             silo, which is central differential privacy.
+        **refused
+            Anything else is refused in words; ``sample_weight`` is not supported.
 
         Returns
         -------
         self : object
-            The fitted estimator.
+            The fitted estimator. A fit that fails leaves the estimator as it was.
         """
+        refuse_arguments(self, refused)
+        with _unchanged_on_error(self):
+            return self._fit(X, y, silos)
+
+    def _fit(self, X: Any, y: Any, silos: Any) -> Any:
         check_parameters(self)
         problem = self._read(X, y, silos)
         streams = streams_for(self.random_state)
@@ -117,10 +128,12 @@ class FederatedEstimator(BaseEstimator):
         )
         settled = settle(self, facts)
         algorithm = self._algorithm(settled.settings, facts)
-        return make_plan(self, facts, settled, algorithm, streams_for(self.random_state))
+        streams = streams_for(copy.deepcopy(self.random_state))  # a fit draws the same schedule
+        return make_plan(self, facts, settled, algorithm, streams)
 
     def _read(self, X: Any, y: Any, silos: Any) -> Problem:
         """Validate the data; nothing is learnt from them here but their public numbers."""
+        refuse_sparse(X)
         features, silos = split_silo_column(X, silos, self.silo_column)
         features, y = validate_data(
             self,
@@ -173,11 +186,7 @@ class FederatedEstimator(BaseEstimator):
     ) -> None:
         """Set the fitted attributes."""
         if not np.isfinite(params).all():
-            warnings.warn(
-                "The model is not finite: the steps diverged. Give a smaller learning_rate.",
-                UserWarning,
-                stacklevel=3,
-            )
+            warn("The model is not finite: the steps diverged. Give a smaller learning_rate.")
         coef, intercept = scales.unscale(*work.model.unpack(params.astype(np.float64)))
         self._set_coefficients(coef.astype(params.dtype), intercept.astype(params.dtype))
         self.scaling_ = scales.features
@@ -190,6 +199,7 @@ class FederatedEstimator(BaseEstimator):
     def _raw(self, X: Any) -> np.ndarray:
         """Return raw predictions (n, k) of new records."""
         check_is_fitted(self)
+        refuse_sparse(X)
         X = validate_data(
             self, without_column(X, self.silo_column), reset=False, dtype=[np.float64, np.float32]
         )
@@ -221,6 +231,18 @@ class FederatedEstimator(BaseEstimator):
 
     def _set_coefficients(self, coef: np.ndarray, intercept: np.ndarray) -> None:
         raise NotImplementedError
+
+
+@contextmanager
+def _unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Put all attributes back if an error leaves the block: never a half-fitted estimator."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def _digest(silos: Silos) -> str:

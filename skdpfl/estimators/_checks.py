@@ -31,6 +31,11 @@ def check_number(
     return float(value)
 
 
+def check_positive(name: str, value: Any, words: str = "") -> float:
+    """Return a positive finite number, or say what is wrong."""
+    return check_number(name, value, low=0, open_low=True, open_high=True, words=words)
+
+
 def check_count(name: str, value: Any, *, low: int = 1, words: str = "") -> int:
     """Return an integer of at least ``low``."""
     if not isinstance(value, Integral) or isinstance(value, (bool, np.bool_)) or value < low:

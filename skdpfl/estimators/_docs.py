@@ -127,7 +127,7 @@ feature_names_in_ : ndarray
 
 def documented(cls: T) -> T:
     """Put a Parameters and an Attributes section behind the first paragraphs of a docstring."""
-    names = [n for n in inspect.signature(cls.__init__).parameters if n != "self"]
+    names = [n for n in inspect.signature(cls).parameters]
     parameters = "\n".join(f"{name} : {PARAMETERS[name]}" for name in names)
     summary, mark, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n\nNotes\n-----")
     fitted = FITTED.rstrip()

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array
 
 from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._refusals import refusing_class_weight
 from skdpfl.losses import (
     AbsoluteError,
     Hinge,
@@ -36,6 +37,11 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
     """Labels in and out; the label set is public."""
 
     _losses = ("log_loss", "hinge", "squared_hinge")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = refusing_class_weight(cls.__init__)  # type: ignore[method-assign]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return raw predictions.

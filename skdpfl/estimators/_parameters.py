@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skdpfl.estimators._checks import (
     check_budget,
@@ -13,11 +15,10 @@ from skdpfl.estimators._checks import (
     check_count,
     check_delta,
     check_number,
+    check_positive,
     is_auto,
 )
 from skdpfl.privacy.schedules import check_schedule
-
-POSITIVE = {"low": 0, "open_low": True, "open_high": True}
 
 #: name -> the values it may have, where a parameter is a word
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -40,6 +41,7 @@ def check_parameters(estimator: Any) -> None:
     check_choice("trust", params["trust"], estimator._trusts)
     check_choice("loss", params.get("loss", estimator._losses[0]), estimator._losses)
     _check_numbers(params)
+    _check_running(params)
     _check_steps(params)
     _check_weights(params["silo_weights"])
     if params.get("noise_schedule") is not None:
@@ -54,22 +56,33 @@ def _check_numbers(params: dict[str, Any]) -> None:
         check_count("n_rounds", params["n_rounds"], words=' (or "auto")')
     for name in ("learning_rate", "clip_norm"):
         if not is_auto(params[name]):
-            check_number(name, params[name], **POSITIVE, words=' (or "auto")')
+            check_positive(name, params[name], words=' (or "auto")')
     if not is_auto(params["sampling_rate"]):
         rate = params["sampling_rate"]
         check_number("sampling_rate", rate, low=0, high=1, open_low=True, words=' (or "auto")')
     if "momentum" in params:
         check_number("momentum", params["momentum"], low=0, high=1, open_high=True)
     if "global_learning_rate" in params:
-        check_number("global_learning_rate", params["global_learning_rate"], **POSITIVE)
+        check_positive("global_learning_rate", params["global_learning_rate"])
     if "warm_start_rounds" in params:
         check_count("warm_start_rounds", params["warm_start_rounds"], low=0)
     if params.get("radius") is not None:
-        check_number("radius", params["radius"], **POSITIVE)
+        check_positive("radius", params["radius"])
     if "huber_delta" in params:
-        check_number("huber_delta", params["huber_delta"], **POSITIVE)
+        check_positive("huber_delta", params["huber_delta"])
     if "quantile" in params:
         check_number("quantile", params["quantile"], low=0, high=1, open_low=True, open_high=True)
+
+
+def _check_running(params: dict[str, Any]) -> None:
+    for name in ("average", "fit_intercept"):
+        if not isinstance(params[name], (bool, np.bool_)):
+            raise ValueError(f"{name} must be True or False; got {params[name]!r}.")
+    jobs = params["n_jobs"]
+    if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
+        raise ValueError(
+            f"n_jobs must be None, a positive number of threads, or -1 for all; got {jobs!r}."
+        )
 
 
 def _check_steps(params: dict[str, Any]) -> None:
@@ -80,16 +93,16 @@ def _check_steps(params: dict[str, Any]) -> None:
                 f"Give local_steps or local_epochs, not both; got {steps!r} and {epochs!r}."
             )
         for value in np.atleast_1d(np.asarray(epochs, dtype=object)):
-            check_number("local_epochs", value, **POSITIVE)
+            check_positive("local_epochs", value)
     elif steps is not None and not is_auto(steps):
         for value in np.atleast_1d(np.asarray(steps, dtype=object)):
             check_count("local_steps", value, words=', a sequence of such, or "auto"')
 
 
 def _check_weights(weights: Any) -> None:
-    if isinstance(weights, Mapping):
+    if isinstance(weights, (Mapping, pd.Series)):
         for silo, value in weights.items():
-            check_number(f"silo_weights[{silo!r}]", value, **POSITIVE)
+            check_positive(f"silo_weights[{silo!r}]", value)
         return
     check_choice("silo_weights", weights, ("auto", "size", "uniform"))
 
@@ -107,8 +120,12 @@ def _check_together(params: dict[str, Any]) -> None:
             'silo_weights="size" would tell each silo\'s size, which unit="silo" protects; use '
             '"uniform" or a mapping of public weights.'
         )
-    if unit == "silo" and isinstance(params["epsilon"], Mapping):
-        raise ValueError('unit="silo" has one epsilon for all silos; got a mapping.')
+    for name in ("epsilon", "delta"):
+        if unit == "silo" and isinstance(params[name], (Mapping, pd.Series)):
+            raise ValueError(
+                f'unit="silo" has one {name} for all silos (who pays is secret); got a mapping. '
+                'Give a number, or use unit="record".'
+            )
     if params["sampling"] == "without_replacement" and params["neighbours"] == "add_remove":
         raise ValueError(
             'sampling="without_replacement" is priced under neighbours="replace" only; '

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,19 +13,28 @@ from skdpfl.algorithms import Algorithm
 from skdpfl.estimators._checks import automatic_delta, is_auto, per_silo
 from skdpfl.estimators._facts import Facts
 from skdpfl.estimators._settle import Settled
+from skdpfl.estimators._warnings import warn
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.mechanisms import NoPrivacy
 from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
+from skdpfl.privacy.pricing import Neighbours
 from skdpfl.privacy.random import Streams
+from skdpfl.privacy.sampling import Disjoint, Sampling
+
+#: the silos that take part in each round; None: all
+Schedule = tuple[np.ndarray, ...] | None
 
 
 def make_plan(
     estimator: Any, facts: Facts, settled: Settled, algorithm: Algorithm, streams: Streams
 ) -> PrivacyPlan:
     """Return the calibrated plan; no data are needed."""
-    unit, trust = getattr(estimator, "unit", "record"), estimator.trust
+    unit: Any = getattr(estimator, "unit", "record")
+    trust: Any = estimator.trust
     settings = settled.settings
+    _check_server(unit, trust, algorithm)
     steps = tuple(algorithm.n_gradients(r) for r in range(settings.n_rounds))
+    schedule = _schedule(estimator, unit, facts, settings.n_rounds, streams)
     epsilon = _epsilon(estimator.epsilon, facts)
     exact = epsilon is not None and bool(np.all(np.isinf(epsilon)))
     plan = PrivacyPlan(
@@ -33,14 +42,14 @@ def make_plan(
         silo_sizes=facts.silo_sizes,
         steps=steps,
         clip_norm=np.inf if exact else settings.clip_norm,
-        noise_multiplier=0.0 if estimator.noise_multiplier is None else estimator.noise_multiplier,
+        noise_multiplier=np.asarray(estimator.noise_multiplier or 0.0, dtype=float),
         delta=_delta(estimator.delta, facts),
         unit=unit,
         trust=trust,
         neighbours=_neighbours(estimator.neighbours, unit, trust),
-        sampling=settings.sampling,
+        sampling=_dealt(settings.sampling, steps, schedule, facts),
         weights=_weights(estimator.silo_weights, unit, facts),
-        schedule=_schedule(estimator, unit, facts, settings.n_rounds, streams),
+        schedule=schedule,
         cohort=_cohort(estimator.cohort, unit),
         silo_fraction=float(estimator.silo_fraction),
         noise_schedule=getattr(estimator, "noise_schedule", None),
@@ -53,6 +62,35 @@ def make_plan(
     if epsilon is None:
         return plan.with_noise(plan.noise_multiplier)
     return plan.calibrated(epsilon)
+
+
+def _check_server(unit: str, trust: str, algorithm: Algorithm) -> None:
+    """Raise where noise on the sum alone would not protect records."""
+    if (unit, trust) == ("record", "server") and not algorithm.releases_only_gradients:
+        raise ValueError(
+            f'trust="server" with unit="record" takes one local step a round and keeps nothing in '
+            f'the silos; {type(algorithm).__name__} does more. Nearest are trust="silo", '
+            'unit="silo", ISRLDPClassifier / ISRLDPRegressor, or DPFedAvg with local_steps=1.'
+        )
+
+
+def _dealt(
+    sampling: Sampling, steps: tuple[int, ...], schedule: Schedule, facts: Facts
+) -> Sampling:
+    """Return the sampling; for disjoint batches with as many parts as the busiest silo uses."""
+    if not isinstance(sampling, Disjoint):
+        return sampling
+    used = np.zeros(facts.n_silos, dtype=int)
+    for r, k in enumerate(steps):
+        used[slice(None) if schedule is None else schedule[r]] += k
+    busiest, smallest = int(used.max()), int(facts.silo_sizes.argmin())
+    if facts.silo_sizes[smallest] < busiest:
+        raise ValueError(
+            f'sampling="disjoint" deals each silo\'s records into one batch per step: '
+            f"{busiest} steps need at least as many records, but silo "
+            f"{facts.silo_ids[smallest]!r} has {facts.silo_sizes[smallest]}. Use fewer rounds."
+        )
+    return dataclasses.replace(sampling, n_parts=max(1, busiest))
 
 
 def _epsilon(epsilon: Any, facts: Facts) -> float | np.ndarray | None:
@@ -69,16 +107,14 @@ def _delta(delta: Any, facts: Facts) -> np.ndarray:
         return np.full(facts.n_silos, automatic_delta(facts.n_records))
     values = per_silo("delta", delta, facts.silo_ids)
     if values.max() >= 1 / facts.n_records:
-        warnings.warn(
+        warn(
             f"delta={values.max():g} is at least 1 / n_records = {1 / facts.n_records:.2g}: giving "
-            "out a whole record with probability delta would be allowed. Use a smaller delta.",
-            UserWarning,
-            stacklevel=4,
+            "out a whole record with probability delta would be allowed. Use a smaller delta."
         )
     return values
 
 
-def _neighbours(neighbours: str, unit: str, trust: str) -> str:
+def _neighbours(neighbours: Any, unit: str, trust: str) -> Neighbours:
     if neighbours != "auto":
         return neighbours
     return "add_remove" if (unit, trust) == ("silo", "server") else "replace"
@@ -101,9 +137,7 @@ def _cohort(cohort: str, unit: str) -> str:
     return "balanced" if unit == "record" else "poisson"
 
 
-def _schedule(
-    estimator: Any, unit: str, facts: Facts, n_rounds: int, streams: Streams
-) -> tuple[np.ndarray, ...] | None:
+def _schedule(estimator: Any, unit: str, facts: Facts, n_rounds: int, streams: Streams) -> Schedule:
     """Draw the public schedule of a record-level fit; None: everyone, or secret."""
     if unit == "silo" or estimator.silo_fraction >= 1:
         return None

@@ -58,7 +58,7 @@ class Federation(ABC):
         Yields
         ------
         silos : ndarray of shape (n,)
-            Some of the cohort, in increasing order over all that is yielded.
+            Some of the cohort, increasing; each silo is yielded once.
         messages : ndarray of shape (n, size)
             Their messages as they left the silos.
         """

@@ -32,45 +32,44 @@ class BatchMaker:
         self._parts: dict[int, tuple[np.ndarray, int]] = {}
         self._stacked: tuple[np.ndarray, Batch] | None = None
 
-    def of_silo(self, silo: int, round: int, n_steps: int) -> list[Callable[[], Batch]]:
-        """Return the round's batches of one silo, gathered when they are asked for."""
-        return [partial(self._gather, silo, b) for b in self._draw(silo, round, n_steps)]
+    def of_silo(self, silo: int, steps: range) -> list[Callable[[], Batch]]:
+        """Return one silo's batches of some of the fit's steps, drawn when they are asked for."""
+        return [partial(self._gather, silo, t) for t in steps]
 
-    def of_stack(self, silos: np.ndarray, round: int, n_steps: int) -> list[Callable[[], Batch]]:
-        """Return the round's batches of several silos, with a leading axis."""
+    def of_stack(self, silos: np.ndarray, steps: range) -> list[Callable[[], Batch]]:
+        """Return several silos' batches of some of the fit's steps, with a leading axis."""
         if isinstance(self._sampling, Everyone):
             whole = self._whole(silos)
-            return [lambda: whole] * n_steps
+            return [lambda: whole] * len(steps)
         if isinstance(self._sampling, Poisson) and self._sampling.rate >= MASK_RATE:
-            whole = self._whole(silos)
-            shape = (n_steps, whole.y.shape[-1])
-            uniforms = self._streams.uniform_block("batch", silos, round, shape)
-            drawn = (uniforms < self._sampling.rate).astype(whole.X.dtype)
-            if whole.weights is not None:
-                drawn *= whole.weights[:, None]
-            return [partial(whole._replace, weights=drawn[:, k]) for k in range(n_steps)]
-        draws = [self._draw(silo, round, n_steps) for silo in silos.tolist()]
-        return [
-            partial(self._gather_stack, silos, [draw[k] for draw in draws]) for k in range(n_steps)
-        ]
+            return [partial(self._masked, self._sampling.rate, silos, t) for t in steps]
+        return [partial(self._gather_stack, silos, t) for t in steps]
 
-    def _draw(self, silo: int, round: int, n_steps: int) -> list[np.ndarray | slice]:
+    def _draw(self, silo: int, step: int) -> np.ndarray | slice:
+        """Draw a batch; each silo and step has a stream of its own."""
         n = int(self._data.starts[silo + 1] - self._data.starts[silo])
         if not isinstance(self._sampling, Disjoint):
-            return self._sampling.draw(self._streams.stream("batch", silo, round), n, n_steps)
+            return self._sampling.draw(self._streams.stream("batch", silo, step), n, 1)[0]
         if silo not in self._parts:
             self._parts[silo] = self._sampling.deal(self._streams.stream("batch", silo), n), 0
         parts, used = self._parts[silo]
-        self._parts[silo] = parts, used + n_steps
-        return list(parts[used : used + n_steps])
+        self._parts[silo] = parts, used + 1
+        return parts[used]
 
-    def _gather(self, silo: int, batch: np.ndarray | slice) -> Batch:
-        rows = self._data.rows_of(silo, batch)
+    def _masked(self, rate: float, silos: np.ndarray, step: int) -> Batch:
+        """Return all records of the silos, those not drawn with weight 0."""
+        whole, sizes = self._whole(silos), self._data.sizes[silos]
+        longest = whole.y.shape[-1]
+        drawn = self._streams.poisson_mask_block("batch", silos, step, longest, sizes, rate)
+        return whole._replace(weights=drawn.astype(whole.X.dtype))
+
+    def _gather(self, silo: int, step: int) -> Batch:
+        rows = self._data.rows_of(silo, self._draw(silo, step))
         X, y = self._data.at(rows)
         return Batch(X, y, self._norms[rows])
 
-    def _gather_stack(self, silos: np.ndarray, batches: list[np.ndarray | slice]) -> Batch:
-        rows = [self._data.rows_of(i, b) for i, b in zip(silos.tolist(), batches, strict=True)]
+    def _gather_stack(self, silos: np.ndarray, step: int) -> Batch:
+        rows = [self._data.rows_of(i, self._draw(i, step)) for i in silos.tolist()]
         first = [int(self._data.rows_of(i, slice(0, 1))[0]) for i in silos.tolist()]
         return self._padded(rows, first)
 

@@ -59,7 +59,7 @@ class LocalFederation(Federation):
         self, round: int, shared: Any, cohort: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if self._stacks:
-            for silos in self._stackable(cohort, self._work.plan.steps[round]):
+            for silos in self._stackable(cohort):
                 yield silos, self._finish(round, shared, silos, self._stack(round, shared, silos))
             return
         jobs = effective_n_jobs(self._n_jobs)
@@ -73,17 +73,19 @@ class LocalFederation(Federation):
     def _one(self, round: int, shared: Any, silo: int) -> np.ndarray:
         """Return the message of one large silo."""
         plan, terms = self._work.plan, self._terms
-        steps = self._batches.of_silo(silo, round, plan.steps[round])
+        numbers = plan.step_numbers(round)
         std = float(terms.std[silo])
         own = Terms(float(terms.clip[silo]), float(terms.grid[silo]), float(terms.divisor[silo]))
-        stream = self._work.streams.stream("noise", silo, round)
-        factors, shape = plan.factors[round], (self._work.model.size,)
+        streams, shape = self._work.streams, (self._work.model.size,)
 
         def noises(step: int) -> np.ndarray:
-            noise = stream.normal(shape, dtype=self._noise_dtype)
-            noise *= std * factors[step]
-            return noise
+            stream = streams.stream("noise", silo, numbers[step])
+            return stream.normal(shape, self._work.dtype) * std_of(step)
 
+        def std_of(step: int) -> np.floating:
+            return self._work.dtype.type(std * plan.factors[round][step])
+
+        steps = self._batches.of_silo(silo, numbers)
         gradient = PrivateGradient(self._work, steps, noises if std else None, own, self._penalty)
         memory = self._memory.read(np.array([silo]))[0]
         message = self._work.algorithm.local(shared, memory, gradient)
@@ -93,17 +95,17 @@ class LocalFederation(Federation):
     def _stack(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of several small silos, shape (n, size)."""
         work, dtype = self._work, self._work.dtype
-        n_steps = work.plan.steps[round]
-        steps = self._batches.of_stack(silos, round, n_steps)
+        numbers = work.plan.step_numbers(round)
+        steps = self._batches.of_stack(silos, numbers)
         clip, std, grid, divisor = (t[silos] for t in self._terms)
         own = Terms(clip.astype(dtype), grid[:, None], divisor[:, None].astype(dtype))
-        noises = None
-        if std.any():
-            shape = (n_steps, work.model.size)
-            block = work.streams.normal_block("noise", silos, round, shape, self._noise_dtype)
-            block *= std[:, None, None] * work.plan.factors[round][:, None]
-            noises = lambda step: block[:, step]  # noqa: E731
-        gradient = PrivateGradient(work, steps, noises, own, self._penalty)
+
+        def noises(step: int) -> np.ndarray:
+            shape, scale = (work.model.size,), std * work.plan.factors[round][step]
+            block = work.streams.normal_block("noise", silos, numbers[step], shape, dtype)
+            return block * scale.astype(dtype)[:, None]
+
+        gradient = PrivateGradient(work, steps, noises if std.any() else None, own, self._penalty)
         message = work.algorithm.local(shared, self._memory.read(silos), gradient)
         gradient.check_used()
         return message
@@ -119,15 +121,15 @@ class LocalFederation(Federation):
             self._memory.write(silos, work.algorithm.remember(shared, memory, sent))
         return sent
 
-    def _stackable(self, cohort: np.ndarray, n_steps: int) -> Iterator[np.ndarray]:
+    def _stackable(self, cohort: np.ndarray) -> Iterator[np.ndarray]:
         """Split a cohort into stacks of like size that fit into STACK_SIZE numbers."""
-        size = self._work.model.size
+        model = self._work.model
         lengths = self._data.sizes[cohort]
         like = np.frexp(lengths)[1]
         for key in np.unique(like):
             silos = cohort[like == key]
             longest = int(lengths[like == key].max())
-            per_silo = longest * (self._work.model.n_features + n_steps) + n_steps * size
+            per_silo = longest * (model.n_features + model.n_outputs) + 4 * model.size
             at_once = max(1, STACK_SIZE // per_silo)
             yield from (silos[i : i + at_once] for i in range(0, len(silos), at_once))
 
@@ -138,7 +140,3 @@ class LocalFederation(Federation):
             X, _ = self._data.at(slice(i, i + rows))
             norms[i : i + rows] = work.model.squared_row_norms(X)
         return norms
-
-    @property
-    def _noise_dtype(self) -> np.dtype:
-        return self._work.dtype

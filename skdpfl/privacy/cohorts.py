@@ -22,10 +22,14 @@ from skdpfl.privacy.random import Stream, Streams
 class CohortPlan(Protocol):
     """What a draw of cohorts reads of a plan."""
 
-    n_silos: int
-    n_rounds: int
-    cohort: str
-    silo_fraction: float
+    @property
+    def n_silos(self) -> int: ...
+    @property
+    def n_rounds(self) -> int: ...
+    @property
+    def cohort(self) -> str: ...
+    @property
+    def silo_fraction(self) -> float: ...
 
 
 def draw_cohort(plan: CohortPlan, streams: Streams) -> Iterator[np.ndarray]:

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from skdpfl.privacy.calibration import calibrate
-from skdpfl.privacy.events import Composition, compose
+from skdpfl.privacy.events import Composition, Exact, compose
 from skdpfl.privacy.mechanisms import MECHANISMS, Mechanism, NoPrivacy
+from skdpfl.privacy.pricing import Neighbours
 from skdpfl.privacy.sampling import Everyone, Sampling
 from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
-from skdpfl.privacy.spent import PrivacySpent
+from skdpfl.privacy.spent import PrivacySpent, Trust, Unit
 
 
 class Groups(NamedTuple):
@@ -77,9 +79,9 @@ class PrivacyPlan:
     clip_norm: float
     noise_multiplier: np.ndarray
     delta: np.ndarray
-    unit: str = "record"
-    trust: str = "silo"
-    neighbours: str = "replace"
+    unit: Unit = "record"
+    trust: Trust = "silo"
+    neighbours: Neighbours = "replace"
     sampling: Sampling = field(default_factory=Everyone)
     weights: np.ndarray = None  # type: ignore[assignment]
     schedule: tuple[np.ndarray, ...] | None = None
@@ -141,6 +143,14 @@ class PrivacyPlan:
         """The smallest factor of the schedule, 1 without one."""
         return min((float(f.min()) for f in self.factors if f.size), default=1.0)
 
+    def step_numbers(self, round: int) -> range:
+        """Return the numbers of a round's steps, counted from the fit's first step on."""
+        return range(self._ends[round] - self.steps[round], self._ends[round])
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(self.steps))
+
     # ---- what was released -------------------------------------------------------------------
 
     @cached_property
@@ -181,6 +191,8 @@ class PrivacyPlan:
         return Groups(group.ravel(), first, [self._composition(i, z[i]) for i in first.tolist()])
 
     def _composition(self, silo: int, z: float) -> Composition:
+        if z == 0:  # this silo's own budget is infinite
+            return ((Exact(), 1),)
         factors, counts = self._levels
         pairs = zip(factors.tolist(), counts[silo].tolist(), strict=True)
         levels = [(float(z) * f, int(c)) for f, c in pairs]
@@ -204,26 +216,32 @@ class PrivacyPlan:
         PrivacySpent
             The guarantee of the whole plan, also if fewer rounds are run.
         """
-        what = {"unit": self.unit, "trust": self.trust, "neighbours": self.neighbours}
         most = float(self.delta.max())
         names = self.silo_ids.tolist() if self.unit == "record" else None
         if not self.private:
             return PrivacySpent.exact(
-                **what, delta=most, silo_ids=names, n_releases=sum(self.steps)
+                unit=self.unit,
+                trust=self.trust,
+                neighbours=self.neighbours,
+                delta=most,
+                silo_ids=names,
+                n_releases=sum(self.steps),
             )
         groups, outsider = self.groups(), self._outsider()
         return PrivacySpent.from_compositions(
-            **what,
+            unit=self.unit,
+            trust=self.trust,
+            neighbours=self.neighbours,
             delta=most,
             compositions=groups.compositions,
             group_deltas=self.delta[groups.first].tolist(),
             silo_ids=names,
             group_of_silo=groups.of_silo.tolist() if names else None,
-            outsider_compositions=None if outsider is None else self.groups(outsider).compositions,
+            outsider_compositions=None if outsider is None else self._dearest(outsider),
             noise_multiplier=float(self.noise_multiplier.min()) * self.smallest_factor,
             n_releases=int(self._levels[1].sum(axis=1).max()),
             assignment=assignment,
-            simulation_seeds=frozenset() if simulation_seed is None else {simulation_seed},
+            simulation_seeds=frozenset(() if simulation_seed is None else (simulation_seed,)),
         )
 
     def _outsider(self) -> np.ndarray | None:
@@ -237,14 +255,18 @@ class PrivacyPlan:
         one_step = all(k <= 1 for k in self.steps)
         if (self.unit, self.trust) != ("record", "silo") or not (self.gradients_only and one_step):
             return None
-        shares = self.record_shares * self.noise_multiplier
+        squares = (self.record_shares * self.noise_multiplier) ** 2
         if self.schedule is None:
-            return self.noise_multiplier * np.sqrt(np.sum(shares**2)) / shares
+            return np.sqrt(squares.sum()) / self.record_shares
         least = np.full(self.n_silos, np.inf)
         for silos in self.schedule:
-            least[silos] = np.minimum(least[silos], np.sum(shares[silos] ** 2))
-        least = np.where(np.isfinite(least), least, shares**2)
-        return self.noise_multiplier * np.sqrt(least) / shares
+            least[silos] = np.minimum(least[silos], squares[silos].sum())
+        return np.sqrt(np.where(np.isfinite(least), least, squares)) / self.record_shares
+
+    def _dearest(self, z: np.ndarray) -> list[Composition]:
+        """Return the compositions at multipliers ``z`` that may cost most."""
+        silos = self._worst(np.arange(self.n_silos), z)
+        return [self._composition(i, z[i]) for i in silos]
 
     # ---- calibration -------------------------------------------------------------------------
 
@@ -263,28 +285,40 @@ class PrivacyPlan:
         an array gives each silo its own.
         """
         budgets = np.broadcast_to(np.asarray(epsilon, dtype=float), (self.n_silos,))
+        if self.unit == "silo":
+            return self.with_noise(self._calibrate(0, budgets[0]))
         if not np.ptp(budgets):
-            silos = self._worst(self.groups(np.ones(self.n_silos)).first)
-            return self.with_noise(max(self._calibrate(i, budgets[i]) for i in silos))
+            return self._calibrated_alike(float(budgets[0]))
         groups = self.groups(budgets)  # as if budgets were multipliers: also equal in a group
         needed = np.array([self._calibrate(i, budgets[i]) for i in groups.first.tolist()])
         return self.with_noise(needed[groups.of_silo])
 
-    def _worst(self, silos: np.ndarray) -> list[int]:
-        """Return, of one silo per group, those that no other dominates in rate, counts and delta.
+    def _calibrated_alike(self, epsilon: float) -> PrivacyPlan:
+        """Give all silos one multiplier, or (noise on the sum only) one noise."""
+        on_sum = self.mechanism.gradients_only
+        exposure = self.record_shares if on_sum else np.ones(self.n_silos)
+        silos = self._worst(np.arange(self.n_silos), 1 / exposure)
+        needed = max(self._calibrate(i, epsilon) * float(exposure[i]) for i in silos)
+        return self.with_noise(needed / exposure)
 
-        A price grows in every count and in the rate and falls in delta, so the largest is there.
+    def _worst(self, silos: np.ndarray, z: np.ndarray) -> list[int]:
+        """Return silos among which the dearest is, at multipliers proportional to ``z``.
+
+        A price grows in every count and in the rate and falls in z and delta, so a silo that
+        another one dominates in all of them need not be priced.
         """
         counts = self._levels[1][silos]
-        terms = np.column_stack([self._rates[silos], counts, -self.delta[silos]])
-        order = np.lexsort(terms.T[::-1])[::-1]
+        terms = np.column_stack([-z[silos], self._rates[silos], counts, -self.delta[silos]])
+        terms, first = np.unique(np.round(terms, 12), axis=0, return_index=True)
         kept: list[int] = []
-        for i in order.tolist():
-            if not any((terms[j] >= terms[i]).all() for j in kept):
+        for i in range(len(terms) - 1, -1, -1):
+            if not kept or not (terms[kept] >= terms[i]).all(axis=1).any():
                 kept.append(i)
-        return [int(silos[i]) for i in kept]
+        return [int(silos[first[i]]) for i in kept]
 
     def _calibrate(self, silo: int, epsilon: float) -> float:
+        if epsilon == np.inf:
+            return 0.0
         return calibrate(
             lambda z: self._composition(silo, z),
             float(epsilon),

@@ -1,0 +1,17 @@
+"""Warnings that point at the user's line, however deep inside they arise."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn as if from the first caller outside this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
