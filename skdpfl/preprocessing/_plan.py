@@ -1,0 +1,174 @@
+"""How features and target will be scaled, and what that releases: fixed before data are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from skdpfl.preprocessing._bounds import Bounds
+from skdpfl.preprocessing._magnitudes import MagnitudeGrid
+from skdpfl.preprocessing._moments import DIAMETER, RADIUS
+from skdpfl.preprocessing._scaling import Array
+from skdpfl.preprocessing._setting import Setting
+from skdpfl.privacy._normals import FINE_BITS
+from skdpfl.privacy.events import Composition, Event, Exact, Gaussian, compose
+
+Features = Literal["none", "bounds", "moments", "private", "squash"]
+Target = Literal["none", "bounds", "moments", "private"]
+
+#: relative rounding errors of a float64 operation, and of noise counted in units (see grid)
+_ROUNDING, _UNIT = 2.0**-53, 2.0**-FINE_BITS
+#: the target is one column, and matters more than a feature; a power of two, so sums stay exact
+TARGET_WEIGHT = 2.0
+
+
+@dataclass(frozen=True)
+class Release:
+    """One noisy message from every silo, or one noisy sum over all, spending ``share`` of mu.
+
+    "counts": each record adds a one to its bin, column by column. "moments": it adds its ``phi``.
+    Diameter and radius bound the change when a record is replaced, or set to zero, per column of
+    weight 1, in L2.
+    """
+
+    share: float
+    grid: MagnitudeGrid | None = None
+
+    @property
+    def is_counts(self) -> bool:
+        """Whether it counts magnitudes; it sums moments otherwise."""
+        return self.grid is not None
+
+    @property
+    def entries(self) -> int:
+        """Numbers per column."""
+        return self.grid.n_bins if self.grid is not None else 2
+
+    @property
+    def diameter(self) -> float:
+        """The furthest that two records' contributions are apart."""
+        return float(np.sqrt(2.0)) if self.is_counts else DIAMETER
+
+    @property
+    def radius(self) -> float:
+        """The largest norm of a record's contribution."""
+        return 1.0 if self.is_counts else RADIUS
+
+
+@dataclass(frozen=True, eq=False)
+class ScalingPlan:
+    """What will be released to scale the data, and what it costs.
+
+    Attributes
+    ----------
+    setting : Setting
+    features : {"none", "bounds", "moments", "private", "squash"}
+        Left alone; mapped by declared bounds; the same, refined by noisy moments; found privately
+        without bounds; squashed.
+    target : {"none", "bounds", "moments", "private"}
+    counts : Release or None
+        Finds the magnitude of columns without bounds.
+    moments : tuple of Release
+        Rounds of means and variances; the second in boxes that the first narrowed.
+    advice : str
+        Text for a UserWarning where something given would help; empty otherwise.
+
+    Notes
+    -----
+    **Formal guarantee.** Each release is a Gaussian mechanism (proof:
+    :mod:`skdpfl.preprocessing._private_scales`) of ``share * mu`` of Gaussian DP; later releases
+    depend on earlier ones only through their noisy values (adaptive composition). What
+    ``composition(silo)`` lists is what the silo pays: ``share * mu`` of Gaussian DP in all.
+    """
+
+    setting: Setting
+    n_features: int
+    features: Features
+    target: Target
+    feature_bounds: Bounds | None = None
+    target_bounds: Bounds | None = None
+    counts: Release | None = None
+    moments: tuple[Release, ...] = ()
+    advice: str = field(default="", repr=False)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """All releases in their order."""
+        return (self.counts, *self.moments) if self.counts is not None else self.moments
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is read from the data."""
+        return not self.releases
+
+    @property
+    def share(self) -> float:
+        """The part of mu that scaling spends; the training keeps ``sqrt(1 - share**2)``."""
+        return float(np.sqrt(sum(release.share**2 for release in self.releases)))
+
+    def composition(self, silo: int = 0) -> Composition:
+        """What the silo at this position releases, for the accountant."""
+        mu = self.setting.spends[silo]
+        factor = 2.0 if self.setting.neighbours == "replace" else 1.0
+        parts: list[tuple[Event, int]] = [
+            (Gaussian(factor / (r.share * float(mu))) if np.isfinite(mu) else Exact(), 1)
+            for r in self.releases
+        ]
+        return compose(parts)
+
+    @property
+    def read(self) -> np.ndarray:
+        """Which features are read: none that are squashed or that their bounds ignore."""
+        if self.features == "moments" and self.feature_bounds is not None:
+            return self.feature_bounds.used
+        return np.full(self.n_features, self.features == "private")
+
+    @property
+    def reads_target(self) -> bool:
+        """Whether the target is read."""
+        return self.target in ("moments", "private")
+
+    @property
+    def pool(self) -> np.ndarray:
+        """Which of the columns (the features read, then the target) are features."""
+        return np.arange(self.read.sum() + self.reads_target) < self.read.sum()
+
+    @property
+    def unbounded(self) -> np.ndarray:
+        """Which of the columns have no bounds."""
+        return np.where(self.pool, self.features == "private", self.target == "private")
+
+    def weights(self, release: Release) -> Array:
+        """The weight of each column of a release."""
+        weights = np.where(self.pool, 1.0, TARGET_WEIGHT)
+        return weights[self.unbounded] if release.is_counts else weights
+
+    def sensitivity(self, release: Release) -> float:
+        """How far one unit's data move the sum (unit "silo": mean) of contributions, in L2."""
+        each = release.diameter if self.setting.neighbours == "replace" else release.radius
+        return each * float(np.linalg.norm(self.weights(release)))
+
+    def largest_entry(self, release: Release) -> Array:
+        """Bound of the entries of each silo's sum, or of the one sum at the server (M,)."""
+        setting = self.setting
+        units = (
+            np.full(setting.n_silos, setting.units.sum()) if setting.at_server else setting.units
+        )
+        return release.radius * self.weights(release).max(initial=0.0) * units
+
+    def noise_scale(self, release: Release) -> Array:
+        """Standard deviation of the noise on each silo's message (M,); 0 for an infinite budget.
+
+        Sums are released on a grid of ``scale * 2^-36``, which moves each of their entries by at
+        most a step more, and the divisions that lead there err by a relative 2^-53 at most.
+        """
+        root = np.sqrt(self.weights(release).size * release.entries)
+        exact = self.sensitivity(release) + 4 * _ROUNDING * root * self.largest_entry(release)
+        mu = release.share * self.setting.spends
+        return exact / (mu * (1 - root * _UNIT / mu))
+
+    def noise(self, release: Release) -> Array:
+        """Standard deviation of the noise in each column's mean contribution (weight 1)."""
+        return self.setting.noise_of_mean(self.noise_scale(release)) / self.weights(release)

@@ -1,0 +1,143 @@
+"""Choosing how to scale, from public numbers only: sizes, numbers of columns, bounds, budgets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skdpfl.preprocessing._bounds import Bounds
+from skdpfl.preprocessing._magnitudes import MagnitudeGrid
+from skdpfl.preprocessing._plan import Release, ScalingPlan
+from skdpfl.preprocessing._setting import Neighbours, Setting, Trust, Unit
+
+#: largest shares of mu: for moments in known bounds; for counts, and moments after them
+_BOUNDED, _COUNTS, _MOMENTS = 0.3, 0.42, 0.27
+#: noise that is small enough: shares shrink until they meet it
+_ENOUGH = 0.03
+#: counts noisier than this find no scales
+_HOPELESS = 0.3
+#: a second round of moments pays below this noise
+_SECOND_ROUND = 0.15
+#: noise of the typical feature's mean, in half ranges, beyond which moments teach nothing
+_USELESS = 0.5
+#: bins of one octave where counts are less noisy than this, else of one and a half
+_FINE = 0.05
+
+
+def plan_scaling(
+    *,
+    silo_sizes: ArrayLike,
+    n_features: int,
+    mu: ArrayLike,
+    scaling: Literal["auto", "private"] | None = "auto",
+    feature_bounds: Bounds | None = None,
+    target_bounds: Bounds | None = None,
+    has_target: bool = False,
+    unit: Unit = "record",
+    trust: Trust = "silo",
+    neighbours: Neighbours = "replace",
+) -> ScalingPlan:
+    """Decide how to scale.
+
+    Parameters
+    ----------
+    silo_sizes : array-like of shape (n_silos,)
+    n_features : int
+    mu : float or array-like of shape (n_silos,)
+        The whole fit's budget as Gaussian DP (under ``neighbours``); ``inf`` for no privacy.
+    scaling : {"auto", "private"} or None
+        "auto" squashes the features where finding scales is hopeless, "private" never does; None
+        leaves everything alone.
+    feature_bounds, target_bounds : Bounds, optional
+        Public knowledge.
+    has_target : bool
+        Whether there is a target to scale (regression).
+
+    Returns
+    -------
+    ScalingPlan
+    """
+    sizes = np.asarray(silo_sizes)
+    budgets = np.broadcast_to(np.asarray(mu, np.float64), sizes.shape)
+    setting = Setting(sizes, budgets, unit, trust, neighbours)
+    plan = ScalingPlan(setting, n_features, "none", "none", feature_bounds, target_bounds)
+    if scaling is None:
+        return plan
+    target = "none" if not has_target else "private" if target_bounds is None else "moments"
+    plan = replace(plan, target=target)
+    plan = _with_bounds(plan) if feature_bounds is not None else _without(plan, scaling)
+    return _advised(plan)
+
+
+def _with_bounds(plan: ScalingPlan) -> ScalingPlan:
+    """Refine the bounds' map unless even the typical feature would drown in noise."""
+    refined = _with_releases(replace(plan, features="moments"))
+    n_read = max(1, int(refined.read.sum()))
+    typical = refined.noise(refined.moments[0])[0] / np.sqrt(n_read) if refined.moments else np.inf
+    if refined.read.any() and typical <= _USELESS:
+        return refined
+    return _with_releases(replace(plan, features="bounds"))
+
+
+def _without(plan: ScalingPlan, scaling: str) -> ScalingPlan:
+    """Find the features' scales privately where that will work."""
+    private = _with_releases(replace(plan, features="private"))
+    if scaling == "private" or _counts_noise(private) <= _HOPELESS:
+        return private
+    return _with_releases(replace(plan, features="squash"))
+
+
+def _with_releases(plan: ScalingPlan) -> ScalingPlan:
+    """Add the releases, each spending as little as gives little noise."""
+    if not plan.pool.size:
+        return plan
+    counts = None
+    if plan.unbounded.any():
+        counts = _sized(plan, Release(_COUNTS, MagnitudeGrid(1.5)))
+        if plan.noise(counts).max() < _FINE:
+            counts = replace(counts, grid=MagnitudeGrid(1.0))
+    moments = _sized(plan, Release(_BOUNDED if counts is None else _MOMENTS))
+    halved = replace(moments, share=moments.share / np.sqrt(2))
+    twice = plan.noise(halved).max() < _SECOND_ROUND
+    return replace(plan, counts=counts, moments=(halved, halved) if twice else (moments,))
+
+
+def _sized(plan: ScalingPlan, release: Release) -> Release:
+    """The release with the smallest share, up to its own, that is precise enough."""
+    needed = release.share * plan.noise(release).max() / _ENOUGH
+    return replace(release, share=float(min(release.share, max(needed, 1e-3))))
+
+
+def _counts_noise(plan: ScalingPlan) -> float:
+    return float(plan.noise(plan.counts).max()) if plan.counts is not None else 0.0
+
+
+def _advised(plan: ScalingPlan) -> ScalingPlan:
+    """Say what to give where the budget does not reach."""
+    advice = []
+    if plan.features == "squash":
+        advice.append(
+            f"The budget does not reach to find the scales of {plan.n_features} features privately "
+            f"in {_silos(plan)}, so features are squashed without looking at them, which costs "
+            "accuracy. Give feature_bounds=(low, high), a range per feature that is public "
+            "knowledge, or scale them beforehand by public numbers and set scaling=None."
+        )
+    elif plan.features == "private" and _counts_noise(plan) > _HOPELESS:
+        advice.append(
+            f"The scales of {plan.n_features} features found privately in {_silos(plan)} will be "
+            "mostly noise. Give feature_bounds=(low, high)."
+        )
+    if plan.target == "private" and plan.features != "private" and _counts_noise(plan) > _HOPELESS:
+        advice.append(
+            f"The target's scale found privately in {_silos(plan)} will be mostly noise. Give "
+            "target_bounds=(low, high), a range that is public knowledge."
+        )
+    return replace(plan, advice=" ".join(advice))
+
+
+def _silos(plan: ScalingPlan) -> str:
+    n_silos, n = plan.setting.n_silos, int(np.sum(plan.setting.silo_sizes))
+    return f"{n} records of one silo" if n_silos == 1 else f"{n} records of {n_silos} silos"

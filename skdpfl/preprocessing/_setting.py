@@ -1,0 +1,80 @@
+"""Who holds how much, with which budget, and how noisy a common mean is then.
+
+A budget is given as Gaussian-DP ``mu``: a release of replace-one sensitivity ``D`` with noise of
+standard deviation ``D / mu``. Budgets add in squares. Spending the share ``s`` of each silo's mu on
+a sum whose sensitivity is ``D`` gives the mean over all records, with weights ``w_i``::
+
+    trust "silo"     silo i adds D / (s mu_i) to its sum,  w_i ~ n_i mu_i
+                     -> noise D sqrt(sum_i (w_i / (s mu_i n_i))^2) = D sqrt(M) / (s sum n_i mu_i)
+    trust "server"   noise is added once, for the smallest mu,  w_i ~ n_i
+                     -> noise D / (s mu N)
+    unit "silo"      the same with n_i = 1: a silo sends the mean over its records
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from skdpfl.preprocessing._scaling import Array
+
+Unit = Literal["record", "silo"]
+Trust = Literal["silo", "shuffler", "server"]
+Neighbours = Literal["replace", "add_remove"]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """Public numbers: silo sizes (M,), budgets mu (M,), what is protected from whom.
+
+    Under ``trust="shuffler"`` each silo adds its own noise, as under "silo".
+    """
+
+    silo_sizes: np.ndarray
+    mu: Array
+    unit: Unit = "record"
+    trust: Trust = "silo"
+    neighbours: Neighbours = "replace"
+
+    @property
+    def n_silos(self) -> int:
+        """The number of silos."""
+        return len(self.silo_sizes)
+
+    @property
+    def at_server(self) -> bool:
+        """Whether the noise is added once, to the sum over all silos."""
+        return self.trust == "server"
+
+    @property
+    def spends(self) -> Array:
+        """The mu each silo spends from: its own, or the smallest where the noise is common."""
+        return np.full(self.n_silos, self.mu.min()) if self.at_server else self.mu
+
+    @property
+    def units(self) -> Array:
+        """How many protected units a silo's message adds up."""
+        sizes = np.asarray(self.silo_sizes, np.float64)
+        return sizes if self.unit == "record" else np.ones(self.n_silos)
+
+    @property
+    def weights(self) -> Array:
+        """Each silo's weight in the common mean; they sum to 1.
+
+        An infinite budget counts as the largest finite one.
+        """
+        finite = self.spends[np.isfinite(self.spends)]
+        amount = np.minimum(self.spends, finite.max() if finite.size else 1.0) * self.units
+        return amount / amount.sum()
+
+    def noise_of_mean(self, scales: Array) -> float:
+        """Standard deviation of the noise in the common mean, given that of each silo's sum.
+
+        Where the noise is added once, to the sum over all silos, ``scales`` repeats that.
+        """
+        if self.at_server:
+            return float(scales[0] / self.units.sum())
+        parts = self.weights * scales / self.units
+        return float(np.sqrt(parts @ parts))
