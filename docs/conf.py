@@ -1,0 +1,67 @@
+"""Sphinx configuration. `make docs` builds without warnings, or fails."""
+
+import importlib.metadata
+import os
+import sys
+import warnings
+
+sys.path.insert(0, os.path.abspath(".."))
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+project = "skdpfl"
+author = "The skdpfl developers"
+copyright = "2026, The skdpfl developers"
+release = importlib.metadata.version("skdpfl")
+version = release
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py*"]
+templates_path = ["_templates"]
+
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = True
+numpydoc_class_members_toctree = False
+numpydoc_show_inherited_class_members = False
+
+# the galleries' metadata routing and search examples warn on purpose where they teach
+warnings.filterwarnings("ignore", message=".*non-interactive.*")
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"plot_.*\.py",
+    "ignore_pattern": r"(demo|__init__|conftest)\.py",
+    "download_all_examples": False,
+    "show_memory": False,
+    "abort_on_example_error": True,
+    "plot_gallery": os.environ.get("SKDPFL_DOCS_GALLERY", "1") == "1",
+    "run_stale_examples": False,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "skdpfl"
+html_static_path = ["_static"]
+html_css_files = ["skdpfl.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "show_toc_level": 2,
+    "navbar_align": "left",
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "tango",
+}
