@@ -6,11 +6,12 @@ Shapes: ``silos`` (S,), words (S, count), normals (S, n).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from skdpfl.privacy import _normals, _sampling
-from skdpfl.privacy._words import REFINED, WordSource
+from skdpfl.privacy._words import REFINED, WordSource, bucket
 
 #: normals are drawn in pieces of this many: part of the definition of a stream
 _PIECE = 1 << 16
@@ -28,31 +29,36 @@ def units(
     """Return (S, n) normals in units, piece by piece, as many silos at once as fit a piece."""
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
-    fine = dtype == np.float64
-    pieces = []
-    for start in range(0, n, _PIECE):
-        width = min(_PIECE, n - start)
-        rows = _PIECE // width
-        group = [
-            _piece(source, purpose, silos[i : i + rows], round, draw, width, fine)
-            for i in range(0, len(silos), rows)
-        ]
-        pieces.append(group[0] if len(group) == 1 else np.concatenate(group))
-        draw += 1
-    if not pieces or not len(silos):
-        return np.empty((len(silos), n), np.int64 if fine else np.int32)
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
+    out = np.empty((len(silos), n), np.int64 if dtype == np.float64 else np.int32)
+    # several silos at once if a piece holds them whole
+    rows = max(1, _PIECE // max(n, 1))
+    for i in range(0, len(silos), rows):
+        some, group = silos[i : i + rows], out[i : i + rows]
+        for k, start in enumerate(range(0, n, _PIECE)):
+            piece = group[:, start : start + _PIECE]
+            count = _normals.n_words(piece.shape[1], dtype == np.float64)
+            words = source.words(purpose, some, round, draw + k, count, scratch=True)
+            _normals.fill(words, piece)
+        fresh = partial(_fresh, source, purpose, some, round, REFINED + draw)
+        _normals.finish(group, fresh)
+    return out
 
 
-def _piece(source, purpose, silos, round, draw, n, fine) -> np.ndarray:
-    """Return (S, n) normals of one draw each."""
-
-    def more(row: int, count: int) -> np.ndarray:
-        return source.words(purpose, (silos[row],), round, REFINED + draw, count)[0]
-
-    words = source.words(purpose, silos, round, draw, _normals.n_words(n, fine))
-    coarse = _normals.units(words, n, more)
-    return _normals.refine(words, n, coarse) if fine else coarse
+def _fresh(source, purpose, silos, round, draw, rows) -> np.ndarray:
+    """Return one word for each entry of ``rows``: the first words of those silos' draws."""
+    if len(silos) == 1:
+        return source.words(purpose, silos, round, draw, len(rows))[0]
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    counts = np.diff(starts, append=len(rows))
+    words = np.empty(len(rows), np.uint64)
+    buckets = np.array([bucket(count) for count in counts.tolist()])
+    for size in np.unique(buckets):
+        like = buckets == size
+        longest = int(counts[like].max())
+        block = source.words(purpose, np.asarray(silos)[rows[starts[like]]], round, draw, longest)
+        inside = np.arange(longest) < counts[like][:, None]
+        words[(starts[like][:, None] + np.arange(longest))[inside]] = block[inside]
+    return words
 
 
 def n_pieces(n: int) -> int:

@@ -8,9 +8,9 @@
     U1, U2, U3  uniform on 0..2^14 - 1         U4, U5  uniform on 0..2^16 - 1
     D           P(D = k) ~ exp(-(k + 2^-15)^2 / 2 s^2),  s^2 = (2^40 - Var(U1 + U2 + U3)) / 2^28
 
-so that E N = 0 and Var N = 2^40. D is read off the inverse of its distribution function: one
-table look-up by 16 random bits settles 99 % of the draws, 6 more bits nearly all others, 42 more
-the rest. No floating point: the same bits give the same normals on every machine.
+so that E N = 0 and Var N = 2^40. D is drawn from a table of 65,536 slots: each value k fills
+floor(2^16 P(D = k)) of them, and the 0.4 % that are left mean a second draw, from what is missing,
+with 64 fresh bits. No floating point: the same bits give the same normals on every machine.
 
 Why not floating-point normals: their law has gaps and steps. With 32-bit Box-Muller in float32 no
 pair of normals lies between the circles of radius 3.4e-4 and 4.9e-4, and rounding float32 normals
@@ -22,23 +22,26 @@ likelihood ratios under a shift are those of the continuous one, and h = 2^14 / 
 of the three U is the quadratic B-spline, p(n) = P(N = n) interpolates a Gaussian sampled 64 times
 per standard deviation, and Poisson's summation formula gives, with x = n / 2^20,
 
-    p(n) = g(n) (1 + e(n)),    |e(n)| <= 2.5 (h / 2 pi)^3 |He3(x)| + 1e-10 (1 + He4(x)^2)^(1/2)
-                                      <= 4e-8 |He3(x)| + ...      (checked against exact sums)
+    p(n) = g(n) (1 + e(n)),    |e(n)| <= 2.5 (h / 2 pi)^3 |He3(x)| + 1e-10 (1 + |He4(x)|)
+                                      <= 4e-8 |He3(x)| + ...      (compared with exact sums)
 
 where the first term oscillates with period 2^14. Between neighbouring sums, Delta apart (in units),
 the privacy loss therefore differs from the Gaussian's by sum_i e(n_i - Delta_i) - e(n_i): terms
 independent over coordinates and releases, together of standard deviation at most
-2^20 rms(e') = 2e-5 times that of the Gaussian loss itself, whatever the number of coordinates
-and of releases. Ten such deviations move epsilon by less than 2e-4 mu, mu the Gaussian-DP
-parameter of the whole fit. Cutting D's distribution at 64 bits costs 4e-17 of total variation a
-normal and ends the tail at 9.1 standard deviations (P = 1e-19).
+2^20 rms(e') < 2.3e-5 times that of the Gaussian loss itself, whatever the number of coordinates
+and of releases. Ten such deviations move epsilon by less than 3e-4 mu, mu the Gaussian-DP
+parameter of the whole fit. F interpolates N's law linearly, which adds e of at most 2e-13 (1 + x^2)
+and 5e-7 to the 2.3e-5. Rounding the second draw to 2^-64 costs 2e-19 of total variation a
+normal and ends the tail at 9.6 standard deviations (P = 1e-21).
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from functools import cache
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -48,27 +51,25 @@ FINE_BITS = 36
 
 _FIELD_BITS = 14
 _FIELD = np.uint16((1 << _FIELD_BITS) - 1)
-_LEFT = np.uint16(_FIELD_BITS)
-_TWO, _FOUR, _SIX = np.uint16(2), np.uint16(4), np.uint64(6)
 _OFFSET = 3 * int(_FIELD) // 2
-_FLAG = 1 << 28
+_SLOTS = 1 << 16
+_EXTRA_BITS = FINE_BITS - UNIT_BITS
+_AGAIN = 1 << 28
+_LOW = np.uint32(0xFFFF)
 
-#: (row, count) -> that many further words of that row
-More = Callable[[int, int], np.ndarray]
+#: (rows, increasing) -> one fresh word for each entry, those of a row in a sequence of its own
+Fresh = Callable[[np.ndarray], np.ndarray]
 
 
-class _Steps(NamedTuple):
-    """The distribution function of D, times 2^64, and what its first 16 bits tell."""
+class _Law(NamedTuple):
+    """How D is drawn, as 2^14 D - 24574."""
 
-    bounds: np.ndarray
-    """uint64, sorted: D + shift = how many bounds are <= a uniform 64-bit word."""
-    first: np.ndarray
-    """(65536,) for each 16-bit word: the number of bounds in the intervals under its own."""
-    edge: np.ndarray
-    """(65536,) the next 6 bits of the only bound in its interval; -1 if there are several."""
     table: np.ndarray
-    """(65536,) 2^14 D - 24574 where the word settles D, else the flag; int32."""
-    shift: int
+    """(65536,) int32: the value of each slot; _AGAIN in the slots that want a second draw."""
+    bounds: np.ndarray
+    """uint64, sorted: the second draw is value number (how many bounds are <= a fresh word)."""
+    values: np.ndarray
+    """int32: the values of the second draw."""
 
 
 def n_words(n: int, fine: bool) -> int:
@@ -76,89 +77,69 @@ def n_words(n: int, fine: bool) -> int:
     return n + (n + 1) // 2 if fine else n
 
 
-def units(words: np.ndarray, n: int, more: More) -> np.ndarray:
-    """Return (S, n) int32 normals in units of 2^-20 from (S, >= n) words."""
+class _Scratch(threading.local):
+    """This thread's work space: fresh memory would cost more than the arithmetic."""
+
+    def __init__(self) -> None:
+        self._buffer = np.empty(0, np.int32)
+
+    def array(self, shape: tuple[int, int]) -> np.ndarray:
+        """Return an int32 array with arbitrary contents, overwritten by the next call."""
+        if len(self._buffer) < shape[0] * shape[1]:
+            self._buffer = np.empty(shape[0] * shape[1], np.int32)
+        return self._buffer[: shape[0] * shape[1]].reshape(shape)
+
+
+_scratch = _Scratch()
+
+
+def fill(words: np.ndarray, out: np.ndarray) -> None:
+    """Write (S, n) normals into ``out`` from (S, n_words) words; :func:`finish` is to follow.
+
+    int32: in units of 2^-20. int64: in units of 2^-36. The words are used up.
+    """
+    n = out.shape[1]
     lanes = words.view(np.uint16)
-    fields = lanes[:, : 3 * n] & _FIELD
+    # the slot goes straight into place unless its type is wrong
+    place = out if out.dtype == np.int32 else _scratch.array(out.shape)
+    _law().table.take(lanes[:, 3 * n : 4 * n], mode="wrap", out=place)
+    fields = lanes[:, : 3 * n]
+    fields &= _FIELD
     sums = fields[:, :n]
     sums += fields[:, n : 2 * n]
     sums += fields[:, 2 * n :]
-    result = _steps().table.take(lanes[:, 3 * n : 4 * n], mode="wrap")
-    result += sums
-    flat = result.reshape(-1)
-    flagged = np.flatnonzero(flat > _FLAG // 2)
-    if len(flagged):
-        flat[flagged] += _correction(lanes, n, flagged, more)
-    return result
+    np.add(place, sums, out=out)
+    if out.dtype == np.int64:
+        out <<= _EXTRA_BITS
+        rest = words[:, n:].view(np.uint32)[:, :n]
+        out += rest & _LOW
+        out += rest >> np.uint32(16)
+        out -= 0xFFFF
 
 
-def refine(words: np.ndarray, n: int, coarse: np.ndarray) -> np.ndarray:
-    """Return (S, n) int64 normals in units of 2^-36 from ``coarse`` ones and words n onwards."""
-    rest = words[:, n:].view(np.uint32)[:, :n]
-    result = coarse.astype(np.int64)
-    result <<= FINE_BITS - UNIT_BITS
-    result += rest & np.uint32(0xFFFF)
-    result += rest >> np.uint32(16)
-    result -= 0xFFFF
-    return result
-
-
-def _correction(lanes: np.ndarray, n: int, flagged: np.ndarray, more: More) -> np.ndarray:
-    """Return what to add where 16 bits did not settle D: by the 6 bits the fields leave over."""
-    steps = _steps()
-    rows, columns = np.divmod(flagged, n) if len(lanes) > 1 else (None, flagged)
-    a, b, c, index = (_gather(lanes, rows, columns + i * n) for i in range(4))
-    a >>= _LEFT
-    b >>= _LEFT
-    c >>= _LEFT
-    b <<= _TWO
-    c <<= _FOUR
-    a |= b
-    a |= c
-    edge = steps.edge.take(index)
-    digits = steps.first.take(index)
-    digits += a > edge
-    open_ = np.flatnonzero((edge < 0) | (edge == a))
-    if len(open_):
-        known = index[open_].astype(np.uint64) << _SIX | a[open_]
-        fresh = _fresh(rows, open_, more) >> np.uint64(22)
-        digits[open_] = np.searchsorted(steps.bounds, known << np.uint64(42) | fresh, side="right")
-    digits <<= _FIELD_BITS
-    digits -= (steps.shift << _FIELD_BITS) + _OFFSET + _FLAG
-    return digits
-
-
-def _gather(lanes: np.ndarray, rows: np.ndarray | None, columns: np.ndarray) -> np.ndarray:
-    """Return lanes[rows, columns]; without rows there is only one."""
-    return lanes[0].take(columns) if rows is None else lanes[rows, columns]
-
-
-def _fresh(rows: np.ndarray | None, chosen: np.ndarray, more: More) -> np.ndarray:
-    """Return one fresh word for each chosen normal, read row by row."""
-    if rows is None:
-        return more(0, len(chosen))
-    owners, counts = np.unique(rows[chosen], return_counts=True)
-    return np.concatenate([more(int(r), int(k)) for r, k in zip(owners, counts, strict=True)])
+def finish(out: np.ndarray, fresh: Fresh) -> None:
+    """Draw again where (S, n) normals want it: ``out`` is contiguous."""
+    scale = _EXTRA_BITS if out.dtype == np.int64 else 0
+    law, flat = _law(), out.reshape(-1)
+    again = np.flatnonzero(flat > _AGAIN // 2 << scale)
+    if len(again):
+        drawn = np.searchsorted(law.bounds, fresh(again // out.shape[1]), side="right")
+        flat[again] += (law.values[drawn] - _AGAIN).astype(out.dtype) << scale
 
 
 @cache
-def _steps() -> _Steps:
+def _law() -> _Law:
     """Build the tables once, in 192-bit integers, so the same on every machine."""
-    masses, shift = _masses()
-    total, below, bounds = sum(masses), 0, []
-    for mass in masses[:-1]:
-        below += mass
-        bounds.append(min((below << 64) // total, 2**64 - 1))
-    steps = np.array(bounds, dtype=np.uint64)
-    cells = (steps >> np.uint64(48)).astype(np.intp)
-    inside = np.bincount(cells, minlength=1 << 16)
-    first = np.searchsorted(cells, np.arange(1 << 16)).astype(np.int32)
-    edge = np.zeros(1 << 16, np.int32)
-    edge[cells] = (steps >> np.uint64(42)).astype(np.int64) & 63
-    edge[inside > 1] = -1
-    settled = (first - shift << _FIELD_BITS) - _OFFSET
-    table = np.where(inside > 0, _FLAG, settled).astype(np.int32)
-    return _Steps(steps, first, edge, table, shift)
+    masses, place = _masses()
+    total = sum(masses)
+    slots = [mass * _SLOTS // total for mass in masses]
+    missing = [mass * _SLOTS - n * total for mass, n in zip(masses, slots, strict=True)]
+    rest = sum(missing)
+    bounds = [min((below << 64) // rest, 2**64 - 1) for below in accumulate(missing[:-1])]
+    values = np.arange(-place, len(masses) - place, dtype=np.int32) * (1 << _FIELD_BITS) - _OFFSET
+    table = np.full(_SLOTS, _AGAIN, np.int32)
+    table[: sum(slots)] = np.repeat(values, slots)
+    return _Law(table, np.array(bounds, dtype=np.uint64), values)
 
 
 def _masses() -> tuple[list[int], int]:

@@ -25,7 +25,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from skdpfl.privacy._words import Words
+from skdpfl.privacy._words import Words, WorkSpace
 
 try:
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -34,6 +34,7 @@ except ImportError:  # the extra [secure] is not installed
 
 #: stacks of draws up to this many words go through the cipher in one call
 _STACKED = 256
+_ZEROS = memoryview(bytes(1 << 15))
 
 
 class _Secret:
@@ -65,21 +66,32 @@ class AesWords(_Secret):
     def __init__(self) -> None:
         super().__init__()
         self._local = threading.local()
+        self._work = WorkSpace()
 
     def words(
-        self, purpose: str, silos: Sequence[int] | np.ndarray, round: int, draw: int, count: int
+        self,
+        purpose: str,
+        silos: Sequence[int] | np.ndarray,
+        round: int,
+        draw: int,
+        count: int,
+        scratch: bool = False,
     ) -> Words:
         """Return (len(silos), count) words; each row is contiguous."""
         stream, blocks = self._ciphers(purpose)
         size = (count + 1) // 2 * 2
         if len(silos) > 1 and count <= _STACKED:
             return self._stacked(blocks, silos, round, draw, size)[:, :count]
-        zeros = self._zeros(8 * size)
-        rows = np.empty((len(silos), size + 2), np.uint64)  # two spare words: update_into's slack
+        # two spare words a row: update_into wants room for one block more
+        shape = len(silos), size + 2
+        rows = self._work.rows(*shape) if scratch else np.empty(shape, np.uint64)
         tail = round.to_bytes(4, "big") + draw.to_bytes(3, "big") + bytes(5)
         for row, silo in zip(rows, silos, strict=True):
             stream.reset_nonce(int(silo).to_bytes(4, "big") + tail)
-            stream.update_into(zeros, memoryview(row).cast("B"))
+            out = memoryview(row).cast("B")
+            # few zeros, so that they stay near the processor; whole blocks, so that none is kept
+            for start in range(0, 8 * size, len(_ZEROS)):
+                stream.update_into(_ZEROS[: 8 * size - start], out[start:])
         return rows[:, :count]
 
     def _stacked(self, cipher, silos, round, draw, size) -> Words:
@@ -95,7 +107,7 @@ class AesWords(_Secret):
     def _ciphers(self, purpose: str):
         """Return this thread's (counter mode, bare blocks) contexts for a purpose."""
         if not hasattr(self._local, "ciphers"):
-            self._local.ciphers, self._local.zeros = {}, b""
+            self._local.ciphers = {}
         if purpose not in self._local.ciphers or os.getpid() != self._pid:
             aes = algorithms.AES(self._key(purpose))
             self._local.ciphers[purpose] = (
@@ -105,18 +117,18 @@ class AesWords(_Secret):
             )
         return self._local.ciphers[purpose]
 
-    def _zeros(self, size: int) -> memoryview:
-        """Return zero bytes to encrypt, kept between calls."""
-        if len(self._local.zeros) < size:
-            self._local.zeros = bytes(size)
-        return memoryview(self._local.zeros)[:size]
-
 
 class ShakeWords(_Secret):
     """SHAKE-256 as an extendable-output function, one message per draw."""
 
     def words(
-        self, purpose: str, silos: Sequence[int] | np.ndarray, round: int, draw: int, count: int
+        self,
+        purpose: str,
+        silos: Sequence[int] | np.ndarray,
+        round: int,
+        draw: int,
+        count: int,
+        scratch: bool = False,
     ) -> Words:
         """Return (len(silos), count) words; each row is contiguous."""
         key = self._key(purpose)

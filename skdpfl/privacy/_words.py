@@ -29,16 +29,40 @@ SMALL = 1024
 LIMIT = 1 << 32
 REFINED = 1 << 23
 
+_CHUNK = 1 << 13
+
 Words = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
+
+
+class WorkSpace(threading.local):
+    """This thread's buffer for words: fresh memory would cost more than filling it."""
+
+    def __init__(self) -> None:
+        self._buffer = np.empty(0, np.uint64)
+
+    def rows(self, n: int, width: int) -> Words:
+        """Return (n, width) words of arbitrary contents, overwritten by the next call."""
+        if len(self._buffer) < n * width:
+            self._buffer = np.empty(n * width, np.uint64)
+        return self._buffer[: n * width].reshape(n, width)
 
 
 class WordSource(Protocol):
     """Random words by address; see the module's docstring."""
 
     def words(
-        self, purpose: str, silos: Sequence[int] | np.ndarray, round: int, draw: int, count: int
+        self,
+        purpose: str,
+        silos: Sequence[int] | np.ndarray,
+        round: int,
+        draw: int,
+        count: int,
+        scratch: bool = False,
     ) -> Words:
-        """Return (len(silos), count) words; each row is contiguous."""
+        """Return (len(silos), count) words; each row is contiguous.
+
+        With ``scratch`` they may be overwritten by this thread's next such call.
+        """
         ...
 
 
@@ -59,24 +83,29 @@ class SimulationWords:
         self.seed = seed
         self._keys: dict[str, np.ndarray] = {}
         self._local = threading.local()
+        self._work = WorkSpace()
 
     def __reduce__(self):
         return SimulationWords, (self.seed,)
 
     def words(
-        self, purpose: str, silos: Sequence[int] | np.ndarray, round: int, draw: int, count: int
+        self,
+        purpose: str,
+        silos: Sequence[int] | np.ndarray,
+        round: int,
+        draw: int,
+        count: int,
+        scratch: bool = False,
     ) -> Words:
         """Return (len(silos), count) words; each row is contiguous."""
         if count <= SMALL:
             return self._short(purpose, silos, round, draw, bucket(count))[:, :count]
-        states = self._short(purpose, silos, round, draw, SMALL * 2)
-        rows = np.empty((len(silos), count), np.uint64) if len(silos) > 1 else None
-        for s, state in enumerate(states):
-            row = self._long(state, count)
-            if rows is None:
-                return row[None]
-            rows[s] = row
-        assert rows is not None
+        states = self._short(purpose, silos, round, draw, 2 * SMALL)
+        rows = (
+            self._work.rows(len(silos), count) if scratch else np.empty((len(silos), count), "u8")
+        )
+        for row, state in zip(rows, states, strict=True):
+            self._long(state, row)
         return rows
 
     def _short(self, purpose, silos, round, draw, size) -> Words:
@@ -103,12 +132,15 @@ class SimulationWords:
         generator.state = state
         return generator.random_raw(count)
 
-    def _long(self, words: np.ndarray, count: int) -> np.ndarray:
-        """Return ``count`` words of SFC64 started from a state of 192 random bits."""
+    def _long(self, words: np.ndarray, out: np.ndarray) -> None:
+        """Fill ``out`` from SFC64 started from a state of 192 random bits."""
         generator, state, inner = self._generators()[1]
         inner[:3] = words[:3]
         generator.state = state
-        return generator.random_raw(count)
+        # in pieces that the allocator reuses
+        for start in range(0, len(out), _CHUNK):
+            piece = out[start : start + _CHUNK]
+            piece[:] = generator.random_raw(len(piece))
 
     def _generators(self):
         """Return this thread's bit generators with the state dictionaries that restart them."""
