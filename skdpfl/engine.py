@@ -61,11 +61,10 @@ def _round(
 ) -> Released:
     """Run one round: sum the cohort's weighted messages and release their mean."""
     plan = work.plan
-    total, weight = np.zeros(work.model.size, dtype=work.dtype), 0.0
+    total, weight = np.zeros(work.model.size), 0.0
     for silos, messages in federation.round(r, work.algorithm.broadcast(state), cohort):
-        weights = plan.weights[silos]
-        total += weights.astype(work.dtype) @ messages
-        weight += float(weights.sum())
+        total += plan.weights[silos] @ messages  # in double precision
+        weight += float(plan.weights[silos].sum())
     mean = plan.mechanism.release(plan, Aggregate(total, weight), r, work.streams)
     secret = plan.unit == "silo" and plan.trust == "server"
     return Released(mean.astype(work.dtype), plan.silo_fraction if secret else weight)

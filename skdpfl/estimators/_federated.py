@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdpfl.algorithms import Algorithm, FedAvg
+from skdpfl.algorithms import Algorithm, FedAvg, MinibatchSGD
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
@@ -18,6 +18,8 @@ class _DPFederated:
 
     def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
         if self.algorithm is None:
+            if self.unit == "record":  # type: ignore[attr-defined]
+                return MinibatchSGD(settings.learning_rate)
             return FedAvg(settings.learning_rate, settings.steps)
         if not isinstance(self.algorithm, Algorithm):
             raise ValueError(

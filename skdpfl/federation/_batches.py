@@ -12,10 +12,10 @@ from functools import partial
 
 import numpy as np
 
+from skdpfl.federation._base import Work
 from skdpfl.federation._data import SiloData
 from skdpfl.federation._gradient import Batch
-from skdpfl.privacy.random import Streams
-from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling
+from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson
 
 #: from this rate on, stacked silos are masked rather than gathered
 MASK_RATE = 0.2
@@ -25,10 +25,11 @@ class BatchMaker:
     """Draws and gathers batches for the silos of one data set, under one sampling."""
 
     def __init__(
-        self, data: SiloData, squared_norms: np.ndarray, sampling: Sampling, streams: Streams
+        self, data: SiloData, squared_norms: np.ndarray, work: Work, dtype: np.dtype
     ) -> None:
-        self._data, self._norms = data, squared_norms
-        self._sampling, self._streams = sampling, streams
+        self._data, self._norms, self._dtype = data, squared_norms, dtype
+        self._sampling, self._streams = work.plan.sampling, work.streams
+        self._most = work.plan.largest_batches
         self._parts: dict[int, tuple[np.ndarray, int]] = {}
         self._stacked: tuple[np.ndarray, Batch] | None = None
 
@@ -61,11 +62,14 @@ class BatchMaker:
         whole, sizes = self._whole(silos), self._data.sizes[silos]
         longest = whole.y.shape[-1]
         drawn = self._streams.poisson_mask_block("batch", silos, step, longest, sizes, rate)
+        most = self._most[silos]  # cut larger batches as Poisson.draw does
+        for row in np.flatnonzero(np.count_nonzero(drawn, axis=1) > most).tolist():
+            drawn[row, np.flatnonzero(drawn[row])[int(most[row]) :]] = False
         return whole._replace(weights=drawn.astype(whole.X.dtype))
 
     def _gather(self, silo: int, step: int) -> Batch:
         rows = self._data.rows_of(silo, self._draw(silo, step))
-        X, y = self._data.at(rows)
+        X, y = self._at(rows)
         return Batch(X, y, self._norms[rows])
 
     def _gather_stack(self, silos: np.ndarray, step: int) -> Batch:
@@ -82,7 +86,7 @@ class BatchMaker:
         rows = starts[:, None] + np.minimum(places, sizes[:, None] - 1)
         if self._data.order is not None:
             rows = self._data.order[rows]
-        X, y = self._data.at(rows)
+        X, y = self._at(rows)
         weights = None
         if sizes.min() < sizes.max():
             weights = (places < sizes[:, None]).astype(X.dtype)
@@ -96,6 +100,11 @@ class BatchMaker:
         for i, r in enumerate(rows):
             index[i, : len(r)] = r
         lengths = np.array([len(r) for r in rows])
-        X, y = self._data.at(index)
+        X, y = self._at(index)
         weights = (np.arange(longest) < lengths[:, None]).astype(X.dtype)
         return Batch(X, y, self._norms[index], weights)
+
+    def _at(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return records in the dtype that products are computed in."""
+        X, y = self._data.at(rows)
+        return X.astype(self._dtype, copy=False), y

@@ -6,8 +6,9 @@ random streams: the same seed gives the same model whatever the number of thread
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,17 @@ from joblib import effective_n_jobs
 from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._batches import BatchMaker
 from skdpfl.federation._data import SiloData
-from skdpfl.federation._gradient import PrivateGradient, Terms
+from skdpfl.federation._gradient import Noise, PrivateGradient, Terms
 from skdpfl.federation._memory import Memory
+from skdpfl.privacy.precision import DOUBLE, grids
 
 #: a step below this many multiplications is dominated by call overhead: stack it with others
 STACK_WORK = 200_000
 #: a stack holds at most this many numbers
 STACK_SIZE = 2**22
+
+#: (shape, dtype) -> a draw of normals as integers
+Units = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 
 class LocalFederation(Federation):
@@ -45,11 +50,14 @@ class LocalFederation(Federation):
 
     def start(self, work: Work) -> None:
         model, plan = work.model, work.plan
-        norms = self._squared_norms(work)
         self._work = work
+        self._grids: dict[float, np.ndarray] = {}
         self._memory = Memory(self.n_silos, work.algorithm.memory_size(model.size), work.dtype)
-        self._batches = BatchMaker(self._data, norms, plan.sampling, work.streams)
-        self._terms = plan.mechanism.gradient_terms(plan, model.size, work.dtype)
+        self._terms = terms = plan.mechanism.gradient_terms(plan, model.size, work.dtype)
+        products = work.dtype if terms.precision is None else terms.precision.products
+        on_sum = terms.std is None and terms.precision is not None  # noised later: stay exact
+        self._dtype = DOUBLE if on_sum else work.dtype
+        self._batches = BatchMaker(self._data, self._squared_norms(work), work, products)
         penalty = (work.alpha * model.penalty_mask()).astype(work.dtype)
         self._penalty = penalty if work.alpha else None
         typical = float(np.median(plan.expected_sizes)) * model.size
@@ -72,43 +80,60 @@ class LocalFederation(Federation):
 
     def _one(self, round: int, shared: Any, silo: int) -> np.ndarray:
         """Return the message of one large silo."""
-        plan, terms = self._work.plan, self._terms
-        numbers = plan.step_numbers(round)
-        std = float(terms.std[silo])
-        own = Terms(float(terms.clip[silo]), float(terms.grid[silo]), float(terms.divisor[silo]))
-        streams, shape = self._work.streams, (self._work.model.size,)
+        work, terms, numbers = self._work, self._terms, self._work.plan.step_numbers(round)
+        clip, divisor = float(terms.clip[silo]), float(terms.divisor[silo])
 
-        def noises(step: int) -> np.ndarray:
-            stream = streams.stream("noise", silo, numbers[step])
-            return stream.normal(shape, self._work.dtype) * std_of(step)
+        def noises(step: int) -> Noise:
+            stream = work.streams.stream("noise", silo, numbers[step])
+            return self._noise(round, step, silo, stream.units)
 
-        def std_of(step: int) -> np.floating:
-            return self._work.dtype.type(std * plan.factors[round][step])
-
-        steps = self._batches.of_silo(silo, numbers)
-        gradient = PrivateGradient(self._work, steps, noises if std else None, own, self._penalty)
+        gradient = PrivateGradient(
+            work,
+            self._batches.of_silo(silo, numbers),
+            None if terms.std is None else noises,
+            Terms(clip, divisor, self._dtype, terms.precision),
+            self._penalty,
+        )
         memory = self._memory.read(np.array([silo]))[0]
-        message = self._work.algorithm.local(shared, memory, gradient)
+        message = work.algorithm.local(shared, memory, gradient)
         gradient.check_used()
         return message
 
     def _stack(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of several small silos, shape (n, size)."""
-        work, dtype = self._work, self._work.dtype
-        numbers = work.plan.step_numbers(round)
-        steps = self._batches.of_stack(silos, numbers)
-        clip, std, grid, divisor = (t[silos] for t in self._terms)
-        own = Terms(clip.astype(dtype), grid[:, None], divisor[:, None].astype(dtype))
+        work, terms, numbers = self._work, self._terms, self._work.plan.step_numbers(round)
+        clip, divisor = terms.clip[silos], terms.divisor[silos, None]
 
-        def noises(step: int) -> np.ndarray:
-            shape, scale = (work.model.size,), std * work.plan.factors[round][step]
-            block = work.streams.normal_block("noise", silos, numbers[step], shape, dtype)
-            return block * scale.astype(dtype)[:, None]
+        def noises(step: int) -> Noise:
+            units = partial(work.streams.units_block, "noise", silos, numbers[step])
+            return self._noise(round, step, silos[:, None], units)
 
-        gradient = PrivateGradient(work, steps, noises if std.any() else None, own, self._penalty)
+        gradient = PrivateGradient(
+            work,
+            self._batches.of_stack(silos, numbers),
+            None if terms.std is None else noises,
+            Terms(clip, divisor, self._dtype, terms.precision),
+            self._penalty,
+        )
         message = work.algorithm.local(shared, self._memory.read(silos), gradient)
         gradient.check_used()
         return message
+
+    def _noise(self, round: int, step: int, silos: Any, units: Units) -> Noise:
+        """Return a step's noise of a silo, or of silos (n, 1)."""
+        plan, terms, factor = (
+            self._work.plan,
+            self._terms,
+            float(self._work.plan.factors[round][step]),
+        )
+        assert terms.std is not None and terms.precision is not None
+        release = terms.precision.release
+        if factor not in self._grids:
+            self._grids[factor] = grids(terms.std * factor, plan.clip_norm, release)
+        drawn = units((self._work.model.size,), release)
+        if not terms.std[silos].all():  # a silo whose own budget is infinite
+            drawn = drawn * (terms.std[silos] > 0)
+        return Noise(drawn, self._grids[factor][silos])
 
     def _finish(
         self, round: int, shared: Any, silos: np.ndarray, messages: np.ndarray

@@ -12,10 +12,11 @@ the one frozen plan, by the code that runs it and by the code that prices it.
 
 Formal guarantee
 ----------------
-Every noised sum S is snapped: what leaves is ``rint(S / g) g + rint(N / g) g``, added exactly, with
-g a power of two. That is a function of ``snap(S) + N``, an ideal Gaussian mechanism on a query of
-L2 sensitivity at most ``sensitivity(S) + g sqrt(size)``; the clip norm is reduced by as much
-(:func:`skdpfl.privacy.grid.reduced_clip`), so the priced multiplier is met exactly.
+Every noised sum S is released as ``gamma (rint(S / gamma) + N)`` with integer noise N
+(:mod:`skdpfl.privacy.grid`), a Gaussian mechanism on a query of L2 sensitivity at most
+``sensitivity(S) + gamma sqrt(size)``, rounding errors of S included. Records (messages) are clipped
+to a norm that much smaller, so the priced multiplier is met exactly: by
+:mod:`skdpfl.privacy.precision` for sums of gradients, and here for sums of messages.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from skdpfl.privacy.events import Composition, Exact, Gaussian, PoissonGaussian, compose
+from skdpfl.privacy.grid import grid_for, reduced_clip, snapped_release
+from skdpfl.privacy.precision import DOUBLE, Precision, Sums, choose_precision
 from skdpfl.privacy.random import Streams
 from skdpfl.privacy.sampling import Levels
-from skdpfl.privacy.snapping import Snapping, snapping
 
 if TYPE_CHECKING:
     from skdpfl.privacy.plan import PrivacyPlan
@@ -37,14 +39,15 @@ if TYPE_CHECKING:
 class GradientTerms(NamedTuple):
     """What a silo needs to release a gradient, each of shape (n_silos,).
 
-    ``clip``: the norm each record is clipped to; ``std``: the noise on the sum (0: none);
-    ``grid``: the grid it is snapped to (0: none); ``divisor``: the public normaliser.
+    ``clip``: the norm each record is clipped to; ``std``: the noise on the sum (0: none), None if
+    no silo adds any; ``divisor``: the public normaliser; ``precision``: how sums are computed, None
+    if it does not matter.
     """
 
     clip: np.ndarray
-    std: np.ndarray
-    grid: np.ndarray
+    std: np.ndarray | None
     divisor: np.ndarray
+    precision: Precision | None = None
 
 
 class Aggregate(NamedTuple):
@@ -67,8 +70,7 @@ class Mechanism:
 
     def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
         """Return the silos' terms; by default gradients are exact means."""
-        nothing = np.zeros(plan.n_silos)
-        return GradientTerms(nothing + np.inf, nothing, nothing, plan.expected_sizes)
+        return GradientTerms(np.full(plan.n_silos, np.inf), None, plan.expected_sizes)
 
     def send(
         self, plan: PrivacyPlan, messages: np.ndarray, silos: np.ndarray, round: int, keys: Streams
@@ -100,10 +102,8 @@ class SiloGradients(Mechanism):
 
     def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
         std = plan.noise_multiplier * plan.clip_norm
-        terms = _snap_each(plan, std * plan.smallest_factor, size, dtype)
-        clip = np.array([s.clip_norm for s in terms])
-        grid = np.array([s.grid for s in terms])
-        return GradientTerms(clip, std, grid, plan.expected_sizes)
+        precision, clip = choose_precision(_gradient_sums(plan, std, size), dtype)
+        return GradientTerms(clip, std, plan.expected_sizes, precision)
 
 
 @dataclass(frozen=True)
@@ -120,27 +120,31 @@ class ServerGradients(Mechanism):
         return plan.sampling.composition(n, levels)
 
     def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
-        clip = np.full(plan.n_silos, self._snapping(plan, size).clip_norm)
-        nothing = np.zeros(plan.n_silos)
-        return GradientTerms(clip, nothing, nothing, plan.expected_sizes)
+        # each silo's own share of the noise, in which its records count by the clip norm
+        std = self._std(plan) / plan.record_shares
+        precision, clip = choose_precision(_gradient_sums(plan, std, size), dtype, DOUBLE)
+        return GradientTerms(clip * self._kept(plan), None, plan.expected_sizes, precision)
 
     def release(
         self, plan: PrivacyPlan, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
-        total = np.asarray(aggregate.total, dtype=np.float64)
-        scale = float(plan.record_shares.max())
-        snap = self._snapping(plan, total.size)
-        std = self._std(plan) / scale * plan.factors[round][0]
-        noise = keys.stream("aggregate", round=round).normal(total.shape) * std
-        return snap.release(total / scale, noise) * scale / aggregate.weight
+        std = self._std(plan) * float(plan.factors[round][0])
+        units = keys.stream("aggregate", round=round).units(aggregate.total.shape, DOUBLE)
+        gamma = grid_for(std, float(plan.record_shares @ plan.largest_batches) * plan.clip_norm)
+        return snapped_release(aggregate.total, units, gamma) / aggregate.weight
 
     def _std(self, plan: PrivacyPlan) -> float:
         return float((plan.noise_multiplier * plan.record_shares).max()) * plan.clip_norm
 
-    def _snapping(self, plan: PrivacyPlan, size: int) -> Snapping:
-        # in units in which the most exposed record moves the sum by the clip norm
-        std = self._std(plan) / float(plan.record_shares.max()) * plan.smallest_factor
-        return snapping(plan.clip_norm, std, size, plan.neighbours, np.dtype(np.float64))
+    def _kept(self, plan: PrivacyPlan) -> np.ndarray:
+        """Return what the rounding of the messages' sum leaves of the clip norms.
+
+        It is off by less than n_silos + 8 roundings of all that it adds, which count by as much as
+        the silo's own share of the sum is small.
+        """
+        shares = plan.record_shares
+        unit = float(np.finfo(DOUBLE).eps)
+        return 1 / (1 + (plan.n_silos + 8) * unit * (shares @ plan.largest_batches) / shares)
 
 
 @dataclass(frozen=True)
@@ -153,11 +157,13 @@ class SiloMessages(Mechanism):
     def send(
         self, plan: PrivacyPlan, messages: np.ndarray, silos: np.ndarray, round: int, keys: Streams
     ) -> np.ndarray:
-        std = float(plan.noise_multiplier[0]) * plan.clip_norm
-        snap = snapping(plan.clip_norm, std, messages.shape[-1], plan.neighbours)
-        noise = keys.normal_block("message", silos, round, messages.shape[-1:], np.float64) * std
-        clipped = clip_rows(messages.astype(np.float64), snap.clip_norm)
-        return snap.release(clipped, noise).astype(messages.dtype)
+        std, size = float(plan.noise_multiplier[0]) * plan.clip_norm, messages.shape[-1]
+        gamma = grid_for(std, plan.clip_norm)
+        rounding = (size + 8) * float(np.finfo(DOUBLE).eps)
+        clip = reduced_clip(plan.clip_norm, gamma, size, plan.neighbours, rounding=rounding)
+        clipped = clip_rows(messages.astype(DOUBLE), clip)
+        units = keys.units_block("message", silos, round, (size,), DOUBLE)
+        return snapped_release(clipped, units, gamma).astype(messages.dtype)
 
 
 @dataclass(frozen=True)
@@ -177,21 +183,40 @@ class ServerMessages(Mechanism):
     def send(
         self, plan: PrivacyPlan, messages: np.ndarray, silos: np.ndarray, round: int, keys: Streams
     ) -> np.ndarray:
-        return clip_rows(messages, self._snapping(plan, messages.shape[-1]).clip_norm)
+        size = messages.shape[-1]
+        rounding = (plan.n_silos + size + 8) * self._bound(plan) * float(np.finfo(DOUBLE).eps)
+        gamma = self._grid(plan)
+        clip = reduced_clip(plan.clip_norm, gamma, size, plan.neighbours, rounding=rounding)
+        return clip_rows(messages.astype(DOUBLE), clip)
 
     def release(
         self, plan: PrivacyPlan, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
-        total = np.asarray(aggregate.total, dtype=np.float64)
         largest = float(plan.weights.max())
-        std = float(plan.noise_multiplier[0]) * plan.clip_norm
-        noise = keys.stream("aggregate", round=round).normal(total.shape) * std
-        snap = self._snapping(plan, total.size)
-        return snap.release(total / largest, noise) * (largest / plan.silo_fraction)
+        units = keys.stream("aggregate", round=round).units(aggregate.total.shape, DOUBLE)
+        total = snapped_release(aggregate.total / largest, units, self._grid(plan))
+        return total * (largest / plan.silo_fraction)
 
-    def _snapping(self, plan: PrivacyPlan, size: int) -> Snapping:
+    def _grid(self, plan: PrivacyPlan) -> float:
         std = float(plan.noise_multiplier[0]) * plan.clip_norm
-        return snapping(plan.clip_norm, std, size, plan.neighbours, np.dtype(np.float64))
+        return grid_for(std, self._bound(plan) * plan.clip_norm)
+
+    def _bound(self, plan: PrivacyPlan) -> float:
+        """Return how many messages of the largest weight all silos are worth."""
+        return float(plan.weights.sum() / plan.weights.max())
+
+
+def _gradient_sums(plan: PrivacyPlan, std: np.ndarray, size: int) -> Sums:
+    """Return the plan's noisy sums of gradients as numbers that decide the precision."""
+    return Sums(
+        plan.silo_sizes,
+        plan.largest_batches,
+        std * plan.smallest_factor,
+        std * plan.largest_factor,
+        plan.clip_norm,
+        size,
+        plan.neighbours,
+    )
 
 
 def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:
@@ -203,15 +228,6 @@ def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:
         norms = np.where(finite, norms, 0)
     factor = np.minimum(1.0, clip_norm / np.maximum(norms, np.finfo(messages.dtype).tiny))
     return messages * factor.astype(messages.dtype)
-
-
-def _snap_each(plan: PrivacyPlan, std: np.ndarray, size: int, dtype: np.dtype) -> list[Snapping]:
-    """Return the snapping of each silo, computing it once for each distinct noise."""
-    made: dict[float, Snapping] = {}
-    for value in std.tolist():
-        if value not in made:
-            made[value] = snapping(plan.clip_norm, value, size, plan.neighbours, dtype)
-    return [made[value] for value in std.tolist()]
 
 
 #: the rows of the table that exist without further machinery

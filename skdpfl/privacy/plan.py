@@ -8,6 +8,7 @@ all of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -125,8 +126,16 @@ class PrivacyPlan:
     @cached_property
     def expected_sizes(self) -> np.ndarray:
         """The public normaliser of each silo's steps, shape (n_silos,)."""
-        sizes = [self.sampling.expected_size(n) for n in self.silo_sizes.tolist()]
-        return np.asarray(sizes, dtype=float)
+        return self._by_size(self.sampling.expected_size)
+
+    @cached_property
+    def largest_batches(self) -> np.ndarray:
+        """The most records that a step of each silo adds up, shape (n_silos,)."""
+        return self._by_size(self.sampling.largest_batch)
+
+    def _by_size(self, number: Callable[[int], float]) -> np.ndarray:
+        sizes, of_silo = np.unique(self.silo_sizes, return_inverse=True)
+        return np.asarray([number(n) for n in sizes.tolist()])[of_silo]
 
     @cached_property
     def record_shares(self) -> np.ndarray:
@@ -142,6 +151,11 @@ class PrivacyPlan:
     def smallest_factor(self) -> float:
         """The smallest factor of the schedule, 1 without one."""
         return min((float(f.min()) for f in self.factors if f.size), default=1.0)
+
+    @cached_property
+    def largest_factor(self) -> float:
+        """The largest factor of the schedule, 1 without one."""
+        return max((float(f.max()) for f in self.factors if f.size), default=1.0)
 
     def step_numbers(self, round: int) -> range:
         """Return the numbers of a round's steps, counted from the fit's first step on."""
@@ -307,8 +321,8 @@ class PrivacyPlan:
         A price grows in every count and in the rate and falls in z and delta, so a silo that
         another one dominates in all of them need not be priced.
         """
-        counts = self._levels[1][silos]
-        terms = np.column_stack([-z[silos], self._rates[silos], counts, -self.delta[silos]])
+        counts, deltas = self._levels[1][silos], -np.log(self.delta[silos])
+        terms = np.column_stack([-z[silos], self._rates[silos], counts, deltas])
         terms, first = np.unique(np.round(terms, 12), axis=0, return_index=True)
         kept: list[int] = []
         for i in range(len(terms) - 1, -1, -1):
