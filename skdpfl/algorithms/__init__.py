@@ -1,17 +1,23 @@
 """One file, one algorithm. Each sees gradients and messages, never a record."""
 
+from skdpfl.algorithms._accelerated import AcceleratedSGD
 from skdpfl.algorithms._base import Algorithm, Ball, Gradient, GradientMethod, Released
 from skdpfl.algorithms._fedavg import FedAvg
+from skdpfl.algorithms._local_sgd import LocalSGD
 from skdpfl.algorithms._minibatch import MinibatchSGD
+from skdpfl.algorithms._multistage import MultistageSGD
 from skdpfl.algorithms._scaffold import Scaffold
 
 __all__ = [
+    "AcceleratedSGD",
     "Algorithm",
     "Ball",
     "FedAvg",
     "Gradient",
     "GradientMethod",
+    "LocalSGD",
     "MinibatchSGD",
+    "MultistageSGD",
     "Released",
     "Scaffold",
 ]

@@ -1,0 +1,45 @@
+"""Local SGD: each silo takes K projected steps by itself, the server averages where they end.
+
+    silo      y_0 = x,   y_k = Proj(y_{k-1} - eta g(y_{k-1})),   message = y_K - x
+    server    x <- Proj(x + mean(messages))
+
+The baseline of Lowy and Razaviyayn (2023). Each of a round's K private gradients is paid for: the
+messages mix K noises that the other silos' noise does not hide, so only ``trust="silo"`` fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skdpfl.algorithms._base import Algorithm, Ball, Gradient, Projection, Released
+from skdpfl.algorithms._fedavg import steps_of_round
+
+
+@dataclass(frozen=True)
+class LocalSGD(Algorithm):
+    """Local SGD of ``local_steps`` projected gradient steps (a number, or one per round)."""
+
+    learning_rate: float
+    local_steps: int | Sequence[int] = 1
+    projection: Projection = field(default_factory=Ball)
+
+    def n_gradients(self, round: int) -> int:
+        return steps_of_round(self.local_steps, round)
+
+    def init(self, params: np.ndarray) -> np.ndarray:
+        return params
+
+    def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+        at = shared
+        for _ in range(gradient.n_steps):
+            at = self.projection(at - self.learning_rate * gradient(at))
+        return at - shared
+
+    def aggregate(self, state: np.ndarray, released: Released) -> np.ndarray:
+        return self.projection(state + released.mean)
+
+    def params(self, state: np.ndarray) -> np.ndarray:
+        return state

@@ -1,0 +1,75 @@
+"""Multi-stage accelerated SGD for strongly convex objectives: AC-SA, started anew again and again.
+
+    q_0 = x_0;   q_k = AC-SA from q_{k-1} with R_k rounds and scale v_k;   stages k = 1, 2, ...
+
+Lengths and scales are public constants, fixed before the fit (for instance by
+:func:`skdpfl.algorithms.theory.multistage`, which makes each stage halve the excess loss): nothing
+that is learnt from the data decides when a stage ends. The last stage takes all further rounds.
+Ghadimi and Lan (2013); with private gradients Lowy and Razaviyayn (2023).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skdpfl.algorithms._accelerated import AcceleratedState, Coefficients
+from skdpfl.algorithms._base import Ball, GradientMethod, Projection, Released
+from skdpfl.algorithms.theory import Stage
+
+
+@dataclass(frozen=True)
+class MultistageSGD(GradientMethod):
+    """AC-SA in stages; rounds without any silo do not count as iterations.
+
+    Parameters
+    ----------
+    stages : tuple of Stage
+        The stages' lengths and scales.
+    strong_convexity : float
+        mu > 0.
+    projection : callable, default=Ball()
+        Projection onto the feasible set.
+    aggregated : bool, default=True
+        Give out x_ag, which the theory is about; False: the last x.
+    """
+
+    stages: tuple[Stage, ...]
+    strong_convexity: float
+    projection: Projection = field(default_factory=Ball)
+    aggregated: bool = True
+
+    def init(self, params: np.ndarray) -> AcceleratedState:
+        return AcceleratedState(params, params, 0)
+
+    def broadcast(self, state: AcceleratedState) -> np.ndarray:
+        state = self._entered(state)
+        return self._coefficients(state).middle(state)
+
+    def aggregate(self, state: AcceleratedState, released: Released) -> AcceleratedState:
+        state = self._entered(state)
+        return self._coefficients(state).step(state, released.mean, self.projection)
+
+    def params(self, state: AcceleratedState) -> np.ndarray:
+        return state.aggregated if self.aggregated else state.prox
+
+    def output_weight(self, round: int, n_rounds: int) -> float:
+        return 0.0  # x_ag is an average already
+
+    def _place(self, n_done: int) -> tuple[Stage, int]:
+        """Return the stage of the next iteration and how many of its iterations are done."""
+        for stage in self.stages[:-1]:
+            if n_done < stage.n_rounds:
+                return stage, n_done
+            n_done -= stage.n_rounds
+        return self.stages[-1], n_done
+
+    def _entered(self, state: AcceleratedState) -> AcceleratedState:
+        """Return the state, started anew where a stage begins."""
+        starts = self._place(state.n_done)[1] == 0
+        return state._replace(prox=state.aggregated) if starts else state
+
+    def _coefficients(self, state: AcceleratedState) -> Coefficients:
+        stage, done = self._place(state.n_done)
+        return Coefficients.at(done + 1, stage.scale, self.strong_convexity)

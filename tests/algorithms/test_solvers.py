@@ -1,0 +1,235 @@
+"""Every solver finds the optimum without noise and keeps its published bound with it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from skdpfl.algorithms import (
+    AcceleratedSGD,
+    Ball,
+    FedAvg,
+    LocalSGD,
+    MinibatchSGD,
+    MultistageSGD,
+    Released,
+    theory,
+)
+from skdpfl.algorithms.theory import Stage
+from tests.algorithms.problem import Quadratic
+
+EASY = Quadratic.make([1.0, 0.5, 0.2], drift=0.3)
+HARD = Quadratic.make(np.geomspace(1, 1e-3, 6), seed=1)
+BETA = 1.0
+
+SOLVERS = [
+    pytest.param(MinibatchSGD(1.0), 200, 1, id="minibatch"),
+    pytest.param(MinibatchSGD(1.0, projection=Ball(10.0)), 200, 1, id="minibatch-ball"),
+    pytest.param(MinibatchSGD(0.5, momentum=0.9), 300, 1, id="minibatch-momentum"),
+    pytest.param(AcceleratedSGD(2 * BETA), 500, 1, id="accelerated"),
+    pytest.param(AcceleratedSGD(2 * BETA, 0.2), 500, 1, id="accelerated-strongly"),
+    pytest.param(AcceleratedSGD(2 * BETA, aggregated=False), 500, 1, id="accelerated-prox"),
+    pytest.param(MultistageSGD((Stage(13, 2 * BETA),) * 20, 0.2), 260, 1, id="multistage"),
+    pytest.param(LocalSGD(1.0, 5), 60, 5, id="local"),
+]
+
+
+@pytest.mark.parametrize(("solver", "n_rounds", "steps"), SOLVERS)
+def test_the_optimum_is_reached_without_noise(solver, n_rounds, steps):
+    found = EASY.run(solver, EASY.plan(n_rounds, steps))
+    assert EASY.excess(found) < 1e-5
+    assert np.linalg.norm(found - EASY.optimum) < 5e-3 * np.linalg.norm(EASY.optimum)
+
+
+def test_acceleration_is_faster_than_plain_steps():
+    plan = HARD.plan(60)
+    plain = HARD.excess(HARD.run(MinibatchSGD(1 / BETA), plan, average=False))
+    fast = HARD.excess(HARD.run(AcceleratedSGD(2 * BETA), plan))
+    bound = theory.acsa_bound(
+        n_rounds=60, scale=2 * BETA, variance=0, squared_distance=HARD.squared_distance
+    )
+    assert fast < bound and fast < plain / 3
+
+
+# ------------------------------------------------------------------ published bounds, with noise
+
+N_RUNS = 30
+
+
+def mean_excess(problem, solver, plan, n_runs=N_RUNS, average=True):
+    """Mean over seeds, and five standard errors: above a true mean with probability < 3e-7."""
+    excess = [problem.excess(problem.run(solver, plan, s, average)) for s in range(n_runs)]
+    return float(np.mean(excess)), 5 * float(np.std(excess) / math.sqrt(n_runs))
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.5])
+@pytest.mark.parametrize("problem", [EASY, HARD], ids=["easy", "hard"])
+def test_accelerated_keeps_ghadimi_and_lans_bound(problem, noise):
+    n_rounds, d, silos = 40, len(problem.optimum), problem.n_silos
+    constants = {
+        "n_rounds": n_rounds,
+        "variance": d * noise**2 / silos,
+        "squared_distance": problem.squared_distance,
+    }
+    scale = theory.acsa_scale(smoothness=BETA, **constants)
+    plan = problem.plan(n_rounds, noise=noise, clip_norm=1e3)
+    mean, error = mean_excess(problem, AcceleratedSGD(scale), plan)
+    assert mean + error < theory.acsa_bound(scale=scale, **constants)
+    # and the bound is about this solver: plain steps of the same first length do not reach it
+    assert mean > 1e-3 * theory.acsa_bound(scale=scale, **constants)
+
+
+@pytest.mark.parametrize("noise", [0.02, pytest.param(0.1, marks=pytest.mark.slow)])
+def test_every_stage_halves_the_excess(noise):
+    problem, d = EASY, len(EASY.optimum)
+    start = problem.excess(np.zeros(d))
+    stages = theory.multistage(
+        n_rounds=4000,
+        smoothness=BETA,
+        strong_convexity=0.2,
+        variance=d * noise**2 / problem.n_silos,
+        excess=start,
+    )
+    for k in range(1, 4):
+        n_rounds = sum(stage.n_rounds for stage in stages[:k])
+        plan = problem.plan(n_rounds, noise=noise, clip_norm=1e3)
+        mean, error = mean_excess(problem, MultistageSGD(stages[:k], 0.2), plan, n_runs=10)
+        assert mean + error < start / 2**k
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_minibatch_keeps_lowy_and_razaviyayns_bound(epsilon):
+    problem, n_rounds = Quadratic.make([1.0, 0.5, 0.2], n_silos=5, n=100, seed=3), 50
+    d, n, diameter = 3, 100, 2 * math.sqrt(problem.squared_distance)
+    lipschitz = problem.gradient_norm(diameter / 2)
+    logs = math.log(2.5 * n_rounds / 1e-5) * math.log(2e5)
+    noise = 16 * lipschitz * math.sqrt(n_rounds * logs) / (epsilon * n)
+    constants = {
+        "lipschitz": lipschitz, "diameter": diameter, "n_records": n, "n_silos": 5,
+        "n_parameters": d, "n_rounds": n_rounds, "batch": n, "epsilon": epsilon, "delta": 1e-5,
+    }  # fmt: skip
+    step = theory.lowy2023_step(smoothness=BETA, **constants)
+    ball = Ball(diameter / 2)
+    solver = MinibatchSGD(step, projection=ball, output_weights=(1.0,) * n_rounds)
+    plan = problem.plan(n_rounds, noise=noise, clip_norm=lipschitz)
+    mean, error = mean_excess(problem, solver, plan)
+    assert mean + error < theory.lowy2023_bound(step, **constants)
+
+
+def test_the_strongly_convex_schedule_keeps_stichs_bound():
+    problem, n_rounds, noise, mu = EASY, 100, 0.5, 0.2
+    schedule = theory.stich2019_schedule(
+        n_rounds=n_rounds, strong_convexity=mu, largest_step=1 / (2 * BETA)
+    )
+    solver = MinibatchSGD(
+        tuple(schedule.steps.tolist()), output_weights=tuple(schedule.weights.tolist())
+    )
+    variance = len(problem.optimum) * noise**2 / problem.n_silos
+    plan = problem.plan(n_rounds, noise=noise, clip_norm=1e3)
+    mean, error = mean_excess(problem, solver, plan)
+    bound = theory.stich2019_bound(
+        n_rounds=n_rounds, strong_convexity=mu, largest_step=1 / (2 * BETA),
+        squared_distance=problem.squared_distance, noise=variance,
+    )  # fmt: skip
+    assert mean + error < bound
+    # decreasing steps average the noise away: constant ones of the same length do not
+    constant, _ = mean_excess(problem, MinibatchSGD(1 / (2 * BETA)), plan, average=False)
+    assert mean + error < constant
+
+
+def test_local_sgd_keeps_khaled_mishchenko_and_richtariks_bounds():
+    """Theorems 2 and 4 of "Tighter theory for local SGD" (2020): equal and differing silos."""
+    steps, n_rounds, noise = 4, 20, 0.3
+    for problem, drift in ((Quadratic.make([1.0, 0.3], seed=4), 0.0), (EASY, 0.3)):
+        step = 1 / (8 * BETA * steps)
+        solver = LocalSGD(step, steps)
+        plan = problem.plan(n_rounds, steps, noise=noise, clip_norm=1e3)
+        mean, error = mean_excess(problem, solver, plan)
+        d, silos = len(problem.optimum), problem.n_silos
+        variance, distance = d * noise**2, problem.squared_distance / (step * steps * n_rounds)
+        if not drift:
+            bound = 2 * distance + 2 * step * variance / silos
+            bound += 4 * step**2 * BETA * variance * (steps - 1)
+        else:
+            centers = np.array([problem.own_gradient(i) for i in range(silos)])
+            spread = variance + float(np.square(centers).sum(axis=1).mean())
+            bound = 4 * distance + 20 * step * spread / silos
+            bound += 16 * step**2 * BETA * (steps - 1) ** 2 * spread
+        assert mean + error < bound
+
+
+# ------------------------------------------------------------------ by hand
+
+
+def test_accelerated_by_hand():
+    """One dimension, F = (w - 1)^2 / 2, v = 2, mu = 0: three iterations on paper."""
+    x = ag = 0.0
+    for r in (1, 2, 3):
+        a, e = 2 / (r + 1), 8 / (r * (r + 1))
+        middle = (1 - a) * ag + a * x
+        x = x - a / e * (middle - 1)
+        ag = a * x + (1 - a) * ag
+        solver = AcceleratedSGD(2.0)
+        state = solver.init(np.zeros(1))
+        for _ in range(r):
+            state = solver.aggregate(state, Released(solver.broadcast(state) - 1))
+        assert solver.params(state)[0] == pytest.approx(ag, abs=1e-15)
+        assert state.prox[0] == pytest.approx(x, abs=1e-15)
+
+
+def test_local_sgd_without_radius_is_fedavg():
+    plan = EASY.plan(7, 3, noise=0.1, clip_norm=1e3)
+    one, other = EASY.run(LocalSGD(0.2, 3), plan), EASY.run(FedAvg(0.2, 3), plan)
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_multistage_starts_anew_from_the_last_aggregate():
+    stages = (Stage(3, 2.0), Stage(4, 5.0))
+    both = MultistageSGD(stages, 0.2)
+    plan = EASY.plan(7, noise=0.2, clip_norm=1e3)
+    state, other = both.init(np.zeros(3)), None
+    rng = np.random.default_rng(0)
+    gradients = rng.standard_normal((7, 3))
+    for r, g in enumerate(gradients):
+        if r in (0, 3):
+            alone = AcceleratedSGD(stages[r // 3].scale, 0.2)
+            other = alone.init(both.params(state))
+        np.testing.assert_array_equal(both.broadcast(state), alone.broadcast(other))
+        state, other = both.aggregate(state, Released(g)), alone.aggregate(other, Released(g))
+    np.testing.assert_array_equal(both.params(state), alone.params(other))
+    assert np.isfinite(EASY.run(both, plan)).all()
+
+
+def test_rounds_beyond_the_stages_prolong_the_last_one():
+    plan = EASY.plan(12, noise=0.2, clip_norm=1e3)
+    short, long = MultistageSGD((Stage(5, 2.0),), 0.2), MultistageSGD((Stage(99, 2.0),), 0.2)
+    assert np.array_equal(EASY.run(short, plan), EASY.run(long, plan))
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [AcceleratedSGD(2.0), MultistageSGD((Stage(4, 2.0),) * 3, 0.2)],
+    ids=["accelerated", "multistage"],
+)
+def test_a_round_without_silos_does_not_count(solver):
+    state = solver.aggregate(solver.init(np.zeros(3)), Released(np.ones(3)))
+    idle = solver.idle(state)
+    assert np.array_equal(solver.broadcast(idle), solver.broadcast(state))
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        MinibatchSGD(0.5, projection=Ball(0.3)),
+        AcceleratedSGD(2.0, projection=Ball(0.3)),
+        MultistageSGD((Stage(4, 2.0),) * 3, 0.2, Ball(0.3)),
+        LocalSGD(0.5, 3, Ball(0.3)),
+    ],
+    ids=["minibatch", "accelerated", "multistage", "local"],
+)
+def test_the_ball_is_never_left(solver):
+    steps = solver.n_gradients(0)
+    found = EASY.run(solver, EASY.plan(30, steps, noise=0.5, clip_norm=1e3))
+    assert np.linalg.norm(found) <= 0.3 * (1 + 1e-12)
+    exact = EASY.run(solver, EASY.plan(200, steps))
+    assert np.linalg.norm(exact) > 0.25  # the optimum lies far outside
