@@ -40,7 +40,7 @@ class Bounds:
         return self.high / 2 - self.low / 2
 
     @property
-    def used(self) -> Array:
+    def used(self) -> np.ndarray:
         """Which features are not ignored."""
         return self.high > self.low
 
@@ -129,11 +129,11 @@ def _vector(value: Array, n_features: int) -> Array:
 def _check(low: Array, high: Array, names: Sequence[Any], parameter: str) -> None:
     infinite = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
     if infinite.size:
-        bad = _some([names[j] for j in infinite])
+        bad = _some([names[int(j)] for j in infinite])
         raise ValueError(f"{parameter} must be finite; they are not for {bad}.")
     crossed = np.flatnonzero(low > high)
     if crossed.size:
-        j = crossed[0]
+        j = int(crossed[0])
         raise ValueError(
             f"{parameter} must have low <= high; got ({low[j]}, {high[j]}) for {names[j]!r}."
         )

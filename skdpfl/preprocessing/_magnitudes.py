@@ -2,12 +2,13 @@
 
 ::
 
-    bin of x     sign(x), floor(log2|x| / octaves)          0, NaN, inf and |x| < 2^-20: one bin
+    bin of x     sign(x), floor(log2|x| / octaves)          0, NaN, inf and |x| < 2^-20: one bin,
+                                                            exactly 1 (indicators): one bin
     shares       p_hat = p + sigma * normal                  (columns, bins); sigma is known
     library      P[s, k] = shares of shape s at scale 2^k    shapes: normal, lognormal, 0/1, ...
     posterior    w[s, k] ~ a[s] b[k] exp((<p_hat, P[s, k]> - |P[s, k]|^2 / 2) / sigma^2)
 
-The answer for a column is a box [low, high], the 10 % and 90 % posterior quantiles of the shapes'
+The answer for a column is a box [low, high], the 15 % and 85 % posterior quantiles of the shapes'
 ends, so doubt widens it. The priors ``a`` (shapes) and ``b`` (scales) are re-estimated from all
 columns together: many columns alike (pixels) help each other. All of this reads only noisy shares
 and public numbers; it is post-processing and costs nothing.
@@ -34,12 +35,12 @@ _PRIOR_LOG2, _PRIOR_OCTAVES = 3.0, 7.0
 _MISFIT = 0.02
 #: columns that re-estimate the priors (more add nothing), rounds, and the priors' weight in columns
 _POOL, _ROUNDS, _PRIOR_WEIGHT = 512, 6, 5.0
-_QUANTILE = 0.9
+_QUANTILE = 0.85
 
 
 @dataclass(frozen=True)
 class MagnitudeGrid:
-    """Signed logarithmic bins of ``octaves`` each: negatives, the zero bin, positives."""
+    """Signed logarithmic bins of ``octaves`` each: negatives, the zero bin, positives, one."""
 
     octaves: float
 
@@ -56,11 +57,11 @@ class MagnitudeGrid:
     @property
     def n_bins(self) -> int:
         """How many bins there are in all."""
-        return 2 * self.n_positive + 1
+        return 2 * self.n_positive + 2
 
     @property
     def edges(self) -> Array:
-        """The ``n_bins + 1`` edges; values beyond the last belong to the end bins."""
+        """The ``n_bins`` edges of all bins but the last (of ones); the end bins are open."""
         ends = 2.0 ** (self.octaves * (self.first + np.arange(self.n_positive + 1)))
         return np.concatenate([-ends[::-1], ends])
 
@@ -72,7 +73,9 @@ class MagnitudeGrid:
         step = np.maximum(np.floor(logs / self.octaves), self.first - 1.0) - self.first
         step = np.minimum(step, self.n_positive - 1).astype(np.int64)
         zero = self.n_positive
-        return np.where(step < 0, zero, np.where(columns > 0, zero + 1 + step, zero - 1 - step))
+        bins = np.where(step < 0, zero, np.where(columns > 0, zero + 1 + step, zero - 1 - step))
+        bins[columns == 1] = self.n_bins - 1
+        return bins
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +95,9 @@ class ShapeLibrary:
         ``pool`` marks the columns (features, not the target) that inform each other.
         """
         scores = self._scores(noisy, noise)
-        priors = self._learn_priors(scores[pool][:: max(1, int(pool.sum()) // _POOL)])
+        told = np.clip(1 - noisy[:, self.shares.shape[2] // 2 - 1] - 2 * noise, 0.0, 1.0)
+        some = np.flatnonzero(pool)[:: max(1, int(pool.sum()) // _POOL)]
+        priors = self._learn_priors(scores[some], told[some])
         lows, highs = np.sort(self.low, axis=None), np.sort(self.high, axis=None)
         by_low, by_high = np.argsort(self.low, axis=None), np.argsort(self.high, axis=None)
         low, high = np.empty(len(noisy)), np.empty(len(noisy))
@@ -120,15 +125,18 @@ class ShapeLibrary:
         logs /= logs.sum(axis=(1, 2), keepdims=True)
         return logs
 
-    def _learn_priors(self, scores: Array) -> tuple[Array, Array]:
-        """Expectation-maximisation of the two priors; few columns leave them as they are."""
-        shape_prior, scale_prior = self._own
-        total = _PRIOR_WEIGHT + len(scores)
+    def _learn_priors(self, scores: Array, told: Array) -> tuple[Array, Array]:
+        """Expectation-maximisation of the two priors; few columns leave them as they are.
+
+        A column tells its scale by the part ``told`` of its values that are not zero.
+        """
+        shapes, scales = self._own
         for _ in range(_ROUNDS if len(scores) else 0):
-            weights = self._posterior(scores, shape_prior, scale_prior)
-            shape_prior = (_PRIOR_WEIGHT * self.shape_prior + weights.sum(axis=(0, 2))) / total
-            scale_prior = (_PRIOR_WEIGHT * self.scale_prior + weights.sum(axis=(0, 1))) / total
-        return shape_prior, scale_prior
+            weights = self._posterior(scores, shapes, scales)
+            shapes = _PRIOR_WEIGHT * self.shape_prior + told @ weights.sum(axis=2)
+            scales = _PRIOR_WEIGHT * self.scale_prior + told @ weights.sum(axis=1)
+            shapes, scales = shapes / shapes.sum(), scales / scales.sum()
+        return shapes, scales
 
 
 @cache
@@ -136,25 +144,41 @@ def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
     """The library on a grid; the same for everybody, it knows no data."""
     scales = 2.0**_SCALES
     shapes = _normals() + _lognormals()
-    shares = [_shares(grid, cdf, at_zero, scales) for cdf, at_zero, *_ in shapes]
-    shares += [_two_values(grid, p, scales) for p in _ONES]
-    ends = np.array([(low, high) for *_, low, high, _ in shapes] + [(0.0, 1.0)] * len(_ONES))
-    weights = np.array([w for *_, w in shapes] + [0.4] * len(_ONES))
-    prior = np.exp(-(((_SCALES - _PRIOR_LOG2) / _PRIOR_OCTAVES) ** 2) / 2)
+    shares = [_shares(grid, cdf, zeros, scales) for cdf, zeros, *_ in shapes]
+    shares += [_two_values(grid, ones, scales) for ones in _ONES]
+    ends = [(low, high) for *_, low, high, _ in shapes] + [(0.0, 2.0**grid.octaves)] * len(_ONES)
+    weights = [weight for *_, weight in shapes] + [0.05] * len(_ONES)
+    own = len(shares)  # the shapes from here on exist at scale 1 only
+    for values, parts, weight in _INTEGERS:
+        shares.append(np.tile(_of_values(grid, values, parts), (len(scales), 1)))
+        ends.append((float(min(values)), float(max(values))))
+        weights.append(weight * len(scales))
     bonus = np.zeros((len(shares), len(scales)))
-    bonus[len(shapes) :, np.argmin(np.abs(_SCALES))] = np.log(30.0)  # 0/1 rather than 0/1.4
+    bonus[own:, scales != 1] = -np.inf
+    prior = np.exp(-(((_SCALES - _PRIOR_LOG2) / _PRIOR_OCTAVES) ** 2) / 2)
+    low_high = np.array(ends)
     return ShapeLibrary(
         np.array(shares),
-        ends[:, :1] * scales,
-        ends[:, 1:] * scales,
-        weights / weights.sum(),
+        low_high[:, :1] * scales,
+        low_high[:, 1:] * scales,
+        np.array(weights) / np.sum(weights),
         prior / prior.sum(),
         bonus,
     )
 
 
-#: shares of ones among two-valued columns
-_ONES = (0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
+#: shares of the larger value among columns of zeros and one other value
+_ONES = (0.1, 0.35, 0.65, 0.9)
+#: columns of small integers: values, their shares, prior weight
+_INTEGERS: list[tuple[tuple[int, ...], tuple[float, ...], float]] = [
+    *[((0, 1), (1 - p, p), 0.3) for p in (0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)],
+    ((1, 2), (0.5, 0.5), 0.3),
+    ((0, 1, 2), (0.4, 0.4, 0.2), 0.3),
+    ((1, 2, 3), (0.2, 0.4, 0.4), 0.3),
+    ((0, 1, 2, 3), (0.25, 0.25, 0.25, 0.25), 0.3),
+    ((0, 1, 2, 3, 4), (0.37, 0.37, 0.18, 0.06, 0.02), 0.3),
+    ((1, 2, 3, 4, 5), (0.2, 0.2, 0.2, 0.2, 0.2), 0.3),
+]
 
 # a shape: cdf at scale 1, share of exact zeros, low end, high end, prior weight
 _Shape = tuple[Callable[[Array], Array], float, float, float, float]
@@ -189,22 +213,30 @@ def _lognormal_cdf(spread: float) -> Callable[[Array], Array]:
 
 
 def _shares(
-    grid: MagnitudeGrid, cdf: Callable[[Array], Array], at_zero: float, scales: Array
+    grid: MagnitudeGrid, cdf: Callable[[Array], Array], zeros: float, scales: Array
 ) -> Array:
     """Share of each bin (scales, bins) of a shape stretched by each scale."""
     below = cdf(grid.edges / scales[:, None])
     below[:, 0], below[:, -1] = 0.0, 1.0
-    shares = (1 - at_zero) * np.diff(below, axis=1)
-    shares[:, grid.n_positive] += at_zero
+    shares = np.zeros((len(scales), grid.n_bins))
+    shares[:, :-1] = (1 - zeros) * np.diff(below, axis=1)
+    shares[:, grid.n_positive] += zeros
     return shares
 
 
-def _two_values(grid: MagnitudeGrid, ones: float, scales: Array) -> Array:
+def _two_values(grid: MagnitudeGrid, larger: float, scales: Array) -> Array:
     """Share of each bin (scales, bins) of a column of zeros and, in part, one other value."""
     shares = np.zeros((len(scales), grid.n_bins))
-    shares[:, grid.n_positive] = 1 - ones
-    shares[np.arange(len(scales)), grid.bins(scales)] += ones
+    shares[:, grid.n_positive] = 1 - larger
+    shares[np.arange(len(scales)), grid.bins(scales * 1.0001)] += larger
     return shares
+
+
+def _of_values(grid: MagnitudeGrid, values: tuple[int, ...], parts: tuple[float, ...]) -> Array:
+    """Share of each bin (bins,) of a column of a few values."""
+    return np.bincount(
+        grid.bins(np.array(values, float)), weights=parts, minlength=grid.n_bins
+    ).astype(np.float64)
 
 
 def _quantile(sorted_values: Array, weights: Array, q: float) -> float:

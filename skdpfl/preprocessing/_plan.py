@@ -15,8 +15,8 @@ from skdpfl.preprocessing._setting import Setting
 from skdpfl.privacy._normals import FINE_BITS
 from skdpfl.privacy.events import Composition, Event, Exact, Gaussian, compose
 
-Features = Literal["none", "bounds", "moments", "private", "squash"]
-Target = Literal["none", "bounds", "moments", "private"]
+Features = Literal["none", "bounds", "refined bounds", "private", "squash", "refined squash"]
+Target = Literal["none", "refined bounds", "private"]
 
 #: relative rounding errors of a float64 operation, and of noise counted in units (see grid)
 _ROUNDING, _UNIT = 2.0**-53, 2.0**-FINE_BITS
@@ -64,10 +64,10 @@ class ScalingPlan:
     Attributes
     ----------
     setting : Setting
-    features : {"none", "bounds", "moments", "private", "squash"}
-        Left alone; mapped by declared bounds; the same, refined by noisy moments; found privately
-        without bounds; squashed.
-    target : {"none", "bounds", "moments", "private"}
+    features : {"none", "bounds", "refined bounds", "private", "squash", "refined squash"}
+        Left alone; mapped by declared bounds; squashed; either of them refined by noisy moments;
+        found privately without bounds.
+    target : {"none", "refined bounds", "private"}
     counts : Release or None
         Finds the magnitude of columns without bounds.
     moments : tuple of Release
@@ -120,15 +120,15 @@ class ScalingPlan:
 
     @property
     def read(self) -> np.ndarray:
-        """Which features are read: none that are squashed or that their bounds ignore."""
-        if self.features == "moments" and self.feature_bounds is not None:
+        """Which features are read: those not ignored by their bounds, where any are."""
+        if self.features == "refined bounds" and self.feature_bounds is not None:
             return self.feature_bounds.used
-        return np.full(self.n_features, self.features == "private")
+        return np.full(self.n_features, self.features in ("private", "refined squash"))
 
     @property
     def reads_target(self) -> bool:
         """Whether the target is read."""
-        return self.target in ("moments", "private")
+        return self.target != "none"
 
     @property
     def pool(self) -> np.ndarray:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from skdpfl.preprocessing._bounds import Bounds
 from skdpfl.preprocessing._magnitudes import MagnitudeGrid
-from skdpfl.preprocessing._plan import Release, ScalingPlan
+from skdpfl.preprocessing._plan import Features, Release, ScalingPlan
 from skdpfl.preprocessing._setting import Neighbours, Setting, Trust, Unit
 
 #: largest shares of mu: for moments in known bounds; for counts, and moments after them
@@ -18,7 +18,7 @@ _BOUNDED, _COUNTS, _MOMENTS = 0.3, 0.42, 0.27
 #: noise that is small enough: shares shrink until they meet it
 _ENOUGH = 0.03
 #: counts noisier than this find no scales
-_HOPELESS = 0.3
+_HOPELESS = 0.25
 #: a second round of moments pays below this noise
 _SECOND_ROUND = 0.15
 #: noise of the typical feature's mean, in half ranges, beyond which moments teach nothing
@@ -66,28 +66,28 @@ def plan_scaling(
     plan = ScalingPlan(setting, n_features, "none", "none", feature_bounds, target_bounds)
     if scaling is None:
         return plan
-    target = "none" if not has_target else "private" if target_bounds is None else "moments"
-    plan = replace(plan, target=target)
-    plan = _with_bounds(plan) if feature_bounds is not None else _without(plan, scaling)
-    return _advised(plan)
+    if has_target:
+        plan = replace(plan, target="private" if target_bounds is None else "refined bounds")
+    if feature_bounds is not None:
+        return _advised(_refined(plan, "refined bounds", "bounds"))
+    return _advised(_without_bounds(plan, scaling))
 
 
-def _with_bounds(plan: ScalingPlan) -> ScalingPlan:
-    """Refine the bounds' map unless even the typical feature would drown in noise."""
-    refined = _with_releases(replace(plan, features="moments"))
-    n_read = max(1, int(refined.read.sum()))
-    typical = refined.noise(refined.moments[0])[0] / np.sqrt(n_read) if refined.moments else np.inf
-    if refined.read.any() and typical <= _USELESS:
-        return refined
-    return _with_releases(replace(plan, features="bounds"))
+def _refined(plan: ScalingPlan, refined: Features, else_: Features) -> ScalingPlan:
+    """Refine a public map by moments unless even the typical feature would drown in noise."""
+    better = _with_releases(replace(plan, features=refined))
+    n_read = int(better.read.sum())
+    if n_read and better.noise(better.moments[0])[0] <= _USELESS * np.sqrt(n_read):
+        return better
+    return _with_releases(replace(plan, features=else_))
 
 
-def _without(plan: ScalingPlan, scaling: str) -> ScalingPlan:
-    """Find the features' scales privately where that will work."""
+def _without_bounds(plan: ScalingPlan, scaling: str) -> ScalingPlan:
+    """Find the features' scales privately where that will work, squash them elsewhere."""
     private = _with_releases(replace(plan, features="private"))
     if scaling == "private" or _counts_noise(private) <= _HOPELESS:
         return private
-    return _with_releases(replace(plan, features="squash"))
+    return _refined(plan, "refined squash", "squash")
 
 
 def _with_releases(plan: ScalingPlan) -> ScalingPlan:
@@ -112,17 +112,18 @@ def _sized(plan: ScalingPlan, release: Release) -> Release:
 
 
 def _counts_noise(plan: ScalingPlan) -> float:
+    """The counts' noise, in shares of all records."""
     return float(plan.noise(plan.counts).max()) if plan.counts is not None else 0.0
 
 
 def _advised(plan: ScalingPlan) -> ScalingPlan:
     """Say what to give where the budget does not reach."""
     advice = []
-    if plan.features == "squash":
+    if plan.features in ("squash", "refined squash"):
         advice.append(
             f"The budget does not reach to find the scales of {plan.n_features} features privately "
-            f"in {_silos(plan)}, so features are squashed without looking at them, which costs "
-            "accuracy. Give feature_bounds=(low, high), a range per feature that is public "
+            f"in {_silos(plan)}, so features are squashed into (-1, 1) whatever their scale, which "
+            "costs accuracy. Give feature_bounds=(low, high), a range per feature that is public "
             "knowledge, or scale them beforehand by public numbers and set scaling=None."
         )
     elif plan.features == "private" and _counts_noise(plan) > _HOPELESS:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.preprocessing._bounds import affine_from_bounds, target_from_bounds
+from skdpfl.preprocessing._bounds import affine_from_bounds
 from skdpfl.preprocessing._magnitudes import MagnitudeGrid, shape_library
 from skdpfl.preprocessing._moments import (
     Boxes,
@@ -46,6 +46,7 @@ from skdpfl.preprocessing._scaling import (
     Scales,
     Scaling,
     SquashScaling,
+    squash,
 )
 from skdpfl.privacy.grid import grid_for, snapped_release
 from skdpfl.privacy.random import Streams
@@ -74,7 +75,7 @@ def run_scaling(
         Where the noise comes from.
     """
     if plan.is_free:
-        return Scales(_features_without_data(plan), _target_without_data(plan))
+        return Scales(_features_without_data(plan))
     reader = _Reader(plan, X, y, codes, streams)
     boxes = reader.boxes()
     for number, release in enumerate(plan.moments):
@@ -106,10 +107,12 @@ class _Reader:
         """An interval for each column: declared, or found from noisy counts."""
         plan = self.plan
         low, high = np.empty(plan.pool.size), np.empty(plan.pool.size)
-        if plan.features == "moments" and plan.feature_bounds is not None:
+        if plan.features == "refined squash":
+            low[plan.pool], high[plan.pool] = -1.0, 1.0
+        if plan.features == "refined bounds" and plan.feature_bounds is not None:
             low[plan.pool] = plan.feature_bounds.low[plan.read]
             high[plan.pool] = plan.feature_bounds.high[plan.read]
-        if plan.target == "moments" and plan.target_bounds is not None:
+        if plan.target == "refined bounds" and plan.target_bounds is not None:
             low[~plan.pool], high[~plan.pool] = plan.target_bounds.low, plan.target_bounds.high
         if plan.counts is not None and plan.counts.grid is not None:
             where = plan.unbounded
@@ -170,7 +173,8 @@ class _Reader:
         plan, parts = self.plan, []
         if plan.read.any() and (not release.is_counts or plan.features == "private"):
             X = np.asarray(self.X[rows], np.float64)
-            parts.append(X if plan.read.all() else X[:, plan.read])
+            X = X if plan.read.all() else X[:, plan.read]
+            parts.append(squash(X) if plan.features == "refined squash" else X)
         if plan.reads_target and (not release.is_counts or plan.target == "private"):
             if self.y is None:
                 raise ValueError("The plan reads the target; y must be given.")
@@ -224,20 +228,27 @@ def _moments_in(boxes: Boxes) -> Sums:
 
 def _scales(plan: ScalingPlan, boxes: Boxes, found: Estimate) -> Scales:
     center, scale, spread = center_and_scale(boxes, found)
-    features = _features_without_data(plan)
-    if plan.read.any():
-        full = [
-            np.zeros(plan.n_features),
-            np.full(plan.n_features, np.inf),
-            np.zeros(plan.n_features),
-        ]
-        for whole, part in zip(full, (center, scale, spread), strict=True):
-            whole[plan.read] = part[plan.pool]
-        features = AffineScaling(full[0], full[1], _radius(plan, full[0], full[1]), full[2])
-    target = _target_without_data(plan)
+    target = AffineTarget()
     if plan.reads_target:
         target = AffineTarget(float(center[-1]), float(scale[-1]))
-    return Scales(features, target)
+    if not plan.read.any():
+        return Scales(_features_without_data(plan), target)
+    if plan.features == "refined squash":
+        pool = plan.pool
+        return Scales(SquashScaling(center[pool], scale[pool], spread[pool]), target)
+    ignored = (0.0, np.inf, 0.0)
+    center, scale, spread = (
+        _spread_out(plan, values, fill)
+        for values, fill in zip((center, scale, spread), ignored, strict=True)
+    )
+    return Scales(AffineScaling(center, scale, _radius(plan, center, scale), spread), target)
+
+
+def _spread_out(plan: ScalingPlan, values: Array, fill: float) -> Array:
+    """Values of the features read, at their places among all features."""
+    full = np.full(plan.n_features, fill)
+    full[plan.read] = values[plan.pool]
+    return full
 
 
 def _radius(plan: ScalingPlan, center: Array, scale: Array) -> float:
@@ -250,14 +261,9 @@ def _radius(plan: ScalingPlan, center: Array, scale: Array) -> float:
 
 
 def _features_without_data(plan: ScalingPlan) -> Scaling:
-    if plan.features == "squash":
+    """The features' map where no feature is read."""
+    if plan.features in ("squash", "refined squash"):
         return SquashScaling()
-    if plan.features in ("bounds", "moments") and plan.feature_bounds is not None:
+    if plan.features != "none" and plan.feature_bounds is not None:
         return affine_from_bounds(plan.feature_bounds)
     return IdentityScaling()
-
-
-def _target_without_data(plan: ScalingPlan) -> AffineTarget:
-    if plan.target == "bounds" and plan.target_bounds is not None:
-        return target_from_bounds(plan.target_bounds)
-    return AffineTarget()

@@ -1,12 +1,9 @@
 """Scales found privately: what is charged, what is released, how good it is."""
 
 import numpy as np
-import pytest
 
-from skdpfl.preprocessing._bounds import feature_bounds_of, target_bounds_of
 from skdpfl.preprocessing._planning import plan_scaling
 from skdpfl.preprocessing._private_scales import run_scaling
-from skdpfl.preprocessing._scaling import AffineScaling, IdentityScaling, SquashScaling
 from skdpfl.privacy.random import streams_for
 
 N, M = 4000, 4
