@@ -1,0 +1,166 @@
+"""The law of the integer normals, computed exactly and compared with the Gaussian's.
+
+Nothing here is statistical: the tables and the spline give each probability.
+"""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdpfl.privacy import _normals
+from skdpfl.privacy.random import streams_for
+
+M, S = 1 << 14, 2.0**20
+H = M / S
+
+
+def law_of_d():
+    """Return the values of D and their probabilities, from the tables that draws use."""
+    law = _normals._law()
+    d = (law.values.astype(np.int64) + _normals._OFFSET) // M
+    slots = np.zeros(len(d))
+    values, counts = np.unique(law.table[law.table != _normals._AGAIN], return_counts=True)
+    slots[np.searchsorted(law.values, values)] = counts
+    edges = [0, *(int(b) for b in law.bounds), 2**64]
+    second = np.array([float(b - a) for a, b in pairwise(edges)]) / 2.0**64
+    again = np.mean(law.table == _normals._AGAIN)
+    return d, slots / 65536 + again * second
+
+
+def spline():
+    """Return P(U1 + U2 + U3 = v), v = 0 ... 3 (2^14 - 1): counts below 2^42, exact in float64."""
+    triangle = np.concatenate([np.arange(1, M + 1), np.arange(M - 1, 0, -1)]).astype(float)
+    sums = np.cumsum(np.pad(triangle, (0, M - 1)))
+    sums[M:] -= np.cumsum(np.pad(triangle, (0, M - 1)))[:-M]
+    return sums / float(M) ** 3
+
+
+D, P = law_of_d()
+B = spline()
+
+
+def probability(n):
+    """Return P(N = n), n integers: three neighbouring values of D reach each n."""
+    top, inside = np.divmod(n + _normals._OFFSET, M)
+    total = np.zeros(n.shape)
+    for j in range(3):
+        v, k = inside + j * M, top - j - D[0]
+        fits = (v < len(B)) & (k >= 0) & (k < len(D))
+        total += np.where(fits, P[np.clip(k, 0, len(D) - 1)] * B[np.minimum(v, len(B) - 1)], 0)
+    return total
+
+
+def gaussian(n):
+    return np.exp(-0.5 * (n / S) ** 2) / (S * math.sqrt(2 * math.pi))
+
+
+def error(n):
+    return probability(n) / gaussian(n) - 1
+
+
+def test_the_spline_is_one():
+    assert B.sum() == 1
+    assert len(B) == 3 * (M - 1) + 1
+    small = np.convolve(np.convolve(np.ones(5), np.ones(5)), np.ones(5))  # the same law, 5 for 2^14
+    np.testing.assert_allclose(B[:3] * float(M) ** 3, small[:3])
+
+
+def test_d_is_a_discrete_gaussian():
+    variance = (2.0**40 - (M**2 - 1) / 4) / M**2
+    mass = np.exp(-((D + 2.0**-15) ** 2) / (2 * variance))
+    body = np.abs(D) <= 6 * 64
+    np.testing.assert_allclose(P[body], (mass / mass.sum())[body], rtol=1e-11)
+    assert P.sum() == pytest.approx(1, abs=1e-15)
+    assert np.mean(_normals._law().table == _normals._AGAIN) < 0.005
+
+
+@pytest.mark.parametrize("x", [0, 0.5, 1, math.sqrt(3), 2, 3, 4, 5, 6, 7])
+def test_each_probability_is_as_stated(x):
+    """Formal guarantee: |e(n)| <= 2.5 (h / 2 pi)^3 |He3| + 1e-10 (1 + |He4|), over 3 periods."""
+    n = int(x * S) + np.arange(-M, 2 * M, 7)
+    t = n / S
+    bound = 2.5 * (H / (2 * math.pi)) ** 3 * np.abs(t**3 - 3 * t)
+    bound = bound.max() + 1e-10 * (1 + np.abs(t**4 - 6 * t**2 + 3)).max()
+    for sign in (1, -1):
+        assert np.abs(error(sign * n)).max() <= bound
+
+
+def test_the_loss_is_nearly_the_gaussians():
+    """Formal guarantee: 2^20 rms(e') < 2.3e-5: what Delta adds to the loss, over Delta / 2^20."""
+    n = np.arange(-int(6 * S), int(6 * S), 61)
+    weight = probability(n)
+    slope = (error(n + 4) - error(n - 4)) / 8 * S
+    assert math.sqrt((slope**2 * weight).sum() / weight.sum()) < 2.3e-5
+    # and large shifts are bounded by the size of e itself, at least as small in comparison
+    rms = math.sqrt((error(n) ** 2 * weight).sum() / weight.sum())
+    assert 2 * rms < 2.3e-5 * H
+
+
+def test_mean_and_variance_are_exact():
+    n = np.arange(-int(12 * S), int(12 * S), 64).astype(float)
+    p = probability(n.astype(np.int64)) * 64
+    assert p.sum() == pytest.approx(1, abs=1e-12)
+    assert (n * p).sum() == pytest.approx(0, abs=1e-6)
+    assert (n**2 * p).sum() == pytest.approx(S**2, rel=1e-12)
+    assert (n**4 * p).sum() / S**4 == pytest.approx(3, abs=1e-8)
+
+
+@pytest.mark.parametrize("x", [3, 4, 5, 6, 7, 8, 9])
+def test_tails_have_the_right_weight(x):
+    # at 5.77 and 6.66 standard deviations 24- and 32-bit uniforms have nothing left
+    above = np.append(np.cumsum(B[::-1])[::-1], 0)  # P(V >= v)
+    least = np.clip(int(x * S) + _normals._OFFSET + 1 - M * D, 0, len(B))
+    beyond = (P * above[least]).sum()
+    # the grid's first point beyond x S is half a step beyond where the rounded Gaussian's tail is
+    expected = stats.norm.sf((int(x * S) + 0.5) / S)
+    assert beyond == pytest.approx(expected, rel=max(2e-5, 2.0**-72 / expected))
+
+
+def words(lanes):
+    """Return (1, n) words from four equally long lists: three fields and the slot."""
+    return np.array(lanes, dtype=np.uint16).reshape(1, -1).view(np.uint64)
+
+
+def normals(lanes, fresh, dtype=np.int32):
+    out = np.empty((1, len(lanes[0])), dtype)
+    _normals.fill(words(lanes), out)
+    _normals.finish(out, lambda rows: np.array(fresh, dtype=np.uint64)[: len(rows)])
+    return out[0]
+
+
+def test_a_draw_by_hand():
+    law = _normals._law()
+    zero = int(np.flatnonzero(law.table == -_normals._OFFSET)[0])
+    fields = [[0, 1, 0, 0x3FFF], [0, 2, 0, 0x3FFF], [0, 3, 0xC000, 0x3FFF], [zero] * 4]
+    # the fields' two highest bits are not theirs; D = 0
+    assert normals(fields, []).tolist() == [-24574, -24568, -24574, 3 * 16383 - 24574]
+
+
+def test_the_far_tail_is_reached_through_the_second_draw():
+    zeros, again = [0] * 3, [65535] * 3
+    got = normals([zeros, zeros, zeros, again], [0, 2**63, 2**64 - 1]) / S
+    assert got[0] < -9 and got[2] > 9  # P = 1e-19
+    assert abs(got[1]) < 0.1
+
+
+def test_float64_adds_sixteen_bits_below():
+    streams = streams_for(3)
+    n = 4000
+    fine = streams.stream("x").units(n, np.float64)
+    rest = fine % 2**16
+    assert stats.kstest(rest / 2**16, "uniform").pvalue > 1e-7
+    # F = 2^16 N + U4 + U5 - 65535: triangular around 2^16 N
+    coarse = streams.stream("x").units(n, np.float32)
+    assert np.abs(fine - coarse.astype(np.int64) * 2**16).max() < 2**16
+    assert (fine - coarse.astype(np.int64) * 2**16).var() == pytest.approx(2**32 / 6, rel=0.15)
+
+
+def test_floats_are_the_integers():
+    streams = streams_for(3)
+    for dtype, bits in ((np.float32, 20), (np.float64, 36)):
+        floats = streams.stream("x").normal(1000, dtype)
+        units = streams.stream("x").units(1000, dtype)
+        np.testing.assert_array_equal(floats.astype(float) * 2.0**bits, units)

@@ -1,0 +1,394 @@
+"""Random streams: addresses, laws, secrecy, and numbers that must never change.
+
+Statistical tests allow 6 standard errors (false alarms below 2e-9 for one number) or state their
+own rate; with a fixed seed they cannot flicker, with secret streams they fail below once in 1e6.
+"""
+
+import copy
+import math
+import os
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdpfl.privacy import _sampling, _secure
+from skdpfl.privacy._secure import AesWords, ShakeWords
+from skdpfl.privacy._words import SimulationWords
+from skdpfl.privacy.random import Streams, streams_for
+
+SOURCES = {"simulation": lambda: SimulationWords(7), "aes": AesWords, "shake": ShakeWords}
+SILOS = [3, 1, 5, 900, 1]
+DTYPES = [np.float32, np.float64]
+
+
+@pytest.fixture(params=SOURCES)
+def streams(request):
+    return Streams(SOURCES[request.param]())
+
+
+# -- a stream is its address ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (0,), (1,), (4,), (3, 5), (700,), (3000,), (70_000,)], ids=str
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_normal_blocks_are_the_stacked_streams(streams, shape, dtype):
+    block = streams.normal_block("noise", SILOS, 2, shape, dtype)
+    units = streams.units_block("noise", SILOS, 2, shape, dtype)
+    assert block.shape == units.shape == (5, *shape)
+    assert block.dtype == dtype
+    assert units.dtype == {4: np.int32, 8: np.int64}[np.dtype(dtype).itemsize]
+    for row, integers, silo in zip(block, units, SILOS, strict=True):
+        np.testing.assert_array_equal(row, streams.stream("noise", silo, 2).normal(shape, dtype))
+        np.testing.assert_array_equal(
+            integers, streams.stream("noise", silo, 2).units(shape, dtype)
+        )
+
+
+@pytest.mark.parametrize("shape", [(), (0,), 3, (3, 5), (700,), (3000,)], ids=str)
+def test_uniform_blocks_are_the_stacked_streams(streams, shape):
+    block = streams.uniform_block("batch", SILOS, 2, shape)
+    for row, silo in zip(block, SILOS, strict=True):
+        np.testing.assert_array_equal(row, streams.stream("batch", silo, 2).random(shape))
+
+
+def test_poisson_masks_are_the_streams_samples_whatever_the_stack(streams):
+    sizes = np.array([5, 3000, 9000, 20, 0, 17, 40_000])
+    rates = np.array([0.5, 0.1, 0.2, 1, 0.3, 0, 0.001])
+    silos = np.array([0, 1, 2, 7, 9, 11, 4])
+    mask = streams.poisson_mask_block("batch", silos, 3, 40_000, sizes, rates)
+    for row, silo, n, q in zip(mask, silos, sizes, rates, strict=True):
+        expected = streams.stream("batch", silo, 3).poisson_sample(int(n), q)
+        np.testing.assert_array_equal(np.flatnonzero(row), expected)
+    # another stack, another width: the same rows
+    few = streams.poisson_mask_block("batch", silos[[3, 0]], 3, 25, sizes[[3, 0]], rates[[3, 0]])
+    np.testing.assert_array_equal(few, mask[[3, 0], :25])
+
+
+def test_neither_order_nor_threads_change_a_number(streams):
+    def draw(address):
+        silo, round = address
+        stream = streams.stream("noise", silo, round)
+        return stream.units(3000).sum(), stream.random(7).sum(), stream.subset(50, 9).sum()
+
+    addresses = [(silo, round) for silo in range(6) for round in range(6)]
+    one_by_one = {a: draw(a) for a in addresses}
+    with ThreadPoolExecutor(4) as pool:
+        at_once = dict(zip(addresses[::-1], pool.map(draw, addresses[::-1]), strict=True))
+    assert at_once == one_by_one
+
+
+def test_a_stream_moves_on(streams):
+    stream = streams.stream("noise")
+    draws = [stream.units(100).tolist() for _ in range(3)] + [stream.random(50).tolist()]
+    again = streams.stream("noise")
+    assert [again.units(100).tolist() for _ in range(3)] + [again.random(50).tolist()] == draws
+    assert len({tuple(d[:50]) for d in draws}) == 4
+
+
+def test_every_part_of_the_address_counts(streams):
+    base = {"purpose": "noise", "silo": 3, "round": 4}
+    others = [base | {k: v} for k, v in {"purpose": "batch", "silo": 4, "round": 3}.items()]
+    swapped = {"purpose": "noise", "silo": 4, "round": 3}
+    for n in (8, 300, 3000):  # short, stacked and long draws
+        words = [set(streams.stream(**a).words(n).tolist()) for a in [base, *others, swapped]]
+        assert all(a.isdisjoint(b) for a, b in combinations(words, 2))
+
+
+def test_neighbouring_addresses_are_uncorrelated(streams):
+    # the DP-SCAFFOLD authors' code draws the same noise for every silo
+    n = 20_000
+    rows = [streams.stream("noise", silo, round).normal(n) for silo in range(5) for round in (0, 1)]
+    rows += [streams.stream("message", silo).normal(n) for silo in range(5)]
+    correlation = np.corrcoef(rows) - np.eye(len(rows))
+    assert np.abs(correlation).max() < 6.5 / math.sqrt(n)
+    # and the first word of many streams in a row is as random as a stream
+    first = streams.uniform_block("batch", range(20_000), 0, 1)[:, 0]
+    assert stats.kstest(first, "uniform").pvalue > 1e-7
+    assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < 6.5 / math.sqrt(n)
+
+
+# -- simulations ---------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    a, b, c = streams_for(5), streams_for(np.int64(5)), streams_for(6)
+    assert a.is_simulation and a.seed == 5
+    draw = [s.stream("noise", 1, 2).words(1500).tolist() for s in (a, b, c)]
+    assert draw[0] == draw[1]
+    assert set(draw[0]).isdisjoint(draw[2])
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
+def test_a_numpy_generator_is_asked_for_one_integer(make):
+    rng = make(3)
+    first, second = streams_for(rng), streams_for(rng)
+    assert first.is_simulation
+    assert first.seed == streams_for(make(3)).seed != second.seed
+
+
+def test_a_simulation_can_be_pickled():
+    streams = streams_for(11)
+    streams.stream("noise").units(2000)
+    for twin in (pickle.loads(pickle.dumps(streams)), copy.deepcopy(streams)):
+        assert twin.seed == 11
+        assert twin.stream("noise").units(9).tolist() == streams.stream("noise").units(9).tolist()
+
+
+def test_known_answers():
+    """Frozen: integers, so the same on every machine; a change breaks every published seed."""
+    streams = streams_for(20261120)
+
+    def noise():
+        return streams.stream("noise", 3, 7)
+
+    assert [hex(w) for w in noise().words(2)] == ["0x6c69af5a97903ea7", "0x9a350c0b64275154"]
+    assert [hex(w) for w in noise().words(2000)[[0, -1]]] == [
+        "0xf075628be0fe1476",
+        "0xfcbf99e6af3e212f",
+    ]
+    assert noise().units(5).tolist() == [614568, -1546607, -1268078, 565329, 155536]
+    assert noise().units(5, np.float64)[:2].tolist() == [40276298293, -101358438616]
+    many = noise().units(70_000).astype(np.int64)
+    assert many[[0, 65535, 65536, -1]].tolist() == [-1496700, 637679, -2382703, 2270432]
+    assert many.sum() == -13275103
+    assert (many * np.arange(70_000)).sum() == 1506526291176
+
+
+def test_known_samples():
+    streams = streams_for(20261120)
+
+    def batch():
+        return streams.stream("batch", 3, 7)
+
+    assert batch().random(2).tolist() == [0.3529778922449587, 0.6789029887482056]
+    assert batch().poisson_sample(40, 0.2).tolist() == [0, 5, 9, 11, 20, 24, 34, 38]
+    assert batch().poisson_sample(5000, 0.2)[:5].tolist() == [3, 5, 6, 8, 12]
+    assert batch().poisson_sample(5000, 0.002)[:4].tolist() == [1078, 1236, 1239, 1345]
+    assert batch().subset(20, 6).tolist() == [5, 8, 9, 11, 14, 17]
+    assert batch().subset(1000, 5).tolist() == [59, 355, 396, 749, 980]
+    assert batch().permutation(8).tolist() == [6, 0, 2, 3, 1, 4, 5, 7]
+    assert batch().integers(-5, 5, 8).tolist() == [4, -2, 0, 3, 3, 1, -3, 1]
+
+
+# -- secrets -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [AesWords, ShakeWords])
+def test_secure_streams_have_no_seed_and_never_repeat(make):
+    a, b = Streams(make()), Streams(make())
+    assert not a.is_simulation and a.seed is None
+    words = [set(s.stream("noise", 1, 2).words(1500).tolist()) for s in (a, b)]
+    assert words[0].isdisjoint(words[1])
+
+
+def test_no_random_state_is_secure():
+    source = streams_for(None)._source
+    assert type(source) is AesWords  # the test extra has cryptography
+    assert type(streams_for(None)._source._secret) is bytes and len(source._secret) == 32
+
+
+def test_without_cryptography_the_standard_library_will_do(monkeypatch):
+    monkeypatch.setattr(_secure, "Cipher", None)
+    assert type(streams_for(None)._source) is ShakeWords
+
+
+@pytest.mark.parametrize("make", [AesWords, ShakeWords])
+@pytest.mark.parametrize("twin", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_secret_is_never_copied(make, twin):
+    streams = Streams(make())
+    with pytest.raises(TypeError, match="cannot be pickled or copied"):
+        twin(streams._source)
+    if twin is not copy.copy:  # a shallow copy of Streams is the same secret object, no twin
+        with pytest.raises(TypeError, match="cannot be pickled or copied"):
+            twin(streams)
+
+
+@pytest.mark.parametrize("make", [AesWords, ShakeWords])
+def test_a_forked_process_cannot_repeat_the_noise(make, monkeypatch):
+    streams = Streams(make())
+    streams.stream("noise").units(5)
+    real = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: real + 1)
+    with pytest.raises(RuntimeError, match="forked"):
+        streams.stream("noise").units(5)
+
+
+def test_aes_words_are_aes_in_counter_mode():
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    source = AesWords()
+    start = bytes([0, 0, 1, 4, 0, 0, 0, 9, 0, 0, 2, 0, 0, 0, 0, 0])  # silo, round, draw, block
+    cipher = Cipher(algorithms.AES(source._key("noise")), modes.CTR(start)).encryptor()
+    expected = np.frombuffer(cipher.update(bytes(8 * 20_000)), np.uint64)
+    for count in (1, 100, 257, 20_000):  # stacked or not, several pieces
+        for silos in ([260], [7, 260, 7]):
+            words = source.words("noise", silos, 9, 2, count)
+            np.testing.assert_array_equal(words[silos.index(260)], expected[:count])
+    assert source._key("noise") != source._key("batch")
+
+
+# -- uniforms and normals ------------------------------------------------------------------------
+
+
+def test_uniforms_are_uniform(streams):
+    u = streams.stream("u").random(200_000)
+    assert u.min() >= 0 and u.max() < 1
+    assert np.all(u * 2**53 == np.floor(u * 2**53))
+    assert stats.kstest(u, "uniform").pvalue > 1e-7
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_normals_are_normal(streams, dtype):
+    n = 500_000
+    x = streams.stream("n").normal((5, n // 5), dtype).astype(float).ravel()
+    assert abs(x.mean()) < 6 / math.sqrt(n)
+    assert abs(x.var() - 1) < 6 * math.sqrt(2 / n)
+    assert abs((x**3).mean()) < 6 * math.sqrt(15 / n)
+    assert abs((x**4).mean() - 3) < 6 * math.sqrt(96 / n)
+    assert abs((x[1:] * x[:-1]).mean()) < 6 / math.sqrt(n)
+    # Dvoretzky-Kiefer-Wolfowitz: exceeded with probability below 2e-7
+    assert stats.kstest(x, "norm").statistic < math.sqrt(math.log(1e7) / (2 * n))
+    for t in (1, 2, 3, 4):
+        expected = 2 * n * stats.norm.sf(t)
+        tails = stats.poisson.sf, stats.poisson.cdf
+        assert min(f(np.sum(np.abs(x) > t), expected) for f in tails) > 1e-9
+
+
+# -- samples -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "q"),
+    [(40, 0.3), (4096, 0.004), (5000, 0.2), (5000, 1 / 3), (20_000, 0.999), (50_000, 0.002)],
+)
+def test_poisson_samples_hold_each_record_with_its_chance(streams, n, q):
+    trials = 400
+    sizes, hits = [], np.zeros(n)
+    for t in range(trials):
+        sample = streams.stream("batch", 0, t).poisson_sample(n, q)
+        assert np.all(np.diff(sample) > 0)
+        sizes.append(len(sample))
+        hits[sample] += 1
+    total = trials * n
+    spread = math.sqrt(q * (1 - q))
+    assert abs(hits.sum() - total * q) < 6 * spread * math.sqrt(total)
+    # sizes are binomial: variance n q (1 - q); its estimate has relative error sqrt(2 / trials)
+    assert abs(np.var(sizes) / (n * q * (1 - q)) - 1) < 6 * math.sqrt(2 / trials)
+    # the chance does not depend on the place: first half against second
+    halves = hits[: n // 2].sum() - hits[n - n // 2 :].sum()
+    assert abs(halves) < 6 * spread * math.sqrt(total)
+    # nor on the neighbours
+    expected = trials * q
+    pairs = ((hits[1:] - expected) * (hits[:-1] - expected)).sum() / (trials * spread**2)
+    assert abs(pairs) < 6 * math.sqrt(n) * 1.1
+
+
+def test_bytes_then_ties_is_comparing_whole_words():
+    """The law for large silos: exactly 2^64 q of the 2^64 (byte, rest) pairs are chosen."""
+    limit = _sampling.threshold(0.3)
+    first, rest = limit >> 56, limit & (1 << 56) - 1
+    heads = np.array([first - 1, first, first, first, first + 1] + [255] * 3, dtype=np.uint8)
+    ties = np.array([rest - 1, rest, 0], dtype=np.uint64) << np.uint64(8)
+    answers = iter([heads.view(np.uint64), ties])
+    chosen = _sampling._by_bytes(5, limit, lambda count: next(answers))
+    assert chosen.tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize("q", [0.5, 0.1, 1 / 3, 2.0**-60, math.nextafter(1, 0)])
+def test_thresholds_are_the_probability(q):
+    assert 0 <= q - _sampling.threshold(q) / 2**64 <= 2**-64
+    assert _sampling.threshold(q) < 2**64
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 10_000])
+def test_certain_and_impossible_samples(streams, n):
+    assert streams.stream("b").poisson_sample(n, 0).tolist() == []
+    assert streams.stream("b").poisson_sample(n, 1).tolist() == list(range(n))
+    assert streams.stream("b").subset(n, 0).tolist() == []
+    assert streams.stream("b").subset(n, n).tolist() == list(range(n))
+
+
+def chi_squared(counts):
+    """Return how unlikely counts of equally likely outcomes are."""
+    expected = counts.sum() / len(counts)
+    return stats.chi2.sf(((counts - expected) ** 2 / expected).sum(), len(counts) - 1)
+
+
+@pytest.mark.parametrize(("n", "b"), [(6, 3), (5, 1), (17, 2), (33, 1)])
+def test_every_subset_is_equally_likely(streams, n, b):
+    outcomes = {s: i for i, s in enumerate(combinations(range(n), b))}
+    stream = streams.stream("batch")
+    draws = [outcomes[tuple(stream.subset(n, b).tolist())] for _ in range(40 * len(outcomes))]
+    assert chi_squared(np.bincount(draws, minlength=len(outcomes))) > 1e-7
+
+
+def test_every_permutation_is_equally_likely(streams):
+    outcomes = {p: i for i, p in enumerate(permutations(range(4)))}
+    stream = streams.stream("deal")
+    draws = [outcomes[tuple(stream.permutation(4).tolist())] for _ in range(2000)]
+    assert chi_squared(np.bincount(draws, minlength=24)) > 1e-7
+
+
+def test_integers_are_equally_likely(streams):
+    draws = streams.stream("i").integers(-3, 4, (100, 70))
+    assert draws.shape == (100, 70) and draws.dtype == np.int64
+    assert chi_squared(np.bincount(draws.ravel() + 3, minlength=7)) > 1e-7
+    assert streams.stream("i").integers(-(2**62), 2**62 - 1, 99).min() < 0
+
+
+def test_integers_reject_what_would_favour_some():
+    width = 3 << 61  # 2^64 is 2 widths and 2^62 words left over
+    answers = iter(
+        [np.array([5, 6 << 61, 2**64 - 1], np.uint64), np.array([7 << 61, 9], np.uint64)]
+    )
+    answers = iter([*answers, np.array([width + 8], np.uint64)])
+    assert _sampling.integers(width, 3, lambda count: next(answers)).tolist() == [5, 8, 9]
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, "0", [1], True - 2])
+def test_bad_random_states(bad):
+    with pytest.raises(ValueError, match=r"random_state must be None, an integer of 0 or more"):
+        streams_for(bad)
+
+
+def test_bad_requests():
+    streams = streams_for(0)
+    stream = streams.stream("x")
+    for bad in (-1, 2**32):
+        with pytest.raises(ValueError, match=r"silo must lie in \[0, 2\^32\), got"):
+            streams.stream("x", bad)
+        with pytest.raises(ValueError, match=r"silo must lie in \[0, 2\^32\), got"):
+            streams.units_block("x", [0, bad], 0, 3)
+        with pytest.raises(ValueError, match=r"round must lie in \[0, 2\^32\), got"):
+            streams.stream("x", 0, bad)
+    for bad in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match=r"q must lie in \[0, 1\], got"):
+            stream.poisson_sample(10, bad)
+        with pytest.raises(ValueError, match=r"rates must lie in \[0, 1\], got"):
+            streams.poisson_mask_block("x", [0], 0, 3, [3], bad)
+    with pytest.raises(ValueError, match=r"sizes must lie in \[0, n_max=3\], got"):
+        streams.poisson_mask_block("x", [0], 0, 3, [4], 0.5)
+    with pytest.raises(ValueError, match=r"b must lie in \[0, n=3\], got 4"):
+        stream.subset(3, 4)
+    with pytest.raises(ValueError, match=r"n must be 0 or more, got -1"):
+        stream.permutation(-1)
+    with pytest.raises(ValueError, match=r"high must lie above low, got low=3, high=3"):
+        stream.integers(3, 3)
+    with pytest.raises(ValueError, match=r"dtype must be float32 or float64, got float16"):
+        stream.normal(3, np.float16)
+
+
+def test_a_stream_is_not_endless():
+    stream = streams_for(0).stream("x")
+    stream._draws = 2**23
+    with pytest.raises(OverflowError, match="take one for each round"):
+        stream.random(3)
