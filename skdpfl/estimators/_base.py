@@ -32,6 +32,7 @@ from skdpfl.models import LinearModel
 from skdpfl.preprocessing._scaling import IdentityScaling, Scales
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.recording import Recorded
 from skdpfl.silos import Silos, read_silos, split_silo_column, without_column
 
 
@@ -44,7 +45,7 @@ class Problem(NamedTuple):
     facts: Facts
 
 
-class FederatedEstimator(BaseEstimator):
+class FederatedEstimator(Recorded, BaseEstimator):
     """Base of all estimators: parameters and algorithms are the subclasses' business."""
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
@@ -94,6 +95,7 @@ class FederatedEstimator(BaseEstimator):
         plan = make_plan(self, problem.facts, settled, algorithm, streams)
         seed = streams.seed if streams.is_simulation else None
         spent = plan.spent(assignment=_digest(problem.silos), simulation_seed=seed)
+        self._charge(spent)
         with _one_blas_thread():
             scales = settled.scaling.find(problem.X, problem.y, problem.silos, streams)
             work = self._work(problem.facts, algorithm, plan, streams, problem.X.dtype)

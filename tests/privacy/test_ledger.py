@@ -1,0 +1,212 @@
+"""The ledger: admission is a filter, the record survives, workers are seen."""
+
+import math
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skdpfl import ISRLDPClassifier
+from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
+from skdpfl.privacy import PrivacyLedger, PrivacySpent
+from skdpfl.privacy._gaussian import gaussian_mu
+from skdpfl.privacy.events import Gaussian, PoissonGaussian
+from skdpfl.privacy.ledger import filter_order, renyi_budget
+
+X, y = load_breast_cancer(return_X_y=True)
+X = (X - X.mean(0)) / X.std(0)
+
+
+def model(epsilon=1.0, **params):
+    return ISRLDPClassifier(epsilon=epsilon, scaling=None, n_rounds=3, **params)
+
+
+def cost(*composition, unit="record", seed=None):
+    return PrivacySpent.from_compositions(
+        unit=unit,
+        trust="silo",
+        neighbours="replace",
+        delta=1e-5,
+        compositions=[composition],
+        silo_ids=[0] if unit == "record" else None,
+        group_of_silo=[0] if unit == "record" else None,
+        simulation_seeds=frozenset() if seed is None else frozenset({seed}),
+    )
+
+
+def gaussian(mu):
+    return cost((Gaussian(2 / mu), 1))
+
+
+def test_records_every_fit_and_composes():
+    with PrivacyLedger() as ledger:
+        one, two = model().fit(X, y), model(0.5).fit(X, y)
+    assert [e.name for e in ledger.entries] == ["ISRLDPClassifier"] * 2
+    assert ledger.spent.epsilon == pytest.approx((one.privacy_spent_ + two.privacy_spent_).epsilon)
+    assert ledger.spent.epsilon < 1.5
+
+
+def test_refuses_before_data_are_read_and_leaves_the_estimator_alone():
+    with PrivacyLedger(epsilon=1.2) as ledger:
+        model(1.0).fit(X, y)
+        refused = model(1.0)
+        with pytest.raises(BudgetExceeded, match=r"beyond epsilon=1.2.*after 1 fit"):
+            refused.fit(X, y)
+        assert not hasattr(refused, "coef_")
+        assert len(ledger.entries) == 1
+
+
+def test_one_fit_may_use_the_whole_budget_and_nothing_fits_after_it():
+    with PrivacyLedger(epsilon=1.0, delta=1e-4) as ledger:
+        model(1.0, delta=1e-4).fit(X, y)
+        with pytest.raises(BudgetExceeded):
+            model(0.05, delta=1e-4).fit(X, y)
+    assert len(ledger.entries) == 1
+
+
+def test_the_published_hole_of_composed_budgets_is_closed():
+    # each second fit composes with the first to epsilon = 3; chosen by the first one's output the
+    # pair has delta 1.7e-5, so a ledger of (3, 1e-5) must admit neither
+    for second in (gaussian(0.517), cost((PoissonGaussian(0.476, 0.001), 100))):
+        with PrivacyLedger(epsilon=3, delta=1e-5) as ledger:
+            ledger.charge("first", gaussian(0.5))
+            with pytest.raises(BudgetExceeded):
+                ledger.charge("second", second)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_what_the_renyi_filter_admits_meets_the_budget(epsilon):
+    # for Gaussian fits the truth is known: mu of the sum, at the budget's delta
+    order = filter_order(epsilon, 1e-5)
+    mu = math.sqrt(2 * renyi_budget(epsilon, 1e-5, order) / order)
+    assert 0.85 * gaussian_mu(epsilon, 1e-5) < mu < gaussian_mu(epsilon, 1e-5)
+
+
+def test_gaussian_filter_wastes_nothing_and_refuses_other_fits():
+    mu = gaussian_mu(2.0, 1e-5)
+    with PrivacyLedger(2.0, method="gaussian") as ledger:
+        for _ in range(4):
+            ledger.charge("quarter", gaussian(mu / 2 * 0.9999))
+        with pytest.raises(BudgetExceeded):
+            ledger.charge("more", gaussian(mu / 20))
+        with pytest.raises(BudgetExceeded):
+            ledger.charge("sampled", cost((PoissonGaussian(50.0, 0.01), 1)))
+
+
+def test_units_do_not_mix():
+    with PrivacyLedger(5.0) as ledger:
+        ledger.charge("records", gaussian(0.1))
+        with pytest.raises(ValueError, match="one unit"):
+            ledger.charge("silos", cost((Gaussian(50.0), 1), unit="silo"))
+
+
+def test_equal_seeds_are_reported():
+    with PrivacyLedger():
+        model(random_state=3).fit(X, y)
+        model(random_state=4).fit(X, y)
+        with pytest.warns(PrivacyLeakWarning, match="random_state=3.*same noise"):
+            model(0.5, random_state=3).fit(X, y)
+
+
+def test_worker_processes_started_before_the_ledger_are_seen():
+    Parallel(n_jobs=2)(delayed(os.getpid)() for _ in range(4))  # loky keeps these workers
+    template = model()
+    with PrivacyLedger() as ledger:
+        Parallel(n_jobs=2)(delayed(clone(template).fit)(X, y) for _ in range(3))
+        assert len(ledger.entries) == 3
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_plain_search_shows_its_cost_and_warns_of_exact_scores(n_jobs):
+    pipe = make_pipeline(FunctionTransformer(), model())
+    grid = {"isrldpclassifier__clip_norm": [0.5, 1.0]}
+    warned = pytest.warns(PrivacyLeakWarning, match="4 fit.s. in this ledger were scored exactly")
+    with warned, PrivacyLedger() as ledger:
+        GridSearchCV(pipe, grid, cv=2, n_jobs=n_jobs).fit(X, y)
+    assert len(ledger.entries) == 5  # four and the refit
+    assert ledger.spent.epsilon > 2
+
+
+def test_nested_ledgers_both_record_and_closed_ones_do_not():
+    with PrivacyLedger() as outer:
+        with PrivacyLedger() as inner:
+            fitted = model().fit(X, y)
+        fitted.fit(X, y)
+    assert (len(inner.entries), len(outer.entries)) == (1, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.fit(X, y)
+        clone(fitted).fit(X, y)
+
+
+def test_a_copy_that_outlives_its_ledger_says_so():
+    with PrivacyLedger():
+        data = pickle.dumps(model())
+    with pytest.warns(PrivacyLeakWarning, match="is gone"):
+        pickle.loads(data).fit(X, y)
+
+
+def test_a_killed_process_has_been_charged(tmp_path):
+    script = textwrap.dedent(
+        """
+        import os, signal, sys, numpy as np
+        from skdpfl import ISRLDPClassifier
+        from skdpfl.privacy import PrivacyLedger
+        import skdpfl.estimators._base as base
+        base.run = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)  # dies as training starts
+        X = np.random.default_rng(0).normal(size=(50, 2)); y = np.arange(50) % 2
+        with PrivacyLedger(2.0, path=sys.argv[1]):
+            ISRLDPClassifier(epsilon=1.0, n_rounds=2, scaling=None).fit(X, y)
+        """
+    )
+    path = tmp_path / "budget.sqlite"
+    done = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with PrivacyLedger(2.0, path=path) as ledger:
+        assert len(ledger.entries) == 1
+        with pytest.raises(BudgetExceeded):
+            model(1.9).fit(X, y)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="epsilon must be None or a number > 0; got -1"):
+        PrivacyLedger(-1)
+    with pytest.raises(ValueError, match=r"delta must be in \(0, 1\); got 2"):
+        PrivacyLedger(1, delta=2)
+    with pytest.raises(ValueError, match="method must be"):
+        PrivacyLedger(1, method="pld")
+    ledger = PrivacyLedger()
+    with ledger:
+        pass
+    assert ledger.spent is None
+    with pytest.raises(ValueError, match="closed"), ledger:
+        pass
+
+
+def test_counts_are_exact_under_concurrent_charges(tmp_path):
+    ledger = PrivacyLedger(1.0, path=tmp_path / "shared.sqlite")
+    mu = gaussian_mu(1.0, 1e-5) / 4
+
+    def charge(opened):
+        try:
+            opened.charge("fit", gaussian(mu))
+        except BudgetExceeded:
+            return 0
+        return 1
+
+    with ledger:
+        admitted = Parallel(n_jobs=2)(delayed(charge)(ledger) for _ in range(20))
+    assert sum(admitted) == len(ledger.entries)
+    assert 10 <= np.sum(admitted) <= 16
