@@ -14,9 +14,10 @@ Formal guarantee
 ----------------
 *Renyi filter.* Feldman and Zrnic (NeurIPS 2021): stopping before the Renyi budget at one order,
 fixed beforehand, would be exceeded makes the whole adaptive sequence Renyi-private at that order;
-the conversion to (eps, delta) is that of Canonne, Kamath and Steinke (NeurIPS 2020). A first fit that meets
-(epsilon, delta) by its own distribution is admitted even if it is beyond the Renyi budget; nothing
-is admitted after it, so that one fit, with parameters no output could influence, is all there is.
+the conversion to (eps, delta) is that of Canonne, Kamath and Steinke (NeurIPS 2020). A first fit
+that meets (epsilon, delta) by its own distribution is admitted even if it is beyond the Renyi
+budget; nothing is admitted after it, so that one fit, with parameters no output could influence, is
+all there is.
 
 *Gaussian filter.* If every fit is a composition of Gaussians, mu_i^2 adding up, admitting while
 sum mu_i^2 <= mu^2 keeps the adaptive sequence mu-Gaussian DP (Koskela, Tobaben and Honkela, 2023).

@@ -22,7 +22,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import log_ndtr
 
 from skdpfl.privacy.events import (
     Approximate,
@@ -86,10 +86,15 @@ def _sampled(
     # beyond 40 deviations of the loss at this order nothing is left
     top = shift**2 / 2 + shift * (40 + order * shift)
     edges = np.linspace(0.0, top, _CELLS)
-    alpha = 1 + np.expm1(np.minimum(edges, 700)) / rate
-    eps = np.log(alpha)
-    profile = rate * (ndtr(shift / 2 - eps / shift) - alpha * ndtr(-shift / 2 - eps / shift))
-    return _integrate(edges, np.maximum(profile, 0), order)
+    log_alpha = edges - math.log(rate) + np.log1p(-(1 - rate) * np.exp(-edges))
+    return _integrate(edges, math.log(rate) + log_gaussian_delta(shift, log_alpha), order)
+
+
+def log_gaussian_delta(mu: float, epsilon: np.ndarray) -> np.ndarray:
+    """Return log(Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)), also where it underflows."""
+    hit, miss = log_ndtr(mu / 2 - epsilon / mu), log_ndtr(-mu / 2 - epsilon / mu)
+    with np.errstate(divide="ignore"):
+        return hit + np.log(-np.expm1(np.minimum(epsilon + miss - hit, -1e-300)))
 
 
 def _mixture(rate: float, m: float, order: float, neighbours: str) -> float:
@@ -130,17 +135,16 @@ def _of_profile(event: Profile, order: float) -> float:
     """Return the divergence from a step profile, its last delta taken as the chance of failure."""
     edges = np.concatenate([[0.0], event.epsilons])
     deltas = np.maximum(np.concatenate([[1.0], event.deltas]) - event.deltas[-1], 0)
-    return _integrate(edges, deltas, order)
+    with np.errstate(divide="ignore"):
+        return _integrate(edges, np.log(deltas), order)
 
 
-def _integrate(edges: np.ndarray, profile: np.ndarray, order: float) -> float:
+def _integrate(edges: np.ndarray, log_profile: np.ndarray, order: float) -> float:
     """Return log(1 + a (a-1) sum of cells) / (a - 1), the profile taken at cells' left ends."""
     a = order
     left, right = edges[:-1], edges[1:]
     width = right - left
-    with np.errstate(divide="ignore"):
-        log_d = np.log(profile[:-1])
     growing = (a - 1) * right + np.log(-np.expm1(-(a - 1) * width)) - math.log(a - 1)
     falling = -a * left + np.log(-np.expm1(-a * width)) - math.log(a)
-    terms = np.logaddexp(growing, falling) + log_d + math.log(a * (a - 1))
+    terms = np.logaddexp(growing, falling) + log_profile[:-1] + math.log(a * (a - 1))
     return float(np.logaddexp(0.0, np.logaddexp.reduce(terms))) / (a - 1)
