@@ -41,7 +41,7 @@ def run(
     state = algorithm.init(work.model.init(work.dtype))
     mean, weight, done = np.zeros(work.model.size), 0.0, 0
     for r, cohort in enumerate(_cohorts(work)):
-        if len(cohort) or plan.unit == "silo":
+        if len(cohort) or plan.secret_cohorts:
             state = algorithm.aggregate(state, _round(work, federation, r, state, cohort))
         else:
             state = algorithm.idle(state)
@@ -59,15 +59,21 @@ def run(
 def _round(
     work: Work, federation: Federation, r: int, state: object, cohort: np.ndarray
 ) -> Released:
-    """Run one round: sum the cohort's weighted messages and release their mean."""
+    """Run one round: sum the cohort's weighted messages and release their mean.
+
+    The sum is divided by the share of the silos that took part, not by their weight: its mean over
+    cohorts of any one size is then the weighted mean over all silos, however unequal the weights.
+    """
     plan = work.plan
     total, weight = np.zeros(work.model.size), 0.0
     for silos, messages in federation.round(r, work.algorithm.broadcast(state), cohort):
         total += plan.weights[silos] @ messages  # in double precision
         weight += float(plan.weights[silos].sum())
-    mean = plan.mechanism.release(plan, Aggregate(total, weight), r, work.streams)
-    secret = plan.unit == "silo" and plan.trust == "server"
-    return Released(mean.astype(work.dtype), plan.silo_fraction if secret else weight)
+    sampled = len(cohort) / plan.n_silos
+    if plan.secret_cohorts:
+        sampled = weight = plan.silo_fraction
+    mean = plan.mechanism.release(plan, Aggregate(total, sampled), r, work.streams)
+    return Released(mean.astype(work.dtype), weight, sampled)
 
 
 def _cohorts(work: Work) -> Iterator[np.ndarray]:

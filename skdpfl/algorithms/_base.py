@@ -42,10 +42,13 @@ class Released:
     Attributes
     ----------
     mean : ndarray of shape (size,)
-        The weighted mean of the cohort's messages (over the expected cohort where who took part
-        is secret).
+        An unbiased estimate of the weighted mean of all silos' messages: the cohort's weighted sum
+        over ``sampled``.
     fraction : float
-        The share of all silos' weight that the cohort (or the expected cohort) holds.
+        The share of all silos' weight that the cohort (or the expected cohort, where who took part
+        is secret) holds.
+    sampled : float
+        Its share of the silos by number; equal to ``fraction`` where weights are equal.
     squared_norm : float
         An estimate of the mean squared norm of the messages before noise; NaN unless the
         mechanism releases it.
@@ -53,6 +56,7 @@ class Released:
 
     mean: np.ndarray
     fraction: float = 1.0
+    sampled: float = 1.0
     squared_norm: float = float("nan")
 
 

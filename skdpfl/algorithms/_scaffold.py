@@ -3,7 +3,8 @@
     silo      y_k = y_{k-1} - eta_l ( g(y_{k-1}) - c_i + c ),   message = y_K - x
               c_i <- c_i - c - message / (K eta_l)              ( = the mean of its K gradients )
     server    x <- x + eta_g mean(messages)
-              c <- c + f ( - c - mean(messages) / (K eta_l) ),  f the cohort's share of the weight
+              c <- c - f c - m mean(messages) / (K eta_l),  f the cohort's share of the weight,
+              m of the silos: m mean(messages) is the cohort's weighted sum
 
 A silo's change of control variate, c_i' - c_i = -c - message / (K eta_l), is an affine function of
 its message and of c, which the server knows. So one vector is sent, not two: under unit="silo"
@@ -79,9 +80,11 @@ class Scaffold(Algorithm):
         return memory + self._control_change(shared.control, sent, shared.n_steps)
 
     def aggregate(self, state: ScaffoldState, released: Released) -> ScaffoldState:
+        total = released.sampled * released.mean
         n_steps = self.n_gradients(state.round)
-        change = self._control_change(state.control, released.mean, n_steps)
-        control = state.control + released.fraction * change
+        control = state.control + self._control_change(
+            released.fraction * state.control, total, n_steps
+        )
         if state.round < self.warm_start_rounds:
             return ScaffoldState(state.params, control, state.round + 1)
         params = state.params + self.global_learning_rate * released.mean

@@ -51,10 +51,10 @@ class GradientTerms(NamedTuple):
 
 
 class Aggregate(NamedTuple):
-    """What the server has summed: weighted messages and their weights."""
+    """What the server has summed: weighted messages, and what to divide by for their mean."""
 
     total: np.ndarray
-    weight: float
+    divisor: float
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,10 @@ class Mechanism:
     def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
         """Name what one silo of n records releases at multiplier z over all its steps."""
         raise NotImplementedError
+
+    def exposure(self, plan: PrivacyPlan) -> np.ndarray | None:
+        """Return e (n_silos,) where one noise s serves all, z_i = s / e_i; None: each its own."""
+        return None
 
     def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
         """Return the silos' terms; by default gradients are exact means."""
@@ -82,7 +86,7 @@ class Mechanism:
         self, plan: PrivacyPlan, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
         """Return the mean message of the cohort as it leaves the aggregate."""
-        return aggregate.total / aggregate.weight
+        return aggregate.total / aggregate.divisor
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,9 @@ class ServerGradients(Mechanism):
     def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
         return plan.sampling.composition(n, levels)
 
+    def exposure(self, plan: PrivacyPlan) -> np.ndarray | None:
+        return plan.record_shares
+
     def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
         # each silo's own share of the noise, in which its records count by the clip norm
         std = self._std(plan) / plan.record_shares
@@ -131,7 +138,7 @@ class ServerGradients(Mechanism):
         std = self._std(plan) * float(plan.factors[round][0])
         units = keys.stream("aggregate", round=round).units(aggregate.total.shape, DOUBLE)
         gamma = grid_for(std, float(plan.record_shares @ plan.largest_batches) * plan.clip_norm)
-        return snapped_release(aggregate.total, units, gamma) / aggregate.weight
+        return snapped_release(aggregate.total, units, gamma) / aggregate.divisor
 
     def _std(self, plan: PrivacyPlan) -> float:
         return float((plan.noise_multiplier * plan.record_shares).max()) * plan.clip_norm

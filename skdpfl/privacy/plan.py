@@ -123,6 +123,11 @@ class PrivacyPlan:
         """False for a plan that adds no noise at all."""
         return not isinstance(self.mechanism, NoPrivacy)
 
+    @property
+    def secret_cohorts(self) -> bool:
+        """Whether who takes part in a round, and how many, must not be seen."""
+        return self.unit == "silo" and self.trust == "server"
+
     @cached_property
     def expected_sizes(self) -> np.ndarray:
         """The public normaliser of each silo's steps, shape (n_silos,)."""
@@ -286,10 +291,10 @@ class PrivacyPlan:
 
     def with_noise(self, noise_multiplier: float | np.ndarray) -> PrivacyPlan:
         """Return the same plan with other noise (one multiplier, or one a silo)."""
-        if self.mechanism.gradients_only:  # one noise on the sum; see ServerGradients
-            shares = self.record_shares
-            most = (np.broadcast_to(noise_multiplier, shares.shape) * shares).max()
-            noise_multiplier = most / shares
+        exposure = self.mechanism.exposure(self)
+        if exposure is not None:  # one noise for all
+            most = (np.broadcast_to(noise_multiplier, exposure.shape) * exposure).max()
+            noise_multiplier = most / exposure
         return replace(self, noise_multiplier=np.asarray(noise_multiplier, dtype=float))
 
     def calibrated(self, epsilon: float | np.ndarray) -> PrivacyPlan:
@@ -308,9 +313,9 @@ class PrivacyPlan:
         return self.with_noise(needed[groups.of_silo])
 
     def _calibrated_alike(self, epsilon: float) -> PrivacyPlan:
-        """Give all silos one multiplier, or (noise on the sum only) one noise."""
-        on_sum = self.mechanism.gradients_only
-        exposure = self.record_shares if on_sum else np.ones(self.n_silos)
+        """Give all silos one multiplier, or one noise where the mechanism has but one."""
+        exposure = self.mechanism.exposure(self)
+        exposure = np.ones(self.n_silos) if exposure is None else exposure
         silos = self._worst(np.arange(self.n_silos), 1 / exposure)
         needed = max(self._calibrate(i, epsilon) * float(exposure[i]) for i in silos)
         return self.with_noise(needed / exposure)

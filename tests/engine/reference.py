@@ -109,7 +109,7 @@ class Reference:
         return stream.subset(n, size), size
 
     def mean(self, r, messages):
-        """The cohort's weighted mean; with noise on the sum, if that is where it is."""
+        """The cohort's weighted sum over its share of the silos; noise on the sum, if it is there."""
         s = self.setting
         weights = {i: s.weights[i] for i in messages}
         total = sum(weights[i] * messages[i] for i in messages)
@@ -117,7 +117,7 @@ class Reference:
             factor = 1.0 if s.factors is None else s.factors[r]
             noise = self.streams.stream("aggregate", round=r).normal((self.problem.size,))
             total = total + s.on_sum * factor * noise
-        return total / sum(weights.values())
+        return total * len(self.problem.silos) / len(messages)
 
     def minibatch(self):
         s, w = self.setting, np.zeros(self.problem.size)

@@ -1,0 +1,107 @@
+"""A random part of the silos each round, of unequal sizes: what the rounds' mean stands for."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from skdpfl.algorithms import MinibatchSGD, Scaffold
+from skdpfl.engine import run
+from skdpfl.federation import LocalFederation, SiloData, Work
+from skdpfl.losses import SquaredError
+from skdpfl.models import LinearModel
+from skdpfl.privacy.cohorts import draw_cohorts
+from skdpfl.privacy.mechanisms import NoPrivacy
+from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
+from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.sampling import Poisson
+
+SIZES = np.array([10, 30, 60, 200])
+
+
+def problem():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(4), SIZES)
+    X = rng.standard_normal((SIZES.sum(), 3))
+    return X, X @ rng.standard_normal(3) + codes - 1.5, codes
+
+
+def fit(algorithm, schedule, sizes=SIZES, steps=1, **plan):
+    """Run some cohorts; returns the model."""
+    X, y, codes = problem()
+    plan = PrivacyPlan(
+        silo_sizes=sizes,
+        steps=(steps,) * len(schedule),
+        clip_norm=np.inf,
+        noise_multiplier=0.0,
+        delta=1e-5,
+        weights=sizes / sizes.sum(),
+        schedule=tuple(np.asarray(cohort) for cohort in schedule),
+        **{"mechanism": NoPrivacy(), **plan},
+    )
+    data = SiloData.from_codes(X, y, codes, 4)
+    work = Work(
+        LinearModel(3, 1, False), SquaredError(), algorithm, plan, streams_for(0),
+        np.dtype(np.float64),
+    )  # fmt: skip
+    return run(work, LocalFederation(data), average=False).params
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_the_mean_over_cohorts_is_the_gradient_of_the_weighted_objective(size):
+    """Lowy and Razaviyayn's unbalanced version: (1/M_r) sum over S_r of N p_i g_i is unbiased."""
+    X, y, _ = problem()
+    cohorts = list(itertools.combinations(range(4), size))
+    moves = [fit(MinibatchSGD(1.0), [cohort]) for cohort in cohorts]
+    np.testing.assert_allclose(np.mean(moves, axis=0), X.T @ y / len(y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("cohort", ["uniform", "poisson", "balanced"])
+def test_random_cohorts_find_the_weighted_optimum(cohort):
+    X, y, _ = problem()
+    optimum = np.linalg.lstsq(X, y, rcond=None)[0]
+    uniform = np.mean([np.linalg.lstsq(X[i], y[i], rcond=None)[0] for i in _rows()], axis=0)
+    schedule = list(draw_cohorts(cohort, 0.5, 4, 2500, streams_for(1).stream("cohorts")))
+    rates = tuple((0.3 / (1 + r / 20)) for r in range(2500))
+    found = fit(MinibatchSGD(rates), schedule)
+    assert np.linalg.norm(found - optimum) < 0.2 * np.linalg.norm(uniform - optimum)
+
+
+def _rows():
+    ends = np.cumsum(SIZES)
+    return [slice(end - size, end) for end, size in zip(ends, SIZES, strict=True)]
+
+
+def test_batches_are_proportional_to_sizes_and_every_record_counts_alike():
+    """K_i / n_i is the same for all, so w_i / K_i is: one record moves the mean by as much."""
+    plan = PrivacyPlan(
+        silo_sizes=SIZES, steps=(1,), clip_norm=1.0, noise_multiplier=1.0, delta=1e-5,
+        weights=SIZES / SIZES.sum(), sampling=Poisson(0.25),
+    )  # fmt: skip
+    np.testing.assert_allclose(plan.expected_sizes / SIZES, 0.25)
+    np.testing.assert_allclose(plan.record_shares, plan.record_shares[0])
+
+
+def test_silos_with_budgets_of_their_own_get_noise_of_their_own():
+    epsilon = np.array([0.5, 1.0, 2.0, np.inf])
+    plan = PrivacyPlan(
+        silo_sizes=SIZES, steps=(1,) * 5, clip_norm=1.0, noise_multiplier=0.0, delta=1e-5,
+        weights=SIZES / SIZES.sum(), mechanism=mechanism_for("record", "silo"),
+    ).calibrated(epsilon)  # fmt: skip
+    assert (np.diff(plan.noise_multiplier) < 0).all() and plan.noise_multiplier[-1] == 0
+    spent = plan.spent().per_silo.to_numpy()
+    assert (spent[:3] <= epsilon[:3]).all() and (spent[:3] >= 0.99 * epsilon[:3]).all()
+    assert spent[3] == np.inf
+
+
+def test_scaffolds_control_is_the_weighted_mean_of_the_silos_own():
+    """After every silo was in once, in cohorts of unequal weight, c = sum_i w_i g_i(x)."""
+    X, y, _ = problem()
+    algorithm = Scaffold(0.1, 1, warm_start_rounds=2)
+    moved = fit(algorithm, [[0, 3], [1, 2], [0, 1, 2, 3]])
+    # in the third round each silo corrects its gradient by c - c_i: the mean move is the gradient
+    np.testing.assert_allclose(moved, 0.1 * X.T @ y / len(y), rtol=1e-12)
+    # and a cohort of one moves by exactly that too: g_i - c_i + c = c at the same point
+    alone = fit(algorithm, [[0, 3], [1, 2], [1]])
+    scale = 4 * SIZES[1] / SIZES.sum()
+    np.testing.assert_allclose(alone, scale * moved, rtol=1e-12)
