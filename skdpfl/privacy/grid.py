@@ -68,7 +68,7 @@ def grid_for(scale: float, bound: float, dtype: DTypeLike = np.float64) -> float
     ------
     PrecisionError
         If an entry may not fit the integers that sums are released in (int32 for float32): it
-        happens when ``bound`` exceeds 2,000 times ``scale``.
+        happens when ``bound`` exceeds 2,000 times ``scale``. Or if floats cannot hold the result.
     """
     dtype = np.dtype(dtype)
     if not (scale > 0 and math.isfinite(scale)):
@@ -77,8 +77,15 @@ def grid_for(scale: float, bound: float, dtype: DTypeLike = np.float64) -> float
         raise ValueError(f"bound must be finite and 0 or more, got {bound!r}.")
     bits, room = (UNIT_BITS, 31) if dtype == np.float32 else (FINE_BITS, 63)
     gamma = scale * 2.0**-bits
+    least, most = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
+    if gamma < least or bound + scale * 2.0**_NOISE_BITS > most:
+        raise PrecisionError(
+            f"scale={scale!r} (with sums of up to {bound!r}) is out of the range of {dtype}."
+        )
     if dtype == np.float32:
-        gamma = float(np.nextafter(np.float32(gamma), np.float32(np.inf)))
+        single = np.float32(gamma)
+        up = float(single) >= gamma  # as Python floats: NumPy would compare in float32
+        gamma = float(single if up else np.nextafter(single, np.float32(np.inf)))
     if bound / gamma + 2.0 ** (bits + _NOISE_BITS) >= 2.0**room:
         raise PrecisionError(
             f"A sum of up to {bound!r} with noise of {scale!r} does not fit the grid of "

@@ -1,0 +1,254 @@
+"""The grid: exact sums, no tell-tale bits, and the sensitivity that is priced."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpfl.models import rounding_of_sum
+from skdpfl.privacy.grid import (
+    MAX_LOSS,
+    PrecisionError,
+    grid_for,
+    reduced_clip,
+    snap,
+    snapped_release,
+)
+from skdpfl.privacy.random import streams_for
+
+STREAMS = streams_for(0)
+DTYPES = [np.float32, np.float64]
+BITS = {np.float32: 20, np.float64: 36}
+TERMS = {"replace": 2, "add_remove": 1}
+
+
+def integers_of(released, gamma):
+    """Return the integers k + N that a release stands for."""
+    return np.rint(released.astype(float) / gamma)
+
+
+# -- exactness -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("scale", [1.0, 0.37, 60.0, 1e-9, 3e12])
+def test_a_release_is_the_grid_times_an_exact_integer(dtype, scale):
+    rng = np.random.default_rng(0)
+    total = (scale * rng.normal(size=(4, 500)) * [[0.01], [1], [30], [400]]).astype(dtype)
+    gamma = grid_for(scale, float(np.abs(total).max()), dtype)
+    units = STREAMS.units_block("noise", range(4), 0, 500, dtype)
+    released = snapped_release(total, units, gamma)
+    assert released.dtype == dtype
+    for s, n, r in zip(total.ravel(), units.ravel(), released.ravel(), strict=True):
+        k = round(Fraction(float(s / dtype(gamma)))) + int(n)  # halves to even, as rint
+        assert r == dtype(k) * dtype(gamma)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_in_place_and_a_grid_for_each_silo(dtype):
+    rng = np.random.default_rng(1)
+    total = rng.normal(size=(3, 50)).astype(dtype)
+    gamma = np.array([[grid_for(s, 10, dtype)] for s in (0.5, 1.3, 4)])
+    units = STREAMS.units_block("noise", range(3), 1, 50, dtype)
+    expected = [
+        snapped_release(*row) for row in zip(total, units, gamma[:, 0].tolist(), strict=True)
+    ]
+    assert snapped_release(total, units, gamma, out=total) is total
+    np.testing.assert_array_equal(total, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_noise_is_what_was_asked_for(dtype):
+    n, scale = 400_000, 0.73
+    gamma = grid_for(scale, 1, dtype)
+    noise = snapped_release(np.zeros(n, dtype), STREAMS.stream("n").units(n, dtype), gamma)
+    assert noise.std() == pytest.approx(scale, rel=6 / math.sqrt(2 * n))
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.7, 0.71, 0.72, 0.73, 3e-7, 12345.678])
+def test_in_float32_the_grid_is_rounded_up(scale):
+    exact, gamma = scale * 2.0**-20, grid_for(scale, scale, np.float32)
+    assert gamma == float(np.float32(gamma))
+    assert exact <= gamma <= exact * (1 + 2**-22)
+    assert grid_for(scale, scale) == scale * 2.0**-36
+
+
+def test_the_same_noise_moves_every_sum_alike():
+    """The released numbers of two sums differ by their snapped difference, to the last bit."""
+    units = STREAMS.stream("n").units(1000)
+    gamma = grid_for(1.0, 100, np.float32)
+    a, b = np.float32([0, 1.7])[:, None] + np.zeros((2, 1000), np.float32)
+    moved = integers_of(snapped_release(b, units, gamma), gamma)
+    moved -= integers_of(snapped_release(a, units, gamma), gamma)
+    assert np.unique(moved).tolist() == [round(1.7 / gamma)]
+
+
+# -- what goes wrong without it ------------------------------------------------------------------
+
+
+def too_fine(released):
+    """Return which results are no multiple of 2^-23 (float32): an event anyone can see."""
+    steps = released.astype(float) * 2**23
+    return steps != np.rint(steps)
+
+
+def test_adding_floats_tells_the_sum_apart():
+    """Noise 1 on a sum of 0 or 2, float32: delta >= 0.4 at every epsilon. On the grid: nothing."""
+    noise = np.random.default_rng(0).standard_normal(100_000, dtype=np.float32)
+    assert too_fine(np.float32(0) + noise).mean() > 0.4
+    assert not too_fine(np.float32(2) + noise).any()
+
+    units = STREAMS.stream("n").units(100_000)
+    gamma = grid_for(1.0, 2, np.float32)
+    for value in (0, 2):
+        # all are on one grid of 2^-20, whatever the sum
+        released = snapped_release(np.full(100_000, value, np.float32), units, gamma)
+        integers = integers_of(released, gamma)
+        np.testing.assert_array_equal(released, (integers * gamma).astype(np.float32))
+        # and the parity of a result tells nothing: half are odd, to 6 standard errors
+        assert abs((integers % 2).mean() - 0.5) < 3 / math.sqrt(100_000)
+
+
+def test_scaled_noise_on_a_grid_that_is_not_its_own_leaves_gaps():
+    """Why each noise level has its own grid: some multiples would be impossible."""
+    units = STREAMS.stream("n").units(400_000)
+    gamma = grid_for(1.0, 1, np.float32)
+    wrong = np.rint(math.sqrt(2) * gamma * units / gamma)
+    impossible = np.setdiff1d(np.arange(-999, 1000), np.rint(math.sqrt(2) * np.arange(-999, 1000)))
+    assert len(impossible) > 400
+    assert not np.isin(wrong, impossible).any()
+    assert np.isin(units, impossible).any()
+
+
+def test_noise_must_fit_the_sum():
+    total, gamma = np.zeros(3, np.float32), grid_for(1.0, 1, np.float32)
+    for units in (np.zeros(3), np.zeros(3, np.int64), np.zeros(3, np.float32)):
+        with pytest.raises(TypeError, match="float32 with int32 units"):
+            snapped_release(total, units, gamma)
+    with pytest.raises(TypeError, match="float32 with int32 units"):
+        snapped_release(total.astype(float), np.zeros(3, np.int32), gamma)
+
+
+# -- sensitivity ---------------------------------------------------------------------------------
+
+
+def distance(a, b, gamma):
+    """Return |rint(a / gamma) - rint(b / gamma)| as :func:`snapped_release` computes it."""
+    zeros = np.zeros(a.shape, {4: np.int32, 8: np.int64}[a.dtype.itemsize])
+    a, b = (integers_of(snapped_release(v, zeros, gamma), gamma) for v in (a, b))
+    return np.linalg.norm(a - b)
+
+
+sizes = st.integers(1, 60)
+vectors = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+
+
+@given(vectors, sizes, st.sampled_from(sorted(TERMS)), st.floats(1e-3, 0.99))
+@settings(deadline=None, max_examples=100)
+def test_snapped_sums_are_as_sensitive_as_priced(rng, size, neighbours, coarse):
+    """Formal guarantee: for any two sums D c apart, c the reduced norm, at most D clip / gamma."""
+    # a far coarser grid than ours: the bound has to hold for any
+    gamma, terms = coarse * MAX_LOSS / math.sqrt(size), TERMS[neighbours]
+    c = reduced_clip(1.0, gamma, size, neighbours)
+    base = rng.normal(size=size) * 5
+    step = rng.normal(size=size) * rng.integers(0, 2, size)
+    step *= terms * c / max(np.linalg.norm(step), 1e-9)
+    assert distance(base, base + step, gamma) <= terms / gamma * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("neighbours", TERMS)
+def test_the_reduction_is_needed_and_enough(neighbours):
+    """Sums just under an edge between grid points: without the reduction the price is wrong."""
+    size, gamma, terms = 10_000, 2.0**-12, TERMS[neighbours]
+    low = np.full(size, (0.5 - 1e-6) * gamma)
+    for norm in (1.0, reduced_clip(1.0, gamma, size, neighbours)):
+        moved = distance(low, low + terms * norm / math.sqrt(size), gamma)
+        assert (moved <= terms / gamma) == (norm < 1)
+
+
+def clipped_rows(rng, n, size, c, dtype):
+    rows = rng.normal(size=(n, size)) * rng.choice([1e-3, 1, 1e3], size=(n, 1))
+    return (rows * (c / np.linalg.norm(rows, axis=1, keepdims=True)) * (1 - 2**-20)).astype(dtype)
+
+
+@given(vectors, st.integers(1, 300), sizes, st.sampled_from(sorted(TERMS)))
+@settings(deadline=None, max_examples=100)
+def test_rounding_of_float32_sums_is_paid_for(rng, n, size, neighbours):
+    """Formal guarantee with r: neighbours' float32 sums, added up in orders of their own."""
+    z, clip = 5.0, 1.0
+    gamma = grid_for(z * clip, n * clip, np.float32)
+    rounding = rounding_of_sum(n + 1, np.float32)
+    c = reduced_clip(clip, gamma, size, neighbours, rounding=rounding)
+    rows = clipped_rows(rng, n, size, c, np.float32)
+    # all records but one point the same way: the sum is large and its rounding, too
+    rows[1:] = rows[0] * np.sign(rng.random((n - 1, 1)) - 0.1).astype(np.float32)
+    other = rows.copy()
+    other[0] = -rows[0] if neighbours == "replace" else 0
+    sums = [np.add.accumulate(r[rng.permutation(n)], axis=0)[-1] for r in (rows, other)]
+    assert distance(*sums, gamma) <= TERMS[neighbours] * clip / gamma
+
+
+def test_reduced_clip_by_hand():
+    # replace: 2 c (1 + r) + gamma sqrt(size) = 2 C; add_remove: c (1 + 2 r) + gamma sqrt(size) = C
+    assert reduced_clip(1.0, 2.0**-10, 1024, "replace") == pytest.approx(1 - 2**-6)
+    assert reduced_clip(1.0, 2.0**-10, 1024, "add_remove") == pytest.approx(1 - 2**-5)
+    assert reduced_clip(2.0, 0.0, 9, "replace", rounding=0.01) == pytest.approx(2 / 1.01)
+    assert reduced_clip(2.0, 0.0, 9, "add_remove", rounding=0.01) == pytest.approx(2 / 1.02)
+    # 36,895 coordinates, z = 60: half a percent in float32, nothing in float64
+    losses = [1 - reduced_clip(1.0, grid_for(60, 600, d), 36_895, "replace") for d in DTYPES]
+    assert losses == pytest.approx([0.0055, 8.4e-8], rel=0.01)
+
+
+# -- too coarse, or wrong ------------------------------------------------------------------------
+
+
+def test_float32_asks_for_float64_where_it_is_too_coarse():
+    with pytest.raises(PrecisionError, match=r"5% of clip_norm=1.0 .* in float64"):
+        reduced_clip(1.0, grid_for(5e3, 1, np.float32), 36_895, "replace")
+    with pytest.raises(PrecisionError, match="in float64"):
+        reduced_clip(1.0, 0.0, 9, "replace", rounding=rounding_of_sum(2000, np.float32))
+    assert reduced_clip(1.0, grid_for(5e3, 1), 36_895, "replace") > 1 - MAX_LOSS
+    assert reduced_clip(1.0, 0.0, 9, "replace", rounding=rounding_of_sum(2000, np.float64)) > 0.999
+
+
+@pytest.mark.parametrize(("dtype", "ratio"), [(np.float32, 2030), (np.float64, 1e8)])
+def test_sums_that_do_not_fit_the_integers_are_refused(dtype, ratio):
+    gamma = grid_for(0.7, 0.7 * ratio, dtype)
+    total = np.array([0.7 * ratio, -0.7 * ratio], dtype)
+    top = np.full(2, 2 ** (BITS[dtype] + 4) - 1).astype({4: np.int32, 8: np.int64}[total.itemsize])
+    released = snapped_release(total, top, gamma)  # no overflow: the sign survives
+    assert released[0] > 0.7 * ratio and released[1] < -0.7 * ratio * 0.98
+    with pytest.raises(PrecisionError, match="does not fit the grid"):
+        grid_for(0.7, 0.7 * ratio * 1.4, dtype)
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, math.inf, math.nan])
+def test_bad_scales(bad):
+    with pytest.raises(ValueError, match="scale must be positive and finite, got"):
+        grid_for(bad, 1.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scales_out_of_a_dtypes_range(dtype):
+    for scale in (float(np.finfo(dtype).tiny), float(np.finfo(dtype).max) / 2):
+        with pytest.raises(PrecisionError, match="out of the range of float"):
+            grid_for(scale, 0.0, dtype)
+
+
+def test_bad_arguments():
+    for bad in (-1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="bound must be finite and 0 or more, got"):
+            grid_for(1.0, bad)
+    with pytest.raises(
+        ValueError, match="neighbours must be 'replace' or 'add_remove', got 'swap'"
+    ):
+        reduced_clip(1.0, 0.1, 1, "swap")
+
+
+def test_snap_rounds_to_multiples():
+    values = np.array([0.1, -0.26, 3.0])
+    np.testing.assert_array_equal(snap(values, 0.25), [0, -0.25, 3])
+    assert snap(values, 0.25, out=values) is values
