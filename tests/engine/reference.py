@@ -109,7 +109,7 @@ class Reference:
         return stream.subset(n, size), size
 
     def mean(self, r, messages):
-        """The cohort's weighted sum over its share of the silos; noise on the sum, if it is there."""
+        """The cohort's weighted sum over its share of the silos; noised if there."""
         s = self.setting
         weights = {i: s.weights[i] for i in messages}
         total = sum(weights[i] * messages[i] for i in messages)
