@@ -115,8 +115,8 @@ def test_single_precision_agrees_with_the_reference(algorithm):
     compare(algorithm, problem(), s, decay, rtol=2e-5, dtype=np.float32)
 
 
-# ---- by hand: squared loss, one feature, silo A = {(1, 1), (2, 0)}, silo B = {(1, 3)} -------------
-# g_A(w) = ((w - 1) + 2 * 2 w) / 2 = (5 w - 1) / 2,   g_B(w) = w - 3,   weights 2/3 and 1/3, step 0.1
+# ---- by hand: squared loss, one feature, silo A = {(1, 1), (2, 0)}, silo B = {(1, 3)} ----------
+# g_A(w) = ((w - 1) + 2 * 2 w) / 2 = (5 w - 1) / 2, g_B(w) = w - 3, weights 2/3, 1/3, step 0.1
 
 HAND = {
     # 0.1 (2/3 0.5 + 1/3 3)

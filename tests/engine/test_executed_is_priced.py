@@ -1,0 +1,158 @@
+"""What ran is what was priced: gradients counted and noise measured against the plan."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpfl.federation import LocalFederation
+from skdpfl.privacy.cohorts import draw_cohorts
+from skdpfl.privacy.events import FixedSizeGaussian, Gaussian, PoissonGaussian
+from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
+from tests.engine.reference import Setting
+from tests.engine.settings import federation_of, plan_of, problem, run_rounds
+
+N_ROUNDS = 5
+
+
+class Releases:
+    """Notes, for each silo, the noise over the clip norm of every gradient that left it."""
+
+    def __init__(self, monkeypatch, p, s, **kw):
+        self.noise = {i: [] for i in range(len(p.silos))}
+        original = LocalFederation._noise
+
+        def noise(federation, round, step, silos, units):
+            drawn = original(federation, round, step, silos, units)
+            std = np.ravel(drawn.grid) * 2.0**36 / federation._work.plan.clip_norm
+            for i, z in zip(np.ravel(silos).tolist(), std.tolist(), strict=True):
+                self.noise[i].append(z)
+            return drawn
+
+        monkeypatch.setattr(LocalFederation, "_noise", noise)
+        run_rounds("fedavg", p, s, federation=federation_of(p), **kw)
+        monkeypatch.undo()
+
+
+def events(sampling, z, n):
+    """The event of one step, as the privacy page names it."""
+    if isinstance(sampling, Poisson):
+        return PoissonGaussian(z, sampling.rate)
+    if isinstance(sampling, WithoutReplacement):
+        return FixedSizeGaussian(z, max(1, round(sampling.rate * n)) / n)
+    return Gaussian(z)
+
+
+@st.composite
+def fits(draw):
+    """A small fit: silos, cohorts, local steps, sampling, noises and a noise schedule."""
+    n_silos = draw(st.integers(1, 5))
+    sizes = tuple(draw(st.lists(st.integers(2, 9), min_size=n_silos, max_size=n_silos)))
+    cohort = draw(st.sampled_from(["all", "balanced", "uniform", "poisson"]))
+    cohorts = None
+    if cohort != "all":
+        stream = streams_for(draw(st.integers(0, 99))).stream("cohorts")
+        fraction = draw(st.sampled_from([0.2, 0.5, 0.8]))
+        cohorts = list(draw_cohorts(cohort, fraction, n_silos, N_ROUNDS, stream))
+    sampling = draw(st.sampled_from([Everyone(), Poisson(0.3), WithoutReplacement(0.5)]))
+    levels = draw(st.lists(st.sampled_from([0.5, 1.0, 4.0]), min_size=n_silos, max_size=n_silos))
+    steps = draw(st.lists(st.integers(1, 3), min_size=N_ROUNDS, max_size=N_ROUNDS))
+    schedule = draw(st.sampled_from([None, ("round", 0.8, 2), ("step", 0.9, 1), ("round", 1.0, 0)]))
+    weights = np.full(n_silos, 1 / n_silos)
+    s = Setting(N_ROUNDS, steps, 0.1, 0.7, levels, weights, sampling, cohorts)
+    return problem(sizes=sizes, d=2), s, schedule
+
+
+@settings(max_examples=60, deadline=None)
+@given(fits())
+def test_every_gradient_that_left_a_silo_is_priced(case):
+    p, s, schedule = case
+    with pytest.MonkeyPatch.context() as patch:
+        ran = Releases(patch, p, s, noise_schedule=schedule)
+    plan = plan_of(p, s, noise_schedule=schedule)
+    groups = plan.groups()
+    for i, (_, y) in enumerate(p.silos):
+        executed = Counter(events(s.sampling, rounded(z), len(y)) for z in ran.noise[i])
+        priced: Counter = Counter()
+        for event, count in groups.compositions[groups.of_silo[i]]:
+            priced[replace(event, noise_multiplier=rounded(event.noise_multiplier))] += count
+        assert executed == priced
+
+
+def rounded(z):
+    return float(f"{z:.12g}")
+
+
+@pytest.mark.parametrize("cohorts", [None, [[0], [0, 1], [1], [0, 1], [0]]])
+def test_one_pass_is_priced_as_one_release_of_the_least_noise(monkeypatch, cohorts):
+    p = problem(sizes=(24, 31), d=2)
+    s = Setting(5, [2] * 5, 0.1, 0.7, [1.0, 1.0], np.full(2, 0.5), Disjoint(10), cohorts=cohorts)
+    rows = {0: [], 1: []}
+    from skdpfl.federation._batches import BatchMaker
+
+    draw = BatchMaker._draw
+    monkeypatch.setattr(
+        BatchMaker, "_draw", lambda b, i, t: rows[i].append(draw(b, i, t)) or rows[i][-1]
+    )
+    ran = Releases(monkeypatch, p, s, noise_schedule=("round", 0.5, 2))
+    plan = plan_of(p, s, noise_schedule=("round", 0.5, 2))
+    groups = plan.groups()
+    for i in (0, 1):
+        ((event, count),) = groups.compositions[groups.of_silo[i]]
+        assert (type(event), count) == (Gaussian, 1)
+        assert event.noise_multiplier == pytest.approx(min(ran.noise[i]), rel=1e-12)
+        used = np.concatenate(rows[i])
+        assert len(np.unique(used)) == len(used)  # no record is read twice
+        assert {len(r) for r in rows[i]} == {(24, 31)[i] // 10}
+
+
+def test_a_silo_that_never_takes_part_pays_nothing():
+    p = problem(sizes=(5, 5, 5))
+    s = Setting(5, [2] * 5, 0.1, 0.7, [1.0] * 3, np.full(3, 1 / 3), cohorts=[[0]] * 4 + [[0, 1]])
+    spent = plan_of(p, s).spent()
+    assert spent.per_silo[2] == 0
+    assert 0 < spent.per_silo[1] < spent.per_silo[0] == spent.epsilon
+
+
+def test_with_noise_on_the_sum_every_silo_is_priced_by_its_share(monkeypatch):
+    """The noise is one vector; a record of silo i moves the sum by up to 2 C w_i / (q n_i)."""
+    sizes = np.array([50, 10, 20])
+    p = problem(sizes=tuple(sizes))
+    w = np.array([0.2, 0.5, 0.3])
+    s = Setting(4, [1] * 4, 0.1, 0.7, None, w, Poisson(0.5), on_sum=0.03)
+    plan = plan_of(p, s)
+    np.testing.assert_allclose(plan.noise_multiplier, 0.03 / (0.7 * w / (0.5 * sizes)))
+    groups = plan.groups()
+    for i in range(3):
+        ((event, count),) = groups.compositions[groups.of_silo[i]]
+        assert (count, event.sampling_rate) == (4, 0.5)
+        assert event.noise_multiplier == pytest.approx(plan.noise_multiplier[i])
+    assert plan.spent().per_silo.idxmax() == 1
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_whole_silos_are_priced_without_a_public_schedule(trust):
+    p = problem(sizes=(4,) * 10, d=2)
+    s = Setting(20, [3] * 20, 0.1, 0.7, None, np.full(10, 0.1))
+    plan = plan_of(
+        p,
+        s,
+        unit="silo",
+        trust=trust,
+        neighbours="add_remove" if trust == "server" else "replace",
+        noise_multiplier=3.0,
+        clip_norm=1.0,
+        cohort="poisson",
+        silo_fraction=0.2,
+        mechanism=None,
+    )
+    assert plan.schedule is None
+    spent = plan.spent()
+    assert spent.per_silo is None
+    ((event, count),) = spent.costs[0].composition
+    assert count == 20  # one message a round, whatever the local steps
+    assert event == (PoissonGaussian(3.0, 0.2) if trust == "server" else Gaussian(3.0))

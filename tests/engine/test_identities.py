@@ -1,0 +1,166 @@
+"""What algorithms share: SCAFFOLD's invariant, and methods that coincide in special cases."""
+
+import numpy as np
+import pytest
+
+from skdpfl.engine import run
+from skdpfl.privacy.sampling import Poisson
+from tests.engine.reference import Setting
+from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
+
+SIZES = np.array([5, 9, 2, 6])
+
+
+def setting(**kw):
+    options = {"n_rounds": 6, "steps": [1] * 6, "lr": 0.4, "clip": 0.8, "z": [0.5] * 4}
+    return Setting(**(options | {"weights": SIZES / SIZES.sum()} | kw))
+
+
+class Watched:
+    """A federation whose silos' memories can be looked at, after each round."""
+
+    def __init__(self, federation):
+        self.inner, self.controls = federation, []
+        self.n_silos = federation.n_silos
+
+    def start(self, work):
+        self.inner.start(work)
+
+    def round(self, round, shared, cohort):
+        yield from self.inner.round(round, shared, cohort)
+        self.controls.append(self.inner._memory.read(np.arange(self.n_silos)))
+
+
+COHORTS = {
+    "everyone": None,
+    "partial": [[0, 2], [1, 2, 3], [1], [0, 3], [0, 1, 2, 3], [2]],
+    "empty": [[0, 2], [], [1], [], [0, 1, 3], [2]],
+}
+
+
+@pytest.mark.parametrize("unit", ["record", "silo"])
+@pytest.mark.parametrize("weights", ["size", "uniform"])
+@pytest.mark.parametrize("cohorts", COHORTS)
+def test_the_servers_control_is_the_mean_of_the_silos(cohorts, weights, unit, monkeypatch):
+    w = SIZES / SIZES.sum() if weights == "size" else np.full(4, 0.25)
+    s = setting(steps=[3, 1, 2, 2, 1, 3], cohorts=COHORTS[cohorts], weights=w)
+    if unit == "silo":  # each silo's message is clipped and noised, and remembered as sent
+        s.z = None
+    p = problem()
+    silo = {"unit": "silo", "noise_multiplier": 0.3, "clip_norm": 0.5, "mechanism": None}
+    work = work_of("scaffold", p, s, **(silo if unit == "silo" else {}))
+    servers = []
+    algorithm_type = type(work.algorithm)
+    for method in ("aggregate", "idle"):
+        original = getattr(algorithm_type, method)
+
+        def watch(self, *args, original=original):
+            servers.append(original(self, *args))
+            return servers[-1]
+
+        monkeypatch.setattr(algorithm_type, method, watch)
+    federation = Watched(federation_of(p))
+    run(work, federation)
+    assert len(servers) == 6
+    controls = iter(federation.controls)
+    last = np.zeros((4, p.size))
+    for r, state in enumerate(servers):
+        if cohorts != "empty" or len(s.cohorts[r]):
+            last = next(controls)
+        np.testing.assert_allclose(state.control, w @ last, rtol=1e-9, atol=1e-12)
+    assert np.abs(state.control).max() > 0.01
+
+
+def test_a_silos_control_is_the_mean_of_its_last_gradients():
+    s = setting(steps=[3] * 6, cohorts=COHORTS["partial"])
+    p = problem()
+    federation = Watched(federation_of(p))
+    run(work_of("scaffold", p, s), federation)
+    from tests.engine.reference import Reference
+
+    reference = Reference(p, s)
+    list(reference.scaffold())
+    np.testing.assert_allclose(federation.controls[-1], reference.controls, rtol=1e-6)
+
+
+@pytest.mark.parametrize("sampling", [None, Poisson(0.5)])
+def test_one_local_step_of_fedavg_is_minibatch(sampling):
+    s = setting(**({} if sampling is None else {"sampling": sampling}))
+    p = problem(alpha=0.1)
+    np.testing.assert_allclose(
+        run_rounds("fedavg", p, s), run_rounds("minibatch", p, s), rtol=1e-12, atol=1e-15
+    )
+
+
+def test_one_local_step_of_scaffold_with_everyone_is_minibatch():
+    """The corrections -c_i + c cancel in the mean."""
+    s = setting()
+    p = problem()
+    np.testing.assert_allclose(
+        run_rounds("scaffold", p, s), run_rounds("minibatch", p, s), rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", ["minibatch", "fedavg", "scaffold"])
+def test_one_silo_without_noise_is_gradient_descent(name):
+    p = problem(sizes=(40,), alpha=0.2)
+    steps = [1] * 6 if name == "minibatch" else [4] * 6
+    s = Setting(6, steps, 0.4, np.inf, None, np.ones(1))
+    X, y = p.silos[0]
+    A = np.column_stack([X, np.ones(40)])
+    w, expected = np.zeros(4), []
+    for k in steps:
+        for _ in range(k):
+            gradient = A.T @ (1 / (1 + np.exp(-A @ w)) - y) / 40 + 0.2 * w * [1, 1, 1, 0]
+            w = w - 0.4 * gradient
+        expected.append(w)
+    np.testing.assert_allclose(run_rounds(name, p, s), expected, rtol=1e-10)
+
+
+def test_silos_alike_make_fedavg_gradient_descent():
+    p = problem(sizes=(12,))
+    p.silos = p.silos * 3
+    s = Setting(4, [3] * 4, 0.4, np.inf, None, np.array([0.2, 0.3, 0.5]))
+    alone = problem(sizes=(12,))
+    one = Setting(4, [3] * 4, 0.4, np.inf, None, np.ones(1))
+    np.testing.assert_allclose(run_rounds("fedavg", p, s), run_rounds("fedavg", alone, one))
+
+
+def test_nothing_is_remembered_from_an_earlier_fit():
+    p, s = problem(), setting(steps=[2] * 6)
+    federation = federation_of(p)
+    first = run_rounds("scaffold", p, s, federation=federation)
+    assert np.array_equal(run_rounds("scaffold", p, s, federation=federation), first)
+
+
+def test_early_stopping_is_charged_for_the_whole_plan():
+    p, s = problem(), setting()
+    work = work_of("minibatch", p, s)
+    before = work.plan.spent()
+    outcome = run(work, federation_of(p), on_round=lambda r, params: r == 2)
+    assert outcome.n_rounds == 3
+    assert work.plan.spent() == before
+    assert before.epsilon > plan_of(p, setting(n_rounds=3, steps=[1] * 3)).spent().epsilon
+
+
+@pytest.mark.parametrize("name", ["fedavg", "scaffold"])
+def test_noise_on_the_sum_is_refused_for_local_steps(name):
+    p, s = problem(), setting(z=None, on_sum=0.1, steps=[2] * 6)
+    with pytest.raises(ValueError, match='trust="server"'):
+        run(work_of(name, p, s), federation_of(p))
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_an_algorithm_that_declares_the_wrong_number_of_gradients_fails(calls):
+    from dataclasses import replace
+
+    from skdpfl.algorithms import FedAvg
+
+    class Greedy(FedAvg):
+        def local(self, shared, memory, gradient):
+            return sum(gradient(shared) for _ in range(calls))
+
+    p, s = problem(), setting(steps=[2] * 6)
+    work = replace(work_of("fedavg", p, s), algorithm=Greedy(0.1, 2))
+    with pytest.raises(RuntimeError, match="declared 2 private gradients"):
+        run(work, federation_of(p))

@@ -1,0 +1,173 @@
+"""The noise in a model is the noise that the plan says.
+
+Models are fitted to features that are all zero: coefficients are then nothing but noise. With N
+independent normals a sample deviation is off by 5.2 / sqrt(2 N) of itself with probability below
+2e-7; N = 400 coefficients x 14 seeds, so 5 %.
+"""
+
+import numpy as np
+import pytest
+
+from skdpfl.federation import LocalFederation, _local
+from skdpfl.privacy.random import streams_for
+from tests.estimators.fits import ALL, CLASSIFIERS, data, plain
+
+X0 = np.zeros((1000, 400))
+Y0 = np.arange(1000) % 2
+FOUR = np.arange(1000) % 4
+N_SEEDS = 14
+GRADIENTS_ON_THE_SUM = [name for name in ALL if "Scaffold" not in name]
+
+
+def deviation(name, X=X0, silos=FOUR, **kw):
+    """Sample deviation of the coefficients over the seeds."""
+    y = Y0 if name in CLASSIFIERS else Y0.astype(float)
+    options = {"epsilon": None, "noise_multiplier": 5.0} | kw
+    fits = [
+        plain(name, **options, random_state=seed).fit(X, y, silos=silos) for seed in range(N_SEEDS)
+    ]
+    return np.sqrt(np.mean([np.mean(fit.coef_.astype(float) ** 2) for fit in fits]))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_noise_of_one_round(name):
+    assert deviation(name) == pytest.approx(5 / 250 / np.sqrt(4), rel=0.05)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_noise_of_large_silos_in_threads(name, monkeypatch):
+    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    assert deviation(name, n_jobs=2) == pytest.approx(0.01, rel=0.05)
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("name", ALL)
+def test_noise_in_single_precision(name, stacked, monkeypatch):
+    if not stacked:
+        monkeypatch.setattr(_local, "STACK_WORK", 0)
+    assert deviation(name, X=X0.astype(np.float32)) == pytest.approx(0.01, rel=0.05)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", GRADIENTS_ON_THE_SUM)
+def test_noise_on_the_sum(name, dtype):
+    """Once in all instead of once a silo: 5 / 250 / 4."""
+    got = deviation(name, X=X0.astype(dtype), trust="server")
+    assert got == pytest.approx(5 / 1000, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_noise_of_partial_cohorts(name):
+    assert deviation(name, silo_fraction=0.5) == pytest.approx(5 / 250 / np.sqrt(2), rel=0.05)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_noise_of_the_busiest_silos_budget(name):
+    """Unbalanced silos, uniform weights: each silo's mean gradient has its own noise."""
+    silos = np.repeat([0, 1, 2, 3], [100, 200, 300, 400])
+    expected = np.sqrt(sum((5 / n / 4) ** 2 for n in (100, 200, 300, 400)))
+    assert deviation(name, silos=silos, silo_weights="uniform") == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "ISRL" not in name])
+def test_noise_of_a_schedule(name):
+    """Variances 1, 1/4 and 1/16 of the first round's."""
+    got = deviation(name, n_rounds=3, noise_schedule=("round", 0.25, 1))
+    assert got == pytest.approx(0.01 * np.sqrt(1 + 1 / 4 + 1 / 16), rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPScaffoldRegressor"])
+def test_noise_of_local_steps(name):
+    """Steps of one round add up independently."""
+    assert deviation(name, local_steps=3) == pytest.approx(0.01 * np.sqrt(3), rel=0.05)
+    stepwise = deviation(name, local_steps=3, noise_schedule=("step", 0.25, 0))
+    assert stepwise == pytest.approx(0.01 * np.sqrt(1 + 1 / 4 + 1 / 16), rel=0.05)
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_two_noises_are_correlated(dtype, stacked, monkeypatch):
+    """Silos, rounds and local steps: 5 x 4 x 3 vectors of 4000 numbers, 1770 pairs.
+
+    A correlation beyond 6.4 / sqrt(4000) has probability 2e-10 for one pair, 3e-7 for any.
+    """
+    if not stacked:
+        monkeypatch.setattr(_local, "STACK_WORK", 0)
+    drawn = []
+    original = LocalFederation._noise
+
+    def noise(self, round, step, silos, units):
+        made = original(self, round, step, silos, units)
+        drawn.extend(np.atleast_2d(made.units).astype(float))
+        return made
+
+    monkeypatch.setattr(LocalFederation, "_noise", noise)
+    X, silos = np.zeros((50, 3999), dtype), np.arange(50) % 5
+    clf = plain("DPFedAvgClassifier", n_rounds=4, local_steps=3)
+    clf.set_params(epsilon=None, noise_multiplier=2.0).fit(X, np.arange(50) % 2, silos=silos)
+    assert np.shape(drawn) == (60, 4000)
+    correlations = np.corrcoef(drawn) - np.eye(60)
+    assert np.abs(correlations).max() < 6.4 / np.sqrt(4000)
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("rate", [1e-9, 0.3])
+def test_an_empty_batch_still_releases_noise(stacked, rate, trust, monkeypatch):
+    from skdpfl.federation import _batches
+
+    monkeypatch.setattr(_batches, "MASK_RATE", 0.2 if rate == 1e-9 else 0.0)
+    if not stacked:
+        monkeypatch.setattr(_local, "STACK_WORK", 0)
+    X, y, silos = np.ones((12, 5)), np.arange(12) % 2, np.arange(12) % 4
+    seed = 0
+    while rate > 1e-6 and any(  # three records a silo: all four batches empty by chance
+        len(streams_for(seed).stream("batch", i, 0).poisson_sample(3, rate)) for i in range(4)
+    ):
+        seed += 1
+    clf = plain("ISRLDPClassifier", trust=trust, sampling_rate=rate, random_state=seed)
+    clf.set_params(epsilon=None, noise_multiplier=2.0).fit(X, y, silos=silos)
+    streams = streams_for(seed)
+    silo_noise = np.mean([streams.stream("noise", i, 0).normal(6) for i in range(4)], axis=0)
+    noise = silo_noise if trust == "silo" else streams.stream("aggregate").normal(6) / 4
+    expected = -2.0 * noise / (3 * rate)
+    np.testing.assert_allclose(clf.coef_[0], expected[:5], rtol=1e-6)
+    np.testing.assert_allclose(clf.intercept_, expected[5:], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(name, monkeypatch):
+    X, y, silos = data(name)
+    for stack_work in (_local.STACK_WORK, 0):
+        monkeypatch.setattr(_local, "STACK_WORK", stack_work)
+        fits = [
+            plain(name, n_rounds=5, local_steps=2, sampling_rate=0.5, n_jobs=jobs)
+            .fit(X, y, silos=silos)
+            .coef_.tobytes()
+            for jobs in (None, 1, 2, -1)
+        ]
+        assert len(set(fits)) == 1
+
+
+def test_other_seeds_and_no_seed_give_other_models():
+    X, y, silos = data("ISRLDPClassifier")
+    seeds = [0, 1, None, None, np.random.RandomState(0), np.random.default_rng(0)]
+    fits = [plain("ISRLDPClassifier", random_state=s).fit(X, y, silos=silos).coef_ for s in seeds]
+    assert len({fit.tobytes() for fit in fits}) == len(seeds)
+
+
+def test_a_generator_gives_every_fit_its_own_noise():
+    X, y, silos = data("ISRLDPClassifier")
+    clf = plain("ISRLDPClassifier", random_state=np.random.RandomState(0))
+    assert not np.array_equal(clf.fit(X, y, silos=silos).coef_, clf.fit(X, y, silos=silos).coef_)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_single_precision_stays_single(name):
+    X, y, silos = data(name, dtype=np.float32)
+    fitted = plain(name, n_rounds=3, local_steps=2).fit(X, y, silos=silos)
+    assert fitted.coef_.dtype == np.float32
+    assert np.asarray(fitted.intercept_).dtype == np.float32
+    raw = fitted.decision_function(X) if name in CLASSIFIERS else fitted.predict(X)
+    assert raw.dtype == np.float32
+    assert plain(name).fit(X.astype(float), y, silos=silos).coef_.dtype == np.float64
