@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -118,7 +119,7 @@ class ScalingPlan:
         ]
         return compose(parts)
 
-    @property
+    @cached_property
     def read(self) -> np.ndarray:
         """Which features are read: those not ignored by their bounds, where any are."""
         if self.features == "refined bounds" and self.feature_bounds is not None:
@@ -130,12 +131,12 @@ class ScalingPlan:
         """Whether the target is read."""
         return self.target != "none"
 
-    @property
+    @cached_property
     def pool(self) -> np.ndarray:
         """Which of the columns (the features read, then the target) are features."""
         return np.arange(self.read.sum() + self.reads_target) < self.read.sum()
 
-    @property
+    @cached_property
     def unbounded(self) -> np.ndarray:
         """Which of the columns have no bounds."""
         return np.where(self.pool, self.features == "private", self.target == "private")

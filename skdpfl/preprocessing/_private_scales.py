@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.preprocessing._bounds import affine_from_bounds
-from skdpfl.preprocessing._magnitudes import MagnitudeGrid, shape_library
+from skdpfl.preprocessing._magnitudes import MagnitudeGrid
 from skdpfl.preprocessing._moments import (
     Boxes,
     Estimate,
@@ -48,6 +48,7 @@ from skdpfl.preprocessing._scaling import (
     SquashScaling,
     squash,
 )
+from skdpfl.preprocessing._shapes import shape_library
 from skdpfl.privacy.grid import grid_for, snapped_release
 from skdpfl.privacy.random import Streams
 
