@@ -26,12 +26,14 @@ _MODULES = [
     "privacy",
 ]
 
-__all__ = ["__version__", *_ESTIMATORS, *_MODULES]
+__all__ = ["__version__", *_ESTIMATORS, *_MODULES, "privacy_spent"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"skdpfl.{name}")
+    if name == "privacy_spent":
+        return importlib.import_module("skdpfl.inspection").privacy_spent
     if name in _ESTIMATORS:
         return getattr(importlib.import_module("skdpfl.estimators"), name)
     raise AttributeError(f"module 'skdpfl' has no attribute {name!r}")

@@ -6,6 +6,7 @@ from importlib import import_module
 _WHERE = {
     "Heterogeneity": "_heterogeneity",
     "heterogeneity": "_heterogeneity",
+    "privacy_spent": "_cost",
 }
 __all__ = sorted(_WHERE)
 

@@ -95,7 +95,8 @@ def _pairs(
     a: PrivacySpent, b: PrivacySpent
 ) -> tuple[list[tuple[int, int]], tuple | None, list[int] | None]:
     """Which costs meet in one record, and silo by silo where the silos are the same."""
-    if a.assignment is not None and a.assignment == b.assignment and a.silo_ids == b.silo_ids:
+    known = a.silo_costs is not None and b.silo_costs is not None and a.assignment is not None
+    if known and a.assignment == b.assignment and a.silo_ids == b.silo_ids:
         assert a.silo_costs is not None and b.silo_costs is not None
         met = list(zip(a.silo_costs, b.silo_costs, strict=True))
         pairs = list(dict.fromkeys(met))

@@ -1,0 +1,212 @@
+"""What a fitted pipeline, search or ensemble cost: every fit counts, also those thrown away."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import FeatureUnion, Pipeline
+
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection._unlearned import learns_nothing
+from skdpfl.privacy.events import Exact
+from skdpfl.privacy.spent import PrivacySpent
+
+
+class Leak(NamedTuple):
+    """Something that was learnt and not paid for: where, what, and the way out."""
+
+    path: str
+    what: str
+    way_out: str
+
+
+def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
+    """Return what a fitted estimator, pipeline, search or ensemble cost in all.
+
+    Parameters
+    ----------
+    fitted : estimator
+        Anything fitted that holds estimators of this library.
+    public : collection of str, default=()
+        Names of steps (as in a pipeline; ``"a__b"`` for a step b within a step a) that learnt from
+        public data only, so that they cost nothing.
+
+    Returns
+    -------
+    PrivacySpent
+        The composition of all fits; epsilon is infinite if a step learnt from the records without
+        paying. Each such step gives a :class:`~skdpfl.exceptions.PrivacyLeakWarning`.
+
+    Notes
+    -----
+    For searches each candidate's fit is charged on every split, by its plan at the mean size of a
+    training split, plus the refit, never only the best one; the choice by exact scores is not paid
+    for, and warned about. Ensembles pay for all their members; where a record can be drawn several
+    times (bagging with replacement) every member is priced for the largest multiplicity.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import Normalizer
+    >>> import skdpfl
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = skdpfl.ISRLDPClassifier(epsilon=2.0, scaling=None, random_state=0)
+    >>> skdpfl.privacy_spent(make_pipeline(Normalizer(), clf).fit(X, y))
+    PrivacySpent(ε=2.00, δ=0.0001, unit='record', trust='silo')
+    """
+    found = list(_visit(fitted, "", frozenset(public)))
+    paid = [f for f in found if isinstance(f, PrivacySpent)]
+    leaks = [f for f in found if isinstance(f, Leak)]
+    for leak in leaks:
+        warnings.warn(
+            f"{leak.path or type(fitted).__name__}: {leak.what}, and nothing paid for it. "
+            f"{leak.way_out}",
+            PrivacyLeakWarning,
+            stacklevel=2,
+        )
+    unpaid = [_nothing(paid, exact=True)] if any(leak.what != SCORES for leak in leaks) else []
+    costs = [*paid, *unpaid] or [_nothing(paid, exact=False)]
+    return sum(costs[1:], start=costs[0])
+
+
+#: the one leak after which the cost of the fits alone is still reported
+SCORES = "the choice was made by exact scores of the records"
+
+
+def _visit(obj: Any, path: str, public: frozenset[str]) -> Iterator[PrivacySpent | Leak]:
+    """Yield the costs and the leaks of a fitted object and all within it."""
+    if path and (path in public or path.rsplit("__", 1)[-1] in public):
+        return
+    if hasattr(obj, "privacy_spent_"):
+        yield obj.privacy_spent_
+    elif isinstance(obj, BaseSearchCV):
+        yield from _search(obj, path, public)
+    elif (parts := _parts(obj)) is not None:
+        for name, part in parts:
+            yield from _visit(part, f"{path}__{name}" if path else name, public)
+        yield from _own_leaks(obj, path)
+    elif not learns_nothing(obj):
+        yield Leak(
+            path,
+            f"{type(obj).__name__} learnt from the records",
+            "Declare what it needs (categories, constants), use a paid-for transformer, or name "
+            "it in public=[...] if it saw public data only.",
+        )
+
+
+def _parts(obj: Any) -> list[tuple[str, Any]] | None:
+    """Return the fitted estimators inside a meta-estimator; None if it is not a known kind."""
+    if isinstance(obj, Pipeline):
+        return list(obj.steps)
+    if isinstance(obj, ColumnTransformer):
+        return [(name, part) for name, part, _ in obj.transformers_]
+    if isinstance(obj, FeatureUnion):
+        return list(obj.transformer_list)
+    if isinstance(obj, TransformedTargetRegressor):
+        return [("regressor", obj.regressor_), ("transformer", obj.transformer_)]
+    if isinstance(obj, CalibratedClassifierCV):
+        members = [c.estimator for c in obj.calibrated_classifiers_]
+        return [(f"estimator{i}", m) for i, m in enumerate(members)]
+    if hasattr(obj, "estimators_"):
+        return [*_members(obj), *_last(obj)]
+    return None
+
+
+def _members(obj: Any) -> Iterator[tuple[str, Any]]:
+    times = _multiplicity(obj)
+    for i, member in enumerate(obj.estimators_):
+        if isinstance(member, str):  # a dropped member of a voting ensemble
+            continue
+        if times > 1 and hasattr(member, "privacy_spent_"):
+            member = _Paid(member.privacy_spent_.group(times))
+        yield f"estimator{i}", member
+
+
+class _Paid(NamedTuple):
+    """Stands for an estimator whose cost is known."""
+
+    privacy_spent_: PrivacySpent
+
+
+def _last(obj: Any) -> list[tuple[str, Any]]:
+    final = getattr(obj, "final_estimator_", None)
+    return [] if final is None else [("final_estimator", final)]
+
+
+def _multiplicity(obj: Any) -> int:
+    """Return how often the most often drawn record is in a member's sample."""
+    if not isinstance(obj, (BaggingClassifier, BaggingRegressor)) or not obj.bootstrap:
+        return 1
+    return max(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_)
+
+
+def _own_leaks(obj: Any, path: str) -> Iterator[Leak]:
+    if isinstance(obj, CalibratedClassifierCV):
+        yield Leak(
+            path,
+            "CalibratedClassifierCV fitted its calibration on exact predictions of the records",
+            "Calibrate on public data, or use predict_proba of loss='log_loss' as it is.",
+        )
+
+
+def _search(
+    search: BaseSearchCV, path: str, public: frozenset[str]
+) -> Iterator[PrivacySpent | Leak]:
+    """Yield the cost of every fit of a search."""
+    best = getattr(search, "best_estimator_", None)
+    if best is None:
+        what = "the fits of a search without refit are not known any more"
+        yield Leak(path, what, "Use refit=True, or record the search in a PrivacyLedger.")
+        return
+    for params in search.cv_results_["params"]:
+        candidate = clone(search.estimator).set_params(**params)
+        for inner, fitted in _paying(candidate, best):
+            cost = _on_split(inner, fitted, search.n_splits_)
+            yield from [cost] * search.n_splits_
+    yield from _visit(best, path, public)
+    yield Leak(
+        path,
+        SCORES,
+        "What is returned is the cost of the fits only; DPRandomizedSearchCV pays for the choice.",
+    )
+
+
+def _paying(candidate: Any, best: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the estimators within a candidate that pay, each with its fitted twin."""
+    twins = {"": best, **best.get_params(deep=True)}
+    for name, inner in {"": candidate, **candidate.get_params(deep=True)}.items():
+        if hasattr(inner, "plan_for") and hasattr(twins.get(name), "plan_"):
+            yield inner, twins[name]
+
+
+def _on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
+    """Return the cost of a candidate's fit on a training split: that of its plan at such sizes."""
+    sizes = np.maximum(1, np.floor(fitted.plan_.silo_sizes * (1 - 1 / n_splits))).astype(int)
+    n_classes = len(getattr(fitted, "classes_", (0, 1)))
+    plan = clone(inner).plan_for(
+        silo_sizes=dict(zip(fitted.plan_.silo_ids.tolist(), sizes.tolist(), strict=True)),
+        n_features=fitted.n_features_in_,
+        n_classes=n_classes,
+    )
+    return plan.spent()
+
+
+def _nothing(paid: list[PrivacySpent], *, exact: bool) -> PrivacySpent:
+    """Return a cost of zero, or of infinity, that adds to the others."""
+    like = paid[0] if paid else None
+    return PrivacySpent.from_compositions(
+        unit=like.unit if like else "record",
+        trust=like.trust if like else "silo",
+        neighbours=like.neighbours if like else "replace",
+        delta=like.delta if like else 1e-5,
+        compositions=[((Exact(), 1),) if exact else ()],
+    )

@@ -1,0 +1,130 @@
+"""privacy_spent: what whole pipelines, searches and ensembles cost."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+)
+
+import skdpfl
+from skdpfl.exceptions import PrivacyLeakWarning
+
+X, y = load_breast_cancer(return_X_y=True)
+X = X / np.abs(X).max(axis=0)
+
+
+def clf(epsilon=1.0, **params):
+    params = {"scaling": None, "n_rounds": 3, "delta": 1e-5} | params
+    return skdpfl.ISRLDPClassifier(epsilon=epsilon, **params)
+
+
+STEPS_THAT_LEARN_NOTHING = [
+    Normalizer(),
+    FunctionTransformer(np.log1p),
+    SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True),
+    FeatureUnion([("a", Normalizer()), ("b", "passthrough")]),
+    ColumnTransformer([("a", Normalizer(), [0, 1])], remainder="passthrough"),
+]
+
+
+@pytest.mark.parametrize("step", STEPS_THAT_LEARN_NOTHING, ids=lambda s: type(s).__name__)
+def test_a_pipeline_costs_what_its_estimator_costs(step):
+    pipe = make_pipeline(step, clf()).fit(X, y)
+    assert skdpfl.privacy_spent(pipe) == pipe[-1].privacy_spent_
+
+
+STEPS_THAT_LEARN = [
+    StandardScaler(),
+    SimpleImputer(),
+    SimpleImputer(strategy="constant"),  # drops columns that are all missing
+    ColumnTransformer([("scale", StandardScaler(), [0, 1])], remainder="passthrough"),
+]
+
+
+@pytest.mark.parametrize("step", STEPS_THAT_LEARN, ids=repr)
+def test_a_step_that_learnt_is_named_and_costs_everything(step):
+    pipe = make_pipeline(step, clf()).fit(X, y)
+    name = "columntransformer__scale" if isinstance(step, ColumnTransformer) else pipe.steps[0][0]
+    with pytest.warns(PrivacyLeakWarning, match=f"{name}: .* learnt from the records"):
+        spent = skdpfl.privacy_spent(pipe)
+    assert np.isinf(spent.epsilon)
+    assert skdpfl.privacy_spent(pipe, public=[name]).epsilon == pytest.approx(1.0, rel=0.01)
+
+
+@pytest.mark.parametrize("encoder", [OneHotEncoder, OrdinalEncoder])
+def test_encoders_pay_unless_their_categories_are_declared(encoder):
+    letters = np.array([["a", "b", "c"][i % 3] for i in range(len(y))])[:, None]
+    sparse = {"sparse_output": False} if encoder is OneHotEncoder else {}
+    declared = make_pipeline(encoder(categories=[["a", "b", "c"]], **sparse), clf())
+    assert skdpfl.privacy_spent(declared.fit(letters, y)).epsilon < 1.01
+    learnt = make_pipeline(encoder(**sparse), clf()).fit(letters, y)
+    with pytest.warns(PrivacyLeakWarning, match="Declare"):
+        assert np.isinf(skdpfl.privacy_spent(learnt).epsilon)
+
+
+def test_a_search_pays_for_all_its_fits():
+    grid = GridSearchCV(clf(), {"epsilon": [0.5, 1.0], "clip_norm": [0.3, 1.0]}, cv=3).fit(X, y)
+    with pytest.warns(PrivacyLeakWarning, match="exact scores"):
+        spent = skdpfl.privacy_spent(grid)
+    halves, ones = clf(0.5).fit(X, y).privacy_spent_, clf(1.0).fit(X, y).privacy_spent_
+    by_hand = sum([halves] * 6, start=grid.best_estimator_.privacy_spent_)
+    by_hand = sum([ones] * 6, start=by_hand)
+    assert spent.epsilon == pytest.approx(by_hand.epsilon, rel=0.02)
+    assert spent.epsilon > 2.5
+
+
+def test_a_search_over_a_pipeline_names_the_step_that_learnt():
+    pipe = make_pipeline(StandardScaler(), clf())
+    grid = GridSearchCV(pipe, {"isrldpclassifier__epsilon": [0.5, 1.0]}, cv=2).fit(X, y)
+    with pytest.warns(PrivacyLeakWarning) as caught:
+        assert np.isinf(skdpfl.privacy_spent(grid).epsilon)
+    assert len(caught) == 2  # the scaler, the scores: one warning per cause
+    with pytest.warns(PrivacyLeakWarning, match="exact scores"):
+        assert np.isfinite(skdpfl.privacy_spent(grid, public=["standardscaler"]).epsilon)
+
+
+def test_ensembles_pay_for_all_members():
+    flowers, kinds = load_iris(return_X_y=True)
+    one = clf(1.0).fit(flowers, kinds == 0).privacy_spent_
+    ovr = OneVsRestClassifier(clf(1.0)).fit(flowers, kinds)
+    assert skdpfl.privacy_spent(ovr).epsilon == pytest.approx((one + one + one).epsilon)
+    vote = VotingClassifier([("a", clf(1.0)), ("b", clf(1.0)), ("c", "drop")]).fit(X, y)
+    assert skdpfl.privacy_spent(vote).epsilon == pytest.approx((one + one).epsilon)
+
+
+def test_bagging_with_replacement_pays_for_a_record_drawn_often():
+    once = BaggingClassifier(clf(0.2), n_estimators=2, bootstrap=False).fit(X, y)
+    often = BaggingClassifier(clf(0.2), n_estimators=2, bootstrap=True).fit(X, y)
+    assert skdpfl.privacy_spent(often).epsilon > 2 * skdpfl.privacy_spent(once).epsilon
+
+
+def test_calibration_on_the_records_is_a_leak():
+    calibrated = CalibratedClassifierCV(clf(), cv=2).fit(X, y)
+    with pytest.warns(PrivacyLeakWarning, match="calibration on exact predictions"):
+        assert np.isinf(skdpfl.privacy_spent(calibrated).epsilon)
+
+
+def test_a_transformed_target():
+    data, target = load_diabetes(return_X_y=True)
+    inner = skdpfl.ISRLDPRegressor(epsilon=1.0, scaling=None, n_rounds=3)
+    model = TransformedTargetRegressor(inner, func=np.log1p, inverse_func=np.expm1)
+    assert skdpfl.privacy_spent(model.fit(data, target)).epsilon < 1.01
+    scaled = TransformedTargetRegressor(inner, transformer=StandardScaler()).fit(data, target)
+    with pytest.warns(PrivacyLeakWarning, match="transformer: StandardScaler"):
+        assert np.isinf(skdpfl.privacy_spent(scaled).epsilon)
+
+
+def test_nothing_learnt_costs_nothing():
+    assert skdpfl.privacy_spent(make_pipeline(Normalizer()).fit(X)).epsilon == 0
