@@ -32,7 +32,7 @@ def of_group(spent: PrivacySpent, k: int) -> PrivacySpent:
         return spent
     events = [event for cost in spent.costs for event, _ in cost.composition]
     if any(isinstance(event, Exact) for event in events):
-        compositions = [((Exact(), 1),)]
+        compositions: list[Composition] = [((Exact(), 1),)]
     elif all(isinstance(event, Gaussian) for event in events):
         compositions = [_scaled(cost.composition, k) for cost in spent.costs]
     else:
