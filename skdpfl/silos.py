@@ -7,6 +7,7 @@ name one silo for each row is an error that says what was given.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,12 @@ class Silos(NamedTuple):
     def sizes(self) -> np.ndarray:
         """The silos' numbers of records."""
         return np.bincount(self.codes, minlength=len(self.ids))
+
+    def digest(self) -> str:
+        """A digest of the map row -> silo, so that costs add silo by silo where it is equal."""
+        digest = hashlib.blake2b(np.ascontiguousarray(self.codes).tobytes(), digest_size=16)
+        digest.update(repr(self.ids.tolist()).encode())
+        return digest.hexdigest()
 
 
 def split_silo_column(X: Any, silos: Any, silo_column: Any) -> tuple[Any, Any]:

@@ -38,8 +38,6 @@ _MEAN, _MEAN_WIDTH, _VARIANCE, _VARIANCE_WIDTH = 0.0, 0.35, 0.12, 0.15
 _MEAN_CENTER_WIDTH, _VARIANCE_CENTER_WIDTH = 0.4, 0.1
 #: weight of the prior width, in columns
 _WIDTH_WEIGHT = 6.0
-#: scales below this part of the box are not worth their noise: heavy tails come out better
-_FLOOR = 0.2
 
 
 class Boxes(NamedTuple):
@@ -89,9 +87,12 @@ def zoomed(boxes: Boxes, found: Estimate, noise: Array) -> Boxes:
     return Boxes(boxes.center + boxes.half * found.mean, boxes.half * half)
 
 
-def center_and_scale(boxes: Boxes, found: Estimate) -> tuple[Array, Array, Array]:
-    """Center and scale in the columns' units, and the spread that scaled columns should have."""
-    deviation = np.sqrt(np.maximum(found.variance, _FLOOR**2))
+def center_and_scale(boxes: Boxes, found: Estimate, floor: float) -> tuple[Array, Array, Array]:
+    """Center and scale in the columns' units, and the spread that scaled columns should have.
+
+    Scales are at least ``floor`` half boxes.
+    """
+    deviation = np.sqrt(np.maximum(found.variance, floor**2))
     spread = np.sqrt(found.variance) / deviation
     return boxes.center + boxes.half * found.mean, boxes.half * deviation, spread
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,10 +13,6 @@ from skdpfl.preprocessing._magnitudes import MagnitudeGrid
 from skdpfl.preprocessing._plan import Features, Release, ScalingPlan
 from skdpfl.preprocessing._setting import Neighbours, Setting, Trust, Unit
 
-#: largest shares of mu: for moments in known bounds; for counts, and moments after them
-_BOUNDED, _COUNTS, _MOMENTS = 0.3, 0.42, 0.27
-#: noise that is small enough: shares shrink until they meet it
-_ENOUGH = 0.03
 #: counts noisier than this find no scales
 _HOPELESS = 0.25
 #: a second round of moments pays below this noise
@@ -25,6 +21,26 @@ _SECOND_ROUND = 0.15
 _USELESS = 0.5
 #: bins of one octave where counts are less noisy than this, else of one and a half
 _FINE = 0.05
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How much of mu scaling may take: moments in known bounds; counts, and moments after them.
+
+    Shares shrink until the noise of a mean (in half ranges; of a count in shares of the records) is
+    no smaller than ``enough``. Scales of at least ``floor`` half ranges are found.
+    """
+
+    bounded: float = 0.3
+    counts: float = 0.42
+    moments: float = 0.27
+    enough: float = 0.03
+    floor: float = 0.2
+
+
+#: scaling before a training, which is left 0.95 or 0.87 of mu; scaling and nothing else
+TRAINING = Shares()
+EVERYTHING = Shares(bounded=1.0, counts=0.5**0.5, moments=0.5**0.5, enough=0.0, floor=0.02)
 
 
 def plan_scaling(
@@ -39,6 +55,7 @@ def plan_scaling(
     unit: Unit = "record",
     trust: Trust = "silo",
     neighbours: Neighbours = "replace",
+    shares: Shares = TRAINING,
 ) -> ScalingPlan:
     """Decide how to scale.
 
@@ -55,6 +72,10 @@ def plan_scaling(
         Public knowledge.
     has_target : bool
         Whether there is a target to scale (regression).
+    unit, trust, neighbours : str
+        What is protected, from whom.
+    shares : Shares
+        How much of the budget scaling may take.
 
     Returns
     -------
@@ -63,51 +84,56 @@ def plan_scaling(
     sizes = np.asarray(silo_sizes)
     budgets = np.broadcast_to(np.asarray(mu, np.float64), sizes.shape)
     setting = Setting(sizes, budgets, unit, trust, neighbours)
-    plan = ScalingPlan(setting, n_features, "none", "none", feature_bounds, target_bounds)
+    plan = ScalingPlan(
+        setting, n_features, "none", "none", feature_bounds, target_bounds, floor=shares.floor
+    )
     if scaling is None:
         return plan
     if has_target:
         plan = replace(plan, target="private" if target_bounds is None else "refined bounds")
     if feature_bounds is not None:
-        return _advised(_refined(plan, "refined bounds", "bounds"))
-    return _advised(_without_bounds(plan, scaling))
+        return _advised(_refined(plan, "refined bounds", "bounds", shares))
+    return _advised(_without_bounds(plan, scaling, shares))
 
 
-def _refined(plan: ScalingPlan, refined: Features, else_: Features) -> ScalingPlan:
+def _refined(plan: ScalingPlan, refined: Features, public: Features, shares: Shares) -> ScalingPlan:
     """Refine a public map by moments unless even the typical feature would drown in noise."""
-    better = _with_releases(replace(plan, features=refined))
+    better = _with_releases(replace(plan, features=refined), shares)
     n_read = int(better.read.sum())
     if n_read and better.noise(better.moments[0])[0] <= _USELESS * np.sqrt(n_read):
         return better
-    return _with_releases(replace(plan, features=else_))
+    return _with_releases(replace(plan, features=public), shares)
 
 
-def _without_bounds(plan: ScalingPlan, scaling: str) -> ScalingPlan:
+def _without_bounds(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
     """Find the features' scales privately where that will work, squash them elsewhere."""
-    private = _with_releases(replace(plan, features="private"))
+    private = _with_releases(replace(plan, features="private"), shares)
     if scaling == "private" or _counts_noise(private) <= _HOPELESS:
         return private
-    return _refined(plan, "refined squash", "squash")
+    return _refined(plan, "refined squash", "squash", shares)
 
 
-def _with_releases(plan: ScalingPlan) -> ScalingPlan:
+def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     """Add the releases, each spending as little as gives little noise."""
     if not plan.pool.size:
         return plan
     counts = None
     if plan.unbounded.any():
-        counts = _sized(plan, Release(_COUNTS, MagnitudeGrid(1.5)))
+        counts = _sized(plan, Release(shares.counts, MagnitudeGrid(1.5)), shares.enough)
         if plan.noise(counts).max() < _FINE:
             counts = replace(counts, grid=MagnitudeGrid(1.0))
-    moments = _sized(plan, Release(_BOUNDED if counts is None else _MOMENTS))
+    largest = shares.bounded if counts is None else shares.moments
+    moments = _sized(plan, Release(largest), shares.enough)
     halved = replace(moments, share=moments.share / np.sqrt(2))
     twice = plan.noise(halved).max() < _SECOND_ROUND
     return replace(plan, counts=counts, moments=(halved, halved) if twice else (moments,))
 
 
-def _sized(plan: ScalingPlan, release: Release) -> Release:
+def _sized(plan: ScalingPlan, release: Release, enough: float) -> Release:
     """The release with the smallest share, up to its own, that is precise enough."""
-    needed = release.share * plan.noise(release).max() / _ENOUGH
+    if not enough:
+        return release
+    needed = release.share * plan.noise(release).max() / enough
     return replace(release, share=float(min(release.share, max(needed, 1e-3))))
 
 

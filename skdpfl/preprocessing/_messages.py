@@ -1,0 +1,161 @@
+"""What leaves the silos: sums of bounded contributions plus Gaussian noise.
+
+::
+
+    message_i = sum over silo i's records of weight * contribution + (D / (share mu_i)) * normal
+    mean      = sum_i w_i message_i / n_i                    (server: one sum, noise added once)
+
+Contributions are points of a fixed bounded set whatever the record holds (a NaN, an infinity and
+1e300 included): a one in one bin per column, or ``phi`` inside a box per column.
+
+**Formal guarantee.** Let ``D`` bound ``|S(data) - S(data')|_2`` over neighbouring data, S being the
+sum: replacing a record moves S by at most the diameter of the contributions' set, zeroing it by at
+most the largest norm; over columns these add in squares with the squared weights. With unit "silo"
+S is the mean over the silo's records, which lies in the convex hull of the same set. Contributions
+are multiples of 2^-27, so float64 adds up 2^25 of them without rounding, in any order. Noise and
+sum are added on one grid (:mod:`skdpfl.privacy.grid`); the grid's step and the divisions are part
+of ``D`` (:meth:`ScalingPlan.noise_scale`). So a message is a Gaussian mechanism of noise multiplier
+``2 / (share mu)`` (replace) or ``1 / (share mu)`` (zeroed), and everything later is computed from
+messages. Other silos' records enter no silo's message but through earlier messages, so under trust
+"silo" each silo's messages are private whatever the other silos hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from skdpfl.preprocessing._magnitudes import MagnitudeGrid
+from skdpfl.preprocessing._moments import Boxes, contributions
+from skdpfl.preprocessing._plan import Release, ScalingPlan
+from skdpfl.preprocessing._scaling import Array, squash
+from skdpfl.privacy.grid import grid_for, snapped_release
+from skdpfl.privacy.random import Streams
+
+#: numbers held at once: of rows read, and of messages
+_BLOCK = 2**21
+
+Sums = Callable[[Array, np.ndarray, int], Array]
+"""(columns (n, c), sorted local silo codes (n,), number of silos) -> sums (silos, c, entries)"""
+
+
+class Messages:
+    """The noisy means of a plan's releases, over records held by several silos."""
+
+    def __init__(
+        self,
+        plan: ScalingPlan,
+        X: Array,
+        y: Array | None,
+        codes: np.ndarray,
+        streams: Streams,
+    ) -> None:
+        self.plan, self.X, self.y, self.streams = plan, X, y, streams
+        sizes = np.bincount(codes, minlength=plan.setting.n_silos)
+        self.starts = np.concatenate([[0], np.cumsum(sizes)])
+        in_order = bool((codes[1:] >= codes[:-1]).all())
+        self.order = None if in_order else np.argsort(codes, kind="stable")
+
+    def mean(self, release: Release, sums: Sums, round: int) -> Array:
+        """The noisy mean contribution (columns, entries) over all silos."""
+        setting = self.plan.setting
+        if setting.at_server:
+            return self._mean_at_server(release, sums, round)
+        total: Array | float = 0.0
+        noise = _Noise(self.plan.noise_scale(release), self.plan.largest_entry(release))
+        for silos, exact in self._silo_sums(release, sums):
+            units = self.streams.units_block("scales", silos, round, exact.shape[1:], np.float64)
+            factors = setting.weights[silos] / setting.units[silos]
+            total = total + np.einsum("i,ice->ce", factors, noise.added(exact, units, silos))
+        return np.asarray(total) / self.plan.weights(release)[:, None]
+
+    def _mean_at_server(self, release: Release, sums: Sums, round: int) -> Array:
+        exact: Array | float = 0.0
+        for _, block in self._silo_sums(release, sums):
+            exact = exact + block.sum(axis=0, keepdims=True)
+        exact = np.asarray(exact)
+        units = self.streams.units_block("scales", [0], round, exact.shape[1:], np.float64)
+        noise = _Noise(self.plan.noise_scale(release), self.plan.largest_entry(release))
+        message = noise.added(exact, units, np.zeros(1, int))[0]
+        return message / (self.plan.setting.units.sum() * self.plan.weights(release)[:, None])
+
+    def _silo_sums(self, release: Release, sums: Sums) -> Iterator[tuple[np.ndarray, Array]]:
+        """Yield blocks of silos with their weighted sums, (silos, columns, entries)."""
+        weights = self.plan.weights(release)[:, None]
+        per_block = max(1, _BLOCK // max(1, weights.size * release.entries))
+        for first in range(0, self.plan.setting.n_silos, per_block):
+            silos = np.arange(first, min(first + per_block, self.plan.setting.n_silos))
+            exact = np.zeros((silos.size, weights.size, release.entries))
+            for columns, local in self._rows_of(silos, release):
+                exact += sums(columns, local, silos.size)
+            if self.plan.setting.unit == "silo":
+                exact /= np.diff(self.starts)[silos][:, None, None]
+            yield silos, exact * weights
+
+    def _rows_of(self, silos: np.ndarray, release: Release) -> Iterator[tuple[Array, np.ndarray]]:
+        """Yield blocks of rows of some silos: their columns, and each row's position in silos."""
+        first, last = self.starts[silos[0]], self.starts[silos[-1] + 1]
+        per_block = max(1, _BLOCK // max(1, self.plan.pool.size))
+        for start in range(first, last, per_block):
+            stop = min(start + per_block, last)
+            where = np.searchsorted(self.starts, np.arange(start, stop), side="right") - 1
+            yield self._columns(start, stop, release), where - silos[0]
+
+    def _columns(self, start: int, stop: int, release: Release) -> Array:
+        rows = slice(start, stop) if self.order is None else self.order[start:stop]
+        plan, parts = self.plan, []
+        if plan.read.any() and (not release.is_counts or plan.features == "private"):
+            X = np.asarray(self.X[rows], np.float64)
+            X = X if plan.read.all() else X[:, plan.read]
+            parts.append(squash(X) if plan.features == "refined squash" else X)
+        if plan.reads_target and (not release.is_counts or plan.target == "private"):
+            if self.y is None:
+                raise ValueError("The plan reads the target; y must be given.")
+            parts.append(np.asarray(self.y[rows], np.float64)[:, None])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+class _Noise(NamedTuple):
+    """The noise of each silo's message: its standard deviation, and a public bound of the sum."""
+
+    scales: Array
+    bounds: Array
+
+    def added(self, exact: Array, units: np.ndarray, silos: np.ndarray) -> Array:
+        """Sums (silos, columns, entries) plus noise; those of infinite budgets stay exact."""
+        scales, bounds = self.scales[silos], self.bounds[silos]
+        noisy = scales > 0
+        if noisy.any():
+            pairs = zip(scales[noisy].tolist(), bounds[noisy].tolist(), strict=True)
+            gamma = np.array([grid_for(scale, bound) for scale, bound in pairs])[:, None, None]
+            exact[noisy] = snapped_release(exact[noisy], units[noisy], gamma)
+        return exact
+
+
+def counts_on(grid: MagnitudeGrid) -> Sums:
+    """Sums of one-hot contributions: how many values of each silo and column lie in each bin."""
+
+    def sums(columns: Array, silos: np.ndarray, n_silos: int) -> Array:
+        shape = (n_silos, columns.shape[1], grid.n_bins)
+        cells = silos[:, None] * shape[1] + np.arange(shape[1])
+        flat = np.bincount(
+            (cells * shape[2] + grid.bins(columns)).ravel(), minlength=np.prod(shape)
+        )
+        return flat.reshape(shape).astype(np.float64)
+
+    return sums
+
+
+def moments_in(boxes: Boxes) -> Sums:
+    """Sums of ``phi`` inside boxes."""
+
+    def sums(columns: Array, silos: np.ndarray, n_silos: int) -> Array:
+        total = np.zeros((n_silos, columns.shape[1], 2))
+        first = np.flatnonzero(np.diff(silos, prepend=-1))
+        parts = np.add.reduceat(contributions(columns, boxes), first, axis=0)
+        total[silos[first]] = parts.transpose(0, 2, 1)
+        return total
+
+    return sums
