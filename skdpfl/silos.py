@@ -6,8 +6,8 @@ name one silo for each row is an error that says what was given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
 import hashlib
+from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
