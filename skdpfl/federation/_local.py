@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -70,12 +71,13 @@ class LocalFederation(Federation):
             for silos in self._stackable(cohort):
                 yield silos, self._finish(round, shared, silos, self._stack(round, shared, silos))
             return
-        jobs = effective_n_jobs(self._n_jobs)
-        at_once = max(jobs, STACK_SIZE // self._work.model.size)
-        with ThreadPoolExecutor(jobs) as pool:
+        jobs = min(effective_n_jobs(self._n_jobs), len(cohort))
+        at_once = max(1, jobs, STACK_SIZE // self._work.model.size)
+        with ThreadPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
+            each = map if pool is None else pool.map
             for i in range(0, len(cohort), at_once):
                 silos = cohort[i : i + at_once]
-                done = pool.map(lambda s: self._one(round, shared, s), silos.tolist())
+                done = each(lambda s: self._one(round, shared, s), silos.tolist())
                 yield silos, self._finish(round, shared, silos, np.stack(list(done)))
 
     def _one(self, round: int, shared: Any, silo: int) -> np.ndarray:

@@ -1,0 +1,161 @@
+"""One record, however extreme, moves a model no more than the clipping allows.
+
+With the same seed two fits differ by the record alone. In one round the model moves by at most
+
+    learning_rate * 2 clip_norm * w_i / (q n_i)
+
+in the units it is trained in, and in T steps of a convex loss by at most T times that: a step below
+2 / smoothness on the other records' clipped gradients brings no two models further apart.
+"""
+
+import numpy as np
+import pytest
+
+from tests.estimators.fits import ALL, CLASSIFIERS, data, make
+
+EXTREMES = {
+    "1e9": 1e9,
+    "-1e9": -1e9,
+    "1e300": 1e300,
+    "mixed": np.array([1e300, -1e9, 1e-300]),
+    "tiny": 5e-324,
+    "zero": 0.0,
+}
+SCALINGS = {
+    "none": {"scaling": None},
+    "squashed": {"scaling": "auto"},
+    "bounded": {"feature_bounds": (-4, 6), "target_bounds": (-1, 1)},
+}
+NOISES = {
+    "noise": {"epsilon": None, "noise_multiplier": 1.0},
+    "hardly any": {"epsilon": None, "noise_multiplier": 1e-4},
+    "budget": {"epsilon": 1.0},
+}
+CLIP, RATE = 0.6, 0.3
+N = 240
+
+
+def trained(fitted):
+    """Parameters in the units that the model was trained in."""
+    coef, intercept = np.atleast_2d(fitted.coef_).astype(float), np.atleast_1d(fitted.intercept_)
+    scaling = fitted.scaling_
+    if scaling.affine and hasattr(scaling, "center"):
+        intercept = intercept + coef @ scaling.center
+        coef = coef * scaling.scale
+    return np.append(coef.ravel(), intercept)
+
+
+def moved(name, value, *, n_classes=2, dtype=np.float64, **kw):
+    """How far the model moves when record 7 becomes extreme, and its target too."""
+    X, y, silos = data(name, N, n_classes=n_classes, dtype=dtype)
+    options = {"clip_norm": CLIP, "learning_rate": RATE, "average": False, "random_state": 3}
+    estimator = make(name, **({"n_rounds": 1, "sampling_rate": 1.0} | options | kw))
+    before = trained(estimator.fit(X, y, silos=silos))
+    X2, y2 = X.copy(), y.copy()
+    X2[7] = np.clip(value, np.finfo(dtype).min, np.finfo(dtype).max)
+    if name in CLASSIFIERS:
+        y2[7] = (y[7] + 1) % n_classes
+    else:
+        y2[7] = np.clip(np.max(value), np.finfo(dtype).min, np.finfo(dtype).max)
+    after = trained(estimator.fit(X2, y2, silos=silos))
+    return np.linalg.norm(after - before)
+
+
+#: size weights: w_i / n_i = 1 / n
+BOUND = RATE * 2 * CLIP / N
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # what scaling without bounds needs
+
+
+@pytest.mark.parametrize("value", EXTREMES)
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("name", ALL)
+def test_one_round(name, scaling, value):
+    distance = moved(name, EXTREMES[value], **SCALINGS[scaling], **NOISES["noise"])
+    assert distance <= BOUND * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("name", [name for name in ALL if "Scaffold" not in name])
+def test_wherever_the_noise_is(name, trust, noise):
+    distance = moved(name, 1e9, trust=trust, **SCALINGS["bounded"], **NOISES[noise])
+    assert 0 < distance <= BOUND * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("value", ["1e9", "1e300"])
+@pytest.mark.parametrize("name", ALL)
+def test_in_single_precision(name, value):
+    distance = moved(name, EXTREMES[value], dtype=np.float32, scaling=None, **NOISES["noise"])
+    assert distance <= BOUND * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_several_classes(name):
+    assert moved(name, 1e9, n_classes=4, scaling=None, **NOISES["noise"]) <= BOUND * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "huber", "absolute_error", "quantile"])
+def test_other_losses(loss):
+    name = "ISRLDPClassifier" if "hinge" in loss else "ISRLDPRegressor"
+    for value in EXTREMES.values():
+        assert moved(name, value, loss=loss, scaling=None, **NOISES["noise"]) <= BOUND * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "without_replacement"])
+@pytest.mark.parametrize("name", ALL)
+def test_of_a_sample_it_moves_more(name, sampling):
+    distance = moved(
+        name, 1e9, sampling_rate=0.5, sampling=sampling, scaling=None, **NOISES["noise"]
+    )
+    # 2 / (q n_i), q n_i rounded by fixed batches
+    assert distance <= 2 * BOUND * (1.02 if sampling == "without_replacement" else 1 + 1e-9)
+
+
+@pytest.mark.parametrize("weights", ["uniform", {0: 5.0, 1: 1.0, 2: 1.0, 3: 0.2}])
+def test_by_the_silos_weight(weights):
+    _, _, silos = data("ISRLDPClassifier", N)
+    sizes = np.bincount(silos)
+    w = np.ones(4) if weights == "uniform" else np.array([5.0, 1.0, 1.0, 0.2])
+    bound = RATE * 2 * CLIP * (w / w.sum() / sizes)[silos[7]]
+    for trust in ("silo", "server"):
+        distance = moved("ISRLDPClassifier", 1e9, silo_weights=weights, trust=trust, scaling=None)
+        assert 0.5 * bound < distance <= bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "Scaffold" in name or "FedAvg" in name])
+def test_local_steps_add_up(name):
+    distance = moved(name, 1e9, local_steps=4, scaling=None, **NOISES["noise"])
+    assert BOUND < distance <= 4 * BOUND * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "Scaffold" not in name])
+def test_rounds_add_up(name):
+    distance = moved(name, 1e9, n_rounds=6, scaling=None, **NOISES["noise"])
+    assert BOUND < distance <= 6 * BOUND * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("name", [name for name in ALL if "ISRL" not in name])
+def test_a_whole_silo_is_clipped_too(name, trust):
+    """unit="silo": all records of a silo become extreme, the message moves by 2 C at most."""
+    X, y, silos = data(name)
+    kw = {"unit": "silo", "trust": trust, "clip_norm": CLIP, "n_rounds": 1, "scaling": None}
+    kw |= {"learning_rate": 1.0, "average": False, "random_state": 3, "local_steps": 3}
+    kw |= {"epsilon": None, "noise_multiplier": 1.0, "silo_weights": "uniform"}
+    estimator = make(name, **kw)
+    before = trained(estimator.fit(X, y, silos=silos))
+    bad = silos == 2
+    for value in EXTREMES.values():
+        X2 = np.where(bad[:, None], value, X)
+        after = trained(estimator.fit(X2, y, silos=silos))
+        assert np.linalg.norm(after - before) <= 2 * CLIP / 4 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_no_numbers_are_refused(name, value):
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        X, y, silos = data(name)
+        X[7] = value
+        make(name).fit(X, y, silos=silos)
