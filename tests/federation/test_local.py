@@ -1,0 +1,240 @@
+"""The in-process federation: stacks, threads and chunks give the same messages."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _local
+from skdpfl.federation._memory import Memory
+from skdpfl.privacy import precision
+from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
+from tests.engine.reference import Setting
+from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
+
+SIZES = (5, 9, 2, 6, 30)
+SAMPLINGS = [Everyone(), Poisson(0.6), Poisson(0.05), WithoutReplacement(0.4), Disjoint(2)]
+
+
+def setting(sampling=None, **kw):
+    options = {"n_rounds": 4, "steps": [3, 1, 2, 3], "lr": 0.4, "clip": 0.8, "z": [1.0] * 5}
+    if isinstance(sampling, Disjoint):
+        options |= {"n_rounds": 2, "steps": [1, 1]}
+    options["weights"] = np.array(SIZES) / sum(SIZES)
+    return Setting(**(options | {"sampling": sampling or Everyone()} | kw))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
+def test_threads_and_stacks_give_the_same_model(monkeypatch, algorithm, sampling, dtype):
+    p = problem(sizes=SIZES, k=3, alpha=0.1)
+    steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
+    s = setting(sampling, **steps)
+    stacked = run_rounds(algorithm, p, s, dtype)
+    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    threads = run_rounds(algorithm, p, s, dtype, federation=federation_of(p, dtype, n_jobs=2))
+    np.testing.assert_allclose(stacked, threads, rtol=3e-4 if dtype == np.float32 else 1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
+    stack_size=st.sampled_from([1, 40, 300, 2**22]),
+    sampling=st.sampled_from(SAMPLINGS[:4]),
+    seed=st.integers(0, 2**32),
+)
+def test_the_model_does_not_depend_on_how_stacks_are_cut(sizes, stack_size, sampling, seed):
+    p = problem(sizes=tuple(sizes), seed=seed)
+    n = len(sizes)
+    s = setting(sampling, z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
+    whole = run_rounds("scaffold", p, s)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_local, "STACK_SIZE", stack_size)
+        np.testing.assert_allclose(run_rounds("scaffold", p, s), whole, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 7])
+@pytest.mark.parametrize("stacked", [True, False])
+def test_sums_in_chunks_are_the_same_sums(monkeypatch, chunk, stacked):
+    p, s = problem(sizes=SIZES), setting(Poisson(0.6))
+    whole = run_rounds("fedavg", p, s)
+    monkeypatch.setattr(precision, "_chunk", lambda batch, dtype: chunk)
+    if not stacked:
+        monkeypatch.setattr(_local, "STACK_WORK", 0)
+    np.testing.assert_allclose(run_rounds("fedavg", p, s), whole, rtol=1e-9)
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
+    """It has a probability below 2^-100; so the bound is lowered for this test."""
+    monkeypatch.setattr(Poisson, "largest_batch", lambda self, n: 3)
+    if not stacked:
+        monkeypatch.setattr(_local, "STACK_WORK", 0)
+    p, s = problem(sizes=(20, 20, 20, 20, 20)), setting(Poisson(0.6))
+    work = work_of("fedavg", p, s)
+    federation = federation_of(p)
+    federation.start(work)
+    maker = federation._batches
+    for step in range(5):
+        if stacked:
+            batch = maker.of_stack(np.arange(5), range(step, step + 1))[0]()
+            assert set(batch.weights.sum(axis=1)) == {3}
+            kept = [np.flatnonzero(row)[:3].tolist() for row in batch.weights]
+        else:
+            kept = [maker._draw(i, step).tolist() for i in range(5)]
+        for i in range(5):
+            drawn = work.streams.stream("batch", i, step).poisson_sample(20, 0.6)
+            assert kept[i] == drawn[:3].tolist()
+
+
+def test_a_cohorts_silos_are_yielded_once():
+    p, s = problem(sizes=(3, 300, 4, 2, 50)), setting()
+    federation = federation_of(p)
+    work = work_of("fedavg", p, s)
+    federation.start(work)
+    for cohort in ([0, 1, 2, 3, 4], [1, 3], [2]):
+        shared = work.algorithm.broadcast(work.algorithm.init(np.zeros(p.size)))
+        parts = list(federation.round(0, shared, np.array(cohort)))
+        silos = np.concatenate([part for part, _ in parts])
+        assert sorted(silos.tolist()) == cohort
+        assert all(len(part) == len(messages) for part, messages in parts)
+
+
+def test_no_silo_reads_another_silos_records():
+    """Changing one silo's records changes no other silo's message."""
+    p, s = problem(sizes=SIZES), setting(Poisson(0.3))
+    messages = []
+    for factor in (1.0, -50.0):
+        p.silos[2] = (p.silos[2][0] * factor, p.silos[2][1])
+        federation, work = federation_of(p), work_of("fedavg", p, s)
+        federation.start(work)
+        shared = work.algorithm.broadcast(work.algorithm.init(np.full(p.size, 0.1)))
+        out = np.zeros((5, p.size))
+        for silos, sent in federation.round(0, shared, np.arange(5)):
+            out[silos] = sent
+        messages.append(out)
+    same = np.array_equal(messages[0][2], messages[1][2])
+    assert not same
+    for i in (0, 1, 3, 4):
+        assert np.array_equal(messages[0][i], messages[1][i])
+
+
+# ---- precision ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes", "products", "release"),
+    [
+        ((50, 60), np.float32, np.float32),
+        ((2500, 50), np.float32, np.float64),
+        ((200_000, 50), np.float64, np.float64),
+    ],
+)
+def test_precision_follows_the_largest_batch(sizes, products, release):
+    """z = 1: single precision holds sums of 2,000 records, in chunks; double any."""
+    plan = plan_of(problem(sizes=(2, 2)), setting(z=[1.0, 1.0], weights=np.full(2, 0.5)))
+    plan = replace(plan, silo_sizes=np.array(sizes))
+    terms = plan.mechanism.gradient_terms(plan, 10, np.dtype(np.float32))
+    assert (terms.precision.products, terms.precision.release) == (products, release)
+    assert (terms.clip >= 0.95 * plan.clip_norm).all()
+    assert (terms.clip < plan.clip_norm).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_clip_norms_pay_for_rounding_and_the_grid(dtype):
+    """2 clip (1 + r) + gamma sqrt(size) = 2 clip_norm, r with the largest possible batch."""
+    p = plan_of(problem(sizes=(2, 2)), setting(z=[1.0, 3.0], weights=np.full(2, 0.5)))
+    plan = replace(p, silo_sizes=np.array([400, 1000]), sampling=Poisson(0.2))
+    terms = plan.mechanism.gradient_terms(plan, 1000, np.dtype(dtype))
+    release = terms.precision.release
+    gamma = terms.std * 2.0 ** (-20 if release == np.float32 else -36)
+    most = plan.largest_batches.tolist()
+    r = np.array([terms.precision.rounding(most[0], 400), terms.precision.rounding(most[1], 1000)])
+    used = 2 * terms.clip * (1 + r) + gamma * np.sqrt(1000)
+    np.testing.assert_allclose(used, 2 * plan.clip_norm, rtol=1e-6)
+    assert plan.largest_batches[1] < 1000
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    n=st.integers(1, 400),
+    chunk=st.integers(1, 100),
+    seed=st.integers(0, 2**32),
+    spread=st.floats(0, 8),
+)
+def test_rounding_is_bounded_in_any_order(n, chunk, seed, spread):
+    """Sums of records of norm 1 in float32 chunks, against exact sums; any order of addition."""
+    rng = np.random.default_rng(seed)
+    g = rng.normal(size=(n, 3)) * 10 ** rng.uniform(-spread, 0, (n, 1)) + rng.normal(size=3)
+    g = (g / np.maximum(1, np.linalg.norm(g, axis=1, keepdims=True))).astype(np.float32)
+    total = np.zeros(3)
+    for start in range(0, n, chunk):
+        part = np.zeros(3, np.float32)
+        for row in g[start : start + chunk]:
+            part = part + row
+        total = total + part
+    total = total.astype(np.float32) / np.float32(0.1234)
+    exact = np.array([float(sum(map(Fraction, column.tolist()))) for column in g.T])
+    used = precision.Precision(precision.SINGLE, chunk, precision.SINGLE)
+    error = np.linalg.norm(total * float(np.float32(0.1234)) - exact)
+    assert error <= used.rounding(n, n) * (1 + 1e-6)
+
+
+# ---- data and memory ----------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=30))
+def test_rows_of_a_silo_are_its_rows(codes):
+    _, codes = np.unique(codes, return_inverse=True)
+    X = np.arange(len(codes), dtype=float)[:, None]
+    data = SiloData.from_codes(X, X[:, 0], codes, codes.max() + 1)
+    assert data.sizes.tolist() == np.bincount(codes).tolist()
+    for i in range(codes.max() + 1):
+        mine = np.flatnonzero(codes == i)
+        assert data.rows_of(i, slice(None)).tolist() == mine.tolist()
+        some = np.arange(len(mine))[::2]
+        assert data.at(data.rows_of(i, some))[1].tolist() == mine[::2].tolist()
+
+
+def test_large_data_are_transformed_batch_by_batch(monkeypatch):
+    monkeypatch.setattr(_data, "LARGE", 10)
+    rows = []
+
+    def double(X):
+        rows.append(len(X))
+        return 2 * X
+
+    p, s = problem(sizes=SIZES), setting(Poisson(0.3))
+    X = np.concatenate([X for X, _ in p.silos])
+    y = np.concatenate([y for _, y in p.silos]).astype(int)
+    codes = np.repeat(np.arange(5), SIZES)
+    lazy = LocalFederation(SiloData.from_codes(X, y, codes, 5, double))
+    got = run_rounds("fedavg", p, s, federation=lazy)
+    eager = LocalFederation(SiloData.from_codes(2 * X, y, codes, 5))
+    np.testing.assert_allclose(got, run_rounds("fedavg", p, s, federation=eager), rtol=1e-12)
+    assert len(rows) > 1
+
+
+def test_memory_is_only_for_silos_that_took_part():
+    memory = Memory(10_000, 3, np.dtype(float))
+    memory.write(np.array([7, 9000]), np.ones((2, 3)))
+    assert len(memory._rows) < 10
+    memory.write(np.array([9000]), np.full((1, 3), 2.0))
+    assert memory.read(np.array([7, 8, 9000])).tolist() == [[1.0] * 3, [0.0] * 3, [2.0] * 3]
+    assert Memory(5, 0, np.dtype(float)).read(np.arange(5)).shape == (5, 0)
+
+
+@pytest.mark.parametrize("mask_rate", [0.0, 2.0])
+def test_padding_repeats_the_silos_own_records(monkeypatch, mask_rate):
+    monkeypatch.setattr(_batches, "MASK_RATE", mask_rate)
+    p, s = problem(sizes=SIZES), setting(Poisson(0.3))
+    federation = federation_of(p)
+    federation.start(work_of("fedavg", p, s))
+    batch = federation._batches.of_stack(np.arange(5), range(1))[0]()
+    for i, (X, _) in enumerate(p.silos):
+        assert all((row == X).all(axis=1).any() for row in batch.X[i])
