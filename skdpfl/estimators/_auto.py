@@ -33,4 +33,4 @@ def clip_norm(value: Any, facts: Facts) -> float:
 
 def learning_rate(value: Any, facts: Facts, local_steps: int) -> float:
     """Return the step on the average clipped gradient."""
-    return 0.5 if is_auto(value) else float(value)
+    return 0.5 if isinstance(value, str) else float(value)

@@ -25,14 +25,18 @@ from skdpfl.estimators._parameters import check_parameters
 from skdpfl.estimators._planning import make_plan
 from skdpfl.estimators._refusals import refuse_arguments, refuse_sparse
 from skdpfl.estimators._settle import settle
+from skdpfl.estimators._theory import Committed, Training, smoothed
 from skdpfl.estimators._warnings import warn
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import Loss
 from skdpfl.models import LinearModel
 from skdpfl.preprocessing._scaling import IdentityScaling, Scales
-from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.mechanisms import Mechanism
+from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
 from skdpfl.privacy.random import streams_for
 from skdpfl.privacy.recording import Recorded
+from skdpfl.privacy.sampling import Disjoint
+from skdpfl.privacy.spent import PrivacySpent
 from skdpfl.silos import Silos, read_silos, split_silo_column, without_column
 
 
@@ -50,6 +54,10 @@ class FederatedEstimator(Recorded, BaseEstimator):
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
 
+    #: the words that ``learning_rate`` may be, and the number of local steps that "auto" means
+    _learning_rates: tuple[str, ...] = ("auto",)
+    _automatic_local_steps = 1
+
     # ---- what a family of estimators defines -------------------------------------------------
 
     def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
@@ -59,6 +67,20 @@ class FederatedEstimator(Recorded, BaseEstimator):
     def _loss(self) -> Loss:
         """Return the loss that the parameters name."""
         raise NotImplementedError
+
+    def _training(self, algorithm: Algorithm, known: Committed) -> Training:
+        """Return what runs, now that the plan stands: its noise and the scales may set constants.
+
+        Nothing here may change what is released: the plan has been priced.
+        """
+        return Training(algorithm, smoothed(self._loss(), known), known.settings)
+
+    def _mechanism(self, unit: str, trust: str) -> Mechanism:
+        """Return where the noise is."""
+        return mechanism_for(unit, trust)
+
+    def _check_own(self) -> None:
+        """Raise for parameters of this family alone that cannot be right."""
 
     # ---- fit ---------------------------------------------------------------------------------
 
@@ -98,10 +120,12 @@ class FederatedEstimator(Recorded, BaseEstimator):
         self._charge(spent)
         with _one_blas_thread():
             scales = settled.scaling.find(problem.X, problem.y, problem.silos, streams)
-            work = self._work(problem.facts, algorithm, plan, streams, problem.X.dtype)
+            known = self._committed(problem.facts, settled.settings, plan, spent, scales)
+            training = self._training(algorithm, known)
+            work = self._work(problem.facts, training, plan, streams, problem.X.dtype)
             federation = self._federation(problem, scales)
             outcome = run(work, federation, average=self.average, on_round=self._on_round(plan))
-        self._unpack(problem, settled.settings, scales, work, outcome.params)
+        self._unpack(problem, training.settings, scales, work, outcome.params)
         self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
         return self
 
@@ -155,13 +179,25 @@ class FederatedEstimator(Recorded, BaseEstimator):
     def _work(
         self,
         facts: Facts,
-        algorithm: Algorithm,
+        training: Training,
         plan: PrivacyPlan,
         streams: Any,
         dtype: np.dtype,
     ) -> Work:
         model = LinearModel(facts.n_features, facts.n_outputs, self.fit_intercept)
-        return Work(model, self._loss(), algorithm, plan, streams, dtype, float(self.alpha))
+        algorithm, loss, _ = training
+        return Work(model, loss, algorithm, plan, streams, dtype, float(self.alpha))
+
+    def _committed(
+        self,
+        facts: Facts,
+        settings: Settings,
+        plan: PrivacyPlan,
+        spent: PrivacySpent,
+        scales: Scales,
+    ) -> Committed:
+        row_norm, alpha = scales.features.row_norm, float(self.alpha)
+        return Committed(facts, settings, plan, spent.epsilon, alpha, self.fit_intercept, row_norm)
 
     def _federation(self, problem: Problem, scales: Scales) -> LocalFederation:
         X, y, silos, facts = problem
@@ -194,7 +230,9 @@ class FederatedEstimator(Recorded, BaseEstimator):
         self.scaling_ = scales.features
         self.silo_ids_ = problem.silos.ids.to_numpy()
         self.n_rounds_, self.clip_norm_ = settings.n_rounds, settings.clip_norm
-        self.learning_rate_, self.sampling_rate_ = settings.learning_rate, settings.rate
+        self.learning_rate_ = settings.learning_rate
+        dealt = work.plan.sampling
+        self.sampling_rate_ = 1 / dealt.n_parts if isinstance(dealt, Disjoint) else settings.rate
 
     # ---- predict -----------------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ PARAMETERS = {
     What is protected: one record, or everything a silo holds.""",
     "trust": """{"silo", "shuffler", "server"}, default="silo"
     Whom a person in the data trusts beyond the own silo. "silo": nobody; whatever leaves a silo is
-    private. "server": the server sees exact sums and adds the noise.""",
+    private. "server": the server sees exact sums and adds the noise. "shuffler": somebody mixes
+    the messages of a round, so that the server does not learn who sent which.""",
     "neighbours": """{"auto", "replace", "add_remove"}, default="auto"
     The relation that the guarantee is about: one record (silo) is replaced, or its contribution is
     set to zero. "auto" is "replace", but for ``unit="silo"`` with ``trust="server"``.""",
@@ -92,8 +93,9 @@ PARAMETERS = {
     "noise_schedule": """tuple, default=None
     ``("round", beta, start)`` or ``("step", beta, start)``: the noise's variance falls by the
     factor ``beta`` each round (each local step) after round ``start``.""",
-    "solver": """{"minibatch"}, default="minibatch"
-    The optimisation method.""",
+    "solver": """{"minibatch", "accelerated", "multistage", "local"}, default="minibatch"
+    The optimisation method: plain steps along the silos' mean gradient, accelerated ones, those in
+    stages (needs ``alpha > 0``), or ``local_steps`` steps of each silo by itself.""",
     "radius": """float, default=None
     Keep the (scaled) parameters within this distance of zero.""",
     "algorithm": """Algorithm, default=None
@@ -128,7 +130,8 @@ feature_names_in_ : ndarray
 def documented(cls: T) -> T:
     """Put a Parameters and an Attributes section behind the first paragraphs of a docstring."""
     names = [n for n in inspect.signature(cls).parameters]
-    parameters = "\n".join(f"{name} : {PARAMETERS[name]}" for name in names)
+    known = PARAMETERS | getattr(cls, "_parameter_docs", {})
+    parameters = "\n".join(f"{name} : {known[name]}" for name in names)
     summary, mark, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n\nNotes\n-----")
     fitted = FITTED.rstrip()
     if "classes" in names:

@@ -2,25 +2,106 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from skdpfl.algorithms import Algorithm, Ball, MinibatchSGD
+from skdpfl.algorithms import Algorithm
+from skdpfl.estimators._checks import check_choice, is_auto
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
+from skdpfl.estimators._solvers import SOLVERS, draft, finished
+from skdpfl.estimators._theory import Committed, Training
+from skdpfl.privacy.sampling import Poisson
 
 
 class _ISRLDP:
-    """One private gradient of every silo of the cohort in each round."""
+    """The solvers of noisy distributed SGD."""
+
+    _trusts = ("silo", "server")
+    _learning_rates = ("auto", "optimal")
+    _parameter_docs: ClassVar[dict[str, str]] = {
+        "learning_rate": """"auto", "optimal" or float, default="auto"
+    The step on the average clipped gradient; for the accelerated solvers, whose steps grow, about
+    what a gradient moves the result by (1 / v in the papers). "optimal" is the published choice:
+    from the smoothness of the loss, the plan's noise, ``alpha`` and ``radius`` (with ``alpha > 0``
+    plain steps decrease and their average is weighted). "auto" is the same for the accelerated
+    solvers.""",
+        "local_steps": """"auto", int or sequence of int, default="auto"
+    Gradient steps of a silo in a round, each of them paid for; ``solver="local"`` only ("auto":
+    5).""",
+        "noise_multiplier": """float, default=None
+    Instead of a budget (``epsilon=None``): the noise's standard deviation on the clipped sum over
+    ``clip_norm``; under ``trust="shuffler"`` that on each record's message.""",
+        "average": """bool, default=True
+    Give out an average of the rounds' models instead of the last one: of the second half for plain
+    steps, the running average that the theory is about for accelerated ones.""",
+    }
 
     solver: str
-    radius: float | None
-    _trusts = ("silo", "server")
-    _solvers = ("minibatch",)
+    trust: str
+    sampling: str
+
+    @property
+    def _automatic_local_steps(self) -> int:
+        return 5 if self.solver == "local" else 1
 
     def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
-        ball = Ball() if self.radius is None else Ball(float(self.radius))
-        return MinibatchSGD(settings.learning_rate, settings.momentum, ball)
+        if self.trust == "shuffler" and isinstance(settings.sampling, Poisson):
+            raise ValueError(
+                'trust="shuffler" needs batches of a fixed size, since the number of messages is '
+                f'seen; got sampling="poisson" at sampling_rate={settings.rate:.3g}. Use '
+                'sampling="without_replacement" or "disjoint", or sampling_rate=1.'
+            )
+        return draft(self, settings)
+
+    def _training(self, algorithm: Algorithm, known: Committed) -> Training:
+        return finished(self, algorithm, self._loss(), known)  # type: ignore[attr-defined]
+
+    def _check_own(self) -> None:
+        check_solver(self)
+        if self.trust == "shuffler":
+            check_shuffler(self)
+
+
+def check_solver(estimator: Any) -> None:
+    """Raise for a solver that does not exist or does not go with the other parameters."""
+    solver = estimator.solver
+    check_choice("solver", solver, SOLVERS)
+    if solver == "multistage" and not estimator.alpha > 0:
+        raise ValueError(
+            'solver="multistage" is for strongly convex objectives: give alpha > 0 (got '
+            f'alpha={estimator.alpha!r}), or use solver="accelerated".'
+        )
+    if solver == "local" and estimator.trust != "silo":
+        raise ValueError(
+            'solver="local" sends more than one fresh gradient a round, so only noise in the silos '
+            f'protects it: trust must be "silo"; got {estimator.trust!r}. The other solvers take '
+            "any trust."
+        )
+    if solver != "local" and not is_auto(estimator.local_steps):
+        raise ValueError(
+            f'local_steps={estimator.local_steps!r} is for solver="local"; solver={solver!r} takes '
+            'one gradient a round. Leave it "auto".'
+        )
+
+
+def check_shuffler(estimator: Any) -> None:
+    """Raise for what does not go with shuffled messages."""
+    solver, sampling = estimator.solver, estimator.sampling
+    if solver in ("accelerated", "multistage") and sampling != "disjoint":
+        raise ValueError(
+            f'trust="shuffler" with solver={solver!r} makes one pass over the data: give '
+            f'sampling="disjoint" (got {sampling!r}), or use solver="minibatch".'
+        )
+    if estimator.neighbours == "add_remove":
+        raise ValueError(
+            'trust="shuffler" is priced under neighbours="replace" only; got "add_remove".'
+        )
+    if not (isinstance(estimator.silo_weights, str) and estimator.silo_weights in ("auto", "size")):
+        raise ValueError(
+            'trust="shuffler" counts every record alike, since messages have no sender: '
+            f'silo_weights must be "auto" or "size"; got {estimator.silo_weights!r}.'
+        )
 
 
 @documented
@@ -49,6 +130,7 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):
         neighbours: str = "auto",
         sampling: str = "poisson",
         solver: str = "minibatch",
+        local_steps: Any = "auto",
         radius: float | None = None,
         loss: str = "log_loss",
         alpha: float = 0.0,
@@ -76,6 +158,7 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):
         self.neighbours = neighbours
         self.sampling = sampling
         self.solver = solver
+        self.local_steps = local_steps
         self.radius = radius
         self.loss = loss
         self.alpha = alpha
@@ -123,6 +206,7 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):
         neighbours: str = "auto",
         sampling: str = "poisson",
         solver: str = "minibatch",
+        local_steps: Any = "auto",
         radius: float | None = None,
         loss: str = "squared_error",
         huber_delta: float = 1.35,
@@ -152,6 +236,7 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):
         self.neighbours = neighbours
         self.sampling = sampling
         self.solver = solver
+        self.local_steps = local_steps
         self.radius = radius
         self.loss = loss
         self.huber_delta = huber_delta

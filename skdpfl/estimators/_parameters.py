@@ -40,23 +40,25 @@ def check_parameters(estimator: Any) -> None:
             check_choice(name, params[name], choices)
     check_choice("trust", params["trust"], estimator._trusts)
     check_choice("loss", params.get("loss", estimator._losses[0]), estimator._losses)
-    _check_numbers(params)
+    _check_numbers(params, estimator._learning_rates)
     _check_running(params)
     _check_steps(params)
     _check_weights(params["silo_weights"])
     if params.get("noise_schedule") is not None:
         check_schedule(params["noise_schedule"])
     _check_together(params)
+    estimator._check_own()
 
 
-def _check_numbers(params: dict[str, Any]) -> None:
+def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> None:
     check_number("alpha", params["alpha"], low=0, open_high=True)
     check_number("silo_fraction", params["silo_fraction"], low=0, high=1, open_low=True)
     if not is_auto(params["n_rounds"]):
         check_count("n_rounds", params["n_rounds"], words=' (or "auto")')
-    for name in ("learning_rate", "clip_norm"):
-        if not is_auto(params[name]):
-            check_positive(name, params[name], words=' (or "auto")')
+    for name, words in (("learning_rate", learning_rates), ("clip_norm", ("auto",))):
+        if not (isinstance(params[name], str) and params[name] in words):
+            known = " or ".join(f'"{word}"' for word in words)
+            check_positive(name, params[name], words=f" (or {known})")
     if not is_auto(params["sampling_rate"]):
         rate = params["sampling_rate"]
         check_number("sampling_rate", rate, low=0, high=1, open_low=True, words=' (or "auto")')
@@ -126,6 +128,11 @@ def _check_together(params: dict[str, Any]) -> None:
                 f'unit="silo" has one {name} for all silos (who pays is secret); got a mapping. '
                 'Give a number, or use unit="record".'
             )
+    if params["sampling"] == "disjoint" and not is_auto(params["sampling_rate"]):
+        raise ValueError(
+            'sampling="disjoint" deals the records into as many batches as there are steps; got '
+            f'sampling_rate={params["sampling_rate"]!r} besides. Leave it "auto".'
+        )
     if params["sampling"] == "without_replacement" and params["neighbours"] == "add_remove":
         raise ValueError(
             'sampling="without_replacement" is priced under neighbours="replace" only; '

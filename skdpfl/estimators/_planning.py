@@ -16,7 +16,7 @@ from skdpfl.estimators._settle import Settled
 from skdpfl.estimators._warnings import warn
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.mechanisms import NoPrivacy
-from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing import Neighbours
 from skdpfl.privacy.random import Streams
 from skdpfl.privacy.sampling import Disjoint, Sampling
@@ -35,6 +35,7 @@ def make_plan(
     _check_server(unit, trust, algorithm)
     steps = tuple(algorithm.n_gradients(r) for r in range(settings.n_rounds))
     schedule = _schedule(estimator, unit, facts, settings.n_rounds, streams)
+    sampling = _dealt(settings.sampling, steps, schedule, facts)
     epsilon = _epsilon(estimator.epsilon, facts)
     exact = epsilon is not None and bool(np.all(np.isinf(epsilon)))
     plan = PrivacyPlan(
@@ -47,15 +48,15 @@ def make_plan(
         unit=unit,
         trust=trust,
         neighbours=_neighbours(estimator.neighbours, unit, trust),
-        sampling=_dealt(settings.sampling, steps, schedule, facts),
-        weights=_weights(estimator.silo_weights, unit, facts),
+        sampling=sampling,
+        weights=_weights(estimator.silo_weights, unit, trust, facts, sampling),
         schedule=schedule,
         cohort=_cohort(estimator.cohort, unit),
         silo_fraction=float(estimator.silo_fraction),
         noise_schedule=getattr(estimator, "noise_schedule", None),
         setup=() if exact else settled.scaling.setup,
         gradients_only=algorithm.releases_only_gradients,
-        mechanism=NoPrivacy() if exact else mechanism_for(unit, trust),
+        mechanism=NoPrivacy() if exact else estimator._mechanism(unit, trust),
     )
     if exact:
         return plan
@@ -120,9 +121,11 @@ def _neighbours(neighbours: Any, unit: str, trust: str) -> Neighbours:
     return "add_remove" if (unit, trust) == ("silo", "server") else "replace"
 
 
-def _weights(weights: Any, unit: str, facts: Facts) -> np.ndarray:
+def _weights(weights: Any, unit: str, trust: str, facts: Facts, sampling: Sampling) -> np.ndarray:
     """Return the silos' weights, summing to one over all silos."""
-    if isinstance(weights, (Mapping, pd.Series)):
+    if trust == "shuffler":  # messages have no sender: all count alike
+        values = np.array([sampling.expected_size(n) for n in facts.silo_sizes.tolist()])
+    elif isinstance(weights, (Mapping, pd.Series)):
         values = per_silo("silo_weights", weights, facts.silo_ids)
     elif weights == "uniform" or (weights == "auto" and unit == "silo"):
         values = np.ones(facts.n_silos)

@@ -48,7 +48,7 @@ def local_steps(estimator: Any, rate: float) -> tuple[int, ...]:
         counted = np.maximum(1, np.round(np.asarray(epochs, dtype=float) / rate)).astype(int)
         steps = counted.tolist()
     elif is_auto(steps):
-        steps = 1
+        steps = estimator._automatic_local_steps
     name = "local_steps" if epochs is None else "local_epochs"
     if isinstance(steps, (int, np.integer)):
         return (int(steps),) * _auto.rounds(estimator.n_rounds)

@@ -72,6 +72,13 @@ class Mechanism:
         """Return e (n_silos,) where one noise s serves all, z_i = s / e_i; None: each its own."""
         return None
 
+    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+        """Return the noise's standard deviation on each coordinate of a round's released mean.
+
+        Before the schedule's factors; the root mean square over cohorts.
+        """
+        return 0.0
+
     def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
         """Return the silos' terms; by default gradients are exact means."""
         return GradientTerms(np.full(plan.n_silos, np.inf), None, plan.expected_sizes)
@@ -104,9 +111,13 @@ class SiloGradients(Mechanism):
     def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
         return plan.sampling.composition(n, levels)
 
+    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+        each = plan.record_shares * plan.noise_multiplier * plan.clip_norm
+        return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
+
     def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
         std = plan.noise_multiplier * plan.clip_norm
-        precision, clip = choose_precision(_gradient_sums(plan, std, size), dtype)
+        precision, clip = choose_precision(gradient_sums(plan, std, size), dtype)
         return GradientTerms(clip, std, plan.expected_sizes, precision)
 
 
@@ -126,10 +137,13 @@ class ServerGradients(Mechanism):
     def exposure(self, plan: PrivacyPlan) -> np.ndarray | None:
         return plan.record_shares
 
+    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+        return self._std(plan) / plan.silo_fraction
+
     def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
         # each silo's own share of the noise, in which its records count by the clip norm
         std = self._std(plan) / plan.record_shares
-        precision, clip = choose_precision(_gradient_sums(plan, std, size), dtype, DOUBLE)
+        precision, clip = choose_precision(gradient_sums(plan, std, size), dtype, DOUBLE)
         return GradientTerms(clip * self._kept(plan), None, plan.expected_sizes, precision)
 
     def release(
@@ -161,6 +175,10 @@ class SiloMessages(Mechanism):
     def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
         return compose((Gaussian(level), count) for level, count in levels)
 
+    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+        each = plan.weights * plan.noise_multiplier * plan.clip_norm
+        return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
+
     def send(
         self, plan: PrivacyPlan, messages: np.ndarray, silos: np.ndarray, round: int, keys: Streams
     ) -> np.ndarray:
@@ -186,6 +204,10 @@ class ServerMessages(Mechanism):
             return compose((Gaussian(level), count) for level, count in levels)
         rate = plan.silo_fraction
         return compose((PoissonGaussian(level, rate), count) for level, count in levels)
+
+    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+        std = float(plan.noise_multiplier[0] * plan.weights.max()) * plan.clip_norm
+        return std / plan.silo_fraction
 
     def send(
         self, plan: PrivacyPlan, messages: np.ndarray, silos: np.ndarray, round: int, keys: Streams
@@ -213,7 +235,7 @@ class ServerMessages(Mechanism):
         return float(plan.weights.sum() / plan.weights.max())
 
 
-def _gradient_sums(plan: PrivacyPlan, std: np.ndarray, size: int) -> Sums:
+def gradient_sums(plan: PrivacyPlan, std: np.ndarray, size: int) -> Sums:
     """Return the plan's noisy sums of gradients as numbers that decide the precision."""
     return Sums(
         plan.silo_sizes,

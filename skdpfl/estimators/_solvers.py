@@ -1,0 +1,125 @@
+"""ISRL-DP's solvers: from a name to an algorithm with its constants filled in.
+
+    solver         learning rate eta              "optimal": the published choice
+    minibatch      step                           alpha = 0: min{1 / (2 beta), D / sqrt(2 R) / s},
+                                                  equal weights; else Stich's schedule and weights
+    accelerated    1 / v                          1 / acsa_scale
+    multistage     1 / (2 beta) of the stages     1 / (2 beta), stages of multistage()
+    local          step of each local step        min{1 / (8 beta K), the above with K R steps}
+
+"auto" is "optimal" for accelerated and multistage. Constants: :mod:`skdpfl.estimators._theory`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from skdpfl.algorithms import (
+    AcceleratedSGD,
+    Algorithm,
+    Ball,
+    LocalSGD,
+    MinibatchSGD,
+    MultistageSGD,
+)
+from skdpfl.algorithms.theory import Stage, acsa_scale, multistage, stich2019_schedule
+from skdpfl.estimators._facts import Settings
+from skdpfl.estimators._theory import Committed, Constants, Training, constants_of, smoothed
+from skdpfl.losses import Loss
+
+SOLVERS = ("minibatch", "accelerated", "multistage", "local")
+
+
+def draft(estimator: Any, settings: Settings) -> Algorithm:
+    """Return the solver's algorithm before the plan stands: what it releases is settled."""
+    ball = ball_of(estimator.radius)
+    if estimator.solver == "local":
+        return LocalSGD(settings.learning_rate, settings.steps, ball)
+    if estimator.solver == "accelerated":
+        return AcceleratedSGD(1 / settings.learning_rate, 0.0, ball, estimator.average)
+    if estimator.solver == "multistage":
+        stage = Stage(settings.n_rounds, 1 / settings.learning_rate)
+        return MultistageSGD((stage,), estimator.alpha, ball, estimator.average)
+    return MinibatchSGD(settings.learning_rate, settings.momentum, ball)
+
+
+def finished(estimator: Any, algorithm: Algorithm, loss: Loss, known: Committed) -> Training:
+    """Return what runs: the algorithm with constants from the plan's noise and the scales."""
+    radius, rate = estimator.radius, estimator.learning_rate
+    loss = smoothed(loss, known, radius)
+    if not isinstance(rate, str) and estimator.solver != "multistage":
+        return Training(algorithm, loss, known.settings)
+    constants = constants_of(loss, known, radius)
+    n_rounds = known.settings.n_rounds
+    if isinstance(algorithm, MultistageSGD):
+        algorithm = staged(algorithm, constants, n_rounds, rate)
+        rate = 1 / algorithm.stages[0].scale
+    elif isinstance(algorithm, AcceleratedSGD):
+        algorithm = dataclasses.replace(algorithm, scale=best_scale(constants, n_rounds))
+        rate = 1 / algorithm.scale
+    elif rate == "optimal":
+        algorithm, rate = _optimal(algorithm, constants, known.settings)
+    else:
+        return Training(algorithm, loss, known.settings)
+    return Training(algorithm, loss, dataclasses.replace(known.settings, learning_rate=rate))
+
+
+def best_scale(constants: Constants, n_rounds: int) -> float:
+    """Return the accelerated solver's v."""
+    return acsa_scale(
+        n_rounds=n_rounds,
+        smoothness=constants.smoothness,
+        variance=constants.variance,
+        squared_distance=constants.distance**2,
+    )
+
+
+def staged(algorithm: MultistageSGD, c: Constants, n_rounds: int, rate: Any) -> MultistageSGD:
+    """Return the multi-stage solver with the stages that fit the rounds.
+
+    A given learning rate stands for the smoothness 1 / (2 eta).
+    """
+    stages = multistage(
+        n_rounds=n_rounds,
+        smoothness=c.smoothness if isinstance(rate, str) else 1 / (2 * rate),
+        strong_convexity=c.strong_convexity,
+        variance=c.variance,
+        excess=c.excess,
+    )
+    return dataclasses.replace(algorithm, stages=stages)
+
+
+def constant_step(c: Constants, n_steps: int, largest: float) -> float:
+    """Return the step that minimises |w*|^2 / (2 eta T) + eta s^2."""
+    if not c.variance:
+        return largest
+    return min(largest, c.distance / math.sqrt(2 * n_steps * c.variance))
+
+
+def _optimal(algorithm: Algorithm, c: Constants, settings: Settings) -> tuple[Algorithm, float]:
+    """Return plain or local steps with the published step sizes, and the first step."""
+    n_rounds, largest = settings.n_rounds, 1 / (2 * c.smoothness)
+    if isinstance(algorithm, LocalSGD):
+        n_steps = max(settings.steps)
+        rate = constant_step(c, n_steps * n_rounds, largest / (4 * n_steps))
+        return dataclasses.replace(algorithm, learning_rate=rate), rate
+    steps = np.full(n_rounds, constant_step(c, n_rounds, largest))
+    weights = np.ones(n_rounds)
+    if c.strong_convexity > 0:
+        schedule = stich2019_schedule(
+            n_rounds=n_rounds, strong_convexity=c.strong_convexity, largest_step=largest
+        )
+        steps, weights = schedule.steps, schedule.weights
+    algorithm = dataclasses.replace(
+        algorithm, learning_rate=tuple(steps.tolist()), output_weights=tuple(weights.tolist())
+    )
+    return algorithm, float(steps[0])
+
+
+def ball_of(radius: float | None) -> Ball:
+    """Return the projection that a ``radius`` stands for."""
+    return Ball() if radius is None else Ball(float(radius))
