@@ -6,12 +6,15 @@ import sys
 import warnings
 from pathlib import Path
 
-_PACKAGE = str(Path(__file__).parents[1])
+import sklearn
+
+#: this package, and scikit-learn, which may stand between (pipelines, searches, callbacks)
+_PACKAGES = (str(Path(__file__).parents[1]), str(Path(sklearn.__file__).parent))
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn as if from the first caller outside this package."""
+    """Warn as if from the first caller outside this package and scikit-learn."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGES):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
