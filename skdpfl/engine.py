@@ -16,7 +16,7 @@ from skdpfl.federation import Federation, Work
 from skdpfl.privacy.cohorts import draw_cohort
 from skdpfl.privacy.mechanisms import Aggregate
 
-#: called with the round's number and the current model; a true answer stops the fit
+#: called with the round's number and the model as of now; a true answer stops the fit
 OnRound = Callable[[int, np.ndarray], object]
 
 
@@ -50,10 +50,10 @@ def run(
         if share:
             weight += share
             mean += (params - mean) * (share / weight)
-        if on_round is not None and on_round(r, params):
+        output = mean if average and weight > 0 else params
+        if on_round is not None and on_round(r, output.astype(work.dtype)):
             break
-    late = average and weight > 0
-    return Outcome((mean if late else algorithm.params(state)).astype(work.dtype), done)
+    return Outcome(output.astype(work.dtype), done)
 
 
 def _round(

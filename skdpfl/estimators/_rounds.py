@@ -1,0 +1,70 @@
+"""What happens after a round: scikit-learn's callbacks, and ``verbose``.
+
+A callback gets the model as it would be given out if the fit stopped now. That model is covered by
+the plan, which is charged in full whether or not the fit stops early. The training records are
+handed over only to a callback that asks for them, with a PrivacyLeakWarning.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from skdpfl.estimators._warnings import warn
+from skdpfl.exceptions import PrivacyLeakWarning
+
+
+class AfterRound:
+    """Called by the engine with the round's number and the current model; True stops the fit."""
+
+    def __init__(
+        self,
+        estimator: Any,
+        n_rounds: int,
+        attributes: Callable[[np.ndarray], dict[str, Any]],
+        X: np.ndarray,
+        y: np.ndarray,
+    ) -> None:
+        self._estimator, self._n_rounds, self._attributes = estimator, n_rounds, attributes
+        self._data, self._warned = (X, y), False
+        self._start = time.perf_counter()
+        self._context = None
+        if hasattr(estimator, "_init_callback_context"):
+            context = estimator._init_callback_context(max_subtasks=n_rounds)
+            self._context = context if hasattr(estimator, "_skl_callbacks") else None
+            context.call_on_fit_task_begin(estimator=estimator)
+
+    def __call__(self, r: int, params: np.ndarray) -> bool:
+        """Tell everybody; return whether somebody wants to stop."""
+        if self._estimator.verbose:
+            seconds = time.perf_counter() - self._start
+            name = type(self._estimator).__name__
+            print(f"[{name}] round {r + 1} of {self._n_rounds}, {seconds:.1f} s")
+        if self._context is None:
+            return False
+        round_ = self._context.subcontext(task_name="round")
+        round_.call_on_fit_task_begin(estimator=self._estimator)
+        return round_.call_on_fit_task_end(
+            estimator=self._estimator,
+            X=lambda: self._records(0),
+            y=lambda: self._records(1),
+            reconstruction_attributes=lambda: self._attributes(params),
+        )
+
+    def end(self) -> None:
+        """Close the fit's own task."""
+        if self._context is not None:
+            self._context.call_on_fit_task_end(estimator=self._estimator)
+
+    def _records(self, which: int) -> np.ndarray:
+        if not self._warned:
+            self._warned = True
+            warn(
+                "A callback reads the training records after each round; what it shows of them is "
+                "not paid for. Score on other data (ConvergenceDisplay takes X_test, y_test).",
+                PrivacyLeakWarning,
+            )
+        return self._data[which]
