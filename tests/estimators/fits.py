@@ -14,6 +14,10 @@ def make(name, **kw):
     """An estimator by name; parameters that it does not have are left out."""
     cls = getattr(skdpfl, name)
     known = cls._get_param_names()
+    if "local_steps" in kw and "solver" in known:  # one solver has them, and refuses trust="server"
+        kw = kw | (
+            {"solver": "local"} if kw.get("trust", "silo") == "silo" else {"local_steps": "auto"}
+        )
     return cls(**{key: value for key, value in kw.items() if key in known})
 
 
