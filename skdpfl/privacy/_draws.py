@@ -39,15 +39,16 @@ def units(
             count = _normals.n_words(piece.shape[1], dtype == np.float64)
             words = source.words(purpose, some, round, draw + k, count, scratch=True)
             _normals.fill(words, piece)
-        fresh = partial(_fresh, source, purpose, some, round, REFINED + draw)
+        fresh = partial(_fresh, source, purpose, some, round, REFINED + draw, n)
         _normals.finish(group, fresh)
     return out
 
 
-def _fresh(source, purpose, silos, round, draw, rows) -> np.ndarray:
-    """Return one word for each entry of ``rows``: the first words of those silos' draws."""
+def _fresh(source, purpose, silos, round, draw, n, places) -> np.ndarray:
+    """Return one word for each flat place in (S, n): the first words of those silos' draws."""
     if len(silos) == 1:
-        return source.words(purpose, silos, round, draw, len(rows))[0]
+        return source.words(purpose, silos, round, draw, len(places))[0]
+    rows = places // n
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     counts = np.diff(starts, append=len(rows))
     words = np.empty(len(rows), np.uint64)

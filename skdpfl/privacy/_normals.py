@@ -57,7 +57,7 @@ _EXTRA_BITS = FINE_BITS - UNIT_BITS
 _AGAIN = 1 << 28
 _LOW = np.uint32(0xFFFF)
 
-#: (rows, increasing) -> one fresh word for each entry, those of a row in a sequence of its own
+#: flat places of normals in (S, n) -> one fresh word for each, those of a row in a sequence
 Fresh = Callable[[np.ndarray], np.ndarray]
 
 
@@ -68,8 +68,8 @@ class _Law(NamedTuple):
     """(65536,) int32: the value of each slot; _AGAIN in the slots that want a second draw."""
     bounds: np.ndarray
     """uint64, sorted: the second draw is value number (how many bounds are <= a fresh word)."""
-    values: np.ndarray
-    """int32: the values of the second draw."""
+    seconds: np.ndarray
+    """int64: what a second draw adds to _AGAIN."""
 
 
 def n_words(n: int, fine: bool) -> int:
@@ -119,12 +119,12 @@ def fill(words: np.ndarray, out: np.ndarray) -> None:
 
 def finish(out: np.ndarray, fresh: Fresh) -> None:
     """Draw again where (S, n) normals want it: ``out`` is contiguous."""
-    scale = _EXTRA_BITS if out.dtype == np.int64 else 0
     law, flat = _law(), out.reshape(-1)
-    again = np.flatnonzero(flat > _AGAIN // 2 << scale)
+    shift = _EXTRA_BITS if out.dtype == np.int64 else 0
+    again = np.flatnonzero(flat > _AGAIN // 2 << shift)
     if len(again):
-        drawn = np.searchsorted(law.bounds, fresh(again // out.shape[1]), side="right")
-        flat[again] += (law.values[drawn] - _AGAIN).astype(out.dtype) << scale
+        drawn = law.bounds.searchsorted(fresh(again), side="right")
+        flat[again] += law.seconds.take(drawn) << shift
 
 
 @cache
@@ -136,10 +136,10 @@ def _law() -> _Law:
     missing = [mass * _SLOTS - n * total for mass, n in zip(masses, slots, strict=True)]
     rest = sum(missing)
     bounds = [min((below << 64) // rest, 2**64 - 1) for below in accumulate(missing[:-1])]
-    values = np.arange(-place, len(masses) - place, dtype=np.int32) * (1 << _FIELD_BITS) - _OFFSET
+    values = np.arange(-place, len(masses) - place) * (1 << _FIELD_BITS) - _OFFSET
     table = np.full(_SLOTS, _AGAIN, np.int32)
     table[: sum(slots)] = np.repeat(values, slots)
-    return _Law(table, np.array(bounds, dtype=np.uint64), values)
+    return _Law(table, np.array(bounds, dtype=np.uint64), values - _AGAIN)
 
 
 def _masses() -> tuple[list[int], int]:

@@ -20,10 +20,11 @@ H = M / S
 def law_of_d():
     """Return the values of D and their probabilities, from the tables that draws use."""
     law = _normals._law()
-    d = (law.values.astype(np.int64) + _normals._OFFSET) // M
+    values = law.seconds + _normals._AGAIN
+    d = (values + _normals._OFFSET) // M
     slots = np.zeros(len(d))
-    values, counts = np.unique(law.table[law.table != _normals._AGAIN], return_counts=True)
-    slots[np.searchsorted(law.values, values)] = counts
+    filled, counts = np.unique(law.table[law.table != _normals._AGAIN], return_counts=True)
+    slots[np.searchsorted(values, filled)] = counts
     edges = [0, *(int(b) for b in law.bounds), 2**64]
     second = np.array([float(b - a) for a, b in pairwise(edges)]) / 2.0**64
     again = np.mean(law.table == _normals._AGAIN)
@@ -127,7 +128,7 @@ def words(lanes):
 def normals(lanes, fresh, dtype=np.int32):
     out = np.empty((1, len(lanes[0])), dtype)
     _normals.fill(words(lanes), out)
-    _normals.finish(out, lambda rows: np.array(fresh, dtype=np.uint64)[: len(rows)])
+    _normals.finish(out, lambda places: np.array(fresh, dtype=np.uint64)[: len(places)])
     return out[0]
 
 

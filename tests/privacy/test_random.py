@@ -223,10 +223,10 @@ def test_aes_words_are_aes_in_counter_mode():
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     source = AesWords()
-    start = bytes([0, 0, 1, 4, 0, 0, 0, 9, 0, 0, 2, 0, 0, 0, 0, 0])  # silo, round, draw, block
+    start = bytes([0, 0, 1, 4, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 2])  # silo, round, draw, j + 2
     cipher = Cipher(algorithms.AES(source._key("noise")), modes.CTR(start)).encryptor()
     expected = np.frombuffer(cipher.update(bytes(8 * 20_000)), np.uint64)
-    for count in (1, 100, 257, 20_000):  # stacked or not, several pieces
+    for count in (1, 100, 257, 2048, 2049, 20_000):  # stacked, one by one, long
         for silos in ([260], [7, 260, 7]):
             words = source.words("noise", silos, 9, 2, count)
             np.testing.assert_array_equal(words[silos.index(260)], expected[:count])
