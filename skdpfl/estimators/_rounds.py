@@ -7,6 +7,7 @@ handed over only to a callback that asks for them, with a PrivacyLeakWarning.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from typing import Any
@@ -43,6 +44,8 @@ class AfterRound:
             seconds = time.perf_counter() - self._start
             name = type(self._estimator).__name__
             print(f"[{name}] round {r + 1} of {self._n_rounds}, {seconds:.1f} s")
+        if (watch := getattr(self._estimator, "_watch", None)) is not None:
+            watch(self._as_fitted(params))
         if self._context is None:
             return False
         round_ = self._context.subcontext(task_name="round")
@@ -53,6 +56,11 @@ class AfterRound:
             y=lambda: self._records(1),
             reconstruction_attributes=lambda: self._attributes(params),
         )
+
+    def _as_fitted(self, params: np.ndarray) -> Any:
+        twin = copy.copy(self._estimator)
+        vars(twin).update(self._attributes(params))
+        return twin
 
     def end(self) -> None:
         """Close the fit's own task."""

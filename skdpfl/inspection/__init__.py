@@ -4,8 +4,11 @@ from importlib import import_module
 
 #: public name -> the module that has it; loaded on first use
 _WHERE = {
+    "ConvergenceDisplay": "_convergence",
     "Heterogeneity": "_heterogeneity",
     "heterogeneity": "_heterogeneity",
+    "PrivacySpentDisplay": "_spent",
+    "PrivacyUtilityDisplay": "_utility",
     "privacy_spent": "_cost",
 }
 __all__ = sorted(_WHERE)
