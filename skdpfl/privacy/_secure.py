@@ -30,9 +30,12 @@ import numpy as np
 from skdpfl.privacy._words import Words, WorkSpace
 
 try:
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+    from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 except ImportError:  # the extra [secure] is not installed
     Cipher = None
+else:
+    if not hasattr(CipherContext, "reset_nonce"):  # older than the extra asks for
+        Cipher = None
 
 #: stacks of draws up to this many words go through the cipher in one call
 _STACKED = 256
