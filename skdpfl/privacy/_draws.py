@@ -48,18 +48,17 @@ def _fresh(source, purpose, silos, round, draw, n, places) -> np.ndarray:
     """Return one word for each flat place in (S, n): the first words of those silos' draws."""
     if len(silos) == 1:
         return source.words(purpose, silos, round, draw, len(places))[0]
-    rows = places // n
-    starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    counts = np.diff(starts, append=len(rows))
-    words = np.empty(len(rows), np.uint64)
+    counts = np.bincount(places // n, minlength=len(silos))
+    rows = np.flatnonzero(counts)
+    counts, who = counts[rows], np.asarray(silos)[rows]
+    words = np.empty((len(rows), counts.max()), np.uint64)
+    # a bucket at a time, see _words: what a silo reads must not depend on the others
     buckets = np.array([bucket(count) for count in counts.tolist()])
-    for size in np.unique(buckets):
+    for size in set(buckets.tolist()):
         like = buckets == size
-        longest = int(counts[like].max())
-        block = source.words(purpose, np.asarray(silos)[rows[starts[like]]], round, draw, longest)
-        inside = np.arange(longest) < counts[like][:, None]
-        words[(starts[like][:, None] + np.arange(longest))[inside]] = block[inside]
-    return words
+        width = int(counts[like].max())
+        words[like, :width] = source.words(purpose, who[like], round, draw, width)
+    return words[np.arange(words.shape[1]) < counts[:, None]]
 
 
 def n_pieces(n: int) -> int:
