@@ -1,1 +1,5 @@
+"""Scaling that is paid for: private scalers, and the maps that estimators train on."""
 
+from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler
+
+__all__ = ["DPMinMaxScaler", "DPStandardScaler"]

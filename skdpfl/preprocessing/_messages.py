@@ -54,6 +54,8 @@ class Messages:
     ) -> None:
         self.plan, self.X, self.y, self.streams = plan, X, y, streams
         sizes = np.bincount(codes, minlength=plan.setting.n_silos)
+        if plan.setting.unit == "record" and not np.array_equal(sizes, plan.setting.silo_sizes):
+            raise ValueError("The plan was made for silos of other sizes than those of the data.")
         self.starts = np.concatenate([[0], np.cumsum(sizes)])
         in_order = bool((codes[1:] >= codes[:-1]).all())
         self.order = None if in_order else np.argsort(codes, kind="stable")
@@ -64,7 +66,7 @@ class Messages:
         if setting.at_server:
             return self._mean_at_server(release, sums, round)
         total: Array | float = 0.0
-        noise = _Noise(self.plan.noise_scale(release), self.plan.largest_entry(release))
+        noise = Noise(self.plan.noise_scale(release), self.plan.largest_entry(release))
         for silos, exact in self._silo_sums(release, sums):
             units = self.streams.units_block("scales", silos, round, exact.shape[1:], np.float64)
             factors = setting.weights[silos] / setting.units[silos]
@@ -77,7 +79,7 @@ class Messages:
             exact = exact + block.sum(axis=0, keepdims=True)
         exact = np.asarray(exact)
         units = self.streams.units_block("scales", [0], round, exact.shape[1:], np.float64)
-        noise = _Noise(self.plan.noise_scale(release), self.plan.largest_entry(release))
+        noise = Noise(self.plan.noise_scale(release), self.plan.largest_entry(release))
         message = noise.added(exact, units, np.zeros(1, int))[0]
         return message / (self.plan.setting.units.sum() * self.plan.weights(release)[:, None])
 
@@ -117,7 +119,7 @@ class Messages:
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
-class _Noise(NamedTuple):
+class Noise(NamedTuple):
     """The noise of each silo's message: its standard deviation, and a public bound of the sum."""
 
     scales: Array

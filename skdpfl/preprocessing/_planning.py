@@ -166,5 +166,8 @@ def _advised(plan: ScalingPlan) -> ScalingPlan:
 
 
 def _silos(plan: ScalingPlan) -> str:
+    """How much data there is, in public numbers: a protected silo's size is none."""
+    if plan.setting.unit == "silo":
+        return f"{plan.setting.n_silos} protected silos"
     n_silos, n = plan.setting.n_silos, int(np.sum(plan.setting.silo_sizes))
     return f"{n} records of one silo" if n_silos == 1 else f"{n} records of {n_silos} silos"

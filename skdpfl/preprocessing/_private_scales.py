@@ -45,6 +45,8 @@ def run_scaling(
     """
     if plan.is_free:
         return Scales(_features_without_data(plan))
+    if np.isinf(plan.setting.spends).all():
+        return _exact(plan, X, y)
     return _scales(plan, find(plan, Messages(plan, X, y, codes, streams)))
 
 
@@ -91,7 +93,24 @@ def _boxes(plan: ScalingPlan, messages: Messages) -> Boxes:
 
 
 def _scales(plan: ScalingPlan, found: Found) -> Scales:
-    center, scale, spread = center_and_scale(found.last, found.moments, plan.floor)
+    return _maps(plan, *center_and_scale(found.last, found.moments, plan.floor))
+
+
+def _exact(plan: ScalingPlan, X: Array, y: Array | None) -> Scales:
+    """Standardise by exact moments: every budget is infinite. Missing values are left out."""
+    columns = np.asarray(X)[:, plan.read]
+    if plan.reads_target and y is not None:
+        columns = np.column_stack([columns, y])
+    known = np.isfinite(columns)
+    count = np.maximum(known.sum(axis=0), 1)
+    center = np.where(known, columns, 0.0).sum(axis=0) / count
+    scale = np.sqrt((np.where(known, columns - center, 0.0) ** 2).sum(axis=0) / count)
+    spread = np.where(scale > 0, 1.0, 0.0)
+    return _maps(plan, center, np.where(scale > 0, scale, 1.0), spread)
+
+
+def _maps(plan: ScalingPlan, center: Array, scale: Array, spread: Array) -> Scales:
+    """The maps of features and target, from what was found for the columns read."""
     target = AffineTarget()
     if plan.reads_target:
         target = AffineTarget(float(center[-1]), float(scale[-1]))

@@ -122,6 +122,13 @@ class AffineScaling(Scaling):
         out *= (1.0 / self.scale).astype(X.dtype)
         return out
 
+    def inverse(self, Z: Array) -> Array:
+        """Undo :meth:`transform`; ignored features come back as their center."""
+        Z = as_floats(Z)
+        return Z * np.where(np.isinf(self.scale), 0, self.scale).astype(Z.dtype) + (
+            self.center.astype(Z.dtype)
+        )
+
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Coefficients and intercepts that give the same decision function on the raw rows."""
         coef = np.asarray(coef) / self.scale

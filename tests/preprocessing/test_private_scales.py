@@ -1,32 +1,159 @@
-"""Scales found privately: what is charged, what is released, how good it is."""
+"""Scales found privately: how good they are, and that no record matters more than another."""
+
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from skdpfl.preprocessing._bounds import feature_bounds_of, target_bounds_of
 from skdpfl.preprocessing._planning import plan_scaling
 from skdpfl.preprocessing._private_scales import run_scaling
+from skdpfl.preprocessing._scaling import AffineScaling, IdentityScaling, SquashScaling
 from skdpfl.privacy.random import streams_for
 
 N, M = 4000, 4
 MEANS = np.array([40.0, -3.0, 0.3, 1e4, 0.02])
 SPREADS = np.array([12.0, 1.0, np.sqrt(0.21), 4e3, 0.004])
+LOW = np.array([0, -10, 0, 0, 0])
+HIGH = np.array([100, 10, 1, 5e4, 0.1])
 
 
-def records(n=N):
-    rng = np.random.default_rng(0)
-    X = rng.normal(MEANS, SPREADS, (n, 5))
-    X[:, 2] = rng.random(n) < 0.3
-    return X, 5e4 + 2e4 * rng.normal(size=n), rng.integers(0, M, n)
+def records(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(MEANS, SPREADS, (N, 5))
+    X[:, 2] = rng.random(N) < 0.3
+    return X, 5e4 + 2e4 * rng.normal(size=N), rng.integers(0, M, N)
 
 
-def sizes_of(codes):
-    return np.bincount(codes, minlength=M)
+def planned(codes, mu=1.0, **kwargs):
+    sizes = np.bincount(codes, minlength=M)
+    return plan_scaling(silo_sizes=sizes, n_features=5, mu=mu, has_target=True, **kwargs)
 
 
-def test_found_scales_are_within_a_factor_of_two_and_centers_within_a_deviation():
-    X, y, codes = records()
-    plan = plan_scaling(silo_sizes=sizes_of(codes), n_features=5, mu=1.0, has_target=True)
-    assert (plan.features, plan.target, plan.advice) == ("private", "private", "")
-    scales = run_scaling(plan, X, y, codes, streams_for(0))
-    assert (np.abs(np.log2(scales.features.scale / SPREADS)) < 1).all()
+BOUNDS = dict(feature_bounds=feature_bounds_of((LOW, HIGH), 5))
+
+
+def assert_good(scales, factor=2.0):
+    assert (np.abs(np.log2(scales.features.scale / SPREADS)) < np.log2(factor)).all()
     assert (np.abs(scales.features.center - MEANS) < SPREADS).all()
     assert 1e4 < scales.target.scale < 4e4 and abs(scales.target.center - 5e4) < 2e4
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("known", [{}, BOUNDS], ids=["without", "with"])
+def test_scales_are_within_a_small_factor_and_centers_within_a_deviation(known, trust):
+    """The last column's bounds are 25 deviations long: too long for a factor of two."""
+    X, y, codes = records()
+    plan = planned(codes, trust=trust, **known)
+    for seed in range(5):
+        assert_good(run_scaling(plan, X, y, codes, streams_for(seed)), 3.0 if known else 2.0)
+
+
+def test_many_protected_silos_agree_on_scales():
+    X, y, _ = records()
+    codes = np.arange(N) // 2
+    plan = plan_scaling(silo_sizes=np.full(N // 2, 2), n_features=5, mu=1.0, has_target=True,
+                        unit="silo", trust="server", neighbours="add_remove")  # fmt: skip
+    assert_good(run_scaling(plan, X, y, codes, streams_for(0)), 2.5)
+
+
+def test_infinite_budgets_standardise_exactly():
+    X, y, codes = records()
+    scales = run_scaling(planned(codes, mu=np.inf), X, y, codes, streams_for(0))
+    np.testing.assert_allclose(scales.features.center, X.mean(axis=0))
+    np.testing.assert_allclose(scales.features.scale, X.std(axis=0))
+    assert scales.target.scale == pytest.approx(y.std())
+
+
+@pytest.mark.parametrize("known", [{}, BOUNDS], ids=["without", "with"])
+@pytest.mark.parametrize("wild", [1e9, -1e300, np.inf, np.nan, 0.0])
+def test_a_wild_record_moves_scales_by_less_than_their_noise(known, wild):
+    """The same noise with and without it; other noise moves them further."""
+    X, y, codes = records()
+    plan = planned(codes, mu=0.3, **known)
+    Z, t = X.copy(), y.copy()
+    Z[7], t[7] = wild, wild
+    before, after, other = (
+        run_scaling(plan, *data, codes, streams_for(seed))
+        for data, seed in [((X, y), 0), ((Z, t), 0), ((X, y), 1)]
+    )
+    for name in ("center", "scale"):
+        old = np.append(getattr(before.features, name), getattr(before.target, name))
+        new = np.append(getattr(after.features, name), getattr(after.target, name))
+        noisy = np.append(getattr(other.features, name), getattr(other.target, name))
+        assert np.linalg.norm((new - old) / old) < 0.2 * np.linalg.norm((noisy - old) / old)
+
+
+def test_order_of_rows_and_how_silos_are_cut_into_blocks_do_not_show(monkeypatch):
+    X, y, codes = records()
+    plan = planned(codes)
+    one = run_scaling(plan, X, y, codes, streams_for(3))
+    order = np.argsort(codes, kind="stable")
+    two = run_scaling(plan, X[order], y[order], codes[order], streams_for(3))
+    monkeypatch.setattr("skdpfl.preprocessing._messages._BLOCK", 700)
+    three = run_scaling(plan, X, y, codes, streams_for(3))
+    for other in (two, three):
+        np.testing.assert_allclose(other.features.center, one.features.center, rtol=1e-12)
+        np.testing.assert_allclose(other.features.scale, one.features.scale, rtol=1e-12)
+        assert other.target.scale == pytest.approx(one.target.scale, rel=1e-12)
+
+
+def test_float32_data_are_read_as_well():
+    X, y, codes = records()
+    scales = run_scaling(planned(codes), X.astype(np.float32), y, codes, streams_for(0))
+    assert_good(scales)
+
+
+def test_plans_that_read_nothing_give_public_maps():
+    X, y, codes = records()
+    none = run_scaling(planned(codes, scaling=None), X, y, codes, streams_for(0))
+    assert isinstance(none.features, IdentityScaling) and none.target.scale == 1
+    few = plan_scaling(silo_sizes=[5], n_features=5, mu=0.1)
+    found = run_scaling(few, X[:5], None, np.zeros(5, int), streams_for(0))
+    assert isinstance(found.features, SquashScaling) and found.features.center is None
+    bounded = plan_scaling(silo_sizes=[5], n_features=5, mu=0.01, **BOUNDS)
+    found = run_scaling(bounded, X[:5], None, np.zeros(5, int), streams_for(0))
+    np.testing.assert_allclose(found.features.center, (LOW + HIGH) / 2)
+
+
+def test_squashed_features_are_centered_and_scaled():
+    X, _, codes = records()
+    plan = plan_scaling(silo_sizes=np.bincount(codes), n_features=5, mu=0.01)
+    assert plan.features == "refined squash"
+    rich = replace(plan, setting=replace(plan.setting, mu=np.full(M, 3.0)))
+    scaling = run_scaling(rich, X, None, codes, streams_for(0)).features
+    Z = scaling.transform(X)
+    assert isinstance(scaling, SquashScaling)
+    assert np.abs(Z.mean(axis=0)).max() < 0.5 and Z.std(axis=0).max() < 2
+    assert scaling.row_norm == pytest.approx(np.sqrt((Z**2).sum(axis=1).mean()), rel=0.5)
+
+
+def test_ignored_features_get_no_coefficient_and_the_radius_covers_the_bounds():
+    X, y, codes = records()
+    low, high = LOW.astype(float).copy(), HIGH.astype(float).copy()
+    low[1] = high[1] = -3
+    known = feature_bounds_of((low, high), 5)
+    plan = planned(codes, feature_bounds=known, target_bounds=target_bounds_of((0, 1e5)))
+    scaling = run_scaling(plan, X, y, codes, streams_for(0)).features
+    assert isinstance(scaling, AffineScaling) and np.isinf(scaling.scale[1])
+    corners = np.array([low, high, np.where(np.arange(5) % 2, low, high)])
+    norms = np.linalg.norm(scaling.transform(corners), axis=1)
+    assert norms.max() <= scaling.radius * (1 + 1e-12)
+    assert 0.5 < scaling.row_norm / 2 < 1.2
+
+
+def test_silos_of_other_sizes_than_planned_are_refused():
+    X, y, codes = records()
+    with pytest.raises(ValueError, match="other sizes"):
+        run_scaling(planned(codes), X, y, np.zeros(N, int), streams_for(0))
+
+
+def test_noise_draws_columns_together_rather_than_apart():
+    """Where noise drowns each column, what is found is near the columns' common mean."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 0.3, (300, 200))
+    plan = plan_scaling(silo_sizes=[300], n_features=200, mu=0.3,
+                        feature_bounds=feature_bounds_of((0, 1), 200))  # fmt: skip
+    assert plan.noise(plan.moments[0]).max() > 0.5
+    scaling = run_scaling(plan, X, None, np.zeros(300, int), streams_for(0)).features
+    assert np.sqrt(np.mean((scaling.center - 0.15) ** 2)) < 0.1  # the bounds alone: 0.35

@@ -1,0 +1,140 @@
+"""Transformers that carry the silo column along: what goes in and out of ``transform``.
+
+The silo column is no feature: it is taken out before validation and put back, untouched and in its
+place, into what is given out, which then is a frame of the same kind as the input. Without it the
+output is an array. ``set_output`` decides where it was called.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn import get_config
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdpfl.silos import without_column
+
+_FLOATS = [np.float64, np.float32]
+
+
+class CarriesSilos:
+    """Mixin with ``transform``; comes before TransformerMixin, whose wrapper knows no silo column.
+
+    The transformer defines ``_map(X, inverse)`` on validated arrays and, from OneToOneFeatureMixin,
+    ``get_feature_names_out``; ``fit`` sets ``_silo_position`` (None: there is no silo column).
+    """
+
+    def transform(self, X: Any) -> Any:
+        """Scale the features.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            With or without the silo column.
+
+        Returns
+        -------
+        array or DataFrame
+            A DataFrame where X is one that has the silo column, which is passed through.
+        """
+        return self._given_out(X, inverse=False)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Undo the scaling; features that their bounds ignore come back as their bound.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array or DataFrame
+        """
+        return self._given_out(X, inverse=True)
+
+    def fit_transform(self, X: Any, y: Any = None, *, silos: Any = None) -> Any:
+        """Fit, then transform the same records.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        silos : array-like of shape (n_samples,), default=None
+            Each record's silo id.
+
+        Returns
+        -------
+        array or DataFrame
+        """
+        return self.fit(X, y, silos=silos).transform(X)  # type: ignore[attr-defined]
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns that ``transform`` gives out, the silo column included.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns of X; None takes those seen in ``fit``.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        column, position = self.silo_column, self._silo_position  # type: ignore[attr-defined]
+        if input_features is not None and position is not None:
+            input_features = [name for name in input_features if name != column]
+        names = super().get_feature_names_out(input_features)  # type: ignore[misc]
+        return names if position is None else np.insert(names.astype(object), position, column)
+
+    def _given_out(self, X: Any, inverse: bool) -> Any:
+        check_is_fitted(self)
+        column = self.silo_column  # type: ignore[attr-defined]
+        features = without_column(X, column)
+        values = validate_data(self, features, reset=False, dtype=_FLOATS, ensure_all_finite=False)
+        values = self._map(values, inverse)  # type: ignore[attr-defined]
+        silos = None if features is X else X[column]
+        kind = _kind_wanted(self)
+        if kind == "default":
+            kind = "default" if silos is None else _kind_of(X)
+        if kind == "default":
+            return values
+        names = super().get_feature_names_out()  # type: ignore[misc]
+        return _frame(kind, values, names, X, column, silos)
+
+
+def _kind_wanted(transformer: Any) -> str:
+    """What ``set_output``, or scikit-learn's configuration, asks for."""
+    own = getattr(transformer, "_sklearn_output_config", {})
+    return own.get("transform", get_config()["transform_output"])
+
+
+def _kind_of(X: Any) -> str:
+    return "pandas" if isinstance(X, pd.DataFrame) else "polars"
+
+
+def _frame(
+    kind: str, values: np.ndarray, names: np.ndarray, X: Any, column: Any, silos: Any
+) -> Any:
+    """A frame of the features, and of the silo column where X has one, at its place there."""
+    position = None if silos is None else list(X.columns).index(column)
+    if kind == "polars":
+        import polars as pl
+
+        frame = pl.DataFrame(values, schema=[str(name) for name in names])
+        if position is not None:
+            frame.insert_column(position, pl.Series(str(column), _plain(silos)))
+        return frame
+    index = X.index if isinstance(X, (pd.DataFrame, pd.Series)) else None
+    result = pd.DataFrame(values, index=index, columns=names)
+    if position is not None:
+        result.insert(position, column, silos if isinstance(silos, pd.Series) else _plain(silos))
+    return result
+
+
+def _plain(silos: Any) -> Any:
+    """Silo ids of another kind of frame as a list; of the same kind as they are."""
+    return silos.to_list() if isinstance(silos, pd.Series) or hasattr(silos, "to_list") else silos

@@ -1,0 +1,156 @@
+"""What the private scalers share: budget, silos, plan, cost; reading the data is theirs."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import validate_data
+
+from skdpfl.preprocessing._bounds import Bounds, feature_bounds_of
+from skdpfl.preprocessing._frames import CarriesSilos
+from skdpfl.preprocessing._plan import ScalingPlan
+from skdpfl.preprocessing._planning import EVERYTHING, plan_scaling
+from skdpfl.preprocessing._scaling import AffineScaling, Array
+from skdpfl.privacy._gaussian import gaussian_mu
+from skdpfl.privacy.random import Streams, streams_for
+from skdpfl.privacy.recording import Recorded
+from skdpfl.privacy.spent import PrivacySpent
+from skdpfl.silos import Silos, read_silos, split_silo_column
+
+
+class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Base of transformers whose whole budget goes into finding the features' scales."""
+
+    __metadata_request__fit = {"silos": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: Any = "auto",
+        feature_bounds: Any = None,
+        silo_column: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.feature_bounds = feature_bounds
+        self.silo_column = silo_column
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, silos: Any = None) -> Any:
+        """Learn the scales of the features within the privacy budget.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            The records of all silos. Missing and infinite values are allowed; they count as the
+            middle of a feature's range, and stay what they are in ``transform``.
+        y : None
+            Ignored.
+        silos : array-like of shape (n_samples,), default=None
+            Each record's silo id; None takes all records as one silo.
+
+        Returns
+        -------
+        self : object
+        """
+        _check_budget(self.epsilon, self.delta)
+        streams = streams_for(self.random_state)
+        features, silos = split_silo_column(X, silos, self.silo_column)
+        before = dict(self.__dict__)
+        try:
+            values = validate_data(
+                self, features, dtype=[np.float64, np.float32], ensure_all_finite=False
+            )
+            read = read_silos(silos, len(values), X)
+            bounds = self._bounds(values.shape[1])
+            delta = _automatic(len(values)) if self.delta == "auto" else float(self.delta)
+            plan = self._plan(read, values.shape[1], bounds, gaussian_mu(self.epsilon, delta))
+            spent = _cost(plan, delta, read, streams)
+            self._charge(spent)
+            scaling = self._learn(plan, values, read, streams)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        if plan.advice:
+            warnings.warn(plan.advice, UserWarning, stacklevel=2)
+        self.scaling_ = scaling
+        self._set_attributes(scaling)
+        named = self.silo_column is not None
+        self._silo_position = list(X.columns).index(self.silo_column) if named else None
+        self.silo_ids_, self.privacy_spent_ = read.ids.to_numpy(), spent
+        return self
+
+    def _bounds(self, n_features: int) -> Bounds | None:
+        if self.feature_bounds is None:
+            return None
+        names = getattr(self, "feature_names_in_", None)
+        return feature_bounds_of(self.feature_bounds, n_features, names)
+
+    def _plan(self, silos: Silos, n_features: int, bounds: Bounds | None, mu: float) -> ScalingPlan:
+        return plan_scaling(
+            silo_sizes=silos.sizes,
+            n_features=n_features,
+            mu=mu,
+            scaling="private",
+            feature_bounds=bounds,
+            shares=EVERYTHING,
+        )
+
+    def _learn(self, plan: ScalingPlan, X: Array, silos: Silos, streams: Streams) -> AffineScaling:
+        """Return the map; the only place that reads values."""
+        raise NotImplementedError
+
+    def _set_attributes(self, scaling: AffineScaling) -> None:
+        """Set the fitted attributes that scikit-learn's scaler of the name has."""
+        raise NotImplementedError
+
+    def _map(self, X: Array, inverse: bool) -> Array:
+        return self.scaling_.inverse(X) if inverse else self.scaling_.transform(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = False
+        return tags
+
+
+def _check_budget(epsilon: Any, delta: Any) -> None:
+    """Raise unless epsilon and delta are what they may be."""
+    number = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
+    if not (number and float(epsilon) > 0):
+        raise ValueError(
+            f"epsilon must be a number in (0, inf] (inf for no privacy); got {epsilon!r}."
+        )
+    automatic = isinstance(delta, str) and delta == "auto"
+    number = isinstance(delta, Real) and not isinstance(delta, bool)
+    if not automatic and not (number and 0 < float(delta) < 1):
+        raise ValueError(f'delta must be "auto" or a number in (0, 1); got {delta!r}.')
+
+
+def _automatic(n_records: int) -> float:
+    """The largest power of ten that is at most 1 / (10 n)."""
+    return float(f"1e{-int(np.ceil(np.log10(10 * n_records) - 1e-12))}")
+
+
+def _cost(plan: ScalingPlan, delta: float, silos: Silos, streams: Streams) -> PrivacySpent:
+    """What the plan costs every silo: they all spend the same."""
+    seeds = () if streams.seed is None else (streams.seed,)
+    return PrivacySpent.from_compositions(
+        unit="record",
+        trust="silo",
+        neighbours="replace",
+        delta=delta,
+        compositions=[plan.composition()],
+        silo_ids=silos.ids.tolist(),
+        group_of_silo=[0] * len(silos.ids),
+        n_releases=len(plan.releases),
+        assignment=silos.digest(),
+        simulation_seeds=frozenset(seeds),
+    )

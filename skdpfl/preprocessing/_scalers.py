@@ -1,0 +1,179 @@
+"""``DPStandardScaler`` and ``DPMinMaxScaler``: transformers that pay for what they learn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from skdpfl.preprocessing._bounds import Bounds
+from skdpfl.preprocessing._messages import Messages
+from skdpfl.preprocessing._plan import ScalingPlan
+from skdpfl.preprocessing._private_scales import find, run_scaling
+from skdpfl.preprocessing._scaler_base import PrivateScaler
+from skdpfl.preprocessing._scaling import AffineScaling, Array
+from skdpfl.privacy.random import Streams
+from skdpfl.silos import Silos
+
+#: deviations on each side of the mean that DPMinMaxScaler takes for the range
+_REACH = 2.5
+
+
+class DPStandardScaler(PrivateScaler):
+    """Center features and scale them to unit variance, by noisy moments within a privacy budget.
+
+    With ``feature_bounds`` the whole budget goes into means and variances within the bounds;
+    without, half of it first finds the magnitude of each feature. Where noise exceeds what tells
+    features apart, moments are drawn towards those of the typical feature.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The privacy budget; ``inf`` computes exact moments, without privacy.
+    delta : "auto" or float, default="auto"
+        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
+    feature_bounds : (low, high) or mapping, default=None
+        Public knowledge: two numbers, two arrays of shape (n_features,), or a mapping from column
+        to (low, high). Must not be computed from the data. ``low == high`` ignores the column.
+    silo_column : str, default=None
+        The column of X that holds each record's silo; it is passed through untouched.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.
+
+    Attributes
+    ----------
+    mean_, var_, scale_ : ndarray of shape (n_features,)
+        What is subtracted, and divided by (with its square). ``scale_`` is ``inf`` for features
+        that their bounds ignore.
+    scaling_ : object
+        The map itself.
+    privacy_spent_ : PrivacySpent
+        What the fit cost: ``epsilon, delta = scaler.privacy_spent_``.
+    silo_ids_ : ndarray
+        The silos.
+    n_features_in_ : int
+        The number of features, the silo column not counted.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, where X is a DataFrame.
+
+    See Also
+    --------
+    DPMinMaxScaler : Maps ranges to [0, 1].
+
+    Notes
+    -----
+    **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
+    records (one is replaced), whatever the others hold: it is a composition of Gaussian mechanisms
+    on sums of bounded contributions, proved in :mod:`skdpfl.preprocessing._messages`. One wild
+    record moves each sum by no more than any other record can.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.preprocessing import DPStandardScaler
+    >>> X = np.random.default_rng(0).normal(40, 12, (10_000, 3))
+    >>> scaler = DPStandardScaler(feature_bounds=(0, 100), random_state=0).fit(X)
+    >>> scaler.privacy_spent_
+    PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo')
+    >>> bool(abs(scaler.mean_ - 40).max() < 2)
+    True
+    """
+
+    def _learn(self, plan: ScalingPlan, X: Array, silos: Silos, streams: Streams) -> AffineScaling:
+        scaling = run_scaling(plan, X, None, silos.codes, streams).features
+        assert isinstance(scaling, AffineScaling)
+        return scaling
+
+    def _set_attributes(self, scaling: AffineScaling) -> None:
+        self.mean_, self.scale_ = scaling.center.copy(), scaling.scale.copy()
+        self.var_ = self.scale_**2
+
+
+class DPMinMaxScaler(PrivateScaler):
+    """Map each feature's range to [0, 1]: declared bounds, or a range found within a budget.
+
+    With ``feature_bounds`` nothing is learnt and nothing is spent. Without, the range is 2.5
+    standard deviations on each side of the mean, both found privately: extremes cannot be given out
+    without giving out a record. Values beyond the range are not clipped.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The privacy budget; ``inf`` takes the exact extremes, without privacy.
+    delta : "auto" or float, default="auto"
+        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
+    feature_bounds : (low, high) or mapping, default=None
+        Public knowledge: two numbers, two arrays of shape (n_features,), or a mapping from column
+        to (low, high). Must not be computed from the data. ``low == high`` ignores the column.
+    silo_column : str, default=None
+        The column of X that holds each record's silo; it is passed through untouched.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.
+
+    Attributes
+    ----------
+    data_min_, data_max_, data_range_ : ndarray of shape (n_features,)
+        The range that goes to [0, 1], and its length (``inf`` for features that their bounds
+        ignore).
+    scaling_ : object
+        The map itself.
+    privacy_spent_ : PrivacySpent
+        What the fit cost; nothing with ``feature_bounds``.
+    silo_ids_ : ndarray
+        The silos.
+    n_features_in_ : int
+        The number of features, the silo column not counted.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, where X is a DataFrame.
+
+    See Also
+    --------
+    DPStandardScaler : Centers and scales to unit variance.
+
+    Notes
+    -----
+    **Formal guarantee.** As for :class:`DPStandardScaler`; with bounds the output depends on no
+    record at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.preprocessing import DPMinMaxScaler
+    >>> X = np.array([[20.0, 1.0], [70.0, 3.0]])
+    >>> DPMinMaxScaler(feature_bounds=([0, 0], [100, 4])).fit_transform(X)
+    array([[0.2 , 0.25],
+           [0.7 , 0.75]])
+    """
+
+    def _plan(self, silos: Silos, n_features: int, bounds: Bounds | None, mu: float) -> ScalingPlan:
+        plan = super()._plan(silos, n_features, bounds, mu)
+        if bounds is None:
+            return plan
+        return replace(plan, features="bounds", counts=None, moments=(), advice="")
+
+    def _learn(self, plan: ScalingPlan, X: Array, silos: Silos, streams: Streams) -> AffineScaling:
+        bounds = plan.feature_bounds
+        if bounds is not None:
+            low, high = bounds.low, bounds.high
+        elif np.isinf(plan.setting.mu).all():
+            known = np.isfinite(X)
+            low = np.where(known, X, np.inf).min(axis=0)
+            high = np.where(known, X, -np.inf).max(axis=0)
+            low, high = np.where(low <= high, (low, high), 0.0)
+        else:
+            low, high = _range_of(plan, Messages(plan, X, None, silos.codes, streams))
+        return AffineScaling(low, np.where(high > low, high - low, np.inf))
+
+    def _set_attributes(self, scaling: AffineScaling) -> None:
+        self.data_min_, self.data_range_ = scaling.center.copy(), scaling.scale.copy()
+        self.data_max_ = self.data_min_ + self.data_range_
+
+
+def _range_of(plan: ScalingPlan, messages: Messages) -> tuple[Array, Array]:
+    """Mean and some deviations to each side, but not beyond the box that the counts gave."""
+    found = find(plan, messages)
+    middle = found.last.center + found.last.half * found.moments.mean
+    reach = _REACH * found.last.half * np.sqrt(np.maximum(found.moments.variance, plan.floor**2))
+    first = found.first
+    low = np.maximum(middle - reach, first.center - first.half)
+    return low, np.maximum(np.minimum(middle + reach, first.center + first.half), low + reach)

@@ -1,0 +1,126 @@
+"""What is chosen from public numbers, and what it is said to cost."""
+
+import numpy as np
+import pytest
+
+from skdpfl.preprocessing._bounds import feature_bounds_of, target_bounds_of
+from skdpfl.preprocessing._planning import EVERYTHING, plan_scaling
+from skdpfl.privacy.events import Gaussian
+
+
+def bounds(d):
+    return feature_bounds_of((0, 1), d)
+
+
+def plan(sizes=(200,) * 5, d=8, mu=0.7, **kwargs):
+    return plan_scaling(silo_sizes=list(sizes), n_features=d, mu=mu, **kwargs)
+
+
+TARGET = target_bounds_of((0, 1))
+
+
+@pytest.mark.parametrize(
+    ("given", "features", "target", "share"),
+    [
+        (dict(scaling=None, has_target=True), "none", "none", 0),
+        (dict(feature_bounds=bounds(8)), "refined bounds", "none", 0.3),
+        (dict(feature_bounds=bounds(8), mu=0.001), "bounds", "none", 0),
+        (dict(sizes=[10**7], feature_bounds=bounds(8)), "refined bounds", "none", 0.001),
+        (dict(has_target=True), "private", "private", 0.5),
+        (dict(has_target=True, target_bounds=TARGET), "private", "refined bounds", 0.5),
+        (
+            dict(feature_bounds=bounds(8), target_bounds=TARGET, has_target=True),
+            "refined bounds",
+            "refined bounds",
+            0.3,
+        ),
+        (dict(feature_bounds=bounds(8), has_target=True), "refined bounds", "private", 0.5),
+        (dict(d=30, sizes=[91] * 5, mu=0.23), "refined squash", "none", 0.3),
+        (dict(d=30, sizes=[91] * 5, mu=0.23, scaling="private"), "private", "none", 0.5),
+        (dict(d=30, sizes=[9] * 5, mu=0.1), "squash", "none", 0),
+        (dict(d=30, sizes=[9] * 5, mu=0.1, has_target=True), "squash", "private", 0.5),
+        (dict(feature_bounds=feature_bounds_of((0, 0), 8)), "bounds", "none", 0),
+    ],
+)
+def test_choices(given, features, target, share):
+    made = plan(**given)
+    assert (made.features, made.target) == (features, target)
+    assert made.share <= share + 0.01
+    assert made.is_free == (share == 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (dict(d=30, sizes=[91] * 5, mu=0.23), "feature_bounds"),
+        (dict(d=30, sizes=[91] * 5, mu=0.23, scaling="private"), "feature_bounds"),
+        (dict(sizes=[9], mu=0.1, has_target=True, feature_bounds=bounds(8)), "target_bounds"),
+        (dict(d=30, sizes=[9], mu=0.1, has_target=True), "feature_bounds.*target_bounds"),
+    ],
+)
+def test_advice_names_what_to_give(given, words):
+    import re
+
+    assert re.search(words, plan(**given).advice)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [dict(), dict(feature_bounds=bounds(8), mu=0.01), dict(scaling=None, mu=0.01)],
+    ids=str,
+)
+def test_no_advice_where_nothing_is_lost(given):
+    assert plan(**given).advice == ""
+
+
+def test_a_larger_budget_never_means_more_noise():
+    noises = [plan(mu=mu).noise(plan(mu=mu).counts).max() for mu in (0.3, 0.6, 1.2, 5, 50)]
+    assert (np.diff(noises) <= 1e-9).all()
+
+
+def test_shares_shrink_once_noise_is_small_enough():
+    shares = [plan(sizes=[n] * 5, feature_bounds=bounds(8)).share for n in (200, 10**4, 10**6)]
+    assert shares[0] == pytest.approx(0.3) and (np.diff(shares) < 0).all()
+
+
+def test_the_target_is_found_twice_as_precisely_as_a_feature():
+    made = plan(has_target=True)
+    for release in made.releases:
+        assert made.noise(release)[-1] == pytest.approx(made.noise(release)[0] / 2)
+
+
+def test_noise_does_not_depend_on_how_silos_are_cut_at_a_trusted_server():
+    one, many = (plan(sizes=sizes, mu=0.1, trust="server") for sizes in ([1000], [200] * 5))
+    np.testing.assert_allclose(one.noise(one.counts), many.noise(many.counts))
+    own = plan(mu=0.1, scaling="private")
+    np.testing.assert_allclose(own.noise(own.counts), np.sqrt(5) * many.noise(many.counts))
+
+
+def test_ignored_features_are_neither_read_nor_paid_for():
+    some = feature_bounds_of(([0] * 8, [1] * 4 + [0] * 4), 8)
+    made, four = plan(feature_bounds=some), plan(d=4, feature_bounds=bounds(4))
+    assert made.read.sum() == 4
+    assert made.sensitivity(made.moments[0]) == four.sensitivity(four.moments[0])
+
+
+def test_unequal_budgets_are_each_spent_in_the_same_share():
+    made = plan(sizes=[100, 200], mu=[0.2, 2.0])
+    spent = [
+        np.sqrt(sum(c * (2 / e.noise_multiplier) ** 2 for e, c in made.composition(i)))
+        for i in (0, 1)
+    ]
+    np.testing.assert_allclose(spent, made.share * np.array([0.2, 2.0]))
+    common = plan(sizes=[100, 200], mu=[0.2, 2.0], trust="server")
+    assert common.composition(0) == common.composition(1)
+
+
+def test_scalers_spend_all_there_is():
+    for given in (dict(), dict(feature_bounds=bounds(8))):
+        made = plan(shares=EVERYTHING, scaling="private", **given)
+        assert made.share == pytest.approx(1)
+        assert all(isinstance(event, Gaussian) for event, _ in made.composition())
+
+
+def test_protected_silos_sizes_are_not_told():
+    made = plan(sizes=[13, 29], mu=0.1, unit="silo")
+    assert "2 protected silos" in made.advice and "42" not in made.advice
