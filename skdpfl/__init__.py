@@ -8,6 +8,8 @@ __version__ = "0.1.0.dev0"
 _ESTIMATORS = [
     "DPFedAvgClassifier",
     "DPFedAvgRegressor",
+    "DPFedEXPClassifier",
+    "DPFedEXPRegressor",
     "DPFederatedClassifier",
     "DPFederatedRegressor",
     "DPScaffoldClassifier",

@@ -21,10 +21,16 @@ OnRound = Callable[[int, np.ndarray], object]
 
 
 class Outcome(NamedTuple):
-    """What a run gives out: the model and the number of rounds that ran."""
+    """What a run gives out: the model, the number of rounds that ran and where they ended.
+
+    ``state`` is the algorithm's last state, ``clip_norm`` the norm that messages would be clipped
+    to next (unit "silo"): functions of what was released, like the model.
+    """
 
     params: np.ndarray
     n_rounds: int
+    state: object
+    clip_norm: float
 
 
 def run(
@@ -40,9 +46,12 @@ def run(
     federation.start(work)
     state = algorithm.init(work.model.init(work.dtype))
     mean, weight, done = np.zeros(work.model.size), 0.0, 0
+    clip_norm = plan.clip_norm
     for r, cohort in enumerate(_cohorts(work)):
         if len(cohort) or plan.secret_cohorts:
-            state = algorithm.aggregate(state, _round(work, federation, r, state, cohort))
+            released = _round(work, federation, Round(r, cohort, clip_norm), state)
+            clip_norm = plan.mechanism.next_clip_norm(clip_norm, released.unclipped)
+            state = algorithm.aggregate(state, released)
         else:
             state = algorithm.idle(state)
         done, params = r + 1, algorithm.params(state)
@@ -53,27 +62,36 @@ def run(
         output = mean if average and weight > 0 else params
         if on_round is not None and on_round(r, output.astype(work.dtype)):
             break
-    return Outcome(output.astype(work.dtype), done)
+    return Outcome(output.astype(work.dtype), done, state, clip_norm)
 
 
-def _round(
-    work: Work, federation: Federation, r: int, state: object, cohort: np.ndarray
-) -> Released:
+class Round(NamedTuple):
+    """A round's number, who takes part, and the norm that messages are clipped to."""
+
+    number: int
+    cohort: np.ndarray
+    clip_norm: float
+
+
+def _round(work: Work, federation: Federation, now: Round, state: object) -> Released:
     """Run one round: sum the cohort's weighted messages and release their mean.
 
     The sum is divided by the share of the silos that took part, not by their weight: its mean over
     cohorts of any one size is then the weighted mean over all silos, however unequal the weights.
     """
-    plan = work.plan
-    total, weight = np.zeros(work.model.size), 0.0
-    for silos, messages in federation.round(r, work.algorithm.broadcast(state), cohort):
+    plan, size = work.plan, work.model.size
+    total, weight = np.zeros(size + plan.mechanism.n_extra), 0.0
+    shared = work.algorithm.broadcast(state)
+    for silos, messages in federation.round(now.number, shared, now.cohort, now.clip_norm):
         total += plan.weights[silos] @ messages  # in double precision
         weight += float(plan.weights[silos].sum())
-    sampled = len(cohort) / plan.n_silos
+    sampled = len(now.cohort) / plan.n_silos
     if plan.secret_cohorts:
         sampled = weight = plan.silo_fraction
-    mean = plan.mechanism.release(plan, Aggregate(total, sampled), r, work.streams)
-    return Released(mean.astype(work.dtype), weight, sampled)
+    aggregate = Aggregate(total, sampled, now.clip_norm)
+    mean = plan.mechanism.release(plan, aggregate, now.number, work.streams)
+    known = plan.mechanism.statistics(plan, mean[size:], now.clip_norm)
+    return Released(mean[:size].astype(work.dtype), weight, sampled, *known)
 
 
 def _cohorts(work: Work) -> Iterator[np.ndarray]:

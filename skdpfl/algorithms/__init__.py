@@ -3,6 +3,7 @@
 from skdpfl.algorithms._accelerated import AcceleratedSGD
 from skdpfl.algorithms._base import Algorithm, Ball, Gradient, GradientMethod, Released
 from skdpfl.algorithms._fedavg import FedAvg
+from skdpfl.algorithms._fedexp import FedExp
 from skdpfl.algorithms._local_sgd import LocalSGD
 from skdpfl.algorithms._minibatch import MinibatchSGD
 from skdpfl.algorithms._multistage import MultistageSGD
@@ -13,6 +14,7 @@ __all__ = [
     "Algorithm",
     "Ball",
     "FedAvg",
+    "FedExp",
     "Gradient",
     "GradientMethod",
     "LocalSGD",

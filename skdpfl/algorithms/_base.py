@@ -4,8 +4,8 @@ One round::
 
     server   shared           = broadcast(state)
     silo i   message_i        = local(shared, memory_i, gradient)
-             sent_i           = message_i as it leaves the silo (noised there, or not)
-             memory_i         = remember(shared, memory_i, sent_i)
+             kept_i           = message_i as it counts (unit "silo": clipped), before any noise
+             memory_i         = remember(shared, memory_i, kept_i)
     server   state            = aggregate(state, released)     (idle(state) if nobody took part)
 
 Everything is a flat vector on the last axis; ``local`` and ``remember`` see one silo (``(size,)``)
@@ -50,14 +50,17 @@ class Released:
     sampled : float
         Its share of the silos by number; equal to ``fraction`` where weights are equal.
     squared_norm : float
-        An estimate of the mean squared norm of the messages before noise; NaN unless the
-        mechanism releases it.
+        An estimate of the weighted mean squared norm of the messages before noise; NaN unless
+        :attr:`Algorithm.reads_squared_norm` asks for it and the mechanism releases it.
+    unclipped : float
+        An estimate of the share of the messages within the clip norm; NaN unless that is learnt.
     """
 
     mean: np.ndarray
     fraction: float = 1.0
     sampled: float = 1.0
     squared_norm: float = float("nan")
+    unclipped: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,10 @@ class Algorithm:
     #: True where rounds release nothing but a cohort's sum of gradients taken at the broadcast
     #: point: such an algorithm may run under trust="server" and an outsider sees all silos' noise.
     releases_only_gradients = False
+
+    #: True where the server needs the messages' mean squared norm: whole silos only, where what
+    #: leaves a silo is one clipped vector and the statistic is part of it.
+    reads_squared_norm = False
 
     def n_gradients(self, round: int) -> int:
         """Return how many private gradients a silo takes in a round it takes part in."""
@@ -91,8 +98,12 @@ class Algorithm:
         """Return a silo's message."""
         raise NotImplementedError
 
-    def remember(self, shared: Any, memory: np.ndarray, sent: np.ndarray) -> np.ndarray:
-        """Return a silo's memory after it sent ``sent``; by default unchanged."""
+    def remember(self, shared: Any, memory: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Return a silo's memory after a round; by default unchanged.
+
+        ``kept`` is its message as it counts: under unit="silo" clipped, but without the noise,
+        which is added on its way out. Memory stays inside the silo.
+        """
         return memory
 
     def aggregate(self, state: State, released: Released) -> State:

@@ -12,6 +12,15 @@ nothing is lost to clipping a pair. Invariant: c is the (weighted) mean of the c
 
 In the first ``warm_start_rounds`` rounds x stays where it is (no silo moves, nor does the server)
 and only the control variates are learnt; these rounds are charged like all others.
+
+Whole silos. There the noise joins a message on its way out and c_i, which never leaves its silo,
+is made of the clipped message without it. (If c_i kept the noise, the next message would carry it
+back, many clip norms long, and clipping would leave little of the gradient.) So c adds up every
+round's noise and c_i does not: c - mean(c_i) walks at random, and x settles where the gradient is
+minus that. ``control_rate`` a < 1 makes both move by the share a of their change. After T rounds
+with a share f of the silos the walk is a f sqrt(T) times the noise of one round's mean gradient;
+with a = 6 / (f T) it is 6 / sqrt(T), little more than an average of late models leaves of the noise
+anyhow, and the control variates have still taken in all but exp(-6) of what they started from.
 """
 
 from __future__ import annotations
@@ -44,12 +53,16 @@ class ScaffoldBroadcast(NamedTuple):
 
 @dataclass(frozen=True)
 class Scaffold(Algorithm):
-    """SCAFFOLD with ``local_steps`` gradient steps and an optional, charged, warm start."""
+    """SCAFFOLD with ``local_steps`` gradient steps and an optional, charged, warm start.
+
+    ``control_rate`` in (0, 1] is how fast control variates follow: 1 is the published algorithm.
+    """
 
     learning_rate: float
     local_steps: int | tuple[int, ...] = 1
     global_learning_rate: float = 1.0
     warm_start_rounds: int = 0
+    control_rate: float = 1.0
 
     def n_gradients(self, round: int) -> int:
         return steps_of_round(self.local_steps, round)
@@ -75,9 +88,9 @@ class Scaffold(Algorithm):
         return np.asarray(moved)
 
     def remember(
-        self, shared: ScaffoldBroadcast, memory: np.ndarray, sent: np.ndarray
+        self, shared: ScaffoldBroadcast, memory: np.ndarray, kept: np.ndarray
     ) -> np.ndarray:
-        return memory + self._control_change(shared.control, sent, shared.n_steps)
+        return memory + self._control_change(shared.control, kept, shared.n_steps)
 
     def aggregate(self, state: ScaffoldState, released: Released) -> ScaffoldState:
         total = released.sampled * released.mean
@@ -101,4 +114,4 @@ class Scaffold(Algorithm):
         return float(round >= min(late, n_rounds - 1))
 
     def _control_change(self, control: np.ndarray, moved: np.ndarray, n_steps: int) -> np.ndarray:
-        return -control - moved / (n_steps * self.learning_rate)
+        return self.control_rate * (-control - moved / (n_steps * self.learning_rate))

@@ -2,12 +2,15 @@
 
 from skdpfl.estimators._fedavg import DPFedAvgClassifier, DPFedAvgRegressor
 from skdpfl.estimators._federated import DPFederatedClassifier, DPFederatedRegressor
+from skdpfl.estimators._fedexp import DPFedEXPClassifier, DPFedEXPRegressor
 from skdpfl.estimators._isrl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.estimators._scaffold import DPScaffoldClassifier, DPScaffoldRegressor
 
 __all__ = [
     "DPFedAvgClassifier",
     "DPFedAvgRegressor",
+    "DPFedEXPClassifier",
+    "DPFedEXPRegressor",
     "DPFederatedClassifier",
     "DPFederatedRegressor",
     "DPScaffoldClassifier",

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
 from skdpfl.algorithms import Algorithm
-from skdpfl.engine import run
+from skdpfl.engine import Outcome, run
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._parameters import check_parameters
 from skdpfl.estimators._planning import make_plan
@@ -82,6 +82,11 @@ class FederatedEstimator(Recorded, BaseEstimator):
     def _check_own(self) -> None:
         """Raise for parameters of this family alone that cannot be right."""
 
+    def _unpack_outcome(self, outcome: Outcome) -> None:
+        """Set the fitted attributes that say how the run went."""
+        if np.isfinite(outcome.clip_norm):
+            self.clip_norm_ = outcome.clip_norm
+
     # ---- fit ---------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, *, silos: Any = None, **refused: Any) -> Any:
@@ -116,7 +121,8 @@ class FederatedEstimator(Recorded, BaseEstimator):
         algorithm = self._algorithm(settled.settings, problem.facts)
         plan = make_plan(self, problem.facts, settled, algorithm, streams)
         seed = streams.seed if streams.is_simulation else None
-        spent = plan.spent(assignment=_digest(problem.silos), simulation_seed=seed)
+        digest = None if plan.unit == "silo" else _digest(problem.silos)  # it could tell sizes
+        spent = plan.spent(assignment=digest, simulation_seed=seed)
         self._charge(spent)
         with _one_blas_thread():
             scales = settled.scaling.find(problem.X, problem.y, problem.silos, streams)
@@ -126,6 +132,7 @@ class FederatedEstimator(Recorded, BaseEstimator):
             federation = self._federation(problem, scales)
             outcome = run(work, federation, average=self.average, on_round=self._on_round(plan))
         self._unpack(problem, training.settings, scales, work, outcome.params)
+        self._unpack_outcome(outcome)
         self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
         return self
 
@@ -149,9 +156,7 @@ class FederatedEstimator(Recorded, BaseEstimator):
         check_parameters(self)
         sizes = pd.Series(silo_sizes, dtype=np.int64)
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
-        facts = Facts(
-            sizes.index, sizes.to_numpy(), int(n_features), outputs, self._is_classifier()
-        )
+        facts = self._facts(sizes.index, sizes.to_numpy(), int(n_features), outputs)
         settled = settle(self, facts)
         algorithm = self._algorithm(settled.settings, facts)
         streams = streams_for(copy.deepcopy(self.random_state))  # a fit draws the same schedule
@@ -171,10 +176,13 @@ class FederatedEstimator(Recorded, BaseEstimator):
         )
         y = self._encode(y, features.dtype)
         read = read_silos(silos, len(features), X)
-        facts = Facts(
-            read.ids, read.sizes, features.shape[1], self._n_outputs(), self._is_classifier()
-        )
+        facts = self._facts(read.ids, read.sizes, features.shape[1], self._n_outputs())
         return Problem(features, y, read, facts)
+
+    def _facts(self, ids: pd.Index, sizes: np.ndarray, n_features: int, n_outputs: int) -> Facts:
+        """Return the public numbers; whole silos hide their sizes as well."""
+        public = None if getattr(self, "unit", "record") == "silo" else sizes
+        return Facts(ids, public, n_features, n_outputs, self._is_classifier())
 
     def _work(
         self,

@@ -13,7 +13,7 @@ PARAMETERS = {
     to number that gives each silo its own. None if ``noise_multiplier`` is given.""",
     "delta": """"auto", float or mapping, default="auto"
     The second half of the budget. "auto" is the largest power of ten that is at most
-    1 / (10 n_records).""",
+    1 / (10 n_records), or 1 / (10 n_silos) where whole silos are protected.""",
     "noise_multiplier": """float, default=None
     Instead of a budget (``epsilon=None``): the noise's standard deviation on the clipped sum over
     ``clip_norm``.""",
@@ -48,7 +48,9 @@ PARAMETERS = {
     "learning_rate": """"auto" or float, default="auto"
     The step on the average clipped gradient, sum / (sampling_rate * n_i).""",
     "clip_norm": """"auto" or float, default="auto"
-    The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to.""",
+    The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. A
+    message's norm is learnt under "auto": half of them stay as they are, by a noised bit of each
+    silo in each round, which is part of what is charged; ``clip_norm_`` is where it ended.""",
     "sampling_rate": """"auto" or float, default="auto"
     The share of its records that a silo reads in a step.""",
     "average": """bool, default=True
@@ -57,7 +59,8 @@ PARAMETERS = {
     The share of the silos that takes part in a round.""",
     "cohort": """{"auto", "balanced", "uniform", "poisson"}, default="auto"
     How a round's silos are drawn: dealt like cards, so that all take part equally often; a fixed
-    number; or each by its own coin. "auto" is "balanced" for records and "poisson" for silos.""",
+    number; or each by its own coin. "auto" is "balanced", but for ``unit="silo"`` with
+    ``trust="server"``, where "poisson" amplifies privacy.""",
     "silo_weights": """{"auto", "size", "uniform"} or mapping, default="auto"
     The silos' public weights in the objective. "auto" is "size" for records, "uniform" for
     silos.""",

@@ -14,11 +14,13 @@ from skdpfl.privacy.sampling import Sampling
 class Facts:
     """Public numbers: every choice that "auto" makes is a function of these and the budget.
 
-    ``n_outputs`` is the number of raw predictions of a record (1 for regression and two classes).
+    ``public_sizes`` (n_silos,) are the silos' numbers of records; None where they are protected
+    (unit "silo"). ``n_outputs`` is the number of raw predictions of a record (1 for regression and
+    two classes).
     """
 
     silo_ids: pd.Index
-    silo_sizes: np.ndarray
+    public_sizes: np.ndarray | None
     n_features: int
     n_outputs: int = 1
     is_classifier: bool = True
@@ -26,7 +28,19 @@ class Facts:
     @property
     def n_silos(self) -> int:
         """The number of silos."""
-        return len(self.silo_sizes)
+        return len(self.silo_ids)
+
+    @property
+    def silo_sizes(self) -> np.ndarray:
+        """The silos' numbers of records; an error where no choice may depend on them."""
+        if self.public_sizes is None:
+            raise RuntimeError('unit="silo" protects how many records a silo has.')
+        return self.public_sizes
+
+    @property
+    def n_protected(self) -> int:
+        """How many records (unit "silo": silos) there are to protect."""
+        return self.n_silos if self.public_sizes is None else self.n_records
 
     @property
     def n_records(self) -> int:

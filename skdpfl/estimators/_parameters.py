@@ -18,6 +18,7 @@ from skdpfl.estimators._checks import (
     check_positive,
     is_auto,
 )
+from skdpfl.estimators._whole_silos import check_whole_silos
 from skdpfl.privacy.schedules import check_schedule
 
 #: name -> the values it may have, where a parameter is a word
@@ -33,6 +34,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 def check_parameters(estimator: Any) -> None:
     """Raise a ValueError that names the first parameter that cannot be right."""
     params = estimator.get_params(deep=False)
+    params.setdefault("unit", getattr(estimator, "unit", "record"))
     check_budget(params["epsilon"], params["noise_multiplier"])
     check_delta(params["delta"])
     for name, choices in CHOICES.items():
@@ -47,6 +49,7 @@ def check_parameters(estimator: Any) -> None:
     if params.get("noise_schedule") is not None:
         check_schedule(params["noise_schedule"])
     _check_together(params)
+    check_whole_silos(params)
     estimator._check_own()
 
 
@@ -128,12 +131,12 @@ def _check_together(params: dict[str, Any]) -> None:
                 f'unit="silo" has one {name} for all silos (who pays is secret); got a mapping. '
                 'Give a number, or use unit="record".'
             )
-    if params["sampling"] == "disjoint" and not is_auto(params["sampling_rate"]):
+    if params.get("sampling") == "disjoint" and not is_auto(params["sampling_rate"]):
         raise ValueError(
             'sampling="disjoint" deals the records into as many batches as there are steps; got '
             f'sampling_rate={params["sampling_rate"]!r} besides. Leave it "auto".'
         )
-    if params["sampling"] == "without_replacement" and params["neighbours"] == "add_remove":
+    if params.get("sampling") == "without_replacement" and params["neighbours"] == "add_remove":
         raise ValueError(
             'sampling="without_replacement" is priced under neighbours="replace" only; '
             'use sampling="poisson" with neighbours="add_remove".'

@@ -14,6 +14,7 @@ from skdpfl.estimators._checks import automatic_delta, is_auto, per_silo
 from skdpfl.estimators._facts import Facts
 from skdpfl.estimators._settle import Settled
 from skdpfl.estimators._warnings import warn
+from skdpfl.estimators._whole_silos import adapted
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.mechanisms import NoPrivacy
 from skdpfl.privacy.plan import PrivacyPlan
@@ -38,9 +39,10 @@ def make_plan(
     sampling = _dealt(settings.sampling, steps, schedule, facts)
     epsilon = _epsilon(estimator.epsilon, facts)
     exact = epsilon is not None and bool(np.all(np.isinf(epsilon)))
+    mechanism = NoPrivacy() if exact else estimator._mechanism(unit, trust)
     plan = PrivacyPlan(
         silo_ids=facts.silo_ids,
-        silo_sizes=facts.silo_sizes,
+        silo_sizes=facts.public_sizes,
         steps=steps,
         clip_norm=np.inf if exact else settings.clip_norm,
         noise_multiplier=np.asarray(estimator.noise_multiplier or 0.0, dtype=float),
@@ -51,12 +53,12 @@ def make_plan(
         sampling=sampling,
         weights=_weights(estimator.silo_weights, unit, trust, facts, sampling),
         schedule=schedule,
-        cohort=_cohort(estimator.cohort, unit),
+        cohort=_cohort(estimator.cohort, unit, trust),
         silo_fraction=float(estimator.silo_fraction),
         noise_schedule=getattr(estimator, "noise_schedule", None),
         setup=() if exact else settled.scaling.setup,
         gradients_only=algorithm.releases_only_gradients,
-        mechanism=NoPrivacy() if exact else estimator._mechanism(unit, trust),
+        mechanism=adapted(mechanism, estimator, algorithm),
     )
     if exact:
         return plan
@@ -105,12 +107,13 @@ def _epsilon(epsilon: Any, facts: Facts) -> float | np.ndarray | None:
 def _delta(delta: Any, facts: Facts) -> np.ndarray:
     """Return each silo's delta; one that a record's disappearance could reach is warned about."""
     if is_auto(delta):
-        return np.full(facts.n_silos, automatic_delta(facts.n_records))
-    values = per_silo("delta", delta, facts.silo_ids)
-    if values.max() >= 1 / facts.n_records:
+        return np.full(facts.n_silos, automatic_delta(facts.n_protected))
+    values, n = per_silo("delta", delta, facts.silo_ids), facts.n_protected
+    if values.max() >= 1 / n:
+        what = "record" if facts.public_sizes is not None else "silo"
         warn(
-            f"delta={values.max():g} is at least 1 / n_records = {1 / facts.n_records:.2g}: giving "
-            "out a whole record with probability delta would be allowed. Use a smaller delta."
+            f"delta={values.max():g} is at least 1 / n_{what}s = {1 / n:.2g}: giving out a whole "
+            f"{what} with probability delta would be allowed. Use a smaller delta."
         )
     return values
 
@@ -134,10 +137,11 @@ def _weights(weights: Any, unit: str, trust: str, facts: Facts, sampling: Sampli
     return values / values.sum()
 
 
-def _cohort(cohort: str, unit: str) -> str:
+def _cohort(cohort: str, unit: str, trust: str) -> str:
+    """Return how cohorts are drawn; "poisson" only where not being drawn hides a silo."""
     if cohort != "auto":
         return cohort
-    return "balanced" if unit == "record" else "poisson"
+    return "poisson" if (unit, trust) == ("silo", "server") else "balanced"
 
 
 def _schedule(estimator: Any, unit: str, facts: Facts, n_rounds: int, streams: Streams) -> Schedule:
@@ -145,6 +149,6 @@ def _schedule(estimator: Any, unit: str, facts: Facts, n_rounds: int, streams: S
     if unit == "silo" or estimator.silo_fraction >= 1:
         return None
     stream = streams.stream("cohorts")
-    cohort = _cohort(estimator.cohort, unit)
+    cohort = _cohort(estimator.cohort, unit, estimator.trust)
     drawn = draw_cohorts(cohort, estimator.silo_fraction, facts.n_silos, n_rounds, stream)
     return tuple(drawn)

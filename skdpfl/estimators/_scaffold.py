@@ -8,6 +8,7 @@ from skdpfl.algorithms import Algorithm, Scaffold
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
+from skdpfl.estimators._whole_silos import control_rate
 
 
 class _DPScaffold:
@@ -28,6 +29,7 @@ class _DPScaffold:
             settings.steps,
             self.global_learning_rate,
             self.warm_start_rounds,
+            control_rate(self, settings),
         )
 
 

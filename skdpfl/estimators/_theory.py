@@ -101,7 +101,7 @@ def smoothed(loss: Loss, known: Committed, radius: float | None = None) -> Loss:
     n_silos = max(1.0, plan.silo_fraction * facts.n_silos)
     numbers = {
         "lipschitz": _lipschitz(loss, known),
-        "n_records": max(1, round(facts.n_records / facts.n_silos)),
+        "n_records": max(1, round(facts.n_protected / facts.n_silos)),
         "n_silos": n_silos,
         "n_parameters": known.n_parameters,
         "epsilon": min(known.epsilon, 1e6),  # without noise the records' number decides

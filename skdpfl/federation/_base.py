@@ -51,14 +51,16 @@ class Federation(ABC):
 
     @abstractmethod
     def round(
-        self, round: int, shared: Any, cohort: np.ndarray
+        self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Run a round with the silos in ``cohort`` (increasing indices).
+
+        ``clip_norm`` is the norm that whole messages are clipped to (unit "silo").
 
         Yields
         ------
         silos : ndarray of shape (n,)
             Some of the cohort, increasing; each silo is yielded once.
-        messages : ndarray of shape (n, size)
-            Their messages as they left the silos.
+        messages : ndarray of shape (n, size + n_extra)
+            Their messages as they left the silos, with what the mechanism sends beside them.
         """

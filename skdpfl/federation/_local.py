@@ -6,6 +6,7 @@ random streams: the same seed gives the same model whatever the number of thread
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -50,6 +51,8 @@ class LocalFederation(Federation):
         return len(self._data.starts) - 1
 
     def start(self, work: Work) -> None:
+        if work.plan.silo_sizes is None:
+            work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
         model, plan = work.model, work.plan
         self._work = work
         self._grids: dict[float, np.ndarray] = {}
@@ -65,11 +68,18 @@ class LocalFederation(Federation):
         self._stacks = self.n_silos > 1 and typical <= STACK_WORK
 
     def round(
+        self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for silos, messages in self._messages(round, shared, cohort):
+            yield silos, self._finish(round, shared, silos, messages, clip_norm)
+
+    def _messages(
         self, round: int, shared: Any, cohort: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield silos and their messages before they leave."""
         if self._stacks:
             for silos in self._stackable(cohort):
-                yield silos, self._finish(round, shared, silos, self._stack(round, shared, silos))
+                yield silos, self._stack(round, shared, silos)
             return
         jobs = min(effective_n_jobs(self._n_jobs), len(cohort))
         at_once = max(1, jobs, STACK_SIZE // self._work.model.size)
@@ -78,7 +88,7 @@ class LocalFederation(Federation):
             for i in range(0, len(cohort), at_once):
                 silos = cohort[i : i + at_once]
                 done = each(lambda s: self._one(round, shared, s), silos.tolist())
-                yield silos, self._finish(round, shared, silos, np.stack(list(done)))
+                yield silos, np.stack(list(done))
 
     def _one(self, round: int, shared: Any, silo: int) -> np.ndarray:
         """Return the message of one large silo."""
@@ -138,15 +148,15 @@ class LocalFederation(Federation):
         return Noise(drawn, self._grids[factor][silos])
 
     def _finish(
-        self, round: int, shared: Any, silos: np.ndarray, messages: np.ndarray
+        self, round: int, shared: Any, silos: np.ndarray, messages: np.ndarray, clip_norm: float
     ) -> np.ndarray:
-        """Send the messages and let the silos remember what they sent."""
-        work = self._work
-        sent = work.plan.mechanism.send(work.plan, messages, silos, round, work.streams)
+        """Let the silos remember what their messages count as, and send them."""
+        plan, algorithm, streams = self._work.plan, self._work.algorithm, self._work.streams
+        kept = plan.mechanism.keep(plan, messages, clip_norm)
         if self._memory.size:
             memory = self._memory.read(silos)
-            self._memory.write(silos, work.algorithm.remember(shared, memory, sent))
-        return sent
+            self._memory.write(silos, algorithm.remember(shared, memory, kept))
+        return plan.mechanism.send(plan, kept, silos, round, streams, clip_norm)
 
     def _stackable(self, cohort: np.ndarray) -> Iterator[np.ndarray]:
         """Split a cohort into stacks of like size that fit into STACK_SIZE numbers."""

@@ -43,12 +43,13 @@ class PrivacyPlan:
 
     Parameters
     ----------
-    silo_sizes : ndarray of int, shape (n_silos,)
-        The silos' numbers of records.
+    silo_sizes : ndarray of int, shape (n_silos,), or None
+        The silos' numbers of records; None where they are protected (unit "silo").
     steps : tuple of int
         For each round, how many private gradients a silo takes that takes part in it.
     clip_norm : float
-        The norm a record's gradient (unit "record") or a silo's message (unit "silo") is cut to.
+        The norm a record's gradient (unit "record") or a silo's message (unit "silo") is cut to;
+        in the first round, if the mechanism learns it.
     noise_multiplier : ndarray of shape (n_silos,)
         The noise on a silo's clipped sum over the clip norm, before the schedule's factors.
     delta : ndarray of shape (n_silos,)
@@ -70,12 +71,12 @@ class PrivacyPlan:
     gradients_only : bool
         True if the algorithm releases only cohorts' sums of fresh gradients.
     silo_ids : sequence, optional
-        The silos' names; by default 0, 1, ...
+        The silos' names; by default 0, 1, ... Without ``silo_sizes`` they say how many there are.
     mechanism : Mechanism
         Where the noise is; chosen by unit and trust unless given.
     """
 
-    silo_sizes: np.ndarray
+    silo_sizes: np.ndarray | None
     steps: tuple[int, ...]
     clip_norm: float
     noise_multiplier: np.ndarray
@@ -95,10 +96,10 @@ class PrivacyPlan:
     mechanism: Mechanism = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        if self.silo_ids is None:
+            object.__setattr__(self, "silo_ids", pd.RangeIndex(len(self.known_sizes)))
         if self.weights is None:
             object.__setattr__(self, "weights", np.full(self.n_silos, 1 / self.n_silos))
-        if self.silo_ids is None:
-            object.__setattr__(self, "silo_ids", pd.RangeIndex(self.n_silos))
         if self.mechanism is None:
             object.__setattr__(self, "mechanism", mechanism_for(self.unit, self.trust))
         for name in ("noise_multiplier", "delta"):
@@ -111,7 +112,18 @@ class PrivacyPlan:
     @property
     def n_silos(self) -> int:
         """The number of silos."""
-        return len(self.silo_sizes)
+        return len(self.silo_ids)
+
+    @property
+    def known_sizes(self) -> np.ndarray:
+        """The silos' numbers of records, or an error where they are protected."""
+        if self.silo_sizes is None:
+            raise ValueError('silo_sizes are protected under unit="silo": this plan has none.')
+        return self.silo_sizes
+
+    def with_sizes(self, silo_sizes: np.ndarray) -> PrivacyPlan:
+        """Return the plan as the silos run it, who know their sizes; it never leaves them."""
+        return replace(self, silo_sizes=silo_sizes)
 
     @property
     def n_rounds(self) -> int:
@@ -126,7 +138,7 @@ class PrivacyPlan:
     @property
     def secret_cohorts(self) -> bool:
         """Whether who takes part in a round, and how many, must not be seen."""
-        return self.unit == "silo" and self.trust == "server"
+        return self.private and self.unit == "silo" and self.trust == "server"
 
     @cached_property
     def expected_sizes(self) -> np.ndarray:
@@ -139,7 +151,7 @@ class PrivacyPlan:
         return self._by_size(self.sampling.largest_batch)
 
     def _by_size(self, number: Callable[[int], float]) -> np.ndarray:
-        sizes, of_silo = np.unique(self.silo_sizes, return_inverse=True)
+        sizes, of_silo = np.unique(self.known_sizes, return_inverse=True)
         return np.asarray([number(n) for n in sizes.tolist()])[of_silo]
 
     @cached_property
@@ -215,13 +227,14 @@ class PrivacyPlan:
         factors, counts = self._levels
         pairs = zip(factors.tolist(), counts[silo].tolist(), strict=True)
         levels = [(float(z) * f, int(c)) for f, c in pairs]
-        training = self.mechanism.composition(self, z, int(self.silo_sizes[silo]), levels)
+        n = int(self.known_sizes[silo]) if self.unit == "record" else 0
+        training = self.mechanism.composition(self, z, n, levels)
         return compose([*self.setup, *training])
 
     @cached_property
     def _rates(self) -> np.ndarray:
         """The share of its records that a silo's step reads: all its size matters for."""
-        return np.round(self.expected_sizes / self.silo_sizes, 12)
+        return np.round(self.expected_sizes / self.known_sizes, 12)
 
     # ---- prices ------------------------------------------------------------------------------
 
@@ -257,11 +270,15 @@ class PrivacyPlan:
             silo_ids=names,
             group_of_silo=groups.of_silo.tolist() if names else None,
             outsider_compositions=None if outsider is None else self._dearest(outsider),
-            noise_multiplier=float(self.noise_multiplier.min()) * self.smallest_factor,
+            noise_multiplier=self._least_noise if self.mechanism.gaussian else None,
             n_releases=int(self._levels[1].sum(axis=1).max()),
             assignment=assignment,
             simulation_seeds=frozenset(() if simulation_seed is None else (simulation_seed,)),
         )
+
+    @property
+    def _least_noise(self) -> float:
+        return float(self.noise_multiplier.min()) * self.smallest_factor
 
     def _outsider(self) -> np.ndarray | None:
         """The multipliers that someone faces who sees only the cohorts' sums; None if no credit.
@@ -295,7 +312,8 @@ class PrivacyPlan:
         if exposure is not None:  # one noise for all
             most = (np.broadcast_to(noise_multiplier, exposure.shape) * exposure).max()
             noise_multiplier = most / exposure
-        return replace(self, noise_multiplier=np.asarray(noise_multiplier, dtype=float))
+        noise = np.maximum(noise_multiplier, self.mechanism.least_noise)
+        return replace(self, noise_multiplier=np.asarray(noise, dtype=float))
 
     def calibrated(self, epsilon: float | np.ndarray) -> PrivacyPlan:
         """Return the plan with the least noise whose price is at most ``epsilon``.

@@ -5,8 +5,10 @@ import numpy as np
 import skdpfl
 from skdpfl import estimators
 
-CLASSIFIERS = sorted(name for name in estimators.__all__ if name.endswith("Classifier"))
-REGRESSORS = sorted(name for name in estimators.__all__ if name.endswith("Regressor"))
+#: those that can protect records
+RECORD = [n for n in estimators.__all__ if getattr(getattr(skdpfl, n), "unit", "record") != "silo"]
+CLASSIFIERS = sorted(name for name in RECORD if name.endswith("Classifier"))
+REGRESSORS = sorted(name for name in RECORD if name.endswith("Regressor"))
 ALL = CLASSIFIERS + REGRESSORS
 
 

@@ -1,0 +1,111 @@
+r"""FedEXP: the server steps further than the average when silos pull in different directions.
+
+    silo      y_k = y_{k-1} - eta_l g(y_{k-1}),  message D_i = y_K - x
+    server    eta_g = max(1, s / |m|^2),  m = mean(D_i),  s = mean |D_i|^2
+              x <- x + eta_g m
+
+FedExP of Jhunjhunwala, Wang and Joshi (ICLR 2023), who take half of s and report the average of
+the last two models; the private versions are those of Takakura, Liew and Hasegawa, derived anew.
+
+Why the ratio. In a convex problem that one model w* solves in all silos, local steps of at most 1/L
+give <D_i, w* - x> >= |D_i|^2 (for a quadratic D_i = B_i (w* - x) with 0 <= B_i <= 1). Then
+
+    |x + t m - w*|^2 <= |x - w*|^2 - 2 t s + t^2 |m|^2,
+
+which is least at t = s / |m|^2: the extrapolation of parallel projection methods. It is 1 if all
+silos agree and M if they are orthogonal.
+
+With privacy the server never sees a message: m and s are released, s by the mechanism
+(:mod:`skdpfl.privacy.mechanisms`), for nothing, in each of the three cases:
+
+    Gaussian, each silo   m = mean(c_i), c_i = D_i + noise of std sigma;  s = mean |c_i|^2 - size
+                          sigma^2.  Without the correction s would be size sigma^2 and the step
+                          mean |c_i|^2 / |m|^2, about M, whatever the data.
+    PrivUnit, each silo   s from the private levels of the norms. |c_i|^2 is too large by a factor
+                          that depends on the level, so no constant would correct it.
+    trusted server        s is noised inside the same release as m.
+
+The denominator keeps its noise: E |m|^2 = |mean D_i|^2 + (noise of m), so where noise dominates
+eta_g falls to 1 and the method to FedAvg; without the noise the denominator comes near zero, or
+below. s is cut to [0, C^2] by the mechanism, so eta_g is at most C^2 / |m|^2 whatever the noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from skdpfl.algorithms._base import Algorithm, Gradient, Released
+from skdpfl.algorithms._fedavg import steps_of_round
+
+
+class FedExpState(NamedTuple):
+    """The model and the server's steps so far."""
+
+    params: np.ndarray
+    step_sizes: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class FedExp(Algorithm):
+    """Federated averaging with extrapolated server steps.
+
+    Parameters
+    ----------
+    learning_rate : float
+        eta_l, the silos' step.
+    local_steps : int or tuple of int, default=1
+        K, one number or one a round.
+    half : bool, default=False
+        Use s / 2, as FedExP was published; the private versions use s.
+    n_averaged : int, optional
+        How many of the last models are averaged (2 as published); by default the second half,
+        which averages noise as well.
+    """
+
+    learning_rate: float
+    local_steps: int | tuple[int, ...] = 1
+    half: bool = False
+    n_averaged: int | None = None
+
+    reads_squared_norm = True
+
+    def n_gradients(self, round: int) -> int:
+        return steps_of_round(self.local_steps, round)
+
+    def init(self, params: np.ndarray) -> FedExpState:
+        return FedExpState(params, ())
+
+    def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+        moved: np.ndarray | float = 0.0
+        for _ in range(gradient.n_steps):
+            moved = moved - self.learning_rate * gradient(shared + moved)
+        return np.asarray(moved)
+
+    def aggregate(self, state: FedExpState, released: Released) -> FedExpState:
+        step = self._step(released)
+        return FedExpState(state.params + step * released.mean, (*state.step_sizes, step))
+
+    def idle(self, state: FedExpState) -> FedExpState:
+        return state._replace(step_sizes=(*state.step_sizes, 1.0))
+
+    def params(self, state: FedExpState) -> np.ndarray:
+        return state.params
+
+    def output_weight(self, round: int, n_rounds: int) -> float:
+        if self.n_averaged is None:
+            return super().output_weight(round, n_rounds)
+        return float(round >= n_rounds - self.n_averaged)
+
+    def _step(self, released: Released) -> float:
+        """Return eta_g."""
+        if np.isnan(released.squared_norm):
+            raise ValueError(
+                "FedExp reads the mean squared norm of the messages, which only mechanisms for "
+                'unit="silo" release.'
+            )
+        target = released.squared_norm / 2 if self.half else released.squared_norm
+        length = float(np.vdot(released.mean, released.mean))
+        return max(1.0, target / length) if length > 0 else 1.0
