@@ -50,10 +50,11 @@ class TooFine(Exception):
 
 @dataclass(frozen=True)
 class Grid:
-    """Step ``h``, at most ``max_points`` of them, and the probability ``tail`` left beyond."""
+    """Step ``h``, at most ``max_points`` of them, and the probabilities left beyond either end."""
 
     h: float
-    tail: float
+    below: float
+    above: float
     max_points: int
 
     def indices(self, low: float, high: float) -> tuple[int, int]:

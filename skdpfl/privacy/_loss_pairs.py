@@ -69,8 +69,7 @@ class ReplacePair:
 
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
         """The loss on the grid in both directions (the same one twice)."""
-        spread = -float(ndtri(grid.tail))
-        low, high = _range(self, grid, -spread, spread + self.shift)
+        low, high = _range(self, grid, ndtri(grid.below), self.shift - ndtri(grid.above))
         x = self.inverse(grid.h * np.arange(low, high + 1))
         p = _mixture_masses(self.rate, self.shift, x)
         q = _mixture_masses(self.rate, -self.shift, x)
@@ -103,8 +102,8 @@ class ZeroOutPair:
 
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
         """The loss on the grid with the record present under P, and with it absent under P."""
-        spread = -float(ndtri(grid.tail))
-        low, high = _range(self, grid, -spread, spread + self.shift)
+        # Either end is the upper one in one of the directions.
+        low, high = _range(self, grid, ndtri(grid.above), self.shift - ndtri(grid.above))
         x = self.inverse(grid.h * np.arange(low, high + 1))
         p = _mixture_masses(self.rate, self.shift, x)
         q = normal_masses(x, 0.0)
@@ -128,8 +127,7 @@ class FixedSizePair:
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
         """The loss on the grid in both directions (the same one twice)."""
         half = ZeroOutPair(self.rate, 2 * self.shift)
-        spread = -float(ndtri(grid.tail))
-        _, high = _range(half, grid, half.shift / 2, spread + half.shift)
+        _, high = _range(half, grid, half.shift / 2, half.shift - ndtri(grid.above))
         x = half.inverse(grid.h * np.arange(0, high + 1))
         up = _mixture_masses(half.rate, half.shift, x)
         down = normal_masses(x, 0.0)

@@ -214,12 +214,15 @@ def _cumulants(laws: _Laws, tilt: float) -> tuple[float, float, float]:
     k = mean = variance = 0.0
     for (losses, probs), n in laws:
         top = max(tilt * float(losses[0]), tilt * float(losses[-1]))
-        weights = probs * np.exp(tilt * losses - top)
+        # Bounded below: numbers too small to matter are slow. No BLAS: it would start threads.
+        weights = probs * np.exp(np.maximum(tilt * losses - top, -600.0))
         total = float(weights.sum())
-        first = float(weights @ losses) / total
+        weights *= losses
+        first = float(weights.sum()) / total
+        second = float(np.einsum("i,i->", weights, losses)) / total
         k += n * (top + math.log(total))
         mean += n * first
-        variance += n * float(weights @ (losses - first) ** 2) / total
+        variance += n * max(0.0, second - first**2)
     return k, mean, variance
 
 
@@ -240,7 +243,7 @@ def _convolve(
         weights = grid.probs * np.exp(exponents - exponents.max())
         weights /= weights.sum()
         # Turn about the mean: powers then multiply small angles, and their errors stay small.
-        middle = round(float(weights @ np.arange(weights.size)))
+        middle = round(float((weights * np.arange(weights.size)).sum()))
         places = (np.arange(weights.size) - middle) % n_points
         one = fft.rfft(np.bincount(places, weights, n_points))
         power = np.zeros_like(one)

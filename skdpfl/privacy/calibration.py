@@ -1,39 +1,120 @@
-"""The least noise that meets a budget, on the safe side."""
+"""The least noise that meets a budget, on the safe side.
+
+A search over log(noise) for log(price) = log(budget): both fall almost linearly, with slope near -1
+where many small releases add up. It starts where the central limit would put it: the releases'
+losses have variances that sum to the mu^2 of the Gaussian with that budget.
+
+Formal guarantee
+----------------
+The price of the returned noise, as computed by :func:`skdpfl.privacy.pricing.price_epsilon` for the
+very composition that will be released, is at most the budget.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
+from skdpfl.privacy._gaussian import gaussian_mu
+from skdpfl.privacy._releases import Neighbours, releases
 from skdpfl.privacy.events import Composition
-from skdpfl.privacy.pricing import Neighbours, price_epsilon
+from skdpfl.privacy.pricing import price_epsilon
 
-#: The price of the returned noise lies between these fractions of the budget.
-_LOW, _HIGH = 0.995, 1.0
+#: The price of the returned noise is at least this share of the budget, where prices can be met.
+_SHARE = 0.999
+
+#: No noise below is ever returned: there all budgets are met, or sampled records are told outright.
+_LEAST, _MOST = 1e-4, 1e15
 
 
 def calibrate(
     build: Callable[[float], Composition], epsilon: float, delta: float, neighbours: Neighbours
 ) -> float:
-    """Return a noise multiplier whose composition costs at most (epsilon, delta), barely."""
+    """Return a noise multiplier whose composition just meets (epsilon, delta).
 
-    def price(z: float) -> float:
-        return price_epsilon(build(z), delta, neighbours)
+    Parameters
+    ----------
+    build : callable
+        From a noise multiplier to the composition it gives; more noise must not cost more.
+    epsilon, delta : float
+        The budget.
+    neighbours : {"replace", "add_remove"}
+        The relation between data sets.
 
-    if price(math.inf) > epsilon:
+    Returns
+    -------
+    float
+        Its price is at most ``epsilon`` and at least 99 % of it.
+
+    Raises
+    ------
+    ValueError
+        If what does not depend on the noise costs more than the budget.
+    """
+    check_budget(epsilon, delta)
+    if epsilon == math.inf:
+        return 0.0
+    fixed = price_epsilon(build(math.inf), delta, neighbours)
+    if fixed >= epsilon:
         raise ValueError(
-            f"No noise meets epsilon={epsilon!r} at delta={delta!r}: what does not depend on the "
-            f"noise costs {price(math.inf):.4g} already."
+            f"epsilon={epsilon!r} at delta={delta!r} cannot be met by any noise: what does not "
+            f"depend on the noise costs {fixed:.4g} already."
         )
-    low, high = 1.0, 1.0
-    while price(high) > epsilon:
-        low, high = high, high * 4
-    while price(low) <= epsilon:
-        low, high = low / 4, low
-    while not _LOW * epsilon <= price(high) <= _HIGH * epsilon:
-        middle = math.sqrt(low * high)
-        if price(middle) > epsilon:
-            low = middle
+    start = _central_limit(build, epsilon, delta, neighbours)
+    return _least(lambda z: price_epsilon(build(z), delta, neighbours), epsilon, start, _SHARE)
+
+
+def check_budget(epsilon: float, delta: float) -> None:
+    """Refuse what is no budget."""
+    if not epsilon > 0:
+        raise ValueError(f"epsilon={epsilon!r} must be greater than 0 (inf: no privacy).")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta={delta!r} must lie in (0, 1).")
+
+
+def _central_limit(
+    build: Callable[[float], Composition], epsilon: float, delta: float, neighbours: Neighbours
+) -> float:
+    """The noise at which the losses' variances sum to the budget's mu^2: where to start."""
+
+    def mu_squared(z: float) -> float:
+        known = releases(build(z), neighbours)
+        return known.mu_squared + sum(n * pair.variance() for pair, n in known.pairs)
+
+    fixed, target = mu_squared(math.inf), gaussian_mu(epsilon, delta) ** 2
+    if fixed >= target:
+        return 1.0
+    return _least(lambda z: mu_squared(z) - fixed, target - fixed, 1.0, 0.9)
+
+
+def _least(price: Callable[[float], float], budget: float, start: float, share: float) -> float:
+    """The least z, roughly, at which a falling function is within the budget."""
+    target = math.log(budget) + math.log1p(share) - math.log(2)
+    low, high = 0.0, math.inf  # Too little noise, and enough.
+    z, slope, before = start, -1.0, None
+    while True:
+        cost, gap = price(z), high / low if low else math.inf
+        if cost > budget:
+            low = z
         else:
-            high = middle
-    return high
+            high = z
+            if cost >= share * budget or z <= _LEAST or high < low * (1 + 1e-9):
+                return z
+        if low >= _MOST:
+            raise ValueError(f"epsilon={budget!r} cannot be met with noise up to {_MOST:g}.")
+        here = (math.log(z), math.log(cost)) if 0 < cost < math.inf else None
+        if here and before and here[0] != before[0]:
+            slope = min(-0.1, max(-20.0, (here[1] - before[1]) / (here[0] - before[0])))
+        step = (target - here[1]) / slope if here else (-1.0 if cost == 0 else 1.0)
+        before = here or before
+        # A secant that hardly narrows the bracket is replaced by its middle.
+        slow = low > 0.0 and math.inf > gap and high / low > math.sqrt(gap)
+        proposal = 0.0 if slow else math.exp(math.log(z) + min(3.0, max(-3.0, step)))
+        z = _inside(proposal, low, high)
+
+
+def _inside(z: float, low: float, high: float) -> float:
+    """The proposal, or the middle of the bracket if it lies outside."""
+    if low < z < high:
+        return max(z, _LEAST)
+    return max(_LEAST, math.sqrt(low * high) if low else high / 4)

@@ -6,12 +6,13 @@ priced by privacy loss distributions: each release's dominating pair
 (:mod:`skdpfl.privacy._loss_grid`) and all are convolved at once
 (:mod:`skdpfl.privacy._loss_sum`). The grid's step follows the composition::
 
-    h = _FINENESS sqrt(sum_k n_k Var L_k / sum_k n_k)
+    h = f sqrt(sum_k n_k Var L_k / sum_k n_k),   1/64 <= f <= 1/16
 
-one sixteenth of the (root mean square) deviation of one release's loss: making losses discrete
-widens the sum by a fixed fraction, 0.04 % of epsilon, however small epsilon and however many steps.
-Compositions that would need more than ``_MAX_POINTS`` points get a coarser grid: a sound price,
-looser by a fraction of a percent.
+a fixed fraction of the (root mean square) deviation of one release's loss. Making losses discrete
+widens the sum by a fixed fraction then, however small epsilon and however many steps: epsilon comes
+out 0.04 % too large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. Compositions
+that would need more than ``_MAX_POINTS`` points get a coarser grid: a sound price, looser by up to
+a percent.
 
 Formal guarantee
 ----------------
@@ -35,15 +36,21 @@ from skdpfl.privacy.events import Composition
 
 __all__ = ["Neighbours", "price_delta", "price_epsilon"]
 
-#: Grid step over the root mean square deviation of one release's loss.
-_FINENESS = 1 / 16
+#: Grid step over the root mean square deviation of one release's loss: from, to.
+_FINEST, _COARSEST = 1 / 64, 1 / 16
 
-#: Points in all one-release distributions together, and in their sum.
-_MAX_POINTS = 2**18
-_MAX_WINDOW = 2**21
+#: Points in the sum, times the number of distinct releases, above which the grid is made coarser.
+_WORK = 2**17
+
+#: Points in all one-release distributions together (the first number if there is one release, more
+#: with the square root of their number), and points in their sum.
+_POINTS, _MAX_POINTS, _MAX_WINDOW = 2**16, 2**17, 2**20
 
 #: Share of delta spent on losses beyond the grid.
 _TAIL_SHARE = 1e-4
+
+#: Probability that some loss lies below the grid; it is rounded up, which hardly matters.
+_BELOW = 1e-6
 
 
 @lru_cache(maxsize=4096)
@@ -104,11 +111,13 @@ def _worst(known: Releases, delta: float, question: Callable[[LossSum], float]) 
     pairs: tuple[tuple[LossPair, int], ...] = known.pairs
     if known.mu_squared:
         pairs = (*pairs, (gaussian_pair(known.mu), 1))
-    tail = max(1e-300, _TAIL_SHARE * delta / (2 * sum(n for _, n in pairs)))
+    n_releases = sum(n for _, n in pairs)
+    tail = max(1e-300, _TAIL_SHARE * delta / (2 * n_releases))
+    points = int(min(_MAX_POINTS, _POINTS * math.sqrt(n_releases))) // len(pairs)
     h = _step(pairs)
     while True:
         try:
-            grid = Grid(h, tail, _MAX_POINTS // len(pairs))
+            grid = Grid(h, max(tail, _BELOW / n_releases), tail, points)
             both = [(pair.grids(grid), n) for pair, n in pairs]
             sums = [LossSum(tuple((g[k], n) for g, n in both), _MAX_WINDOW) for k in (0, 1)]
             return max(question(s) for s in (sums[:1] if _symmetric(both) else sums))
@@ -120,12 +129,14 @@ def _step(pairs: tuple[tuple[LossPair, int], ...]) -> float:
     """The grid's step."""
     n_releases = sum(n for _, n in pairs)
     deviation = math.sqrt(sum(n * pair.variance() for pair, n in pairs) / n_releases)
-    h = _FINENESS * (deviation or 1e-3)
+    # A sum is about 16 deviations wide.
+    fineness = 16 * math.sqrt(n_releases) * len(pairs) / _WORK
+    h = min(_COARSEST, max(_FINEST, fineness)) * (deviation or 1e-3)
     if not all(isinstance(pair, AtomsPair) for pair, _ in pairs):
         return h
     # Atoms are few: a much finer grid costs nothing, and the largest lies on it.
     largest = max(max(pair.losses) for pair, _ in pairs if isinstance(pair, AtomsPair))
-    return largest / math.ceil(64 * largest / h) if largest > 0 else h
+    return largest / math.ceil(16 * largest / h) if largest > 0 else h
 
 
 def _symmetric(both: list[tuple[tuple[GridLoss, GridLoss], int]]) -> bool:
