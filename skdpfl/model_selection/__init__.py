@@ -4,6 +4,7 @@ from importlib import import_module
 
 #: public name -> the module that has it; loaded on first use
 _WHERE = {
+    "DPRandomizedSearchCV": "_search",
     "LeaveOneSiloOut": "_split_whole",
     "SiloKFold": "_split_whole",
     "SiloStratifiedKFold": "_split",

@@ -18,7 +18,12 @@ class Recorded:
     """Mixin for estimators that pay: call ``_charge(spent)`` before any data are learnt from."""
 
     def _charge(self, spent: PrivacySpent) -> None:
-        """Write the cost into every ledger, or raise BudgetExceeded."""
+        """Write the cost into every ledger, or raise BudgetExceeded.
+
+        A fit that is a run of a search was charged by the search.
+        """
+        if self.__dict__.get("_covered", False):
+            return
         for ledger in _ledgers_of(self):
             ledger.charge(type(self).__name__, spent)
 

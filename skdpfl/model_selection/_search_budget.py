@@ -1,0 +1,156 @@
+"""How a search's one budget is divided: the largest epsilon a run can have.
+
+Training records: n fits composed, or the best of a random number of runs, must cost at most
+(epsilon, delta); the largest epsilon of a single fit with that property is found by bisection.
+Scoring records pay for nothing but the scores, so these have the whole budget to themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpfl.privacy.accounting import calibrate
+from skdpfl.privacy.events import Composition, Gaussian, compose
+from skdpfl.privacy.pricing import price_epsilon
+from skdpfl.privacy.renyi import renyi
+from skdpfl.privacy.repetition import ORDERS, Repetition
+from skdpfl.privacy.spent import PrivacySpent
+
+#: (epsilon, delta) -> what a candidate's fit costs
+Price = Callable[[float, float], PrivacySpent]
+
+
+class SearchBudget(NamedTuple):
+    """Each run's epsilon, the scores' noise multiplier, and what the two kinds of records pay."""
+
+    epsilon: float
+    score_noise: float
+    cost: tuple[Composition, ...]
+    curve: np.ndarray
+
+
+def automatic_delta(n_records: int) -> float:
+    """Return the largest power of ten that is at most 1 / (10 n)."""
+    return float(f"1e{int(np.floor(-np.log10(10 * n_records) + 1e-12))}")
+
+
+def fit_budget(
+    inner: Any, prices: list[Price], epsilon: float, delta: float, repetition: Repetition | None
+) -> SearchBudget:
+    """Return the division of (epsilon, delta) among runs and scores."""
+    neighbours = "replace" if inner.neighbours == "auto" else inner.neighbours
+    n_scores = len(prices) if repetition is None else 1
+    if repetition is None:
+        noise = calibrate(lambda z: ((Gaussian(z), 1),), epsilon, delta, neighbours)
+        return _searched(
+            lambda e: _of_all(prices, e, delta), noise, epsilon, delta, neighbours, n_scores
+        )
+    # the best of K runs: a run is a fit, or a score, whichever the record takes part in
+    noise = _score_noise(repetition, epsilon, delta, neighbours)
+    budget = _searched(
+        lambda e: _of_best(prices, e, delta, repetition, noise, neighbours),
+        noise,
+        epsilon,
+        delta,
+        neighbours,
+        len(prices),
+    )
+    parts = {c.composition for price in prices for c in price(budget.epsilon, delta).costs}
+    return budget._replace(curve=curve({*parts, ((Gaussian(noise), 1),)}, neighbours))
+
+
+def within(
+    budget: SearchBudget,
+    price: Price,
+    delta: float,
+    repetition: Repetition | None,
+    inner: Any,
+) -> float:
+    """Return the epsilon of one run: the budget's, or less if its curve would exceed the plan's.
+
+    The theorem on random repetition needs each run's Renyi curve under the one that was priced;
+    fits of one (epsilon, delta) but other samplings have other curves.
+    """
+    if repetition is None:
+        return budget.epsilon
+    neighbours = "replace" if inner.neighbours == "auto" else inner.neighbours
+    epsilon = budget.epsilon
+    while True:
+        parts = {cost.composition for cost in price(epsilon, delta).costs}
+        if (curve(parts, neighbours) <= budget.curve * (1 + 1e-9)).all():
+            return epsilon
+        epsilon *= 0.98
+
+
+def curve(parts: Collection[Composition], neighbours: str) -> np.ndarray:
+    """Return the largest Renyi divergence of the compositions at each order."""
+    return np.array([max(renyi(part, a, neighbours)[0] for part in parts) for a in ORDERS])
+
+
+def _searched(
+    cost: Callable[[float], Composition],
+    noise: float,
+    epsilon: float,
+    delta: float,
+    neighbours: str,
+    n_scores: int,
+) -> SearchBudget:
+    """Return the largest single epsilon whose cost stays within the budget."""
+    low, high = 0.0, epsilon
+    best: Composition = ()
+    for _ in range(30):
+        middle = np.sqrt(low * high) if low else high / 2
+        composition = cost(middle)
+        if price_epsilon(composition, delta, neighbours) <= epsilon:
+            low, best = middle, composition
+        else:
+            high = middle
+        if low and high / low < 1.005:
+            break
+    if not low:
+        raise ValueError(
+            f"epsilon={epsilon:g} is too little for a search over {n_scores} candidates."
+        )
+    return SearchBudget(low, noise, (best, ((Gaussian(noise), 1),)), np.zeros(0))
+
+
+def _of_all(prices: list[Price], epsilon: float, delta: float) -> Composition:
+    """Return the composition of all candidates' fits, for the silo that pays most in each."""
+    worst = [max(price(epsilon, delta).costs, key=lambda c: c.epsilon) for price in prices]
+    return compose(pair for cost in worst for pair in cost.composition)
+
+
+def _of_best(
+    prices: list[Price],
+    epsilon: float,
+    delta: float,
+    repetition: Repetition,
+    noise: float,
+    neighbours: str,
+) -> Composition:
+    """Return the composition of keeping the best of a random number of runs."""
+    fits = {cost.composition for price in prices for cost in price(epsilon, delta).costs}
+    return ((repetition.profile((*fits, ((Gaussian(noise), 1),)), neighbours), 1),)
+
+
+def _score_noise(repetition: Repetition, epsilon: float, delta: float, neighbours: str) -> float:
+    """Return the least noise of one score at which keeping the best run meets the budget."""
+
+    def price(z: float) -> float:
+        profile = repetition.profile((((Gaussian(z), 1),),), neighbours)
+        return price_epsilon(((profile, 1),), delta, neighbours)
+
+    low, high = 1e-2, 1e5
+    if price(high) > epsilon:
+        raise ValueError(
+            f"epsilon={epsilon:g} is too little for {repetition.mean:g} expected runs."
+        )
+    for _ in range(40):
+        middle = np.sqrt(low * high)
+        low, high = (low, middle) if price(middle) <= epsilon else (middle, high)
+        if high / low < 1.005:
+            break
+    return float(high)

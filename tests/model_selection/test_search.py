@@ -1,0 +1,212 @@
+"""DPRandomizedSearchCV: one budget, fresh noise, nothing given out that was not paid for."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from scipy.stats import loguniform
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor, privacy_spent
+from skdpfl.datasets import split_into_silos
+from skdpfl.exceptions import BudgetExceeded
+from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.model_selection._noisy_score import NoisyScore
+from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy.events import Gaussian
+from skdpfl.privacy.pricing import price_epsilon
+from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.repetition import ORDERS, Repetition
+
+X, y = load_breast_cancer(return_X_y=True)
+X = (X - X.mean(0)) / X.std(0)
+SILOS = split_into_silos(y, 4, random_state=0)
+CLIPS = {"clip_norm": loguniform(0.05, 1.0)}
+
+
+def base(**params):
+    params = {"scaling": None, "n_rounds": 10, "learning_rate": 0.5} | params
+    return ISRLDPClassifier(**params)
+
+
+def search(estimator=None, **params):
+    params = {"n_iter": 3, "epsilon": 4.0, "random_state": 0} | params
+    return DPRandomizedSearchCV(base() if estimator is None else estimator, CLIPS, **params)
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_the_whole_search_costs_its_budget(trust, rate):
+    fitted = search(base(trust=trust, sampling_rate=rate)).fit(X, y, silos=SILOS)
+    assert 0.97 * 4.0 <= fitted.privacy_spent_.epsilon <= 4.0
+    assert fitted.privacy_spent_.delta == 1e-4
+    assert fitted.privacy_spent_.trust == trust
+    assert fitted.fit_epsilon_ < 4.0
+
+
+def test_training_records_pay_for_every_fit():
+    fitted = search(n_iter=5).fit(X, y, silos=SILOS)
+    runs = fitted.best_estimator_.privacy_spent_
+    by_hand = price_epsilon(
+        tuple((e, 5 * k) for e, k in runs.costs[0].composition), 1e-4, "replace"
+    )
+    assert by_hand == pytest.approx(fitted.privacy_spent_.epsilon, rel=0.01)
+    assert len(fitted.candidates_) == 5
+    assert fitted.best_score_ == fitted.candidates_["noisy_score"].max()
+
+
+def test_a_secret_search_gives_out_the_best_run_only():
+    fitted = search(base(trust="server")).fit(X, y, silos=SILOS)
+    public = {name for name in vars(fitted) if name.endswith("_")}
+    assert public == {
+        "best_estimator_",
+        "best_params_",
+        "best_score_",
+        "fit_epsilon_",
+        "privacy_spent_",
+    }
+
+
+def test_the_published_division_does_not_tell_the_number_of_runs(monkeypatch):
+    told = set()
+    for runs in (1, 2, 6):
+        monkeypatch.setattr(Repetition, "draw", lambda self, stream, k=runs: k)
+        fitted = search(base(trust="server")).fit(X, y, silos=SILOS)
+        told.add((fitted.fit_epsilon_, fitted.privacy_spent_.epsilon))
+    assert len(told) == 1
+
+
+def test_every_run_has_fresh_noise_and_a_seed_repeats_the_search():
+    one, two = (search().fit(X, y, silos=SILOS) for _ in range(2))
+    assert np.array_equal(one.best_estimator_.coef_, two.best_estimator_.coef_)
+    same = DPRandomizedSearchCV(base(), {"verbose": [0]}, n_iter=2, epsilon=4.0, random_state=0)
+    scores = same.fit(X, y, silos=SILOS).candidates_["noisy_score"]
+    assert scores[0] != scores[1]
+    secure = search(random_state=None).fit(X, y, silos=SILOS)
+    assert not secure.privacy_spent_.simulation_seeds
+
+
+def test_the_ledger_is_charged_once_and_before_data():
+    with PrivacyLedger() as ledger:
+        search().fit(X, y, silos=SILOS)
+    assert [entry.name for entry in ledger.entries] == ["DPRandomizedSearchCV"]
+    with PrivacyLedger(epsilon=1.0), pytest.raises(BudgetExceeded):
+        search().fit(X, y, silos=SILOS)
+
+
+def test_scores_are_as_noisy_as_was_priced():
+    z, codes = 3.0, np.arange(100) % 4
+    score = NoisyScore(base(), codes, 4)
+
+    class Right:
+        def predict(self, features):
+            return np.ones(len(features))
+
+    rows, truth = np.arange(100), np.ones(100)
+    noisy = np.array(
+        [score.of([Right()] * 4, X, truth, rows, z, streams_for(i)) for i in range(400)]
+    )
+    # four silos, clip norm sqrt(4)/2 = 1: deviation z * 1 * sqrt(4) / 100; 1600 draws: 5 sigma
+    assert noisy.std() == pytest.approx(z * 2 / 100, rel=5 / math.sqrt(2 * 1600))
+    assert noisy.mean() == pytest.approx(1.0, abs=5 * z * 2 / 100 / math.sqrt(1600))
+    assert abs(np.corrcoef(noisy[:, 0], noisy[:, 1])[0, 1]) < 5 / math.sqrt(400)
+
+
+def test_a_regressor_is_scored_within_its_bounds():
+    data, target = load_diabetes(return_X_y=True)
+    model = ISRLDPRegressor(scaling=None, n_rounds=5, target_bounds=(0, 400), learning_rate=0.1)
+    fitted = DPRandomizedSearchCV(
+        model, {"clip_norm": [1.0, 100.0]}, n_iter=2, epsilon=5.0, random_state=0
+    ).fit(data, target)
+    assert fitted.predict(data).shape == target.shape
+    with pytest.raises(ValueError, match="target_bounds"):
+        DPRandomizedSearchCV(ISRLDPRegressor(), {}).fit(data, target)
+
+
+def test_pipelines_routing_and_meta_estimators():
+    pipe = make_pipeline(Normalizer(), base())
+    params = {"isrldpclassifier__clip_norm": [0.1, 1.0]}
+    nested = DPRandomizedSearchCV(pipe, params, n_iter=2, epsilon=4.0, random_state=0)
+    with sklearn.config_context(enable_metadata_routing=False):
+        fitted = clone(nested).fit(X, y, silos=SILOS)
+        assert fitted.best_estimator_[-1].silo_ids_.tolist() == [0, 1, 2, 3]
+        assert privacy_spent(fitted) == fitted.privacy_spent_
+    scores = cross_val_score(search(), X, y, cv=2, params={"silos": SILOS})
+    assert scores.shape == (2,)
+    with sklearn.config_context(enable_metadata_routing=True):
+        outer = make_pipeline(Normalizer(), search()).fit(X, y, silos=SILOS)
+        assert len(outer[-1].best_estimator_.silo_ids_) == 4
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"n_iter": 0}, "n_iter must be"),
+        ({"epsilon": math.inf}, "finite number"),
+        ({"holdout": 1.0}, "holdout must be"),
+        ({"delta": 2}, "delta must be"),
+        ({"estimator": Normalizer()}, "one of skdpfl's"),
+        ({"epsilon": 1e-4, "estimator": base(trust="server")}, "too little"),
+    ],
+)
+def test_bad_arguments(params, words):
+    with pytest.raises(ValueError, match=words):
+        search(**params).fit(X, y, silos=SILOS)
+
+
+def test_too_small_a_silo_is_named():
+    silos = np.array(["big"] * (len(y) - 1) + ["tiny"])
+    with pytest.raises(ValueError, match="'tiny' has too few"):
+        search().fit(X, y, silos=silos)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("mean", [1.5, 10.0, 100.0])
+def test_the_number_of_runs_has_the_law_it_is_priced_for(eta, mean):
+    law = Repetition(mean, eta)
+    ks = np.arange(1, 100_000)
+    gamma = law.gamma
+    log_mass = ks * math.log1p(-gamma)
+    ratios = np.log((ks[:-1] + eta) / (ks[:-1] + 1)) if eta else np.log(ks[:-1] / (ks[:-1] + 1))
+    log_mass[1:] += np.cumsum(ratios)
+    mass = np.exp(log_mass - log_mass.max())
+    mass /= mass.sum()
+    assert (mass * ks).sum() == pytest.approx(mean, rel=1e-3)
+    streams = streams_for(0)
+    drawn = np.array([law.draw(streams.stream("runs", i)) for i in range(2000)])
+    deviation = math.sqrt((mass * ks**2).sum() - mean**2)
+    assert abs(drawn.mean() - mean) < 5.5 * deviation / math.sqrt(2000)
+    assert abs((drawn == 1).mean() - mass[0]) < 5.5 * math.sqrt(mass[0] / 2000)
+
+
+def test_repetition_costs_less_than_paying_for_each_run_and_more_than_one():
+    run = (((Gaussian(10.0), 1),),)
+    one = price_epsilon(run[0], 1e-5, "replace")
+    for mean in (2.0, 10.0, 50.0):
+        kept = price_epsilon(((Repetition(mean).profile(run, "replace"), 1),), 1e-5, "replace")
+        assert one < kept
+    assert kept < price_epsilon(((Gaussian(10.0), 50),), 1e-5, "replace")
+
+
+def test_repetition_against_the_theorem_by_hand():
+    law, a, b = Repetition(10.0, 1.0), ORDERS[30], ORDERS[40]
+    rho = 2 / 10.0**2  # D_a = a rho
+    by_hand = (
+        a * rho
+        + 2 * (1 - 1 / b) * b * rho
+        + 2 * math.log(1 / law.gamma) / b
+        + math.log(10) / (a - 1)
+    )
+    profile = law.profile((((Gaussian(10.0), 1),),), "replace")
+    eps, delta = np.array(profile.epsilons), np.array(profile.deltas)
+    at = np.searchsorted(eps, by_hand + math.log(1e5) / (a - 1))
+    assert delta[at] <= 1e-5  # Mironov's conversion of this order is no better than ours
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.all(np.diff(delta) <= 0)
