@@ -13,7 +13,11 @@ from skdpfl.estimators._facts import Facts
 BATCH = 2_000
 
 
-def rounds(value: Any, default: int = 50) -> int:
+#: rounds of a fit
+ROUNDS = 50
+
+
+def rounds(value: Any, default: int = ROUNDS) -> int:
     """Return the number of rounds."""
     return default if is_auto(value) else int(value)
 

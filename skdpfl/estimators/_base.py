@@ -79,6 +79,10 @@ class FederatedEstimator(Recorded, BaseEstimator):
         """Return where the noise is."""
         return mechanism_for(unit, trust)
 
+    def _automatic_rounds(self, facts: Facts, default: int) -> int:
+        """Return the number of rounds that "auto" means."""
+        return default
+
     def _check_own(self) -> None:
         """Raise for parameters of this family alone that cannot be right."""
 

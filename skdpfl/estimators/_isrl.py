@@ -9,7 +9,7 @@ from skdpfl.estimators._checks import check_choice, is_auto
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
-from skdpfl.estimators._solvers import SOLVERS, draft, finished
+from skdpfl.estimators._solvers import SOLVERS, automatic_rounds, draft, finished
 from skdpfl.estimators._theory import Committed, Training
 from skdpfl.privacy.sampling import Poisson
 
@@ -44,6 +44,9 @@ class _ISRLDP:
     @property
     def _automatic_local_steps(self) -> int:
         return 5 if self.solver == "local" else 1
+
+    def _automatic_rounds(self, facts: Facts, default: int) -> int:
+        return automatic_rounds(self, facts, default)
 
     def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
         if self.trust == "shuffler" and isinstance(settings.sampling, Poisson):

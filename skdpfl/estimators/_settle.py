@@ -24,7 +24,7 @@ def settle(estimator: Any, facts: Facts) -> Settled:
     """Decide everything that "auto" left open."""
     scaling = plan_scales(estimator, facts)
     rate = _auto.sampling_rate(estimator.sampling_rate, facts)
-    steps = local_steps(estimator, rate)
+    steps = local_steps(estimator, rate, facts)
     learning_rate = _auto.learning_rate(estimator.learning_rate, facts, max(steps))
     settings = Settings(
         steps=steps,
@@ -37,7 +37,7 @@ def settle(estimator: Any, facts: Facts) -> Settled:
     return Settled(settings, scaling)
 
 
-def local_steps(estimator: Any, rate: float) -> tuple[int, ...]:
+def local_steps(estimator: Any, rate: float, facts: Facts) -> tuple[int, ...]:
     """Return the number of gradient steps of each round.
 
     E epochs at sampling rate q are round(E / q) steps.
@@ -51,7 +51,9 @@ def local_steps(estimator: Any, rate: float) -> tuple[int, ...]:
         steps = estimator._automatic_local_steps
     name = "local_steps" if epochs is None else "local_epochs"
     if isinstance(steps, (int, np.integer)):
-        return (int(steps),) * _auto.rounds(estimator.n_rounds)
+        return (int(steps),) * _auto.rounds(
+            estimator.n_rounds, estimator._automatic_rounds(facts, _auto.ROUNDS)
+        )
     n_rounds = _auto.rounds(estimator.n_rounds, default=len(steps))
     if len(steps) != n_rounds:
         raise ValueError(

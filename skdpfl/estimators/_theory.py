@@ -115,11 +115,13 @@ def smoothed(loss: Loss, known: Committed, radius: float | None = None) -> Loss:
 
 def distance_of(known: Committed, radius: float | None) -> float:
     """Return how far from 0 the optimum may be expected."""
-    if radius is not None:
-        return radius
-    size = _MARGIN if known.facts.is_classifier else _TARGET
-    d = known.facts.n_features + 1
-    return size * math.sqrt(known.facts.n_outputs * d / known.squared_row)
+    return ordinary_distance(known.facts, known.squared_row) if radius is None else radius
+
+
+def ordinary_distance(facts: Facts, squared_row: float) -> float:
+    """Return the norm of a model whose predictions are of ordinary size."""
+    size = _MARGIN if facts.is_classifier else _TARGET
+    return size * math.sqrt(facts.n_outputs * (facts.n_features + 1) / squared_row)
 
 
 def _lipschitz(loss: Loss, known: Committed) -> float:
