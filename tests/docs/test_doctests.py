@@ -1,0 +1,19 @@
+"""The examples in docstrings of public names print what they say."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import skdpfl
+
+MODULES = sorted(m.name for m in pkgutil.walk_packages(skdpfl.__path__, "skdpfl."))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name):
+    module = importlib.import_module(name)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    result = doctest.testmod(module, optionflags=flags)
+    assert result.failed == 0

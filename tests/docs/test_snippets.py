@@ -1,0 +1,44 @@
+"""Every Python snippet of README and the pages runs, in order, page by page.
+
+A fence ```python is executed; ```{code-block} python and other fences are not. Lines that begin
+with ``>>>`` are run as doctests, so their printed results are checked too.
+"""
+
+import doctest
+import os
+import re
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+matplotlib.use("Agg")
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+#: pages whose snippets read real data sets
+NEEDS_DATA = {"silos.md"}
+
+
+def snippets(page):
+    return FENCE.findall(page.read_text())
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=lambda p: p.name)
+def test_snippets_run(page, tmp_path, monkeypatch):
+    if page.name in NEEDS_DATA and "SKDPFL_DATA" not in os.environ:
+        pytest.skip("needs the data sets: set SKDPFL_DATA")
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": page.stem}
+    for number, code in enumerate(snippets(page), start=1):
+        name = f"{page.name}, snippet {number}"
+        if code.lstrip().startswith(">>>"):
+            test = doctest.DocTestParser().get_doctest(code, namespace, name, str(page), 0)
+            flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+            runner = doctest.DocTestRunner(optionflags=flags)
+            runner.run(test, clear_globs=False)
+            assert runner.failures == 0, f"{name}: see the output above"
+            namespace = test.globs
+        else:
+            exec(compile(code, name, "exec"), namespace)
+    matplotlib.pyplot.close("all")
