@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from skdpfl.preprocessing._scaling import Array
 
@@ -33,9 +34,16 @@ DIAMETER, RADIUS = 2.0, float(np.hypot(1.0, A * (1 - B)))
 #: values are rounded to this grid, so that all sums are exact and their order does not matter
 _STEP = 2.0**-12
 
-#: prior centre and width of means, of variances, and the width of their centres' prior
-_MEAN, _MEAN_WIDTH, _VARIANCE, _VARIANCE_WIDTH = 0.0, 0.35, 0.12, 0.15
-_MEAN_CENTER_WIDTH, _VARIANCE_CENTER_WIDTH = 0.4, 0.1
+
+class _Prior(NamedTuple):
+    """Columns' values are normal around a common center, which is normal itself."""
+
+    center: float
+    center_width: float
+    width: float
+
+
+_MEAN, _VARIANCE = _Prior(0.0, 0.4, 0.35), _Prior(0.12, 0.1, 0.15)
 #: weight of the prior width, in columns
 _WIDTH_WEIGHT = 6.0
 
@@ -48,7 +56,8 @@ class Boxes(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Mean and spread of each column in box units, and the noise of the variance."""
+    """Posterior mean of each column's mean and variance (which may come out negative), in box
+    units, and the standard deviation of the latter."""
 
     mean: Array
     variance: Array
@@ -72,12 +81,11 @@ def estimate(noisy: Array, noise: Array, pool: np.ndarray) -> Estimate:
     are shrunk towards their common mean; the others are shrunk each towards the prior's centre.
     """
     mean_hat, square_hat = noisy[0], noisy[1] / A + B
-    mean = _shrink(mean_hat, noise**2, pool, _MEAN, _MEAN_CENTER_WIDTH, _MEAN_WIDTH)
-    mean = np.clip(mean, -1.0, 1.0)
-    doubt = noise**2 / A**2 + 4 * mean**2 * noise**2 + 2 * noise**4
-    variance = square_hat - mean_hat**2 + noise**2
-    variance = _shrink(variance, doubt, pool, _VARIANCE, _VARIANCE_CENTER_WIDTH, _VARIANCE_WIDTH)
-    return Estimate(mean, np.clip(variance, 0.0, 1.0), np.sqrt(doubt))
+    mean = np.clip(_shrink(mean_hat, noise**2, pool, _MEAN)[0], -1.0, 1.0)
+    variance_hat = square_hat - mean_hat**2 + noise**2
+    its_noise = noise**2 / A**2 + 4 * mean**2 * noise**2 + 2 * noise**4
+    variance, left = _shrink(variance_hat, its_noise, pool, _VARIANCE)
+    return Estimate(mean, variance, np.sqrt(left))
 
 
 def zoomed(boxes: Boxes, found: Estimate, noise: Array) -> Boxes:
@@ -87,30 +95,43 @@ def zoomed(boxes: Boxes, found: Estimate, noise: Array) -> Boxes:
     return Boxes(boxes.center + boxes.half * found.mean, boxes.half * half)
 
 
-def center_and_scale(boxes: Boxes, found: Estimate, floor: float) -> tuple[Array, Array, Array]:
-    """Center and scale in the columns' units, and the spread that scaled columns should have.
+def deviations(found: Estimate, floor: float | None) -> Array:
+    """Each column's standard deviation in box units, at least ``floor``; None: as expected.
 
-    Scales are at least ``floor`` half boxes.
+    What is expected of a variance that drowns in noise is a part of that noise. Training does
+    better with the floor: features that come out larger are clipped with their gradients, features
+    that come out smaller are lost.
     """
-    deviation = np.sqrt(np.maximum(found.variance, floor**2))
-    spread = np.sqrt(found.variance) / deviation
-    return boxes.center + boxes.half * found.mean, boxes.half * deviation, spread
+    if floor is None:
+        return np.sqrt(np.minimum(_positive(found.variance, found.doubt), 1.0))
+    return np.sqrt(np.clip(found.variance, floor**2, 1.0))
 
 
-def _shrink(
-    values: Array, noise: Array, pool: np.ndarray, center: float, center_width: float, width: float
-) -> Array:
-    """Posterior means of a normal hierarchy; ``noise`` are variances."""
-    shrunk = center + (values - center) * width**2 / (width**2 + noise)
+def center_and_scale(
+    boxes: Boxes, found: Estimate, floor: float | None
+) -> tuple[Array, Array, Array]:
+    """Center and scale in the columns' units, and the spread that scaled columns should have."""
+    deviation = deviations(found, floor)
+    spread = np.sqrt(np.maximum(found.variance, 0.0)) / deviation
+    return (
+        boxes.center + boxes.half * found.mean,
+        boxes.half * deviation,
+        np.minimum(spread, 1.0),
+    )
+
+
+def _shrink(values: Array, noise: Array, pool: np.ndarray, prior: _Prior) -> tuple[Array, Array]:
+    """Posterior means and variances of a normal hierarchy; ``noise`` are variances."""
+    center = np.full(values.shape, prior.center)
+    between = np.full(values.shape, prior.width**2)
     if pool.any():
         x, v = values[pool], noise[pool]
-        between = _between(x, v, width)
-        precision = 1 / (between + v)
-        common = (x @ precision + center / center_width**2) / (
-            precision.sum() + 1 / center_width**2
-        )
-        shrunk[pool] = common + (x - common) * between / (between + v)
-    return shrunk
+        between[pool] = _between(x, v, prior.width)
+        precision = 1 / (between[pool] + v)
+        known = precision.sum() + 1 / prior.center_width**2
+        center[pool] = (x @ precision + prior.center / prior.center_width**2) / known
+    kept = between / (between + noise)
+    return center + (values - center) * kept, noise * kept
 
 
 def _between(values: Array, noise: Array, width: float) -> float:
@@ -118,3 +139,10 @@ def _between(values: Array, noise: Array, width: float) -> float:
     seen = ((values - values.mean()) ** 2 - noise).sum()
     total = _WIDTH_WEIGHT * width**2 + seen
     return float(max(total / (_WIDTH_WEIGHT + len(values) - 1), (width / 4) ** 2))
+
+
+def _positive(means: Array, spread: Array) -> Array:
+    """Means of normals given that they are positive."""
+    spread = np.maximum(spread, 1e-15)
+    a = means / spread
+    return means + spread * np.exp(-(a**2) / 2 - log_ndtr(a)) / np.sqrt(2 * np.pi)

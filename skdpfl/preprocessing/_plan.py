@@ -73,8 +73,8 @@ class ScalingPlan:
         Finds the magnitude of columns without bounds.
     moments : tuple of Release
         Rounds of means and variances; the second in boxes that the first narrowed.
-    floor : float
-        The smallest scale, in half boxes.
+    floor : float or None
+        The smallest scale, in half boxes; None: as the data have it.
     advice : str
         Text for a UserWarning where something given would help; empty otherwise.
 
@@ -94,7 +94,7 @@ class ScalingPlan:
     target_bounds: Bounds | None = None
     counts: Release | None = None
     moments: tuple[Release, ...] = ()
-    floor: float = 0.2
+    floor: float | None = 0.2
     advice: str = field(default="", repr=False)
 
     @property

@@ -16,7 +16,7 @@ from skdpfl.preprocessing._setting import Neighbours, Setting, Trust, Unit
 #: counts noisier than this find no scales
 _HOPELESS = 0.25
 #: a second round of moments pays below this noise
-_SECOND_ROUND = 0.15
+_SECOND_ROUND = 0.07
 #: noise of the typical feature's mean, in half ranges, beyond which moments teach nothing
 _USELESS = 0.5
 #: bins of one octave where counts are less noisy than this, else of one and a half
@@ -28,19 +28,19 @@ class Shares:
     """How much of mu scaling may take: moments in known bounds; counts, and moments after them.
 
     Shares shrink until the noise of a mean (in half ranges; of a count in shares of the records) is
-    no smaller than ``enough``. Scales of at least ``floor`` half ranges are found.
+    no smaller than ``enough``. ``floor`` is the smallest scale, in half ranges.
     """
 
     bounded: float = 0.3
     counts: float = 0.42
     moments: float = 0.27
     enough: float = 0.03
-    floor: float = 0.2
+    floor: float | None = 0.2
 
 
 #: scaling before a training, which is left 0.95 or 0.87 of mu; scaling and nothing else
 TRAINING = Shares()
-EVERYTHING = Shares(bounded=1.0, counts=0.5**0.5, moments=0.5**0.5, enough=0.0, floor=0.02)
+EVERYTHING = Shares(bounded=1.0, counts=0.5**0.5, moments=0.5**0.5, enough=0.0, floor=None)
 
 
 def plan_scaling(

@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpfl.preprocessing._bounds import Bounds
 from skdpfl.preprocessing._messages import Messages
+from skdpfl.preprocessing._moments import deviations
 from skdpfl.preprocessing._plan import ScalingPlan
 from skdpfl.preprocessing._private_scales import find, run_scaling
 from skdpfl.preprocessing._scaler_base import PrivateScaler
@@ -173,7 +174,7 @@ def _range_of(plan: ScalingPlan, messages: Messages) -> tuple[Array, Array]:
     """Mean and some deviations to each side, but not beyond the box that the counts gave."""
     found = find(plan, messages)
     middle = found.last.center + found.last.half * found.moments.mean
-    reach = _REACH * found.last.half * np.sqrt(np.maximum(found.moments.variance, plan.floor**2))
+    reach = _REACH * found.last.half * deviations(found.moments, plan.floor)
     first = found.first
     low = np.maximum(middle - reach, first.center - first.half)
     return low, np.maximum(np.minimum(middle + reach, first.center + first.half), low + reach)

@@ -1,9 +1,20 @@
 """The scalers in scikit-learn's world."""
 
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+from sklearn import clone, config_context
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from skdpfl.exceptions import BudgetExceeded
 from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
+from skdpfl.privacy import PrivacyLedger
 
 SCALERS = [
     DPStandardScaler(),
@@ -17,3 +28,214 @@ SCALERS = [
 @parametrize_with_checks(SCALERS)
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+N = 3000
+RNG = np.random.default_rng(0)
+X = RNG.normal([40, -3, 0.02], [12, 1, 0.004], (N, 3))
+SILOS = RNG.choice(["east", "north", "west"], N)
+BOUNDS = ([0, -10, 0], [100, 10, 0.1])
+NAMES = ["age", "score", "dose"]
+BOTH = [DPStandardScaler, DPMinMaxScaler]
+
+
+def frame(kind="pandas"):
+    columns = {"age": X[:, 0], "hospital": SILOS, "score": X[:, 1], "dose": X[:, 2]}
+    return (
+        pd.DataFrame(columns, index=np.arange(N) + 7) if kind == "pandas" else pl.DataFrame(columns)
+    )
+
+
+@pytest.mark.parametrize("bounds", [None, BOUNDS], ids=["without", "with"])
+@pytest.mark.parametrize("silos", [None, SILOS], ids=["one", "three"])
+def test_standardised_features_have_unit_scale(bounds, silos):
+    scaler = DPStandardScaler(feature_bounds=bounds, random_state=0).fit(X, silos=silos)
+    Z = scaler.transform(X)
+    assert np.abs(Z.mean(axis=0)).max() < 0.5
+    assert Z.std(axis=0).min() > 0.5 and Z.std(axis=0).max() < 2
+    np.testing.assert_allclose(scaler.inverse_transform(Z), X)
+    np.testing.assert_allclose(scaler.var_, scaler.scale_**2)
+
+
+def test_found_ranges_go_to_the_unit_interval():
+    scaler = DPMinMaxScaler(random_state=0).fit(X)
+    Z = scaler.transform(X)
+    assert ((Z > -0.5) & (Z < 1.5)).mean() > 0.99 and (np.ptp(Z, axis=0) > 0.5).all()
+    np.testing.assert_allclose(scaler.data_max_ - scaler.data_min_, scaler.data_range_)
+
+
+def test_declared_ranges_cost_nothing_and_do_not_depend_on_the_data():
+    one, two = (DPMinMaxScaler(feature_bounds=BOUNDS).fit(data) for data in (X, X[:20] * 1e6))
+    np.testing.assert_array_equal(one.data_min_, two.data_min_)
+    np.testing.assert_array_equal(one.data_max_, BOUNDS[1])
+    assert one.privacy_spent_.epsilon == 0 == one.privacy_spent_.n_releases
+
+
+@pytest.mark.parametrize("scaler", BOTH)
+@pytest.mark.parametrize("epsilon", [0.1, 1, 10.0])
+def test_the_budget_is_spent_and_not_overspent(scaler, epsilon):
+    spent = scaler(epsilon, delta=1e-6, random_state=0).fit(X, silos=SILOS).privacy_spent_
+    assert 0.99 * epsilon <= spent.epsilon <= epsilon
+    assert (spent.delta, spent.unit, spent.trust, spent.neighbours) == (
+        1e-6,
+        "record",
+        "silo",
+        "replace",
+    )
+    assert list(spent.per_silo.index) == ["east", "north", "west"]
+    assert spent.simulation_seeds == {0}
+
+
+def test_automatic_delta_is_a_power_of_ten():
+    assert DPStandardScaler().fit(X).privacy_spent_.delta == 1e-5
+    assert DPStandardScaler().fit(X[:1000]).privacy_spent_.delta == 1e-4
+
+
+def test_without_privacy_they_are_scikit_learns():
+    free = DPStandardScaler(np.inf).fit(X, silos=SILOS)
+    np.testing.assert_allclose(free.transform(X), StandardScaler().fit_transform(X), atol=1e-9)
+    assert free.privacy_spent_.epsilon == np.inf
+    np.testing.assert_allclose(
+        DPMinMaxScaler(np.inf).fit_transform(X), MinMaxScaler().fit_transform(X), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("scaler", BOTH)
+def test_secret_noise_differs_and_a_seed_repeats_it(scaler):
+    def center(seed):
+        return scaler(random_state=seed).fit(X).scaling_.center
+
+    assert not np.array_equal(center(None), center(None))
+    np.testing.assert_array_equal(center(3), center(3))
+    assert not np.array_equal(center(3), center(4))
+
+
+@pytest.mark.parametrize("wild", [1e9, np.inf, np.nan])
+@pytest.mark.parametrize("scaler", BOTH)
+@pytest.mark.parametrize("bounds", [None, BOUNDS], ids=["without", "with"])
+def test_a_wild_row_moves_the_output_less_than_noise_does(wild, scaler, bounds):
+    bad = X.copy()
+    bad[5] = wild
+    fits = [
+        scaler(0.5, feature_bounds=bounds, random_state=seed).fit(data).transform(X)
+        for data, seed in [(X, 0), (bad, 0), (X, 1)]
+    ]
+    if scaler is DPMinMaxScaler and bounds is not None:
+        np.testing.assert_array_equal(fits[0], fits[1])
+    else:
+        assert np.linalg.norm(fits[1] - fits[0]) < 0.2 * np.linalg.norm(fits[2] - fits[0])
+
+
+def test_missing_values_pass_through():
+    bad = X.copy()
+    bad[5, 0], bad[6, 1] = np.nan, np.inf
+    Z = DPStandardScaler(random_state=0).fit_transform(bad)
+    assert np.isnan(Z[5, 0]) and np.isinf(Z[6, 1]) and np.isfinite(Z).sum() == Z.size - 2
+
+
+@pytest.mark.parametrize("scaler", BOTH)
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_the_silo_column_passes_untouched_in_its_place(scaler, kind):
+    data = frame(kind)
+    fitted = scaler(silo_column="hospital", random_state=0).fit(data)
+    out = fitted.transform(data)
+    assert type(out) is type(data) and list(out.columns) == list(data.columns)
+    assert list(fitted.get_feature_names_out()) == list(data.columns)
+    assert list(out["hospital"]) == list(SILOS)
+    assert fitted.n_features_in_ == 3 and list(fitted.feature_names_in_) == NAMES
+    same = scaler(random_state=0).fit(X, silos=SILOS).transform(X)
+    np.testing.assert_allclose(np.asarray(out[NAMES]), same)
+    np.testing.assert_allclose(np.asarray(fitted.inverse_transform(out)[NAMES]), X)
+    new = data.drop(columns="hospital") if kind == "pandas" else data.drop("hospital")
+    np.testing.assert_allclose(fitted.transform(new), same)  # patients of no known hospital
+
+
+@pytest.mark.parametrize("wanted", ["pandas", "polars"])
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_set_output_keeps_names_index_and_the_silo_column(wanted, kind):
+    data = frame(kind)
+    scaler = DPStandardScaler(silo_column="hospital", random_state=0).set_output(transform=wanted)
+    out = clone(scaler).fit_transform(data)
+    assert type(out).__module__.startswith(wanted) and list(out.columns) == list(data.columns)
+    if wanted == kind == "pandas":
+        assert (out.index == data.index).all()
+    without = data.drop(columns="hospital") if kind == "pandas" else data.drop("hospital")
+    assert list(scaler.fit(data).transform(without).columns) == NAMES
+    plain = DPStandardScaler(random_state=0).set_output(transform=wanted).fit_transform(X)
+    assert list(plain.columns) == ["x0", "x1", "x2"]
+
+
+def test_bounds_by_name_and_ignored_columns():
+    bounds = {"age": (0, 100), "score": (0, 0), "dose": (0, 0.1)}
+    scaler = DPStandardScaler(feature_bounds=bounds, silo_column="hospital").fit(frame())
+    out = scaler.transform(frame())
+    assert (out["score"] == 0).all() and np.isinf(scaler.scale_[1])
+    assert (scaler.inverse_transform(out)["score"] == 0).all()
+
+
+def test_pipelines_and_metadata_routing():
+    model = make_pipeline(DPStandardScaler(random_state=0), LogisticRegression())
+    y = X[:, 0] > 40
+    model.fit(X, y, dpstandardscaler__silos=SILOS)
+    assert len(model[0].silo_ids_) == 3
+    with config_context(enable_metadata_routing=True):
+        model = make_pipeline(DPStandardScaler(random_state=0), LogisticRegression())
+        model.fit(X, y, silos=SILOS)
+        assert len(model[0].silo_ids_) == 3 and model.score(X, y) > 0.9
+
+
+def test_a_ledger_sees_the_fit_and_refuses_what_it_cannot_pay():
+    with PrivacyLedger(epsilon=2.0, delta=1e-4) as ledger:
+        DPStandardScaler(1.0, delta=1e-5).fit(X)
+        assert ledger.spent.epsilon == pytest.approx(1.0, rel=0.01)
+        scaler = DPStandardScaler(5.0, delta=1e-5)
+        with pytest.raises(BudgetExceeded):
+            scaler.fit(X)
+    assert not hasattr(scaler, "n_features_in_") and not hasattr(scaler, "mean_")
+
+
+def test_hopeless_scales_are_warned_about():
+    with pytest.warns(UserWarning, match="feature_bounds"):
+        DPStandardScaler(0.1).fit(X[:30])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": -1}, "epsilon"),
+        ({"epsilon": np.nan}, "epsilon"),
+        ({"epsilon": "1"}, "epsilon"),
+        ({"epsilon": True}, "epsilon"),
+        ({"delta": 0}, "delta"),
+        ({"delta": 1}, "delta"),
+        ({"delta": "small"}, "delta"),
+        ({"feature_bounds": (1, 0)}, "feature_bounds"),
+        ({"feature_bounds": {0: (0, 1)}}, "feature_bounds has no entry for 1"),
+        ({"silo_column": "hospital"}, "silo_column"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("scaler", BOTH)
+def test_bad_parameters_are_named_and_leave_nothing_behind(scaler, parameters, message):
+    made = scaler(**parameters)
+    with pytest.raises(ValueError, match=message):
+        made.fit(X)
+    assert not [name for name in vars(made) if name.endswith("_") or name.startswith("_")]
+
+
+@pytest.mark.parametrize(
+    ("silos", "message"), [("hospital", "string"), (SILOS[:-1], "rows"), ([None] * N, "missing")]
+)
+def test_bad_silos_are_named(silos, message):
+    with pytest.raises(ValueError, match=f"silos.*{message}"):
+        DPStandardScaler().fit(X, silos=silos)
+
+
+@pytest.mark.parametrize("scaler", BOTH)
+def test_fitted_scalers_pickle_and_show_short(scaler):
+    fitted = scaler(random_state=0).fit(X, silos=SILOS)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.transform(X), fitted.transform(X))
+    assert again.privacy_spent_ == fitted.privacy_spent_
+    assert len(repr(fitted.scaling_)) < 30 and "DP" in fitted._repr_html_()
