@@ -1,0 +1,330 @@
+"""Budgets, plans and what a fit cost."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpfl.privacy import epsilon_of
+from tests.estimators.fits import ALL, data, make, plain
+
+INF = np.inf
+
+
+def fit(name="ISRLDPClassifier", X=None, y=None, silos=None, **kw):
+    if X is None:
+        X, y, silos = data(name)
+    options = {"n_rounds": 8, "scaling": None, "random_state": 0, "learning_rate": 0.1}
+    return make(name, **(options | kw)).fit(X, y, silos=silos)
+
+
+# ---- epsilon ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+@pytest.mark.parametrize("name", ALL)
+def test_the_budget_is_met_and_used(name, rate, epsilon):
+    spent = fit(name, epsilon=epsilon, sampling_rate=rate).privacy_spent_
+    assert 0.99 * epsilon <= spent.epsilon <= epsilon
+    assert spent.delta == 1e-4  # 240 records: the largest power of ten up to 1 / 2400
+    assert tuple(spent) == (spent.epsilon, spent.delta)
+    assert (spent.unit, spent.trust, spent.neighbours) == ("record", "silo", "replace")
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "Scaffold" not in name])
+def test_the_budget_is_met_with_noise_on_the_sum(name):
+    spent = fit(name, trust="server", sampling_rate=0.5).privacy_spent_
+    assert 0.99 <= spent.epsilon <= 1
+    assert spent.trust == "server"
+
+
+@pytest.mark.parametrize("cohort", ["balanced", "uniform", "poisson"])
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_the_budget_is_that_of_the_silo_that_pays_most(cohort, trust):
+    rng = np.random.default_rng(0)
+    silos = np.repeat(np.arange(12), rng.integers(5, 60, 12))
+    X, y = rng.normal(size=(len(silos), 3)), rng.integers(0, 2, len(silos))
+    fitted = fit(
+        X=X, y=y, silos=silos, n_rounds=20, silo_fraction=0.3, cohort=cohort, trust=trust,
+        sampling="without_replacement", sampling_rate=0.23, silo_weights="uniform",
+    )  # fmt: skip
+    spent = fitted.privacy_spent_
+    assert 0.99 <= spent.epsilon <= 1
+    assert spent.per_silo.max() == spent.epsilon
+    assert spent.per_silo.min() < spent.epsilon
+
+
+def test_n_releases_and_noise_multiplier():
+    clf = fit("DPScaffoldClassifier", local_steps=3, silo_fraction=0.5)
+    assert clf.privacy_spent_.n_releases == 3 * 4
+    assert clf.privacy_spent_.noise_multiplier == clf.plan_.noise_multiplier[0]
+    expected = epsilon_of(
+        noise_multiplier=clf.plan_.noise_multiplier[0],
+        sampling_rate=1.0,
+        n_steps=12,
+        delta=1e-4,
+        sampling="poisson",
+    )
+    assert clf.privacy_spent_.epsilon == pytest.approx(expected, rel=2e-3)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_without_privacy(name):
+    spent = fit(name, epsilon=INF).privacy_spent_
+    assert spent.epsilon == INF
+    assert (spent.per_silo == INF).all()
+
+
+def test_a_noise_multiplier_instead_of_a_budget():
+    clf = fit(epsilon=None, noise_multiplier=4.0, sampling_rate=0.25)
+    assert (clf.plan_.noise_multiplier == 4.0).all()
+    expected = epsilon_of(noise_multiplier=4.0, sampling_rate=0.25, n_steps=8, delta=1e-4)
+    assert clf.privacy_spent_.epsilon == pytest.approx(expected, rel=1e-6)
+
+
+def test_warm_start_and_local_steps_are_charged():
+    options = {"epsilon": None, "noise_multiplier": 4.0, "sampling_rate": 0.5, "n_rounds": 6}
+    cost = {
+        "plain": fit("DPScaffoldClassifier", **options),
+        "warm": fit("DPScaffoldClassifier", warm_start_rounds=3, **options),
+        "fedavg": fit("DPFedAvgClassifier", **options),
+        "momentum": fit("DPFedAvgClassifier", momentum=0.9, **options),
+    }
+    assert len({fitted.privacy_spent_.epsilon for fitted in cost.values()}) == 1
+    more = fit("DPScaffoldClassifier", local_steps=2, **options).privacy_spent_.epsilon
+    twice = fit("DPScaffoldClassifier", **(options | {"n_rounds": 12})).privacy_spent_.epsilon
+    assert more == twice > cost["plain"].privacy_spent_.epsilon
+
+
+@pytest.mark.parametrize(("epochs", "steps"), [(2, (8,) * 3), ([1, 0.5, 3], (4, 2, 12))])
+def test_local_epochs_are_charged_as_steps(epochs, steps):
+    clf = fit("DPFedAvgClassifier", local_epochs=epochs, sampling_rate=0.25, n_rounds=3)
+    assert clf.plan_.steps == steps
+    assert clf.privacy_spent_.n_releases == sum(steps)
+
+
+# ---- budgets of single silos --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [dict, pd.Series])
+@pytest.mark.parametrize("name", ALL)
+def test_each_silo_may_have_its_own_budget(name, kind):
+    budgets = {0: 0.5, 1: 1.0, 2: 4.0, 3: INF, "not in the data": 9.0}
+    fitted = fit(name, epsilon=kind(budgets), sampling_rate=0.5)
+    per_silo = fitted.privacy_spent_.per_silo
+    assert list(per_silo.index) == [0, 1, 2, 3]
+    for silo in range(3):
+        assert 0.99 * budgets[silo] <= per_silo[silo] <= budgets[silo]
+    assert per_silo[3] == INF == fitted.privacy_spent_.epsilon
+    z = fitted.plan_.noise_multiplier
+    assert z[0] > z[1] > z[2] > z[3] == 0
+
+
+def test_a_silo_with_an_infinite_budget_adds_no_noise_and_counts_no_less():
+    X, silos = np.zeros((40, 3)), np.repeat([0, 1], 20)
+    y = np.repeat([0, 1], 20)
+    kw = {"epsilon": {0: INF, 1: INF}, "n_rounds": 1, "average": False}
+    exact = fit(X=X, y=y, silos=silos, **(kw | {"clip_norm": 0.4}))
+    assert not exact.coef_.any()
+    mixed = fit(X=X, y=y, silos=silos, **(kw | {"epsilon": {0: INF, 1: 1e5}, "clip_norm": 0.4}))
+    # silo 0's clipped gradient is +0.4 in the intercept, silo 1's is -0.4
+    assert mixed.intercept_[0] == pytest.approx(0, abs=1e-2)
+    assert 0 < np.abs(mixed.coef_).max() < 1e-2
+
+
+def test_all_budgets_infinite_is_no_privacy():
+    clf = fit(epsilon=dict.fromkeys(range(4), INF))
+    assert not clf.plan_.private
+    assert clf.privacy_spent_.epsilon == INF
+
+
+def test_own_budgets_with_noise_on_the_sum():
+    """One noise serves all: the silo that asks for most decides, the others pay less."""
+    spent = fit(epsilon={0: 0.5, 1: 1.0, 2: 1.0, 3: 1.0}, trust="server").privacy_spent_
+    assert 0.99 * 0.5 <= spent.per_silo[0] <= 0.5
+    assert (spent.per_silo[1:] <= 1).all()
+
+
+def test_each_silo_may_have_its_own_delta():
+    deltas = {0: 1e-5, 1: 1e-6, 2: 1e-7, 3: 1e-4}
+    spent = fit(delta=deltas).privacy_spent_
+    assert spent.delta == 1e-4
+    assert spent.per_silo.idxmax() == 2  # the same noise, the smallest delta
+    assert 0.99 <= spent.epsilon <= 1
+
+
+def test_a_silo_without_an_entry_is_an_error():
+    with pytest.raises(ValueError, match=r"epsilon has no entry for silo\(s\) \[3\]"):
+        fit(epsilon={0: 1, 1: 1, 2: 1})
+    with pytest.raises(ValueError, match=r"delta has no entry for silo\(s\) \[0\]"):
+        fit(delta={1: 1e-5, 2: 1e-5, 3: 1e-5})
+
+
+# ---- what someone learns who sees the models only -----------------------------------------------
+
+
+def unequal(**kw):
+    silos = np.repeat(["a", "b", "c"], [1000, 100, 50])
+    X, y = np.zeros((1150, 2)), np.arange(1150) % 2
+    options = {"epsilon": None, "noise_multiplier": 5.0, "silo_weights": "uniform"}
+    return fit(**({"X": X, "y": y, "silos": silos, "n_rounds": 3} | options | kw))
+
+
+def outsider_multipliers(fitted):
+    return fitted.plan_._outsider()
+
+
+def test_credit_for_other_silos_noise():
+    """n = 1000, 100, 50, equal weights, z = 5: not 5 sqrt(3) = 8.66 for each."""
+    clf = unequal()
+    assert outsider_multipliers(clf).round(1).tolist() == [111.9, 11.2, 5.6]
+    outsider = clf.privacy_spent_.outsider
+    assert outsider.trust == "server"
+    assert outsider.epsilon < clf.privacy_spent_.epsilon
+    by_hand = epsilon_of(
+        noise_multiplier=5 * np.sqrt(1 + 1 / 4 + 1 / 400), sampling_rate=1, n_steps=3, delta=1e-5
+    )
+    assert outsider.epsilon == pytest.approx(by_hand, rel=2e-3)
+
+
+def test_credit_is_that_of_the_smallest_cohort():
+    equal = {"silos": np.arange(1150) % 5, "silo_fraction": 0.6, "cohort": "poisson"}
+    clf = unequal(**equal, n_rounds=30)
+    sizes = [len(cohort) for cohort in clf.plan_.schedule]
+    for i in range(5):
+        smallest = min(len(c) for c in clf.plan_.schedule if i in c)
+        assert outsider_multipliers(clf)[i] == pytest.approx(5 * np.sqrt(smallest))
+    assert min(n for n in sizes if n) < 3
+
+
+def test_credit_uses_the_noise_of_the_others():
+    budgets = {"a": 0.5, "b": 8.0, "c": INF}
+    clf = unequal(epsilon=budgets, noise_multiplier=None)
+    shares = np.array([1 / 1000, 1 / 100, 1 / 50])
+    z = clf.plan_.noise_multiplier
+    expected = np.sqrt(((shares * z) ** 2).sum()) / shares
+    np.testing.assert_allclose(outsider_multipliers(clf), expected)
+    assert np.isfinite(clf.privacy_spent_.outsider.epsilon)  # c's records are hidden by the others
+
+
+@pytest.mark.parametrize(
+    ("name", "kw"),
+    [
+        ("DPScaffoldClassifier", {}),
+        ("DPScaffoldClassifier", {"local_steps": 1}),
+        ("DPFedAvgClassifier", {"local_steps": 2}),
+        ("DPFedAvgClassifier", {"local_steps": [1, 1, 2], "n_rounds": 3}),
+        ("ISRLDPClassifier", {"trust": "server"}),
+    ],
+)
+def test_no_credit_where_it_is_not_sound(name, kw):
+    """Several local steps, control variates that mix old noise into new sums, noise on the sum."""
+    clf = fit(name, **kw)
+    assert outsider_multipliers(clf) is None
+    assert clf.privacy_spent_.outsider is None
+
+
+@pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPFederatedRegressor", "ISRLDPRegressor"])
+def test_credit_for_one_local_step(name):
+    outsider = fit(name).privacy_spent_.outsider
+    assert outsider.epsilon < 0.6
+
+
+# ---- silos that take part, or do not ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_balanced_cohorts_take_part_equally_often(name):
+    X, y, _ = data(name)
+    silos = np.arange(240) % 12
+    fitted = fit(name, X, y, silos, n_rounds=8, silo_fraction=0.25)
+    counts = np.bincount(np.concatenate(fitted.plan_.schedule), minlength=12)
+    assert (counts == 2).all()
+    assert fitted.privacy_spent_.n_releases == 2 * max(fitted.plan_.steps)
+
+
+@pytest.mark.parametrize("cohort", ["uniform", "poisson"])
+@pytest.mark.parametrize("name", ALL)
+def test_a_silo_that_never_takes_part_pays_nothing(name, cohort):
+    X, y, _ = data(name)
+    silos = np.arange(240) % 60
+    fitted = fit(name, X, y, silos, n_rounds=3, silo_fraction=0.05, cohort=cohort)
+    counts = np.bincount(np.concatenate(fitted.plan_.schedule), minlength=60)
+    per_silo = fitted.privacy_spent_.per_silo
+    assert (counts == 0).any() and (counts > 0).any()
+    assert (per_silo[counts == 0] == 0).all()
+    assert (per_silo[counts == counts.max()] == fitted.privacy_spent_.epsilon).all()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_round_without_any_silo_does_nothing(name):
+    """Poisson cohorts of two silos: some seed leaves only the first of three rounds populated."""
+    X, y, _ = data(name)
+    kw = {"silo_fraction": 0.2, "cohort": "poisson", "silos": np.arange(240) % 2}
+    kw |= {"X": X, "y": y, "average": False, "epsilon": None, "noise_multiplier": 1.0}
+    for seed in range(300):
+        long = make(name, n_rounds=3, random_state=seed, **fixed(kw))
+        plan = long.plan_for(silo_sizes=[120, 120], n_features=3)
+        if [len(cohort) > 0 for cohort in plan.schedule] == [True, False, False]:
+            break
+    three = fit(name, **kw, n_rounds=3, random_state=seed)
+    one = fit(name, **kw, n_rounds=1, random_state=seed)
+    assert np.array_equal(three.coef_, one.coef_)
+    assert three.n_iter_ == 3
+
+
+def fixed(kw):
+    """The options that are parameters."""
+    return {key: value for key, value in kw.items() if key not in ("X", "y", "silos")}
+
+
+def test_a_fit_in_which_nobody_takes_part():
+    X, y, silos = data("ISRLDPClassifier")
+    clf = fit(X=X, y=y, silos=silos, silo_fraction=1e-9, cohort="poisson", n_rounds=2)
+    assert not clf.coef_.any()
+    assert clf.privacy_spent_.epsilon == 0
+
+
+@pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPScaffoldClassifier"])
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_whole_silos_have_no_public_schedule(name, trust):
+    X, y, _ = data(name)
+    fitted = fit(
+        name, X, y, np.arange(240) % 24, unit="silo", trust=trust, silo_fraction=0.25, epsilon=8.0
+    )
+    assert fitted.plan_.schedule is None
+    assert fitted.privacy_spent_.per_silo is None
+    assert fitted.privacy_spent_.unit == "silo"
+    assert 0.99 * 8 <= fitted.privacy_spent_.epsilon <= 8
+
+
+# ---- plans without data -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_plan_before_any_data(name):
+    X, y, silos = data(name)
+    options = {"n_rounds": 8, "silo_fraction": 0.5, "cohort": "uniform", "epsilon": 2.0}
+    estimator = make(name, **options, scaling=None, random_state=7)
+    sizes = pd.Series(silos).value_counts().sort_index()
+    plan = estimator.plan_for(silo_sizes=sizes.to_dict(), n_features=3)
+    assert not hasattr(estimator, "plan_")
+    ran = estimator.fit(X, y, silos=silos).plan_
+    assert plan.spent().epsilon == ran.spent().epsilon
+    assert plan.steps == ran.steps
+    np.testing.assert_array_equal(plan.noise_multiplier, ran.noise_multiplier)
+    assert all(map(np.array_equal, plan.schedule, ran.schedule))
+    assert plan.silo_ids.tolist() == ran.silo_ids.tolist()
+
+
+def test_a_plan_draws_nothing_from_a_generator():
+    random_state = np.random.RandomState(0)
+    clf = plain("ISRLDPClassifier", random_state=random_state)
+    clf.plan_for(silo_sizes=[10, 20], n_features=2)
+    assert random_state.randint(1000) == np.random.RandomState(0).randint(1000)
+
+
+def test_a_plan_of_several_classes_and_of_sequences():
+    clf = make("DPScaffoldClassifier", epsilon={0: 1.0, 1: 2.0})
+    plan = clf.plan_for(silo_sizes=[50, 70], n_features=4, n_classes=5)
+    assert plan.spent().per_silo.round(1).tolist() == [1.0, 2.0]
