@@ -13,13 +13,15 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from skdpfl.privacy._dominance import dearest
 from skdpfl.privacy.events import Composition, Exact, Gaussian, Profile, compose
 from skdpfl.privacy.pricing import price_delta
 
 if TYPE_CHECKING:
     from skdpfl.privacy.spent import PrivacySpent
+
+#: Where the group's profile is told, as multiples of the epsilon at the stated delta.
+_POINTS = (0.3, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.6, 2.0)
 
 
 def of_group(spent: PrivacySpent, k: int) -> PrivacySpent:
@@ -27,16 +29,10 @@ def of_group(spent: PrivacySpent, k: int) -> PrivacySpent:
     from skdpfl.privacy.spent import Cost
 
     if isinstance(k, bool) or int(k) != k or k < 1:
-        raise ValueError(f"k={k!r}: a group has a whole number of members, at least 1.")
+        raise ValueError(f"k={k!r} must be a whole number, at least 1.")
     if k == 1:
         return spent
-    events = [event for cost in spent.costs for event, _ in cost.composition]
-    if any(isinstance(event, Exact) for event in events):
-        compositions: list[Composition] = [((Exact(), 1),)]
-    elif all(isinstance(event, Gaussian) for event in events):
-        compositions = [_scaled(cost.composition, k) for cost in spent.costs]
-    else:
-        compositions = [_chained(spent, k)]
+    compositions = _of_group([cost.composition for cost in spent.costs], spent, int(k))
     costs = tuple(Cost.of(c, spent.delta, spent.neighbours) for c in compositions)
     return dataclasses.replace(
         spent,
@@ -44,25 +40,44 @@ def of_group(spent: PrivacySpent, k: int) -> PrivacySpent:
         costs=costs,
         silo_ids=None,
         silo_costs=None,
-        outsider=None,
+        outsider=None if spent.outsider is None else of_group(spent.outsider, k),
         group_size=spent.group_size * int(k),
     )
 
 
+def _of_group(compositions: list[Composition], spent: PrivacySpent, k: int) -> list[Composition]:
+    """What the group's cost is priced by."""
+    compositions = [compositions[i] for i in dearest(compositions)]
+    events = [event for composition in compositions for event, _ in composition]
+    if spent.epsilon == math.inf:
+        return [((Exact(), 1),)]
+    if all(isinstance(event, Gaussian) for event in events):
+        return [_scaled(composition, k) for composition in compositions]
+    return [_chained(compositions, spent, k)]
+
+
 def _scaled(composition: Composition, k: int) -> Composition:
-    """k times the distance: 1/k of the noise."""
-    return compose((Gaussian(e.noise_multiplier / k), n) for e, n in composition)  # type: ignore[attr-defined]
+    """k times the distance is 1/k of the noise."""
+    return compose(
+        (Gaussian(event.noise_multiplier / k), n)
+        for event, n in composition
+        if isinstance(event, Gaussian)
+    )
 
 
-def _chained(spent: PrivacySpent, k: int) -> Composition:
-    """The chain bound at many epsilons, as a profile."""
-    epsilons = np.geomspace(1e-3, max(20.0, 2 * spent.epsilon), 200)
-    deltas = []
-    for epsilon in epsilons:
-        delta = max(
-            price_delta(c.composition, float(epsilon), spent.neighbours) for c in spent.costs
-        )
-        log_sum = k * epsilon + math.log(-math.expm1(-k * epsilon) / math.expm1(epsilon))
-        deltas.append(min(1.0, delta * math.exp(min(700.0, log_sum))))
-    points = tuple(float(k * e) for e in epsilons)
-    return ((Profile(points, tuple(np.minimum.accumulate(deltas).tolist())), 1),)
+def _chained(compositions: list[Composition], spent: PrivacySpent, k: int) -> Composition:
+    """The chain bound around the epsilon it gives at the stated delta, as a profile."""
+
+    def delta(epsilon: float) -> float:
+        one = max(price_delta(c, epsilon, spent.neighbours) for c in compositions)
+        ratio = k if epsilon == 0 else math.expm1(min(700.0, k * epsilon)) / math.expm1(epsilon)
+        return min(1.0, one * ratio)
+
+    low, high = 0.0, max(1e-3, spent.epsilon)
+    while delta(high) > spent.delta:
+        low, high = high, 2 * high
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if delta(middle) <= spent.delta else (middle, high)
+    points = [point * high for point in _POINTS]
+    return ((Profile(tuple(k * e for e in points), tuple(delta(e) for e in points)), 1),)

@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from skdpfl.privacy import _spent_sum
 from skdpfl.privacy._group_privacy import of_group
@@ -133,6 +133,7 @@ class PrivacySpent:
         outsider_compositions : sequence of Composition, optional
             What someone who sees the released models only can learn from; kept where cheaper.
         """
+        _check_words(unit, trust)
         deltas = [delta] * len(compositions) if group_deltas is None else list(group_deltas)
         costs = tuple(
             Cost.of(composition, d, neighbours)
@@ -282,6 +283,13 @@ class PrivacySpent:
             ]
         report["outsider"] = None if self.outsider is None else self.outsider.to_dict()
         return report
+
+
+def _check_words(unit: str, trust: str) -> None:
+    for name, value, allowed in (("unit", unit, Unit), ("trust", trust, Trust)):
+        if value not in get_args(allowed):
+            choices = ", ".join(map(repr, get_args(allowed)))
+            raise ValueError(f"{name}={value!r} must be one of {choices}.")
 
 
 def _cost_as_dict(cost: Cost) -> dict[str, Any]:

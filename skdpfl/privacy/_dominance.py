@@ -1,0 +1,45 @@
+"""Which compositions cannot cost more than another, whatever delta is: they need no price.
+
+Formal guarantee
+----------------
+Event by event, more noise, a lower sampling rate and fewer releases cost at most as much, at every
+delta and in any composition: noise can be added afterwards; a sample at rate q' < q is a sample at
+rate q that is skipped with probability 1 - q'/q in favour of a draw that does not depend on the
+record (joint convexity of the hockey-stick divergence); and a release can be ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skdpfl.privacy.events import Composition, Event, FixedSizeGaussian, Gaussian, PoissonGaussian
+
+
+def dearest(compositions: Sequence[Composition]) -> list[int]:
+    """Return the positions of compositions that no other one dominates."""
+    kept: list[int] = []
+    for i, composition in enumerate(compositions):
+        if any(_dominates(compositions[j], composition) for j in kept):
+            continue
+        kept = [j for j in kept if not _dominates(composition, compositions[j])] + [i]
+    return kept
+
+
+def _dominates(a: Composition, b: Composition) -> bool:
+    """Whether ``a``, event by event, costs at least what ``b`` costs; False if unknown."""
+    return len(a) == len(b) and all(
+        m >= n and _costs_more(x, y) for (x, m), (y, n) in zip(a, b, strict=True)
+    )
+
+
+def _costs_more(x: Event, y: Event) -> bool:
+    if x == y:
+        return True
+    if type(x) is not type(y):
+        return False
+    if isinstance(x, Gaussian) and isinstance(y, Gaussian):
+        return x.noise_multiplier <= y.noise_multiplier
+    if isinstance(x, PoissonGaussian | FixedSizeGaussian):
+        assert isinstance(y, PoissonGaussian | FixedSizeGaussian)
+        return x.noise_multiplier <= y.noise_multiplier and x.sampling_rate >= y.sampling_rate
+    return False
