@@ -1,0 +1,175 @@
+"""Reading the silo of each row: every way to name them, every way to get it wrong."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpfl.silos import read_silos, split_silo_column, without_column
+
+IDS = ["b", "a", "b", "c", "a"]
+FORMS = {
+    "list": IDS,
+    "tuple": tuple(IDS),
+    "array": np.array(IDS),
+    "objects": np.array(IDS, dtype=object),
+    "column": np.array(IDS)[:, None],
+    "series": pd.Series(IDS),
+    "strings": pd.Series(IDS, dtype="string"),
+    "other index": pd.Series(IDS, index=[10, 11, 12, 13, 14]),
+    "index": pd.Index(IDS),
+    "categorical": pd.Categorical(IDS),
+    "unused categories": pd.Categorical(IDS, categories=["z", "c", "b", "a"]),
+    "categorical series": pd.Series(pd.Categorical(IDS, categories=["z", "c", "b", "a"])),
+    "frame": pd.DataFrame({"g": IDS}),
+    "polars": pl.Series(IDS),
+    "polars categorical": pl.Series(IDS, dtype=pl.Categorical),
+    "polars enum": pl.Series(IDS, dtype=pl.Enum(["z", "c", "b", "a"])),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_read_alike(form):
+    silos = read_silos(FORMS[form], 5)
+    assert silos.codes.tolist() == [1, 0, 1, 2, 0]
+    assert silos.ids.tolist() == ["a", "b", "c"]
+    assert silos.sizes.tolist() == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "ids"),
+    [
+        ([3, 1, 3], [1, 3]),
+        (np.array([3, 1, 3], dtype=np.uint8), [1, 3]),
+        ([2.5, 1.0, 2.5], [1.0, 2.5]),
+        ([True, False, True], [False, True]),
+        (pd.Series([3, 1, 3], dtype="Int64"), [1, 3]),
+        (pl.Series([3, 1, 3]), [1, 3]),
+        (pd.to_datetime(["2026-01-02", "2026-01-01", "2026-01-02"]), None),
+        ([3, "a", 3], [3, "a"]),
+        ([-1, -7, -1], [-7, -1]),
+    ],
+)
+def test_ids_of_any_kind(given, ids):
+    silos = read_silos(given, 3)
+    assert silos.codes[0] == silos.codes[2] != silos.codes[1]
+    if ids is not None:
+        assert silos.ids.tolist() == ids
+
+
+def test_tuples_are_ids():
+    """A hospital and its ward."""
+    wards = np.empty(3, dtype=object)
+    wards[:] = [("a", 1), ("b", 1), ("a", 1)]
+    assert read_silos(wards, 3).ids.tolist() == [("a", 1), ("b", 1)]
+
+
+def test_no_silos_are_one_silo():
+    silos = read_silos(None, 4)
+    assert silos.codes.tolist() == [0, 0, 0, 0]
+    assert silos.ids.tolist() == [0]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=40))
+def test_codes_and_ids_give_back_what_was_given(given):
+    silos = read_silos(given, len(given))
+    assert silos.ids[silos.codes].tolist() == given
+    assert silos.ids.is_monotonic_increasing
+    assert silos.sizes.sum() == len(given)
+
+
+WRONG = {
+    "a string": ("hospital", r"got the string 'hospital'.*silo_column='hospital'"),
+    "bytes": (b"abcde", "got the string"),
+    "a number": (3, r"one id per row.*got 3"),
+    "a set": ({1, 2, 3, 4, 5}, "one id per row"),
+    "a mapping": ({"a": [1, 2]}, "one id per row"),
+    "too few": (IDS[:4], r"X has 5 rows, silos 4"),
+    "too many": ([*IDS, "a"], r"X has 5 rows, silos 6"),
+    "none": ([], r"X has 5 rows, silos 0"),
+    "a table": (np.zeros((5, 2)), r"one-dimensional, got shape \(5, 2\)"),
+    "two columns": (pd.DataFrame({"g": IDS, "h": IDS}), r"one-dimensional, got shape \(5, 2\)"),
+    "a scalar array": (np.array("abc"), "one-dimensional"),
+    "None": ([None, "a", "b", "c", "a"], r"1 missing value"),
+    "NaN": ([np.nan, 1.0, 2.0, np.nan, 1.0], r"2 missing value"),
+    "NA": (pd.Series([pd.NA, 1, 2, 3, 1], dtype="Int64"), r"1 missing value"),
+    "a missing string": (pd.Series(["a", None, "b", "c", "a"], dtype="string"), "1 missing value"),
+    "a missing category": (pd.Categorical(["a", None, "b", "c", "a"]), r"1 missing value"),
+    "NaN among strings": (np.array(["a", np.nan, "b", "c", "a"], dtype=object), "1 missing value"),
+    "NaT": (pd.to_datetime(["2026-01-01", None, None, None, None]), r"4 missing value"),
+    "null in polars": (pl.Series(["a", None, "b", "c", "a"]), r"1 missing value"),
+    "null number in polars": (pl.Series([1, None, 2, 3, 1]), r"1 missing value"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_names_no_silo_for_each_row_is_an_error(what):
+    silos, message = WRONG[what]
+    with pytest.raises(ValueError, match=message):
+        read_silos(silos, 5)
+
+
+def test_a_series_in_another_order_than_the_frame_is_an_error():
+    X = pd.DataFrame({"x": range(5)}, index=list("abcde"))
+    silos = pd.Series([0, 0, 1, 1, 1], index=list("edcba"))
+    with pytest.raises(ValueError, match=r"another order.*silos\.loc\[X\.index\]"):
+        read_silos(silos, 5, X)
+    assert read_silos(silos.loc[X.index], 5, X).codes.tolist() == [1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("index", [list("abcde"), range(5), [7, 8, 9, 10, 11]])
+def test_a_series_with_the_same_or_an_unrelated_index_is_read_by_position(index):
+    X = pd.DataFrame({"x": range(5)}, index=list("abcde"))
+    assert read_silos(pd.Series(IDS, index=index), 5, X).codes.tolist() == [1, 0, 1, 2, 0]
+    array = np.zeros((5, 1))
+    assert read_silos(pd.Series(IDS, index=index), 5, array).codes.tolist() == [1, 0, 1, 2, 0]
+
+
+# ---- from a column ------------------------------------------------------------------------------
+
+FRAMES = {
+    "pandas": pd.DataFrame({"x": [1.0, 2.0], "hospital": ["a", "b"], "z": [3.0, 4.0]}),
+    "polars": pl.DataFrame({"x": [1.0, 2.0], "hospital": ["a", "b"], "z": [3.0, 4.0]}),
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_the_column_is_taken_out(frame):
+    X, silos = split_silo_column(FRAMES[frame], None, "hospital")
+    assert list(X.columns) == ["x", "z"]
+    assert type(X) is type(FRAMES[frame])
+    assert read_silos(silos, 2).ids.tolist() == ["a", "b"]
+    assert list(FRAMES[frame].columns) == ["x", "hospital", "z"]
+    assert list(without_column(FRAMES[frame], "hospital").columns) == ["x", "z"]
+    assert without_column(X, "hospital") is X
+
+
+def test_without_a_column_nothing_changes():
+    X = np.zeros((2, 2))
+    got, silos = split_silo_column(X, [1, 2], None)
+    assert got is X and silos == [1, 2]
+    assert without_column(X, "hospital") is X
+
+
+def test_a_column_may_have_any_name():
+    frame = pd.DataFrame({0: ["a", "b"], 1: [1.0, 2.0]})
+    X, silos = split_silo_column(frame, None, 0)
+    assert list(X.columns) == [1]
+    assert list(silos) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("X", "silos", "column", "message"),
+    [
+        (FRAMES["pandas"], ["a", "b"], "hospital", "give one of the two"),
+        (np.zeros((2, 2)), None, "hospital", r"needs a DataFrame, got ndarray.*set_output"),
+        (FRAMES["pandas"], None, "clinic", r"'clinic' is not a column of X.*'hospital'"),
+        (FRAMES["polars"], None, "clinic", r"'clinic' is not a column of X.*'hospital'"),
+    ],
+)
+def test_wrong_columns(X, silos, column, message):
+    with pytest.raises(ValueError, match=message):
+        split_silo_column(X, silos, column)
