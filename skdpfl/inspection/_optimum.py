@@ -25,11 +25,12 @@ def optimum(
     n_weights = model.n_features * model.n_outputs
     size[:n_weights] = np.repeat(np.square(X).mean(axis=0), model.n_outputs)
     size += penalty
+    norms = model.squared_row_norms(X)
     scale = 1 / np.sqrt(np.where(size > 0, size, 1))
 
     def objective(scaled: NDArray) -> tuple[float, NDArray]:
         params = scaled * scale
-        value = record_weights @ loss.value(y, model.raw(params, X))
+        value = record_weights @ loss.value(y, model.raw(params, X), squared_norms=norms)
         gradient = model.gradient_sum(params, X, y, loss, weights=record_weights)
         return value + penalty @ params**2 / 2, (gradient + penalty * params) * scale
 

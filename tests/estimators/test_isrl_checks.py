@@ -1,0 +1,31 @@
+"""scikit-learn's own checks for every solver and loss of ISRL-DP."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+
+OPTIONS = {
+    "minibatch": {},
+    "accelerated": {},
+    "multistage": {"alpha": 0.1},
+    "local": {"local_steps": 2},
+}
+INSTANCES = [
+    cls(loss=loss, solver=solver, **options)
+    for cls in (ISRLDPClassifier, ISRLDPRegressor)
+    for loss in cls._losses
+    for solver, options in OPTIONS.items()
+    if (loss, solver) not in (("log_loss", "minibatch"), ("squared_error", "minibatch"))
+] + [
+    ISRLDPClassifier(solver="accelerated", sampling="disjoint"),
+    ISRLDPClassifier(learning_rate="optimal", alpha=0.1, radius=5.0),
+    ISRLDPRegressor(solver="accelerated", trust="server", silo_fraction=0.5),
+]
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
+
+
+@parametrize_with_checks(INSTANCES)
+def test_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,233 @@
+"""ISRL-DP's solvers behind the estimators: what they find, what they release, what is refused."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.algorithms import MinibatchSGD
+from skdpfl.inspection._optimum import optimum
+from skdpfl.losses import AbsoluteError, Hinge, Huber, LogLoss, Quantile, SquaredError, SquaredHinge
+from skdpfl.models import LinearModel
+from skdpfl.privacy.events import Gaussian
+from tests.estimators.fits import data
+
+SOLVERS = {
+    "minibatch": {"n_rounds": 1000, "learning_rate": 0.3},
+    "minibatch-optimal": {"n_rounds": 1500, "learning_rate": "optimal"},
+    "accelerated": {"solver": "accelerated", "n_rounds": 1500},
+    "accelerated-prox": {"solver": "accelerated", "n_rounds": 1500, "average": False},
+    "multistage": {"solver": "multistage", "n_rounds": 600},
+    # local steps drift: smaller ones, by less
+    "local": {"solver": "local", "n_rounds": 1000, "local_steps": 3, "learning_rate": 0.02},
+}
+SMOOTH = {
+    "log_loss": LogLoss(),
+    "squared_hinge": SquaredHinge(),
+    "squared_error": SquaredError(),
+    "huber": Huber(),
+}
+KINKED = {"hinge": Hinge, "absolute_error": AbsoluteError, "quantile": Quantile}
+
+
+def fit(loss, **kw):
+    """Fit without privacy unless told; returns the estimator and the objective's pieces."""
+    name = (
+        "ISRLDPClassifier" if loss in ("log_loss", "hinge", "squared_hinge") else "ISRLDPRegressor"
+    )
+    X, y, silos = data(name, n=200, seed=1)
+    X, y = X / 2, (y if name == "ISRLDPClassifier" else (y - y.mean()) / y.std())
+    options = {"epsilon": np.inf, "alpha": 0.1, "scaling": None, "random_state": 0}
+    cls = {"ISRLDPClassifier": ISRLDPClassifier, "ISRLDPRegressor": ISRLDPRegressor}[name]
+    return cls(loss=loss, **(options | kw)).fit(X, y, silos=silos), X, y
+
+
+def objective(estimator, X, y, loss):
+    model = LinearModel(X.shape[1], 1)
+    params = model.pack(np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_))
+    return float(model.mean_loss(params, X, y, loss, estimator.alpha))
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_non_private_optimum_is_reached(solver, loss):
+    found, X, y = fit(loss, **SOLVERS[solver])
+    model = LinearModel(X.shape[1], 1)
+    weights = np.full(len(y), 1 / len(y))
+    best = optimum(model, X, y, SMOOTH[loss], weights, found.alpha * model.penalty_mask())
+    gap = objective(found, X, y, SMOOTH[loss]) - model.mean_loss(best, X, y, SMOOTH[loss], 0.1)
+    assert -1e-9 < gap < 1e-4
+
+
+@pytest.mark.parametrize("loss", KINKED)
+@pytest.mark.parametrize("solver", ["minibatch", "accelerated", "multistage", "local"])
+def test_losses_with_a_kink_are_smoothed_and_nearly_minimised(solver, loss):
+    """The envelope is within L^2 / (2 b) of the loss, so its minimiser's loss is as near."""
+    found, X, y = fit(loss, **(SOLVERS[solver] | {"n_rounds": 400}))
+    plain = KINKED[loss]()
+    model = LinearModel(X.shape[1], 1)
+    near = KINKED[loss](smoothing=1e4)
+    weights = np.full(len(y), 1 / len(y))
+    best = optimum(model, X, y, near, weights, found.alpha * model.penalty_mask())
+    rows = model.squared_row_norms(X)
+    # the documented b with n = 200 records: (L / 2 D) sqrt(n), and alpha n for strong convexity
+    lipschitz = plain.lipschitz(1) * np.sqrt(4.0)
+    distance = 3.0 if found._is_classifier() else 1.0
+    b = max(lipschitz / (2 * distance) * np.sqrt(200), 0.1 * 200)
+    bias = plain.lipschitz(1) ** 2 * rows.mean() / (2 * b)
+    gap = objective(found, X, y, plain) - model.mean_loss(best, X, y, plain, 0.1)
+    assert -1e-3 < gap < bias + 1e-2
+
+
+def test_stochastic_subgradients_and_envelopes_agree():
+    X, y, silos = data("ISRLDPClassifier", n=300, seed=2)
+    found = ISRLDPClassifier(
+        np.inf, loss="hinge", solver="accelerated", alpha=0.1, scaling=None, n_rounds=800
+    ).fit(X, y, silos=silos)
+    signs = 2 * y - 1
+
+    def svm(w):
+        return np.maximum(0, 1 - signs * (X @ w[:-1] + w[-1])).mean() + 0.05 * (w[:-1] ** 2).sum()
+
+    best = minimize(svm, np.zeros(4), method="Nelder-Mead", options={"maxiter": 4000}).fun
+    assert svm(np.append(found.coef_[0], found.intercept_)) < best + 0.02
+
+
+# ------------------------------------------------------------------ what is released and priced
+
+
+@pytest.mark.parametrize("solver", ["minibatch", "accelerated", "multistage"])
+def test_one_pass_costs_one_gaussian(solver):
+    X, y, silos = data("ISRLDPClassifier", n=240)
+    clf = ISRLDPClassifier(
+        1.0, solver=solver, sampling="disjoint", alpha=0.1, scaling=None, n_rounds=12
+    ).fit(X, y, silos=silos)
+    plan = clf.plan_
+    z = float(plan.noise_multiplier[0])
+    assert set(plan.groups().compositions) == {((Gaussian(z), 1),)}
+    assert clf.sampling_rate_ == pytest.approx(1 / 12)
+    sizes = np.bincount(silos)
+    np.testing.assert_array_equal(plan.expected_sizes, sizes // 12)
+    many = ISRLDPClassifier(1.0, solver=solver, alpha=0.1, scaling=None, n_rounds=12)
+    assert z < many.plan_for(silo_sizes=sizes, n_features=3).noise_multiplier[0]
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "multistage"])
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_solvers_of_one_gradient_a_round_cost_the_same(solver, trust):
+    sizes = {"silo_sizes": {"a": 100, "b": 150}, "n_features": 4}
+    kw = {"trust": trust, "n_rounds": 20, "alpha": 0.1}
+    one = ISRLDPClassifier(1.0, **kw).plan_for(**sizes)
+    other = ISRLDPClassifier(1.0, solver=solver, **kw).plan_for(**sizes)
+    np.testing.assert_array_equal(one.noise_multiplier, other.noise_multiplier)
+    outsider = other.spent().outsider
+    assert (outsider is not None) == (trust == "silo")
+
+
+def test_local_steps_are_all_paid_for():
+    sizes = {"silo_sizes": {"a": 100, "b": 150}, "n_features": 4}
+    local = ISRLDPClassifier(1.0, solver="local", local_steps=4, n_rounds=5).plan_for(**sizes)
+    plain = ISRLDPClassifier(1.0, n_rounds=20).plan_for(**sizes)
+    np.testing.assert_allclose(local.noise_multiplier, plain.noise_multiplier, rtol=1e-12)
+    assert local.spent().outsider is None  # four noises mixed into one message
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+def test_the_noise_on_a_rounds_mean_is_what_the_plan_says(trust, fraction):
+    """All features are 0: a step of 1 from 0 is the noise. 6,000 coordinates: 5 sigma is 4.6 %."""
+    sizes = np.array([20, 20, 40, 80])
+    silos = np.repeat(np.arange(4), sizes)
+    X, y = np.zeros((160, 1500)), np.arange(160) % 2
+    squares, plan = [], None
+    for seed in range(4):
+        clf = ISRLDPClassifier(
+            1.0, trust=trust, silo_fraction=fraction, n_rounds=1, learning_rate=1.0,
+            average=False, fit_intercept=False, scaling=None, random_state=seed,
+        )  # fmt: skip
+        squares.append(np.square(clf.fit(X, y, silos=silos).coef_).mean())
+        plan = clf.plan_
+    expected = plan.mechanism.noise_on_mean(plan)
+    if fraction == 1.0:
+        assert np.sqrt(np.mean(squares)) == pytest.approx(expected, rel=0.05)
+    else:  # four cohorts only, of unequal weight
+        assert 0.5 * expected < np.sqrt(np.mean(squares)) < 2 * expected
+
+
+# ------------------------------------------------------------------ steps
+
+
+def test_optimal_steps_are_the_published_ones():
+    clf, X, _ = fit("log_loss", n_rounds=40, learning_rate="optimal", alpha=0.0)
+    assert clf.learning_rate_ == pytest.approx(1 / (2 * 0.25 * (X.shape[1] + 1)))
+    clf, _, _ = fit("log_loss", n_rounds=40, solver="accelerated", alpha=0.0)
+    assert clf.learning_rate_ == pytest.approx(1 / (2 * 0.25 * (X.shape[1] + 1)))
+
+
+def test_strong_convexity_makes_steps_decrease(monkeypatch):
+    seen = []
+    init = MinibatchSGD.init
+    monkeypatch.setattr(MinibatchSGD, "init", lambda self, p: (seen.append(self), init(self, p))[1])
+    fit("log_loss", n_rounds=200, learning_rate="optimal", alpha=0.5)
+    rates, weights = np.array(seen[0].learning_rate), np.array(seen[0].output_weights)
+    assert (rates[:100] == rates[0]).all() and rates[-1] < rates[0]
+    assert (weights[:100] == 0).all() and weights[-1] > weights[100] > 0
+
+
+def test_noise_shortens_the_accelerated_solvers_steps():
+    rates = [
+        fit("log_loss", epsilon=e, solver="accelerated", n_rounds=60, alpha=0.0)[0].learning_rate_
+        for e in (0.3, 1.0, 10.0)
+    ]
+    assert rates[0] < rates[1] < rates[2]
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "multistage"])
+def test_average_false_gives_the_last_iterate(solver):
+    kw = {"solver": solver, "n_rounds": 30, "epsilon": 1.0}
+    one, other = fit("log_loss", **kw)[0], fit("log_loss", average=False, **kw)[0]
+    assert not np.allclose(one.coef_, other.coef_)
+
+
+@pytest.mark.parametrize("solver", ["minibatch", "accelerated", "multistage", "local"])
+def test_radius_bounds_the_parameters(solver):
+    clf, _, _ = fit("log_loss", solver=solver, epsilon=1.0, radius=0.2, n_rounds=20)
+    assert np.hypot(np.linalg.norm(clf.coef_), clf.intercept_[0]) <= 0.2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "multistage", "local"])
+@pytest.mark.parametrize("cohort", ["balanced", "uniform", "poisson"])
+def test_a_part_of_the_silos_each_round(solver, cohort):
+    clf, X, y = fit(
+        "log_loss", solver=solver, epsilon=20.0, silo_fraction=0.5, cohort=cohort, n_rounds=60
+    )
+    assert clf.score(X, y) > 0.75
+    assert clf.privacy_spent_.epsilon <= 20.0
+
+
+# ------------------------------------------------------------------ refusals
+
+
+@pytest.mark.parametrize(
+    ("kw", "words"),
+    [
+        ({"solver": "newton"}, "'minibatch', 'accelerated', 'multistage', 'local'; got 'newton'"),
+        ({"solver": "multistage"}, r"alpha > 0 \(got alpha=0.0\)"),
+        ({"solver": "local", "trust": "server"}, 'trust must be "silo"; got .server'),
+        ({"local_steps": 3}, 'local_steps=3 is for solver="local"'),
+        ({"sampling": "disjoint", "sampling_rate": 0.5}, "sampling_rate=0.5 besides"),
+        ({"learning_rate": "fast"}, 'learning_rate must be .*"auto" or "optimal".*got .fast'),
+        ({"radius": 0.0}, "radius"),
+    ],
+)
+@pytest.mark.parametrize("cls", [ISRLDPClassifier, ISRLDPRegressor])
+def test_what_does_not_exist_or_fit_is_refused(cls, kw, words):
+    with pytest.raises(ValueError, match=words):
+        cls(**kw).plan_for(silo_sizes=[50, 50], n_features=3)
+
+
+def test_more_rounds_than_records_is_refused_for_one_pass():
+    with pytest.raises(ValueError, match="Use fewer rounds"):
+        ISRLDPClassifier(sampling="disjoint", n_rounds=60).plan_for(
+            silo_sizes=[50, 70], n_features=3
+        )
