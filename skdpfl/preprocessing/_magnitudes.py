@@ -61,9 +61,9 @@ class MagnitudeGrid:
 
     def bins(self, columns: Array) -> np.ndarray:
         """Each value's bin, 0 to n_bins - 1; every value has exactly one."""
-        sizes = np.abs(columns)
-        known = np.isfinite(sizes) & (sizes > 0)
-        logs = np.log2(sizes, where=known, out=np.full(sizes.shape, -np.inf))
+        with np.errstate(divide="ignore", over="ignore"):
+            logs = np.log2(np.abs(columns), dtype=np.float32)
+        logs[~(logs < np.inf)] = -np.inf
         step = np.maximum(np.floor(logs / self.octaves), self.first - 1.0) - self.first
         step = np.minimum(step, self.n_positive - 1).astype(np.int64)
         zero = self.n_positive

@@ -2,7 +2,7 @@
 
 ::
 
-    u = clip((x - center) / half, -1, 1)              per value, on a grid of 2^-12; NaN, inf: 0
+    u = clip((x - center) / half, -1, 1)              per value, on a grid of 2^-12; NaN: 0
     phi(record) = weight * (u, A u^2 - A B),          A = 13/8, B = 11/16      (columns, 2)
     m_hat = mean u + s * normal,  q_hat = mean u^2 + (s / A) * normal          s is known
 
@@ -64,14 +64,22 @@ class Estimate(NamedTuple):
     doubt: Array
 
 
-def contributions(columns: Array, boxes: Boxes) -> Array:
-    """Each record's ``phi`` with weights 1, (n, 2, columns); every record's has norm <= RADIUS
-    per column whatever its values are."""
+def levels(columns: Array, boxes: Boxes) -> Array:
+    """``u`` of each value in steps of 2^-12: integers from -4096 to 4096, whatever the values."""
+    u = np.empty(columns.shape)
     with np.errstate(invalid="ignore", over="ignore"):
-        u = (columns - boxes.center) / boxes.half
-    u = np.where(np.isfinite(columns), np.clip(u, -1.0, 1.0), 0.0)
-    u = np.rint(u / _STEP) * _STEP
-    return np.stack([u, A * u * u - A * B], axis=1)
+        np.subtract(columns, boxes.center, out=u)
+        u *= 1 / (boxes.half * _STEP)
+        np.clip(u, -1 / _STEP, 1 / _STEP, out=u)
+    np.rint(u, out=u)
+    if np.isnan(u.sum()):
+        u[np.isnan(u)] = 0.0
+    return u
+
+
+def phi_sums(linear: Array, square: Array, counts: Array) -> Array:
+    """Sums of ``phi`` (silos, 2, columns) from sums of levels and of their squares."""
+    return np.stack([linear * _STEP, square * (A * _STEP**2) - counts * (A * B)], axis=1)
 
 
 def estimate(noisy: Array, noise: Array, pool: np.ndarray) -> Estimate:

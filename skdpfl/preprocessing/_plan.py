@@ -19,6 +19,8 @@ from skdpfl.privacy.events import Composition, Event, Exact, Gaussian, compose
 Features = Literal["none", "bounds", "refined bounds", "private", "squash", "refined squash"]
 Target = Literal["none", "refined bounds", "private"]
 
+#: means of whole silos are rounded to this grid, on which all other sums lie anyway
+STEP = 2.0**-27
 #: relative rounding errors of a float64 operation, and of noise counted in units (see grid)
 _ROUNDING, _UNIT = 2.0**-53, 2.0**-FINE_BITS
 #: the target is one column, and matters more than a feature; a power of two, so sums stay exact
@@ -169,7 +171,10 @@ class ScalingPlan:
         most a step more, and the divisions that lead there err by a relative 2^-53 at most.
         """
         root = np.sqrt(self.weights(release).size * release.entries)
-        exact = self.sensitivity(release) + 4 * _ROUNDING * root * self.largest_entry(release)
+        rounding = 4 * _ROUNDING * self.largest_entry(release)
+        if self.setting.unit == "silo":
+            rounding += STEP * self.weights(release).max(initial=0.0)
+        exact = self.sensitivity(release) + root * rounding
         mu = release.share * self.setting.spends
         return exact / (mu * (1 - root * _UNIT / mu))
 

@@ -13,6 +13,8 @@ from skdpfl.preprocessing._magnitudes import MagnitudeGrid
 from skdpfl.preprocessing._plan import Features, Release, ScalingPlan
 from skdpfl.preprocessing._setting import Neighbours, Setting, Trust, Unit
 
+#: records that are plenty: more are read only where the noise asks for them
+_PLENTY = 2**16
 #: counts noisier than this find no scales
 _HOPELESS = 0.25
 #: a second round of moments pays below this noise
@@ -117,6 +119,7 @@ def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     """Add the releases, each spending as little as gives little noise."""
     if not plan.pool.size:
         return plan
+    plan = replace(plan, setting=replace(plan.setting, every=_every(plan, shares)))
     counts = None
     if plan.unbounded.any():
         counts = _sized(plan, Release(shares.counts, MagnitudeGrid(1.5)), shares.enough)
@@ -127,6 +130,21 @@ def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     halved = replace(moments, share=moments.share / np.sqrt(2))
     twice = plan.noise(halved).max() < _SECOND_ROUND
     return replace(plan, counts=counts, moments=(halved, halved) if twice else (moments,))
+
+
+def _every(plan: ScalingPlan, shares: Shares) -> int:
+    """Read a part of the records where that leaves little noise at a third of the shares."""
+    n = int(np.sum(plan.setting.silo_sizes))
+    if n < 2 * _PLENTY or not shares.enough:
+        return 1
+    if plan.setting.unit == "silo":
+        return n // _PLENTY
+    releases = [Release(shares.moments / 3)]
+    if plan.unbounded.any():
+        releases.append(Release(shares.counts / 3, MagnitudeGrid(1.5)))
+    noise = max(plan.noise(release).max() for release in releases)
+    room = shares.enough / noise if noise > 0 else np.inf
+    return int(max(1, min(n // _PLENTY, room)))
 
 
 def _sized(plan: ScalingPlan, release: Release, enough: float) -> Release:

@@ -6,6 +6,7 @@ All that is computed here comes from public numbers and from messages whose priv
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,9 @@ from skdpfl.preprocessing._scaling import (
 )
 from skdpfl.preprocessing._shapes import shape_library
 from skdpfl.privacy.random import Streams
+
+#: rows held at once
+_ROWS = 2**14
 
 
 def run_scaling(
@@ -97,16 +101,26 @@ def _scales(plan: ScalingPlan, found: Found) -> Scales:
 
 
 def _exact(plan: ScalingPlan, X: Array, y: Array | None) -> Scales:
-    """Standardise by exact moments: every budget is infinite. Missing values are left out."""
-    columns = np.asarray(X)[:, plan.read]
-    if plan.reads_target and y is not None:
-        columns = np.column_stack([columns, y])
-    known = np.isfinite(columns)
-    count = np.maximum(known.sum(axis=0), 1)
-    center = np.where(known, columns, 0.0).sum(axis=0) / count
-    scale = np.sqrt((np.where(known, columns - center, 0.0) ** 2).sum(axis=0) / count)
-    spread = np.where(scale > 0, 1.0, 0.0)
-    return _maps(plan, center, np.where(scale > 0, scale, 1.0), spread)
+    """Standardise by exact moments: every budget is infinite. Values not finite are left out."""
+    count = total = squares = np.zeros(plan.pool.size)
+    for columns in _blocks(plan, X, y):
+        known = np.isfinite(columns)
+        count, total = count + known.sum(axis=0), total + np.where(known, columns, 0.0).sum(axis=0)
+    center = total / np.maximum(count, 1)
+    for columns in _blocks(plan, X, y):
+        apart = np.where(np.isfinite(columns), columns - center, 0.0)
+        squares = squares + (apart**2).sum(axis=0)
+    scale = np.sqrt(squares / np.maximum(count, 1))
+    return _maps(plan, center, np.where(scale > 0, scale, 1.0), np.where(scale > 0, 1.0, 0.0))
+
+
+def _blocks(plan: ScalingPlan, X: Array, y: Array | None) -> Iterator[Array]:
+    """The columns that a plan reads, some rows at a time."""
+    for start in range(0, len(X), _ROWS):
+        parts = [np.asarray(X[start : start + _ROWS], np.float64)[:, plan.read]]
+        if plan.reads_target and y is not None:
+            parts.append(np.asarray(y[start : start + _ROWS], np.float64)[:, None])
+        yield np.concatenate(parts, axis=1)
 
 
 def _maps(plan: ScalingPlan, center: Array, scale: Array, spread: Array) -> Scales:

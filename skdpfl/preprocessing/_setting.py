@@ -29,7 +29,8 @@ Neighbours = Literal["replace", "add_remove"]
 class Setting:
     """Public numbers: silo sizes (M,), budgets mu (M,), what is protected from whom.
 
-    Under ``trust="shuffler"`` each silo adds its own noise, as under "silo".
+    Of each silo's records, in their order, each ``every``-th is read, from the first on. Under
+    ``trust="shuffler"`` each silo adds its own noise, as under "silo".
     """
 
     silo_sizes: np.ndarray
@@ -37,6 +38,7 @@ class Setting:
     unit: Unit = "record"
     trust: Trust = "silo"
     neighbours: Neighbours = "replace"
+    every: int = 1
 
     @property
     def n_silos(self) -> int:
@@ -56,8 +58,9 @@ class Setting:
     @property
     def units(self) -> Array:
         """How many protected units a silo's message adds up."""
-        sizes = np.asarray(self.silo_sizes, np.float64)
-        return sizes if self.unit == "record" else np.ones(self.n_silos)
+        if self.unit == "silo":
+            return np.ones(self.n_silos)
+        return np.ceil(np.asarray(self.silo_sizes) / self.every)
 
     @property
     def weights(self) -> Array:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from skdpfl.preprocessing._bounds import feature_bounds_of, target_bounds_of
 from skdpfl.preprocessing._magnitudes import MagnitudeGrid
 from skdpfl.preprocessing._messages import Messages, counts_on, moments_in
-from skdpfl.preprocessing._moments import DIAMETER, RADIUS, A, B, Boxes, contributions
+from skdpfl.preprocessing._moments import DIAMETER, RADIUS, A, B, Boxes, levels
 from skdpfl.preprocessing._planning import plan_scaling
 from skdpfl.privacy.random import streams_for
 
@@ -34,7 +34,9 @@ def test_points_of_the_curve_are_no_further_apart_than_the_diameter():
 )
 def test_contributions_stay_on_the_curve_whatever_the_values(values, center, half):
     boxes = Boxes(np.array([center]), np.array([half]))
-    phi = contributions(np.array(values)[:, None], boxes)[:, :, 0]
+    columns = np.array(values)[:, None]
+    phi = moments_in(boxes)(columns, np.arange(2), 2)[:, 0]
+    assert np.abs(levels(columns, boxes)).max() <= 4096
     assert np.linalg.norm(phi[0] - phi[1]) <= DIAMETER
     assert (np.linalg.norm(phi, axis=1) <= RADIUS).all()
     np.testing.assert_array_equal(phi * 2.0**27, np.rint(phi * 2.0**27))

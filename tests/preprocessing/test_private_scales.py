@@ -90,7 +90,7 @@ def test_order_of_rows_and_how_silos_are_cut_into_blocks_do_not_show(monkeypatch
     one = run_scaling(plan, X, y, codes, streams_for(3))
     order = np.argsort(codes, kind="stable")
     two = run_scaling(plan, X[order], y[order], codes[order], streams_for(3))
-    monkeypatch.setattr("skdpfl.preprocessing._messages._BLOCK", 700)
+    monkeypatch.setattr("skdpfl.preprocessing._messages._ROWS", 700)
     three = run_scaling(plan, X, y, codes, streams_for(3))
     for other in (two, three):
         np.testing.assert_allclose(other.features.center, one.features.center, rtol=1e-12)
@@ -157,3 +157,30 @@ def test_noise_draws_columns_together_rather_than_apart():
     assert plan.noise(plan.moments[0]).max() > 0.5
     scaling = run_scaling(plan, X, None, np.zeros(300, int), streams_for(0)).features
     assert np.sqrt(np.mean((scaling.center - 0.15) ** 2)) < 0.1  # the bounds alone: 0.35
+
+
+def test_of_many_records_a_part_is_read_and_paid_for():
+    """Each third of a silo's records, say; the others may be anything."""
+    n = 2**18
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(MEANS, SPREADS, (n, 5)), np.repeat([0, 1], [n // 2 - 1, n // 2 + 1])
+    plan = plan_scaling(silo_sizes=[n // 2 - 1, n // 2 + 1], n_features=5, mu=1.0)
+    every = plan.setting.every
+    assert every == 4
+    read = np.concatenate([np.arange(0, n // 2 - 1, every), np.arange(n // 2 - 1, n, every)])
+    np.testing.assert_array_equal(plan.setting.units, np.bincount(codes[read]))
+    one = run_scaling(plan, X, None, codes, streams_for(0)).features
+    Z = X.copy()
+    Z[np.setdiff1d(np.arange(n), read)] = np.nan
+    two = run_scaling(plan, Z, None, codes, streams_for(0)).features
+    np.testing.assert_array_equal(one.center, two.center)
+    np.testing.assert_array_equal(one.scale, two.scale)
+    mixed = np.sort(rng.permutation(n)[: n // 2])  # silos interleaved, their own orders kept
+    codes_mixed = np.zeros(n, int)
+    codes_mixed[np.setdiff1d(np.arange(n), mixed)] = 1
+    W = np.empty_like(X)
+    W[codes_mixed == 0], W[codes_mixed == 1] = X[: n // 2], X[n // 2 :]
+    plan = plan_scaling(silo_sizes=[n // 2] * 2, n_features=5, mu=1.0)
+    three = run_scaling(plan, W, None, codes_mixed, streams_for(0)).features
+    four = run_scaling(plan, X, None, np.repeat([0, 1], n // 2), streams_for(0)).features
+    np.testing.assert_array_equal(three.center, four.center)
