@@ -121,7 +121,7 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
             )
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has only one class, {self.classes_[0]!r}; a classifier needs at least two "
+                f"y has only one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two "
                 "(give classes=[...] if others may come)."
             )
         return np.searchsorted(self.classes_, y)

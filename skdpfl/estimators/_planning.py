@@ -16,8 +16,10 @@ from skdpfl.estimators._settle import Settled
 from skdpfl.estimators._warnings import warn
 from skdpfl.estimators._whole_silos import adapted
 from skdpfl.privacy.cohorts import draw_cohorts
+from skdpfl.privacy.grid import PrecisionError
 from skdpfl.privacy.mechanisms import NoPrivacy
 from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.precision import DOUBLE
 from skdpfl.privacy.pricing import Neighbours
 from skdpfl.privacy.random import Streams
 from skdpfl.privacy.sampling import Disjoint, Sampling
@@ -62,9 +64,21 @@ def make_plan(
     )
     if exact:
         return plan
-    if epsilon is None:
-        return plan.with_noise(plan.noise_multiplier)
-    return plan.calibrated(epsilon)
+    noised = plan.with_noise(plan.noise_multiplier) if epsilon is None else plan.calibrated(epsilon)
+    _check_noise(noised, (facts.n_features + bool(estimator.fit_intercept)) * facts.n_outputs)
+    return noised
+
+
+def _check_noise(plan: PrivacyPlan, size: int) -> None:
+    """Raise where the noise cannot be added exactly, in any precision there is."""
+    try:
+        plan.mechanism.gradient_terms(plan, size, DOUBLE)
+    except PrecisionError as error:
+        raise ValueError(
+            f"The budget asks for noise of {plan.noise_multiplier.max():.3g} times the clipping "
+            f"norm, too {'much' if plan.noise_multiplier.max() > 1 else 'little'} to be added "
+            "exactly. Give another epsilon (or delta, or noise_multiplier), or other n_rounds."
+        ) from error
 
 
 def _check_server(unit: str, trust: str, algorithm: Algorithm) -> None:
@@ -91,7 +105,8 @@ def _dealt(
         raise ValueError(
             f'sampling="disjoint" deals each silo\'s records into one batch per step: '
             f"{busiest} steps need at least as many records, but silo "
-            f"{facts.silo_ids[smallest]!r} has {facts.silo_sizes[smallest]}. Use fewer rounds."
+            f"{facts.silo_ids.tolist()[smallest]!r} has {facts.silo_sizes[smallest]}. Use fewer "
+            "rounds."
         )
     return dataclasses.replace(sampling, n_parts=max(1, busiest))
 

@@ -106,10 +106,7 @@ class LocalFederation(Federation):
             Terms(clip, divisor, self._dtype, terms.precision),
             self._penalty,
         )
-        memory = self._memory.read(np.array([silo]))[0]
-        message = work.algorithm.local(shared, memory, gradient)
-        gradient.check_used()
-        return message
+        return self._walk(shared, self._memory.read(np.array([silo]))[0], gradient)
 
     def _stack(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of several small silos, shape (n, size)."""
@@ -127,7 +124,12 @@ class LocalFederation(Federation):
             Terms(clip, divisor, self._dtype, terms.precision),
             self._penalty,
         )
-        message = work.algorithm.local(shared, self._memory.read(silos), gradient)
+        return self._walk(shared, self._memory.read(silos), gradient)
+
+    def _walk(self, shared: Any, memory: np.ndarray, gradient: PrivateGradient) -> np.ndarray:
+        """Run the algorithm's local part; steps that diverge show in the model."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            message = self._work.algorithm.local(shared, memory, gradient)
         gradient.check_used()
         return message
 
