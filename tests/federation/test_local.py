@@ -98,7 +98,7 @@ def test_a_cohorts_silos_are_yielded_once():
     federation.start(work)
     for cohort in ([0, 1, 2, 3, 4], [1, 3], [2]):
         shared = work.algorithm.broadcast(work.algorithm.init(np.zeros(p.size)))
-        parts = list(federation.round(0, shared, np.array(cohort)))
+        parts = list(federation.round(0, shared, np.array(cohort), np.inf))
         silos = np.concatenate([part for part, _ in parts])
         assert sorted(silos.tolist()) == cohort
         assert all(len(part) == len(messages) for part, messages in parts)
@@ -114,7 +114,7 @@ def test_no_silo_reads_another_silos_records():
         federation.start(work)
         shared = work.algorithm.broadcast(work.algorithm.init(np.full(p.size, 0.1)))
         out = np.zeros((5, p.size))
-        for silos, sent in federation.round(0, shared, np.arange(5)):
+        for silos, sent in federation.round(0, shared, np.arange(5), np.inf):
             out[silos] = sent
         messages.append(out)
     same = np.array_equal(messages[0][2], messages[1][2])
