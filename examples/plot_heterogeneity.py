@@ -21,7 +21,7 @@ methods = {"DP-SCAFFOLD": DPScaffoldClassifier, "DP-FedAvg": DPFedAvgClassifier}
 accuracy = {name: [] for name in methods}
 for level in levels:
     data = make_federated_classification(
-        30, 800, n_features=20, n_classes=5, alpha=level, beta=level, random_state=0
+        20, 500, n_features=20, n_classes=5, alpha=level, beta=level, random_state=0
     )
     X, y, silos = data.data, data.target, data.silos
     train, test = next(SiloStratifiedKFold(5).split(X, groups=silos))
@@ -32,7 +32,7 @@ for level in levels:
                 epsilon=3.0,
                 delta=1e-6,
                 local_steps=10,
-                n_rounds=40,
+                n_rounds=25,
                 learning_rate=step,
                 clip_norm=1.0,
                 sampling_rate=0.2,

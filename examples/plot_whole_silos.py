@@ -12,14 +12,18 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skdpfl import DPFedAvgClassifier, DPFedEXPClassifier
-from skdpfl.datasets import make_federated_classification
 from skdpfl.inspection import ConvergenceDisplay
 
-data = make_federated_classification(
-    5000, 20, n_features=20, n_classes=2, alpha=0.1, beta=0.1, random_state=0
-)
-X, y, silos = data.data, data.target, data.silos
-held_out = np.isin(silos, np.arange(500))
+# 5,000 silos of 20 records; each silo's model differs a little from the common one
+rng = np.random.default_rng(0)
+n_silos, n, d = 5000, 20, 20
+weights = (2 * rng.normal(size=d) + rng.normal(size=(n_silos, d))) / np.sqrt(d)
+records = rng.normal(size=(n_silos, n, d))
+logits = np.einsum("snd,sd->sn", records, weights)
+X = records.reshape(-1, d)
+y = (logits + rng.logistic(size=logits.shape) > 0).ravel().astype(int)
+silos = np.repeat(np.arange(n_silos), n)
+held_out = silos < 500
 X_train, y_train, train_silos = X[~held_out], y[~held_out], silos[~held_out]
 
 # %%
@@ -30,13 +34,12 @@ common = {
     "delta": 1e-5,
     "trust": "server",
     "silo_fraction": 0.1,
-    "n_rounds": 40,
+    "n_rounds": 30,
     "local_steps": 5,
-    "learning_rate": 0.1,
-    "clip_norm": 0.5,
+    "learning_rate": 0.03,
+    "clip_norm": 0.1,
     "scaling": None,
     "random_state": 0,
-    "average": False,
 }
 fig, ax = plt.subplots(layout="constrained")
 for estimator in (DPFedAvgClassifier(unit="silo", **common), DPFedEXPClassifier(**common)):
