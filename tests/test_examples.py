@@ -1,0 +1,50 @@
+"""The examples run, and the demo prints its table; slow ones only in the slow suite."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+STORIES = sorted(p.name for p in EXAMPLES.glob("plot_*.py"))
+
+
+def run(script, *args, cwd):
+    env = os.environ | {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "ignore:.*non-interactive.*:UserWarning", script, *args]
+    done = subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_runs_without_warnings(name, tmp_path):
+    done = run(str(EXAMPLES / name), cwd=tmp_path)
+    assert "Warning" not in done.stderr, done.stderr
+
+
+@pytest.mark.slow
+def test_the_demo_in_quick_mode(tmp_path):
+    done = run(str(EXAMPLES / "demo.py"), "--quick", "--output", "picture.png", cwd=tmp_path)
+    assert done.stdout.count("ε = 1 ") == 2
+    assert "DP-SCAFFOLD" in done.stdout
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+
+def test_every_story_is_told():
+    wanted = {
+        "insurance",
+        "obesity",
+        "heart_disease",
+        "heterogeneity",
+        "choosing_epsilon",
+        "private_search",
+        "whole_silos",
+        "own_algorithm",
+    }
+    assert wanted <= {name.removeprefix("plot_").removesuffix(".py") for name in STORIES}
