@@ -1,0 +1,330 @@
+"""The scikit-learn surface: frames, names, routing, clones, pickles, searches."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.model_selection import GridSearchCV, cross_validate, learning_curve
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from tests.estimators.fits import ALL, CLASSIFIERS, data, make
+
+INF = np.inf
+COLUMNS = ["age", "weight", "height"]
+
+
+@pytest.fixture(params=[False, True], ids=["routing off", "routing on"])
+def routing(request):
+    with sklearn.config_context(enable_metadata_routing=request.param):
+        yield request.param
+
+
+def small(name, **kw):
+    options = {"n_rounds": 4, "scaling": None, "random_state": 0}
+    return make(name, **(options | kw))
+
+
+def frame_of(X, silos, kind):
+    columns = dict(zip(COLUMNS, X.T, strict=True))
+    columns = {"age": columns["age"], "hospital": silos, **columns}
+    return pd.DataFrame(columns) if kind == "pandas" else pl.DataFrame(columns)
+
+
+# ---- silo_column --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("name", ALL)
+def test_a_silo_column_is_the_same_as_silos(name, kind):
+    X, y, silos = data(name)
+    ids = np.array(["north", "south", "east", "west"])[silos]
+    frame = frame_of(X, ids, kind)
+    before = frame.clone() if kind == "polars" else frame.copy()
+    by_column = small(name, silo_column="hospital").fit(frame, y)
+    by_array = small(name).fit(X, y, silos=ids)
+    assert np.array_equal(by_column.coef_, by_array.coef_)
+    assert by_column.silo_ids_.tolist() == ["east", "north", "south", "west"]
+    assert by_column.n_features_in_ == 3
+    assert by_column.feature_names_in_.tolist() == COLUMNS
+    assert by_column.coef_.shape[-1] == 3
+    assert list(by_column.privacy_spent_.per_silo.index) == ["east", "north", "south", "west"]
+    without = frame.drop("hospital") if kind == "polars" else frame.drop(columns="hospital")
+    for method in ("predict", "predict_proba", "decision_function"):
+        if hasattr(by_column, method):
+            with_it, without_it = (
+                getattr(by_column, method)(frame),
+                getattr(by_column, method)(without),
+            )
+            assert np.array_equal(with_it, without_it)
+    assert by_column.score(frame, y) == by_column.score(without, y)
+    assert frame.equals(before)
+
+
+def test_names_are_checked_without_the_silo_column():
+    X, y, silos = data("ISRLDPClassifier")
+    frame = frame_of(X, silos, "pandas")
+    clf = small("ISRLDPClassifier", silo_column="hospital").fit(frame, y)
+    with pytest.raises(ValueError, match="feature names"):
+        clf.predict(frame.rename(columns={"age": "years"}))
+    with pytest.raises(ValueError, match="feature names"):
+        clf.predict(frame[["weight", "hospital", "age", "height"]])
+
+
+def test_a_frame_without_silos_is_one_silo():
+    X, y, _ = data("ISRLDPClassifier")
+    clf = small("ISRLDPClassifier").fit(pd.DataFrame(X, columns=COLUMNS), y)
+    assert clf.silo_ids_.tolist() == [0]
+    assert clf.feature_names_in_.tolist() == COLUMNS
+    refitted = clf.fit(X, y)
+    assert not hasattr(refitted, "feature_names_in_")
+
+
+def test_a_list_of_bounds_follows_the_names():
+    X, y, silos = data("ISRLDPClassifier")
+    frame = frame_of(X, silos, "pandas")
+    bounds = {"height": (-3, 3), "age": (-4, 4), "weight": (0, 0), "hospital": (0, 9)}
+    clf = small(
+        "ISRLDPClassifier",
+        silo_column="hospital",
+        feature_bounds=bounds,
+        scaling="auto",
+        epsilon=INF,
+    ).fit(frame, y)
+    assert clf.coef_[0, 1] == 0
+    assert clf.coef_[0, 0] != 0 != clf.coef_[0, 2]
+
+
+# ---- routing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_silos_are_requested_by_default(name):
+    requests = small(name).get_metadata_routing().fit.requests
+    assert requests == {"silos": True}
+    with sklearn.config_context(enable_metadata_routing=True):
+        renamed = small(name).set_fit_request(silos="hospital")
+    assert renamed.get_metadata_routing().fit.requests == {"silos": "hospital"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_searches_slice_silos(name, routing):
+    X, y, silos = data(name)
+    grid = {"epsilon": [1.0, INF, {0: 1.0, 1: 2.0, 2: 0.5, 3: INF}]}
+    search = GridSearchCV(small(name), grid, cv=3).fit(X, y, silos=silos)
+    assert search.best_estimator_.silo_ids_.tolist() == [0, 1, 2, 3]
+    assert search.best_params_["epsilon"] in grid["epsilon"]
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("name", ALL)
+def test_searches_over_a_silo_column(name, kind, routing):
+    X, y, silos = data(name)
+    frame = frame_of(X, silos, kind)
+    grid = {"epsilon": [1.0, INF, {0: 1.0, 1: 2.0, 2: 0.5, 3: INF}], "alpha": [0.0, 0.1]}
+    search = GridSearchCV(small(name, silo_column="hospital"), grid, cv=3).fit(frame, y)
+    assert search.best_estimator_.n_features_in_ == 3
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+    assert search.predict(frame).shape == (240,)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_pipelines(name, routing):
+    X, y, silos = data(name)
+    pipe = make_pipeline(FunctionTransformer(), small(name))
+    key = "silos" if routing else f"{name.lower()}__silos"
+    pipe.fit(X, y, **{key: silos})
+    assert np.array_equal(pipe[-1].coef_, small(name).fit(X, y, silos=silos).coef_)
+    frame = frame_of(X, silos, "pandas")
+    keeps = make_pipeline(
+        FunctionTransformer().set_output(transform="pandas"), small(name, silo_column="hospital")
+    )
+    assert keeps.fit(frame, y).predict(frame).shape == (240,)
+
+
+def test_a_step_that_loses_the_frame_is_named():
+    X, y, silos = data("ISRLDPClassifier")
+    pipe = make_pipeline(StandardScaler(), small("ISRLDPClassifier", silo_column="hospital"))
+    with pytest.raises(ValueError, match=r"needs a DataFrame, got ndarray.*set_output"):
+        pipe.fit(frame_of(X, silos, "pandas"), y)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_cross_validation_and_curves(name, routing):
+    X, y, silos = data(name)
+    scores = cross_validate(small(name), X, y, params={"silos": silos}, cv=3, return_estimator=True)
+    assert all(len(fitted.silo_ids_) == 4 for fitted in scores["estimator"])
+    curve = learning_curve(small(name), X, y, params={"silos": silos}, cv=2, train_sizes=[0.5, 1.0])
+    assert not np.isnan(curve[2]).any()
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_meta_estimators_with_routing(name):
+    X, y, silos = data(name, n_classes=3)
+    with sklearn.config_context(enable_metadata_routing=True):
+        several = OneVsRestClassifier(small(name)).fit(X, y, silos=silos)
+    assert len(several.estimators_) == 3
+    assert all(len(fitted.silo_ids_) == 4 for fitted in several.estimators_)
+
+
+def test_a_transformed_target():
+    X, y, silos = data("DPScaffoldRegressor")
+    wrapped = TransformedTargetRegressor(
+        small("DPScaffoldRegressor"), func=np.arcsinh, inverse_func=np.sinh
+    )
+    assert wrapped.fit(X, y, silos=silos).predict(X).shape == (240,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_outer_search_in_processes(n_jobs):
+    X, y, silos = data("DPScaffoldClassifier")
+    search = GridSearchCV(
+        small("DPScaffoldClassifier", n_jobs=2), {"alpha": [0.0, 0.1]}, cv=2, n_jobs=n_jobs
+    )
+    search.fit(X, y, silos=silos)
+    expected = small("DPScaffoldClassifier", alpha=search.best_params_["alpha"])
+    assert np.array_equal(search.best_estimator_.coef_, expected.fit(X, y, silos=silos).coef_)
+
+
+# ---- clones and pickles -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_clone(name):
+    budgets = {0: 1.0, 1: 2.0, 2: 0.5, 3: INF}
+    estimator = small(name, epsilon=budgets, silo_weights={0: 1.0, 1: 1.0, 2: 2.0, 3: 2.0})
+    X, y, silos = data(name)
+    copied = clone(estimator.fit(X, y, silos=silos))
+    assert not hasattr(copied, "coef_")
+    assert copied.get_params() == estimator.get_params()
+    assert np.array_equal(copied.fit(X, y, silos=silos).coef_, estimator.coef_)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("scaling", [None, "auto"])
+def test_pickle(name, scaling):
+    X, y, silos = data(name)
+    bounds = {"feature_bounds": (-5, 5), "target_bounds": (-9, 9)}
+    fitted = small(name, scaling=scaling, silo_fraction=0.5, **(bounds if scaling else {}))
+    fitted.fit(X, y, silos=silos)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(X), fitted.predict(X))
+    assert again.privacy_spent_ == fitted.privacy_spent_
+    assert again.plan_.spent() == fitted.plan_.spent()
+    assert again.fit(X, y, silos=silos).coef_.tobytes() == fitted.coef_.tobytes()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_representations_are_short_and_show_no_numbers_of_records(name):
+    X, y, silos = data(name)
+    fitted = small(name, silo_fraction=0.5).fit(X, y, silos=silos)
+    html = fitted._repr_html_()
+    assert "privacy_spent_" in html or "plan_" in html or name in html
+    assert len(repr(fitted.plan_)) < 40
+    assert repr(fitted) == repr(clone(fitted))
+
+
+# ---- predictions --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaling", ["none", "bounds", "auto"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_probabilities_and_decisions_agree(name, n_classes, scaling):
+    X, y, silos = data(name, n_classes=n_classes)
+    labels = np.array(["a", "b", "c", "d"])[y]
+    options = {"none": {}, "bounds": {"feature_bounds": (-6, 6), "scaling": "auto"}}
+    clf = small(name, **options.get(scaling, {"scaling": "auto"})).fit(X, labels, silos=silos)
+    raw, proba = clf.decision_function(X), clf.predict_proba(X)
+    assert proba.shape == (240, n_classes)
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_allclose(np.log(proba), clf.predict_log_proba(X))
+    if n_classes == 2:
+        assert raw.shape == (240,)
+        np.testing.assert_allclose(proba[:, 1], 1 / (1 + np.exp(-raw)), rtol=1e-12)
+        assert (clf.predict(X) == clf.classes_[(raw > 0).astype(int)]).all()
+    else:
+        assert raw.shape == (240, n_classes)
+        expected = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(proba, expected, rtol=1e-10)
+        assert (clf.predict(X) == clf.classes_[raw.argmax(axis=1)]).all()
+    assert (clf.predict(X) == clf.classes_[proba.argmax(axis=1)]).all()
+    features = X if clf.scaling_.affine else clf.scaling_.transform(X)
+    by_hand = features @ clf.coef_.T + clf.intercept_
+    np.testing.assert_allclose(by_hand.reshape(raw.shape), raw, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_only_the_log_loss_has_probabilities(name, loss):
+    X, y, silos = data(name)
+    clf = small(name, loss=loss).fit(X, y, silos=silos)
+    assert not hasattr(clf, "predict_proba")
+    assert not hasattr(clf, "predict_log_proba")
+    assert clf.decision_function(X).shape == (240,)
+    with pytest.raises(AttributeError, match="predict_proba") as caught:
+        clf.predict_proba(X)
+    assert f"loss='log_loss' only; this is loss={loss!r}" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_fitted_attributes(name):
+    X, y, silos = data(name)
+    fitted = small(name, learning_rate=0.3, clip_norm=0.7, sampling_rate=0.4).fit(X, y, silos=silos)
+    assert (fitted.n_rounds_, fitted.learning_rate_, fitted.clip_norm_) == (4, 0.3, 0.7)
+    assert (fitted.sampling_rate_, fitted.n_iter_, fitted.n_features_in_) == (0.4, 4, 3)
+    assert fitted.silo_ids_.tolist() == [0, 1, 2, 3]
+    assert np.array_equal(fitted.scaling_.transform(X), X)
+    if name in CLASSIFIERS:
+        assert fitted.coef_.shape == (1, 3) and fitted.intercept_.shape == (1,)
+    else:
+        assert fitted.coef_.shape == (3,) and np.ndim(fitted.intercept_) == 0
+
+
+# ---- silos of all sizes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_unbalanced_silos_down_to_one_record(name):
+    X, y, _ = data(name)
+    silos = np.repeat(["large", "small", "one"], [200, 39, 1])
+    for kw in ({}, {"silo_weights": "uniform"}, {"sampling_rate": 0.1}):
+        fitted = small(name, **kw).fit(X, y, silos=silos)
+        assert np.isfinite(fitted.coef_).all()
+        assert len(fitted.privacy_spent_.per_silo) == 3
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "disjoint"])
+@pytest.mark.parametrize("cohort", ["balanced", "uniform", "poisson"])
+@pytest.mark.parametrize("name", ALL)
+def test_cohorts_and_samplings(name, cohort, sampling):
+    X, y, silos = data(name)
+    rate = {} if sampling == "disjoint" else {"sampling_rate": 0.5}
+    fitted = small(name, silo_fraction=0.5, cohort=cohort, sampling=sampling, **rate)
+    fitted.fit(X, y, silos=silos)
+    assert np.isfinite(fitted.coef_).all()
+    assert 0.99 <= fitted.privacy_spent_.epsilon <= 1
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_ten_thousand_silos(name):
+    import time
+
+    rng = np.random.default_rng(0)
+    n = 100_000
+    silos = rng.integers(0, 10_000, n)
+    X = rng.normal(size=(n, 5))
+    y = X[:, 0] if "Regressor" in name else (X[:, 0] > 0).astype(int)
+    start = time.process_time()
+    fitted = small(name, n_rounds=20, silo_fraction=0.05, n_jobs=1).fit(X, y, silos=silos)
+    assert time.process_time() - start < 5
+    assert len(fitted.privacy_spent_.per_silo) == len(np.unique(silos))
