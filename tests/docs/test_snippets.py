@@ -9,10 +9,9 @@ import os
 import re
 from pathlib import Path
 
-import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
-matplotlib.use("Agg")
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -41,4 +40,4 @@ def test_snippets_run(page, tmp_path, monkeypatch):
             namespace = test.globs
         else:
             exec(compile(code, name, "exec"), namespace)
-    matplotlib.pyplot.close("all")
+    plt.close("all")
