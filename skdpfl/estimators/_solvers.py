@@ -8,9 +8,10 @@
     local          step of each local step        min{1 / (8 beta K), the above with K R steps}
 
 Constants: :mod:`skdpfl.estimators._theory`. "auto" is "optimal" for the accelerated solvers, with
-beta / 6 and s^2 / 4 in a private fit: clipped gradients cannot diverge, the trace of a a^T is
-several times its largest eigenvalue, and the bounds' constants are for the worst case (on seven
-data sets at epsilon 0.5 to 16 the best tuned step was 1 to 15 times the published one).
+s^2 / 4 and beta / (2 max{1, min{4, rho / C}}) in a private fit: gradients clipped to C cannot
+diverge, the trace of a a^T is several times its largest eigenvalue, and the bounds' constants are
+for the worst case (on seven data sets at epsilon 0.5 to 16 with C = 1, rho 3 to 7, the best tuned
+step was 1 to 15 times the published one).
 
 Rounds, where "auto", are the orders of magnitude of the papers at D, L and standardised rows, kept
 within [10, 100]: one pass R = (beta D e sqrt M / L)^(2/5), accelerated the square root, with
@@ -78,7 +79,7 @@ def finished(estimator: Any, algorithm: Algorithm, loss: Loss, known: Committed)
         return Training(algorithm, loss, known.settings)
     constants = constants_of(loss, known, radius)
     if rate != "optimal" and known.plan.private:
-        constants = eager(constants)
+        constants = eager(constants, known)
     n_rounds = known.settings.n_rounds
     if isinstance(algorithm, MultistageSGD):
         algorithm = staged(algorithm, constants, n_rounds, rate)
@@ -121,10 +122,12 @@ def least_epsilon(epsilon: Any) -> float:
     return min(100.0, *map(float, values))
 
 
-def eager(constants: Constants) -> Constants:
+def eager(constants: Constants, known: Committed) -> Constants:
     """Return constants for steps that are longer than any proof allows; see the module."""
+    clipped = math.sqrt(known.squared_row) / known.plan.clip_norm
+    slack = 2 * max(1.0, min(4.0, clipped))
     return dataclasses.replace(
-        constants, smoothness=constants.smoothness / 6, variance=constants.variance / 4
+        constants, smoothness=constants.smoothness / slack, variance=constants.variance / 4
     )
 
 
