@@ -1,42 +1,124 @@
-"""What "auto" chooses, from public numbers only."""
+"""What "auto" chooses: rules of a few public numbers, and of what was paid for.
+
+::
+
+    rho     root mean square norm of a scaled row, the intercept's 1 counted
+    s       noise of the whole fit on each coordinate of the mean gradient, in clip norms
+    h       largest curvature of the loss in the raw prediction
+    S       private gradients of a silo over all rounds, m the momentum of the steps
+
+    C   = kappa rho               a typical row's slope is cut at kappa
+    eta = (1 - m) c / (s S rho C)                      no more than what the curvature h rho^2 bears
+
+Read: C rho eta / (1 - m) is how far one step moves the prediction of a typical row, at most, and
+S times that is the ``path`` of a fit. Noise of s per step of it carries the prediction away by
+s path in the end, so ``path = c / s`` lets it carry a margin c = 4 (labels: their predictions need
+no scale), or a target's standard deviation by about a half. Neither kappa nor the number of rounds
+matters much (benchmarks/auto): clipping far below the gradients' size costs nothing, as their
+noise shrinks with it, and averages forget how many steps they were made of.
+
+Where a parameter is given, the others adapt to it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import NamedTuple
 
-import numpy as np
-
-from skdpfl.estimators._checks import is_auto
-from skdpfl.estimators._facts import Facts
-
-#: a silo's step reads about this many records of large silos
-BATCH = 2_000
-
-
-#: rounds of a fit
-ROUNDS = 50
-
-
-def rounds(value: Any, default: int = ROUNDS) -> int:
-    """Return the number of rounds."""
-    return default if is_auto(value) else int(value)
+#: without noise the steps are limited by curvature alone
+_MOMENTUM, _EXACT_MOMENTUM = 0.8, 0.95
+#: gradients of a silo in a fit, as far as one round is cheap
+_STEPS, _EXACT_STEPS = 100, 400
+#: multiplications of a round and of a fit beyond which fewer records are read, fewer rounds run
+_ROUND_WORK, _FIT_WORK = 2e8, 1e11
+#: records of a silo that a step reads where silos are large; up to twice as many are read whole
+_BATCH = 2_000
+#: steps of curvature h rho^2 within which clipped and unclipped gradients do not swing up
+_BEARABLE_CLIPPED = 4.0
 
 
-def sampling_rate(value: Any, facts: Facts) -> float:
-    """Return the share of its records that a silo's step reads: all while silos are small."""
-    if not is_auto(value):
-        return float(value)
-    if facts.public_sizes is None:  # one rate for all, and sizes are protected
+class Rows(NamedTuple):
+    """The problem as the rules see it: h, rho^2, numbers of parameters and of records, kind."""
+
+    curvature: float
+    squared_row: float
+    n_parameters: int
+    n_records: int
+    is_classifier: bool
+
+    @property
+    def norm(self) -> float:
+        """rho."""
+        return math.sqrt(self.squared_row)
+
+
+def sampling_rate(typical: float, mu: float, rows: Rows) -> float:
+    """Return the share of its records that a silo's step reads: all while a round is cheap.
+
+    Sampling costs nothing (less noise is needed) until noise multipliers fall below about one,
+    which happens at rates below mu / (2 sqrt(steps)).
+    """
+    work = rows.n_records * rows.n_parameters
+    rate = min(_ROUND_WORK / work, 1.0 if typical <= 2 * _BATCH else _BATCH / typical)
+    if math.isfinite(mu):
+        rate = max(rate, mu / (2 * math.sqrt(_STEPS)))
+    return rate if rate < 0.5 else 1.0
+
+
+def n_rounds(local_steps: int, rate: float, exact: bool, rows: Rows) -> int:
+    """Return the number of rounds of ``local_steps`` gradients each."""
+    steps = _EXACT_STEPS if exact else _STEPS
+    affordable = max(30.0, _FIT_WORK / (rate * rows.n_records * rows.n_parameters))
+    return max(1, math.ceil(min(steps, affordable) / local_steps))
+
+
+def momentum(n_steps: int, noise: float) -> float:
+    """Return the heavy-ball momentum of the server's steps: none where it could not unfold."""
+    most = _MOMENTUM if noise > 0 else _EXACT_MOMENTUM
+    return min(most, max(0.0, 1 - 5 / n_steps))
+
+
+def clip_norm(noise: float, rows: Rows) -> float:
+    """Return C = kappa rho: closer to the gradients' own size where the noise allows it."""
+    if noise <= 0:
+        return rows.norm
+    if rows.is_classifier:
+        kappa = min(0.8, max(0.2, 0.2 * math.sqrt(0.005 / noise)))
+    else:
+        kappa = min(0.8, max(0.15, 0.2 * math.sqrt(0.01 / noise)))
+    return kappa * rows.norm
+
+
+def learning_rate(clip: float, n_steps: int, momentum: float, noise: float, rows: Rows) -> float:
+    """Return eta, the step on the mean clipped gradient."""
+    kappa = clip / rows.norm
+    bearable = (1 + momentum) / (rows.curvature * rows.squared_row)
+    if noise <= 0:
+        return bearable
+    if rows.is_classifier:
+        bearable *= 2 * max(1.0, min(_BEARABLE_CLIPPED, 1 / kappa))
+    moved = _carried(noise, rows) * math.sqrt(min(1.0, 0.3 / kappa))
+    return min((1 - momentum) * moved / (noise * n_steps * rows.norm * clip), bearable)
+
+
+def message_clip_norm(steps: tuple[int, ...], noise: float, rows: Rows) -> float:
+    """Return the norm that messages are clipped to (unit "silo"): noise walks c in all rounds."""
+    if noise <= 0:
         return 1.0
-    typical = float(np.median(facts.silo_sizes))
-    return 1.0 if typical <= 2 * BATCH else BATCH / typical
+    return _carried(noise, rows) / (noise * len(steps) * rows.norm)
 
 
-def clip_norm(value: Any, facts: Facts) -> float:
-    """Return the norm that gradients are clipped to."""
-    return 1.0 if is_auto(value) else float(value)
+def silo_learning_rate(steps: tuple[int, ...], noise: float, rows: Rows) -> float:
+    """Return the local step (unit "silo"): gradients of slope 1/3 make messages of that norm."""
+    bearable = 1 / (rows.curvature * rows.squared_row)
+    if noise <= 0:
+        return bearable
+    message = message_clip_norm(steps, noise, rows)
+    return min(bearable, 3 * message / (max(steps) * rows.norm))
 
 
-def learning_rate(value: Any, facts: Facts, local_steps: int) -> float:
-    """Return the step on the average clipped gradient."""
-    return 0.5 if isinstance(value, str) else float(value)
+def _carried(noise: float, rows: Rows) -> float:
+    """Return c, how far the noise of a fit may carry a prediction."""
+    if rows.is_classifier:
+        return 4.0
+    return min(1.2, max(0.4, 0.5 * (0.02 / noise) ** 0.25))

@@ -45,6 +45,10 @@ class _ISRLDP:
     def _automatic_local_steps(self) -> int:
         return 5 if self.solver == "local" else 1
 
+    @property
+    def _server_momentum(self) -> bool:
+        return self.solver == "minibatch"
+
     def _automatic_rounds(self, facts: Facts, default: int) -> int:
         return automatic_rounds(self, facts, default)
 

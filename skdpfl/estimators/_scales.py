@@ -1,45 +1,95 @@
-"""How a fit finds the scales of features and target: from bounds, from the data, or not at all."""
+"""How a fit finds the scales of features and target: from bounds, within the budget, or not at all.
+
+What is released to find them is ``setup`` of the plan: charged like the training, which keeps the
+rest of the budget. A silo's messages are noised in the silo (``trust="silo"``) or their sum once
+(``trust="server"``); :mod:`skdpfl.preprocessing` has the guarantee.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdpfl.estimators._facts import Facts
-from skdpfl.preprocessing._bounds import (
-    affine_from_bounds,
-    feature_bounds_of,
-    target_bounds_of,
-    target_from_bounds,
-)
-from skdpfl.preprocessing._scaling import AffineTarget, IdentityScaling, Scales, SquashScaling
+from skdpfl.estimators._warnings import warn
+from skdpfl.preprocessing._bounds import Bounds, feature_bounds_of, target_bounds_of
+from skdpfl.preprocessing._plan import ScalingPlan
+from skdpfl.preprocessing._planning import plan_scaling
+from skdpfl.preprocessing._private_scales import run_scaling
+from skdpfl.preprocessing._scaling import Scales
 from skdpfl.privacy.events import Composition
 from skdpfl.silos import Silos
+
+#: mean square of a value uniform on [-1, 1], and of a squashed one: what to expect of public maps
+_MEAN_SQUARE = 1 / 3
 
 
 @dataclass(frozen=True, eq=False)
 class ScalingStep:
-    """Scales that are known before any data are read."""
+    """Scales that are found before training, by a plan that knows no data."""
 
-    scales: Scales
-    setup: Composition = ()
+    plan: ScalingPlan
+
+    @property
+    def setup(self) -> Composition:
+        """What every silo releases for them."""
+        return self.plan.composition() if self.plan.releases else ()
+
+    @property
+    def squared_row(self) -> float:
+        """The mean square norm to expect of a scaled row, from public numbers."""
+        features = self.plan.features
+        if features in ("bounds", "squash"):
+            return _MEAN_SQUARE * float(self._n_used)
+        return float(self._n_used)
+
+    @property
+    def _n_used(self) -> int:
+        bounds = self.plan.feature_bounds
+        return self.plan.n_features if bounds is None else int(bounds.used.sum())
 
     def find(self, X: np.ndarray, y: np.ndarray, silos: Silos, streams: Any) -> Scales:
-        """Return the scales."""
-        return self.scales
+        """Return the scales; say beforehand what to give where the budget does not reach."""
+        if self.plan.advice:
+            warn(self.plan.advice)
+        return run_scaling(self.plan, X, y, silos.codes, streams)
 
 
-def plan_scales(estimator: Any, facts: Facts) -> ScalingStep:
-    """Decide, from public numbers, where scales come from."""
-    target = AffineTarget()
-    if getattr(estimator, "target_bounds", None) is not None:
-        target = target_from_bounds(target_bounds_of(estimator.target_bounds))
-    if estimator.scaling is None:
-        return ScalingStep(Scales(IdentityScaling()))
-    if estimator.feature_bounds is not None:
-        names = getattr(estimator, "feature_names_in_", None)
-        bounds = feature_bounds_of(estimator.feature_bounds, facts.n_features, names)
-        return ScalingStep(Scales(affine_from_bounds(bounds), target))
-    return ScalingStep(Scales(SquashScaling(), target))
+def plan_scales(estimator: Any, facts: Facts, mu: float) -> ScalingStep:
+    """Decide, from public numbers, where scales come from; ``mu`` is the whole fit's budget."""
+    unit = getattr(estimator, "unit", "record")
+    sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
+    target = getattr(estimator, "target_bounds", None)
+    return ScalingStep(
+        plan_scaling(
+            silo_sizes=sizes,
+            n_features=facts.n_features,
+            mu=mu,
+            scaling=estimator.scaling,
+            feature_bounds=_feature_bounds(estimator, facts),
+            target_bounds=None if target is None else target_bounds_of(target),
+            has_target=not facts.is_classifier,
+            unit=unit,
+            trust=estimator.trust,
+            neighbours=_neighbours(estimator.neighbours, unit, estimator.trust),
+        )
+    )
+
+
+def _feature_bounds(estimator: Any, facts: Facts) -> Bounds | None:
+    given = estimator.feature_bounds
+    if given is None:
+        return None
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None and isinstance(given, Mapping) and 0 not in given:
+        names = list(given)[: facts.n_features]  # a plan without data: columns in their order
+    return feature_bounds_of(given, facts.n_features, names)
+
+
+def _neighbours(neighbours: Any, unit: str, trust: str) -> Any:
+    if neighbours != "auto":
+        return neighbours
+    return "add_remove" if (unit, trust) == ("silo", "server") else "replace"

@@ -262,6 +262,7 @@ def test_a_round_without_any_silo_does_nothing(name):
     X, y, _ = data(name)
     kw = {"silo_fraction": 0.2, "cohort": "poisson", "silos": np.arange(240) % 2}
     kw |= {"X": X, "y": y, "average": False, "epsilon": None, "noise_multiplier": 1.0}
+    kw |= {"clip_norm": 1.0}
     for seed in range(300):
         long = make(name, n_rounds=3, random_state=seed, **fixed(kw))
         plan = long.plan_for(silo_sizes=[120, 120], n_features=3)
