@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from skdpfl.preprocessing._bounds import Bounds, feature_bounds_of
-from skdpfl.preprocessing._frames import CarriesSilos
+from skdpfl.preprocessing._frames import CarriesSilos, readable
 from skdpfl.preprocessing._plan import ScalingPlan
 from skdpfl.preprocessing._planning import EVERYTHING, plan_scaling
 from skdpfl.preprocessing._scaling import AffineScaling, Array
@@ -65,7 +65,7 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
         before = dict(self.__dict__)
         try:
             values = validate_data(
-                self, features, dtype=[np.float64, np.float32], ensure_all_finite=False
+                self, readable(features), dtype=[np.float64, np.float32], ensure_all_finite=False
             )
             read = read_silos(silos, len(values), X)
             bounds = self._bounds(values.shape[1])
