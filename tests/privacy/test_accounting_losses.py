@@ -1,0 +1,179 @@
+"""Losses on grids and their sums: dominance, and exact sums by other means."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from skdpfl.privacy._loss_atoms import approximate_pair, profile_pair
+from skdpfl.privacy._loss_grid import Grid, TooFine
+from skdpfl.privacy._loss_pairs import FixedSizePair, ReplacePair, ZeroOutPair, gaussian_pair
+from skdpfl.privacy._loss_sum import LossSum
+from tests.privacy import _reference as reference
+
+PAIRS = [
+    ReplacePair(0.1, 1.0),
+    ReplacePair(1e-3, 2.0),
+    ReplacePair(0.9, 0.05),
+    ReplacePair(0.2, 1 / 60),
+    ZeroOutPair(0.1, 1.0),
+    ZeroOutPair(0.5, 0.1),
+    FixedSizePair(0.1, 1.0),
+    FixedSizePair(0.7, 0.02),
+    gaussian_pair(1.5),
+    approximate_pair(0.7, 1e-3),
+    profile_pair((0.1, 0.5, 1.0, 2.0), (0.2, 0.1, 0.02, 1e-3)),
+]
+
+
+def delta_on(loss, epsilon):
+    """Hockey-stick divergence of a loss on a grid."""
+    return loss.infinite + float(np.maximum(0, -np.expm1(epsilon - loss.losses)) @ loss.probs)
+
+
+def true_delta(pair, epsilon, direction):
+    """The divergence of the pair itself."""
+    if isinstance(pair, FixedSizePair):
+        return float(reference.fixed_size_delta(1 / pair.shift, pair.rate, epsilon))
+    make = (
+        reference.poisson_replace if isinstance(pair, ReplacePair) else reference.poisson_zero_out
+    )
+    p, q = make(1 / pair.shift, pair.rate)
+    return reference.hockey_stick((p, q) if direction == 0 else (q, p), epsilon)
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("pair", PAIRS[:9], ids=repr)
+def test_the_grid_dominates_and_is_exact_on_its_points(pair, direction):
+    h = math.sqrt(pair.variance()) / 8
+    loss = pair.grids(Grid(h, 1e-12, 1e-12, 10**6))[direction]
+    for k in (0, 1, 3, 9, 20):
+        on, between = k * h, (k + 0.4) * h
+        truth = true_delta(pair, on, direction)
+        assert delta_on(loss, on) == pytest.approx(truth, rel=1e-6, abs=1e-10)
+        assert delta_on(loss, between) >= true_delta(pair, between, direction) - 1e-10
+
+
+@pytest.mark.parametrize("parts", [2, 16, 300])
+@pytest.mark.parametrize("pair", PAIRS, ids=repr)
+def test_probabilities_are_kept(pair, parts):
+    h = math.sqrt(pair.variance()) / parts
+    for loss in pair.grids(Grid(h, 1e-12, 1e-12, 10**7)):
+        assert (loss.probs >= 0).all()
+        assert loss.probs.sum() + loss.infinite == pytest.approx(1.0, abs=1e-13)
+        # Q's probabilities sum to at most one: E e^-L <= 1, short of what was rounded up.
+        of_q = float((np.exp(-loss.losses) * loss.probs).sum())
+        assert 1 - 1e-6 - loss.infinite <= of_q <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("pair", [p for p in PAIRS if not isinstance(p, ZeroOutPair)], ids=repr)
+def test_symmetric_pairs_are_their_own_mirror_image(pair):
+    # delta(-e) = 1 - e^-e + e^-e delta(e)
+    h = math.sqrt(pair.variance()) / 8
+    loss = pair.grids(Grid(h, 1e-12, 1e-12, 10**6))[0]
+    for e in (h, 5 * h, 12 * h):
+        mirrored = 1 - math.exp(-e) * (1 - delta_on(loss, e))
+        assert delta_on(loss, -e) == pytest.approx(mirrored, abs=2e-3)
+
+
+def test_a_grid_with_too_many_points_is_not_built():
+    with pytest.raises(TooFine) as error:
+        ReplacePair(0.1, 1.0).grids(Grid(1e-9, 1e-12, 1e-12, 10**6))
+    assert error.value.ratio > 100
+
+
+def test_tiny_steps_keep_their_accuracy():
+    # sd of the loss 2e-7, on a grid of 1e-8: differences of delta would be noise here.
+    pair = ReplacePair(0.1, 1e-6)
+    loss = pair.grids(Grid(1e-8, 1e-12, 1e-12, 10**6))[0]
+    mean = float(loss.losses @ loss.probs)
+    variance = float((loss.losses - mean) ** 2 @ loss.probs)
+    assert variance == pytest.approx(pair.variance(), rel=2e-3)
+    assert abs(mean - variance / 2) < 1e-3 * math.sqrt(variance)
+
+
+# ---- sums -----------------------------------------------------------------------------------
+
+
+def binomial_delta(epsilon0, n, epsilon):
+    """Delta of n randomised responses, from the binomial law."""
+    up = 1 / (1 + math.exp(-epsilon0))
+    k = np.arange(n + 1)
+    losses = (2 * k - n) * epsilon0
+    weight = np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - losses)))
+    return float((binom.pmf(k, n, up) * weight).sum())
+
+
+@pytest.mark.parametrize(
+    "epsilon0, n, deviations",
+    [(0.5, 10, k) for k in (0, 1)]
+    + [(0.1, 1000, k) for k in (0, 1, 4, 10, 20)]
+    + [(0.001, 10**6, k) for k in (0, 1, 4, 10, 20)],
+)
+def test_sums_of_randomised_responses(epsilon0, n, deviations):
+    epsilon = n * epsilon0 * math.tanh(epsilon0 / 2) + deviations * math.sqrt(n) * epsilon0
+    loss = approximate_pair(epsilon0, 0.0).grids(Grid(epsilon0 / 4, 0, 0, 10**6))[0]
+    total = LossSum(((loss, n),), 2**21)
+    truth = binomial_delta(epsilon0, n, epsilon)
+    ours = total.finite_delta(epsilon, truth)
+    assert truth * (1 - 1e-8) <= ours <= 1.001 * truth  # down to 1e-100
+    back = total.epsilon(ours)
+    assert back == pytest.approx(epsilon, rel=1e-3)
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("pair", PAIRS, ids=repr)
+def test_any_tilt_gives_the_same_sum(pair, direction):
+    h = math.sqrt(pair.variance()) / 8
+    loss = pair.grids(Grid(h, 1e-14, 1e-14, 10**6))[direction]
+    total = LossSum(((loss, 40),), 2**20)
+    epsilon = 40 * float((loss.losses * loss.probs).sum()) + 2 * math.sqrt(40 * pair.variance())
+    best = total._solve(lambda t, k, mean, variance: mean, epsilon)
+    assert best > 0
+    answers = []
+    for saddle in (0.0, best / 2, best):
+        # A tiny size makes the window wide and forbids a smaller tilt.
+        window = total._window(saddle, epsilon, -80.0)
+        exact = dataclasses.replace(window, error=0.0)
+        answers.append(exact.delta(epsilon))
+    assert answers == pytest.approx([answers[0]] * 3, rel=1e-7)
+
+
+def test_different_losses_are_convolved():
+    # Gaussians of different mu, as many grid losses, against the closed form of their sum.
+    mus, counts = (0.1, 0.03, 0.3), (20, 100, 1)
+    total_mu = math.sqrt(sum(n * mu**2 for mu, n in zip(mus, counts, strict=True)))
+    h = 1e-3
+    parts = tuple(
+        (gaussian_pair(mu).grids(Grid(h, 1e-14, 1e-14, 10**6))[0], n)
+        for mu, n in zip(mus, counts, strict=True)
+    )
+    total = LossSum(parts, 2**20)
+    exact = true_delta(gaussian_pair(total_mu), 1.0, 0)
+    assert exact <= total.finite_delta(1.0, exact) <= 1.002 * exact
+    assert total.epsilon(1e-6) == pytest.approx(
+        LossSum(
+            ((gaussian_pair(total_mu).grids(Grid(h, 1e-14, 1e-14, 10**6))[0], 1),), 2**20
+        ).epsilon(1e-6),
+        rel=1e-3,
+    )
+
+
+def test_infinite_losses_stay_infinite():
+    loss = approximate_pair(0.1, 1e-3).grids(Grid(0.01, 0, 0, 10**4))[0]
+    total = LossSum(((loss, 20),), 2**20)
+    assert total.infinite == pytest.approx(1 - (1 - 1e-3) ** 20)
+    assert total.epsilon(0.9 * total.infinite) == math.inf
+    assert total.epsilon(1.1 * total.infinite) < 2.0
+
+
+def test_what_is_missing_is_added():
+    """A window cut short, or a rounding error, must show in the answer: it never lowers delta."""
+    loss = ReplacePair(0.1, 1.0).grids(Grid(0.02, 1e-14, 1e-14, 10**6))[0]
+    total = LossSum(((loss, 50),), 2**20)
+    truth = total.finite_delta(2.0, 1e-12)
+    for size in (1e-2, 1e-4, 1e-6):  # the larger, the shorter the window
+        assert total.finite_delta(2.0, size) >= truth * (1 - 1e-9)
+        assert total.finite_delta(2.0, size) <= truth + 1e-3 * size
