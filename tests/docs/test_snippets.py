@@ -5,7 +5,6 @@ with ``>>>`` are run as doctests, so their printed results are checked too.
 """
 
 import doctest
-import os
 import re
 from pathlib import Path
 
@@ -15,8 +14,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-#: pages whose snippets read real data sets
-NEEDS_DATA = {"silos.md"}
 
 
 def snippets(page):
@@ -25,8 +22,6 @@ def snippets(page):
 
 @pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=lambda p: p.name)
 def test_snippets_run(page, tmp_path, monkeypatch):
-    if page.name in NEEDS_DATA and "SKDPFL_DATA" not in os.environ:
-        pytest.skip("needs the data sets: set SKDPFL_DATA")
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": page.stem}
     for number, code in enumerate(snippets(page), start=1):

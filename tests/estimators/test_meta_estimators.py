@@ -1,0 +1,188 @@
+"""What works with silos inside scikit-learn's meta-estimators: the table of docs/silos.md."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, VotingClassifier
+from sklearn.feature_selection import RFE, SequentialFeatureSelector
+from sklearn.inspection import permutation_importance
+from sklearn.model_selection import (
+    GridSearchCV,
+    cross_validate,
+    learning_curve,
+    permutation_test_score,
+    validation_curve,
+)
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+
+X, y = load_breast_cancer(return_X_y=True)
+X, y = X[:160, :4] / X[:160, :4].max(axis=0), y[:160]
+SILOS = np.array(["a", "b", "c", "d"])[np.arange(160) % 4]
+FRAME = pd.DataFrame(X).add_prefix("x").assign(hospital=SILOS)
+
+
+def clf(**params):
+    return ISRLDPClassifier(epsilon=1.0, scaling=None, n_rounds=2, delta=1e-4, **params)
+
+
+def reg(**params):
+    return ISRLDPRegressor(epsilon=1.0, scaling=None, n_rounds=2, delta=1e-4, **params)
+
+
+def fit(meta, key="silos"):
+    """Return a function (data, silos, est) that fits; silos are passed under ``key`` if given."""
+
+    def call(data, silos, column):
+        model = meta(column)
+        return model.fit(data, y, **({} if silos is None else {key: silos}))
+
+    return call
+
+
+def search(data, silos, column):
+    grid = GridSearchCV(clf(silo_column=column), {"clip_norm": [0.5, 1.0]}, cv=2)
+    return grid.fit(data, y, **({} if silos is None else {"silos": silos}))
+
+
+def validate(data, silos, column):
+    params = None if silos is None else {"silos": silos}
+    return cross_validate(clf(silo_column=column), data, y, cv=2, params=params)
+
+
+def learn(data, silos, column):
+    params = None if silos is None else {"silos": silos}
+    return learning_curve(
+        clf(silo_column=column), data, y, cv=2, train_sizes=[0.5, 1], params=params
+    )
+
+
+def validation(data, silos, column):
+    params = None if silos is None else {"silos": silos}
+    kind = {"param_name": "clip_norm", "param_range": [0.5, 1.0]}
+    return validation_curve(clf(silo_column=column), data, y, cv=2, params=params, **kind)
+
+
+def permutation_test(data, silos, column):
+    params = None if silos is None else {"silos": silos}
+    return permutation_test_score(
+        clf(silo_column=column), data, y, cv=2, n_permutations=2, params=params
+    )
+
+
+def importance(data, silos, column):
+    model = clf(silo_column=column).fit(data, y, **({} if silos is None else {"silos": silos}))
+    return permutation_importance(model, data, y, n_repeats=1)
+
+
+def pipeline(column):
+    """Keeps frames, so that the silo column reaches the last step."""
+    keep = ColumnTransformer(
+        [("unit", Normalizer(), ["x0", "x1", "x2", "x3"])],
+        remainder="passthrough",
+        verbose_feature_names_out=False,
+    )
+    first = Normalizer() if column is None else keep.set_output(transform="pandas")
+    return make_pipeline(first, clf(silo_column=column))
+
+
+def multioutput(data, silos, column):
+    model = MultiOutputRegressor(reg(silo_column=column))
+    return model.fit(data, np.c_[y, y], **({} if silos is None else {"silos": silos}))
+
+
+def meta(make):
+    return fit(lambda column: make(clf(silo_column=column)))
+
+
+OK = None
+ROUTING = "enable_metadata_routing=True"
+FRAME_LOST = "could not convert string to float|needs a DataFrame"
+
+#: name -> (call, silos= with routing off, silos= with routing on, silo_column); OK or the error
+TABLE = {
+    "Pipeline": (fit(pipeline), "stepname__parameter", OK, OK),
+    "Pipeline, step__silos": (fit(pipeline, "isrldpclassifier__silos"), OK, "unexpected", OK),
+    "GridSearchCV": (search, OK, OK, OK),
+    "cross_validate": (validate, OK, OK, OK),
+    "learning_curve": (learn, OK, OK, OK),
+    "validation_curve": (validation, OK, OK, OK),
+    "permutation_test_score": (permutation_test, OK, OK, OK),
+    "permutation_importance": (importance, OK, OK, OK),
+    "CalibratedClassifierCV": (meta(lambda m: CalibratedClassifierCV(m, cv=2)), OK, OK, OK),
+    "TransformedTargetRegressor": (
+        fit(
+            lambda column: TransformedTargetRegressor(
+                reg(silo_column=column), func=np.log1p, inverse_func=np.expm1
+            )
+        ),
+        OK,
+        OK,
+        OK,
+    ),
+    "MultiOutputRegressor": (multioutput, OK, OK, OK),
+    "RFE": (meta(lambda m: RFE(m, n_features_to_select=2)), OK, OK, FRAME_LOST),
+    "OneVsRestClassifier": (meta(OneVsRestClassifier), ROUTING, OK, OK),
+    "VotingClassifier": (meta(lambda m: VotingClassifier([("a", m)])), ROUTING, OK, OK),
+    "BaggingClassifier": (
+        meta(lambda m: BaggingClassifier(m, n_estimators=2)),
+        ROUTING,
+        OK,
+        FRAME_LOST,
+    ),
+    "SequentialFeatureSelector": (
+        meta(lambda m: SequentialFeatureSelector(m, n_features_to_select=2, cv=2)),
+        ROUTING,
+        OK,
+        FRAME_LOST,
+    ),
+    "AdaBoostClassifier": (
+        meta(lambda m: AdaBoostClassifier(m, n_estimators=2)),
+        "unexpected keyword argument 'silos'",
+        "unexpected keyword argument 'silos'",
+        "doesn't support sample_weight",
+    ),
+}
+MODES = ("silos, routing off", "silos, routing on", "silo_column")
+PAGE = Path(__file__).parents[2] / "docs" / "silos.md"
+
+
+@pytest.mark.parametrize("mode", range(3), ids=MODES)
+@pytest.mark.parametrize("name", TABLE)
+def test_the_table(name, mode):
+    call, *expected = TABLE[name]
+    data = (FRAME, None, "hospital") if mode == 2 else (X, SILOS, None)
+    with sklearn.config_context(enable_metadata_routing=mode == 1):
+        if expected[mode] is OK:
+            call(*data)
+        else:
+            with pytest.raises((ValueError, TypeError), match=expected[mode]):
+                call(*data)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_page_says_the_same(name):
+    row = next(line for line in PAGE.read_text().splitlines() if line.startswith(f"| {name} |"))
+    cells = [cell.strip() for cell in row.split("|")[2:5]]
+    assert [cell.startswith("yes") for cell in cells] == [e is OK for e in TABLE[name][1:]]
+
+
+def test_silos_reach_every_fit_of_a_search():
+    grid = search(X, SILOS, None)
+    assert grid.best_estimator_.silo_ids_.tolist() == ["a", "b", "c", "d"]
+
+
+def test_with_routing_on_an_alias_is_honoured():
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = make_pipeline(Normalizer(), clf().set_fit_request(silos="hospital"))
+        assert model.fit(X, y, hospital=SILOS)[-1].silo_ids_.tolist() == ["a", "b", "c", "d"]
