@@ -51,7 +51,7 @@ def run(
     for r, cohort in enumerate(_cohorts(work)):
         if len(cohort) or plan.secret_cohorts:
             released = _round(work, federation, Round(r, cohort, clip_norm), state)
-            clip_norm = plan.mechanism.next_clip_norm(clip_norm, released.unclipped)
+            clip_norm = plan.mechanism.next_clip_norm(plan, clip_norm, released.unclipped, r)
             state = algorithm.aggregate(state, released)
         else:
             state = algorithm.idle(state)

@@ -7,7 +7,7 @@ from skdpfl.algorithms._fedexp import FedExp
 from skdpfl.algorithms._local_sgd import LocalSGD
 from skdpfl.algorithms._minibatch import MinibatchSGD
 from skdpfl.algorithms._multistage import MultistageSGD
-from skdpfl.algorithms._scaffold import Scaffold
+from skdpfl.algorithms._scaffold import Scaffold, whole_silo_control_rate
 
 __all__ = [
     "AcceleratedSGD",
@@ -22,4 +22,5 @@ __all__ = [
     "MultistageSGD",
     "Released",
     "Scaffold",
+    "whole_silo_control_rate",
 ]

@@ -17,10 +17,10 @@ Whole silos. There the noise joins a message on its way out and c_i, which never
 is made of the clipped message without it. (If c_i kept the noise, the next message would carry it
 back, many clip norms long, and clipping would leave little of the gradient.) So c adds up every
 round's noise and c_i does not: c - mean(c_i) walks at random, and x settles where the gradient is
-minus that. ``control_rate`` a < 1 makes both move by the share a of their change. After T rounds
-with a share f of the silos the walk is a f sqrt(T) times the noise of one round's mean gradient;
-with a = 6 / (f T) it is 6 / sqrt(T), little more than an average of late models leaves of the noise
-anyhow, and the control variates have still taken in all but exp(-6) of what they started from.
+minus that. ``control_rate`` a < 1 makes both move by the share a of their change: after T rounds
+with a share f of the silos the walk is a f sqrt(T) times the noise of one round's mean gradient,
+and control variates still keep (1 - a)^(f T) of what they started from.
+:func:`whole_silo_control_rate` weighs the two.
 """
 
 from __future__ import annotations
@@ -49,6 +49,26 @@ class ScaffoldBroadcast(NamedTuple):
     control: np.ndarray
     n_steps: int
     warm: bool
+
+
+def whole_silo_control_rate(n_rounds: int, fraction: float, noise: float) -> float:
+    """Return the control rate for whole silos.
+
+    a = min(1, 6 / (f T), 0.3 / (f sqrt(T) v)): the walk is at most 6 / sqrt(T) of one round's
+    noise, little more than an average of late models leaves of it anyhow, and at most 0.3 of the
+    clip norm.
+
+    Parameters
+    ----------
+    n_rounds : int
+        T.
+    fraction : float
+        f, the share of the silos that takes part in a round.
+    noise : float
+        v, the norm of the noise on a round's mean message, over the clip norm.
+    """
+    rate = min(1.0, 6 / (fraction * n_rounds))
+    return min(rate, 0.3 / (fraction * n_rounds**0.5 * noise)) if noise > 0 else rate
 
 
 @dataclass(frozen=True)

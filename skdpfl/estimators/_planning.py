@@ -14,7 +14,7 @@ from skdpfl.estimators._checks import automatic_delta, is_auto, per_silo
 from skdpfl.estimators._facts import Facts
 from skdpfl.estimators._settle import Settled
 from skdpfl.estimators._warnings import warn
-from skdpfl.estimators._whole_silos import adapted
+from skdpfl.estimators._whole_silos import adapted, first_clip_norm
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.grid import PrecisionError
 from skdpfl.privacy.mechanisms import NoPrivacy
@@ -46,7 +46,7 @@ def make_plan(
         silo_ids=facts.silo_ids,
         silo_sizes=facts.public_sizes,
         steps=steps,
-        clip_norm=np.inf if exact else settings.clip_norm,
+        clip_norm=np.inf if exact else first_clip_norm(estimator, settings),
         noise_multiplier=np.asarray(estimator.noise_multiplier or 0.0, dtype=float),
         delta=_delta(estimator.delta, facts),
         unit=unit,
@@ -60,7 +60,7 @@ def make_plan(
         noise_schedule=getattr(estimator, "noise_schedule", None),
         setup=() if exact else settled.scaling.setup,
         gradients_only=algorithm.releases_only_gradients,
-        mechanism=adapted(mechanism, estimator, algorithm),
+        mechanism=adapted(mechanism, estimator, algorithm, settings),
     )
     if exact:
         return plan

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from skdpfl.algorithms import Algorithm, Scaffold
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
+from skdpfl.estimators._theory import Committed, Training
 from skdpfl.estimators._whole_silos import control_rate
 
 
@@ -29,8 +31,12 @@ class _DPScaffold:
             settings.steps,
             self.global_learning_rate,
             self.warm_start_rounds,
-            control_rate(self, settings),
         )
+
+    def _training(self, algorithm: Algorithm, known: Committed) -> Training:
+        training: Training = super()._training(algorithm, known)  # type: ignore[misc]
+        algorithm = dataclasses.replace(algorithm, control_rate=control_rate(known))
+        return training._replace(algorithm=algorithm)
 
 
 @documented

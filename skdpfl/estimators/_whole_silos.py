@@ -5,27 +5,41 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from skdpfl.algorithms import Algorithm
+from skdpfl.algorithms import Algorithm, whole_silo_control_rate
 from skdpfl.estimators._checks import is_auto
 from skdpfl.estimators._facts import Settings
-from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, WholeMessages
-from skdpfl.privacy.quantile import AdaptiveClip
+from skdpfl.estimators._theory import Committed
+from skdpfl.privacy.mechanisms import LearntClip, Mechanism, NoPrivacy, WholeMessages
 
-#: the share of the messages that a learnt clip norm leaves alone, and how fast it is learnt
-LEARNT_CLIP = AdaptiveClip(quantile=0.5, learning_rate=0.5)
-#: control variates take in all but exp(-CONTROL_ROUNDS) of what they started from
-CONTROL_ROUNDS = 6.0
+#: where a learnt clip norm starts, of the highest it may take
+START = 0.1
 
 
-def adapted(mechanism: Mechanism, estimator: Any, algorithm: Algorithm) -> Mechanism:
+def highest_clip_norm(settings: Settings) -> float:
+    """Return the norm of a message whose every step's gradient is as long as one is clipped to."""
+    steps = max(settings.steps) / (1 - settings.momentum)
+    return settings.clip_norm * settings.learning_rate * steps
+
+
+def first_clip_norm(estimator: Any, settings: Settings) -> float:
+    """Return what gradients (unit "silo": the first round's messages) are clipped to."""
+    if getattr(estimator, "unit", "record") == "record" or not is_auto(estimator.clip_norm):
+        return settings.clip_norm
+    return START * highest_clip_norm(settings)
+
+
+def adapted(
+    mechanism: Mechanism, estimator: Any, algorithm: Algorithm, settings: Settings
+) -> Mechanism:
     """Return the mechanism with what the algorithm reads and the parameters leave open."""
     if isinstance(mechanism, NoPrivacy):
         return dataclasses.replace(mechanism, squared_norms=algorithm.reads_squared_norm)
     if isinstance(mechanism, WholeMessages):
+        learnt = is_auto(estimator.clip_norm)
         return dataclasses.replace(
             mechanism,
             squared_norms=algorithm.reads_squared_norm,
-            clipping=LEARNT_CLIP if is_auto(estimator.clip_norm) else None,
+            clipping=LearntClip(highest_clip_norm(settings)) if learnt else None,
         )
     if algorithm.reads_squared_norm:
         raise ValueError(
@@ -36,11 +50,13 @@ def adapted(mechanism: Mechanism, estimator: Any, algorithm: Algorithm) -> Mecha
     return mechanism
 
 
-def control_rate(estimator: Any, settings: Settings) -> float:
+def control_rate(known: Committed) -> float:
     """Return how fast SCAFFOLD's control variates follow: slower under noise on whole messages."""
-    if estimator.unit == "record" or estimator.epsilon == float("inf"):
+    plan = known.plan
+    if plan.unit == "record" or not plan.private:
         return 1.0
-    return min(1.0, CONTROL_ROUNDS / (estimator.silo_fraction * settings.n_rounds))
+    noise = plan.mechanism.noise_on_mean(plan) * known.n_parameters**0.5 / plan.clip_norm
+    return whole_silo_control_rate(plan.n_rounds, plan.silo_fraction, noise)
 
 
 def check_whole_silos(params: dict[str, Any]) -> None:

@@ -126,8 +126,10 @@ class Mechanism:
         """Read the means (n_extra,) of what was sent beside the messages."""
         return Statistics()
 
-    def next_clip_norm(self, clip_norm: float, unclipped: float) -> float:
-        """Return the clip norm of the next round's messages."""
+    def next_clip_norm(
+        self, plan: PrivacyPlan, clip_norm: float, unclipped: float, round: int
+    ) -> float:
+        """Return the clip norm of the messages of the round after ``round``."""
         return clip_norm
 
 

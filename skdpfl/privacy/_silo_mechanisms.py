@@ -48,12 +48,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from skdpfl.privacy._learnt_clip import LearntClip
 from skdpfl.privacy._mechanism import Aggregate, Mechanism, Statistics, squared_norms
 from skdpfl.privacy.events import Approximate, Composition, Gaussian, PoissonGaussian, compose
 from skdpfl.privacy.grid import grid_for, reduced_clip, snapped_release
 from skdpfl.privacy.precision import DOUBLE
 from skdpfl.privacy.privunit import N_UNIFORMS, PrivUnitMechanism, split_epsilon
-from skdpfl.privacy.quantile import AdaptiveClip
 from skdpfl.privacy.random import Streams
 from skdpfl.privacy.sampling import Levels
 from skdpfl.privacy.scalardp import ScalarDP
@@ -85,12 +85,12 @@ class WholeMessages(Mechanism):
     ----------
     squared_norms : bool, default=False
         Whether the algorithm reads the mean squared norm of the clipped messages.
-    clipping : AdaptiveClip, optional
+    clipping : LearntClip, optional
         How the clip norm is learnt; None: it stays as it is.
     """
 
     squared_norms: bool = False
-    clipping: AdaptiveClip | None = None
+    clipping: LearntClip | None = None
 
     @property
     def n_extra(self) -> int:
@@ -104,10 +104,19 @@ class WholeMessages(Mechanism):
         """Return the numbers of a round in which messages are clipped to ``clip_norm``."""
         raise NotImplementedError
 
-    def next_clip_norm(self, clip_norm: float, unclipped: float) -> float:
+    def next_clip_norm(
+        self, plan: PrivacyPlan, clip_norm: float, unclipped: float, round: int
+    ) -> float:
         if self.clipping is None:
             return clip_norm
-        return self.clipping.update(clip_norm, unclipped - 0.5, 1.0)
+        return self.clipping.update(clip_norm, unclipped, self.noise_on_share(plan), round)
+
+    def noise_on_share(self, plan: PrivacyPlan) -> float:
+        """Return the standard deviation of the noise on the released share of unclipped messages.
+
+        Its bit's noise is that of any coordinate of the mean, in units of 2 sqrt(BIT) C.
+        """
+        return self.noise_on_mean(plan) / (2 * float(np.sqrt(BIT)) * plan.clip_norm)
 
     @property
     def _radius(self) -> float:
@@ -227,6 +236,12 @@ class PrivUnitMessages(WholeMessages):
     def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
         norm = _within(float(extra[0]), clip_norm) if self.squared_norms else float("nan")
         return Statistics(norm, float("nan") if self.clipping is None else float(extra[-1]))
+
+    def noise_on_share(self, plan: PrivacyPlan) -> float:
+        # the level is the true one but for a share k / (e^eps + k) of the time
+        norms = self.randomiser(plan, 1, 1.0).norm_randomiser
+        variance = norms.other * (1 - norms.other) / norms.contrast**2
+        return float(np.sqrt(variance * np.square(plan.weights).sum() / plan.silo_fraction))
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdpfl.privacy._learnt_clip import LearntClip
 from skdpfl.privacy._mechanism import (
     Aggregate,
     GradientTerms,
@@ -52,6 +53,7 @@ __all__ = [
     "MECHANISMS",
     "Aggregate",
     "GradientTerms",
+    "LearntClip",
     "Mechanism",
     "NoPrivacy",
     "PrivUnitMessages",
