@@ -59,12 +59,13 @@ class Messages:
             raise ValueError("The plan was made for silos of other sizes than those of the data.")
         in_order = bool((codes[1:] >= codes[:-1]).all())
         self.order = None if in_order else np.argsort(_small(codes, sizes.size), kind="stable")
-        every = plan.setting.every
-        if every > 1:
+        strides = np.maximum(plan.setting.strides(sizes), 1)
+        if strides.max() > 1:
             first = np.repeat(np.cumsum(sizes) - sizes, sizes)
-            kept = np.flatnonzero((np.arange(len(codes)) - first) % every == 0)
+            within = np.arange(len(codes)) - first
+            kept = np.flatnonzero(within % np.repeat(strides, sizes) == 0)
             self.order = kept if self.order is None else self.order[kept]
-            sizes = -(-sizes // every)
+            sizes = -(-sizes // strides)
         self.starts = np.concatenate([[0], np.cumsum(sizes)])
 
     def mean(self, release: Release, sums: Sums, round: int) -> Array:

@@ -119,7 +119,7 @@ def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     """Add the releases, each spending as little as gives little noise."""
     if not plan.pool.size:
         return plan
-    plan = replace(plan, setting=replace(plan.setting, every=_every(plan, shares)))
+    plan = replace(plan, setting=_sparing(plan, shares))
     counts = None
     if plan.unbounded.any():
         counts = _sized(plan, Release(shares.counts, MagnitudeGrid(1.5)), shares.enough)
@@ -132,19 +132,22 @@ def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     return replace(plan, counts=counts, moments=(halved, halved) if twice else (moments,))
 
 
-def _every(plan: ScalingPlan, shares: Shares) -> int:
+def _sparing(plan: ScalingPlan, shares: Shares) -> Setting:
     """Read a part of the records where that leaves little noise at a third of the shares."""
-    n = int(np.sum(plan.setting.silo_sizes))
-    if n < 2 * _PLENTY or not shares.enough:
-        return 1
-    if plan.setting.unit == "silo":
-        return n // _PLENTY
+    setting = plan.setting
+    if not shares.enough:
+        return setting
+    if setting.unit == "silo":
+        return replace(setting, most=max(1, _PLENTY // setting.n_silos))
+    n = int(np.sum(setting.silo_sizes))
+    if n < 2 * _PLENTY:
+        return setting
     releases = [Release(shares.moments / 3)]
     if plan.unbounded.any():
         releases.append(Release(shares.counts / 3, MagnitudeGrid(1.5)))
     noise = max(plan.noise(release).max() for release in releases)
     room = shares.enough / noise if noise > 0 else np.inf
-    return int(max(1, min(n // _PLENTY, room)))
+    return replace(setting, every=int(max(1, min(n // _PLENTY, room))))
 
 
 def _sized(plan: ScalingPlan, release: Release, enough: float) -> Release:

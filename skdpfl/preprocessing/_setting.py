@@ -29,7 +29,9 @@ Neighbours = Literal["replace", "add_remove"]
 class Setting:
     """Public numbers: silo sizes (M,), budgets mu (M,), what is protected from whom.
 
-    Of each silo's records, in their order, each ``every``-th is read, from the first on. Under
+    Unit "record": of each silo's records, in their order, each ``every``-th is read, from the
+    first on. Unit "silo": sizes are secret and not used; a silo reads at most ``most`` of its
+    records, evenly spaced (None: all), which is its own business as it sends their mean. Under
     ``trust="shuffler"`` each silo adds its own noise, as under "silo".
     """
 
@@ -39,6 +41,7 @@ class Setting:
     trust: Trust = "silo"
     neighbours: Neighbours = "replace"
     every: int = 1
+    most: int | None = None
 
     @property
     def n_silos(self) -> int:
@@ -61,6 +64,12 @@ class Setting:
         if self.unit == "silo":
             return np.ones(self.n_silos)
         return np.ceil(np.asarray(self.silo_sizes) / self.every)
+
+    def strides(self, sizes: np.ndarray) -> np.ndarray:
+        """Each silo reads every how-many-th of its records, given its true size."""
+        if self.unit == "record" or self.most is None:
+            return np.full(self.n_silos, self.every)
+        return -(-sizes // self.most)
 
     @property
     def weights(self) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skdpfl.preprocessing._bounds import feature_bounds_of, target_bounds_of
+from skdpfl.preprocessing._messages import Messages
 from skdpfl.preprocessing._planning import plan_scaling
 from skdpfl.preprocessing._private_scales import run_scaling
 from skdpfl.preprocessing._scaling import AffineScaling, IdentityScaling, SquashScaling
@@ -184,3 +185,16 @@ def test_of_many_records_a_part_is_read_and_paid_for():
     three = run_scaling(plan, W, None, codes_mixed, streams_for(0)).features
     four = run_scaling(plan, X, None, np.repeat([0, 1], n // 2), streams_for(0)).features
     np.testing.assert_array_equal(three.center, four.center)
+
+
+def test_a_protected_silo_reads_some_of_its_records_whatever_its_secret_size():
+    X = records()[0]
+    codes = np.repeat(np.arange(3), [1, 3, N - 4])
+    plan = plan_scaling(silo_sizes=[1, 1, 1], n_features=5, mu=3000.0, unit="silo", **BOUNDS)
+    assert plan.setting.most == 2**16 // 3
+    small = replace(plan, setting=replace(plan.setting, most=10))
+    release = plan.moments[0]
+    np.testing.assert_array_equal(small.noise_scale(release), plan.noise_scale(release))
+    messages = Messages(small, X, None, codes, streams_for(0))
+    np.testing.assert_array_equal(np.diff(messages.starts), [1, 3, 10])
+    np.testing.assert_array_equal(messages.order, [0, 1, 2, 3, *range(4, N, 400)])
