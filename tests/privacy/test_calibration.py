@@ -1,0 +1,159 @@
+"""Calibration: on the safe side, close to the budget, quick, or an error that says why not."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpfl.privacy import calibration, epsilon_of, n_steps_for, noise_multiplier_for
+from skdpfl.privacy.accounting import price_epsilon
+from skdpfl.privacy.calibration import calibrate
+from skdpfl.privacy.events import (
+    Approximate,
+    Exact,
+    FixedSizeGaussian,
+    Gaussian,
+    PoissonGaussian,
+)
+
+few = settings(max_examples=20, deadline=None, derandomize=True)
+
+
+@few
+@given(
+    st.floats(math.log(1e-2), math.log(50)),
+    st.floats(math.log(1e-3), 0),
+    st.integers(1, 20_000),
+    st.sampled_from([1e-4, 1e-6, 1e-11]),
+    st.sampled_from(
+        [("poisson", "replace"), ("poisson", "add_remove"), ("without_replacement", "replace")]
+    ),
+)
+def test_the_price_of_calibrated_noise_is_just_within_the_budget(log_e, log_q, steps, delta, how):
+    sampling, neighbours = how
+    epsilon = math.exp(log_e)
+    asked = dict(sampling_rate=math.exp(log_q), n_steps=steps, delta=delta)
+    asked |= dict(sampling=sampling, neighbours=neighbours)
+    z = noise_multiplier_for(epsilon=epsilon, **asked)
+    assert 0.99 * epsilon <= epsilon_of(noise_multiplier=z, **asked) <= epsilon
+    assert epsilon_of(noise_multiplier=0.99 * z, **asked) > epsilon
+
+
+def schedule(z):
+    """Sixty-four levels, some of them plain, and a failure that noise does not change."""
+    steps = [(PoissonGaussian(z * (1 + k / 32), 0.05), 20) for k in range(64)]
+    return (*steps, (Gaussian(8 * z), 2), (Approximate(0.0, 1e-7), 1))
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_schedules(epsilon, neighbours):
+    z = calibrate(schedule, epsilon, 1e-5, neighbours)
+    assert 0.99 * epsilon <= price_epsilon(schedule(z), 1e-5, neighbours) <= epsilon
+
+
+@pytest.mark.parametrize("fixed", [0.3, 0.9, 0.99])
+def test_part_of_the_budget_may_be_spent_already(fixed):
+    def build(z):
+        return ((Approximate(fixed), 1), (Gaussian(z), 1))
+
+    z = calibrate(build, 1.0, 1e-5, "replace")
+    assert 0.99 <= price_epsilon(build(z), 1e-5, "replace") <= 1.0
+
+
+@pytest.mark.parametrize(
+    "spent, said", [(Approximate(1.5), "1.5"), (Approximate(0.1, 1e-4), "inf"), (Exact(), "inf")]
+)
+def test_a_budget_no_noise_can_meet(spent, said):
+    with pytest.raises(ValueError, match=rf"epsilon=1.0 .* any noise.*costs {said}"):
+        calibrate(lambda z: ((spent, 1), (Gaussian(z), 1)), 1.0, 1e-5, "replace")
+
+
+NO_BUDGETS = [(0, 1e-5, "epsilon=0"), (-1, 1e-5, "epsilon=-1"), (math.nan, 1e-5, "epsilon=nan")]
+NO_BUDGETS += [(1, 0, "delta=0"), (1, 1, "delta=1"), (1, math.nan, "delta=nan")]
+
+
+@pytest.mark.parametrize("epsilon, delta, said", NO_BUDGETS)
+def test_what_is_no_budget(epsilon, delta, said):
+    with pytest.raises(ValueError, match=said):
+        calibrate(lambda z: ((Gaussian(z), 1),), epsilon, delta, "replace")
+
+
+def test_little_noise_where_delta_alone_covers_the_sampled_records():
+    # One step at rate 1e-6: a record is told with a probability below delta, whatever the noise.
+    z = noise_multiplier_for(epsilon=1.0, sampling_rate=1e-6, n_steps=1, delta=1e-5)
+    assert 0 < z <= 0.01
+
+
+def test_few_prices_are_computed(monkeypatch):
+    prices = []
+
+    def counted(composition, delta, neighbours):
+        prices.append(composition)
+        return price_epsilon(composition, delta, neighbours)
+
+    monkeypatch.setattr(calibration, "price_epsilon", counted)
+    calibrate(lambda z: ((PoissonGaussian(z, 0.04), 20_000),), 1.0, 1e-5, "replace")
+    assert len(prices) <= 6
+    # and none where the same question was asked before
+    prices.clear()
+    asked = dict(epsilon=1.234, sampling_rate=0.04, n_steps=20_000, delta=1e-5)
+    first = noise_multiplier_for(**asked)
+    assert prices
+    prices.clear()
+    assert noise_multiplier_for(**asked) == first
+    assert not prices
+
+
+def test_steps_are_the_largest_number_that_fits():
+    asked = dict(noise_multiplier=3.0, sampling_rate=0.05, delta=1e-6)
+    for sampling in ("poisson", "without_replacement", "disjoint"):
+        n = n_steps_for(epsilon=4.0, **asked, sampling=sampling)
+        assert epsilon_of(n_steps=n, **asked, sampling=sampling) <= 4.0
+        assert epsilon_of(n_steps=n + 1, **asked, sampling=sampling) > 4.0
+    assert n_steps_for(epsilon=0.01, noise_multiplier=1, sampling_rate=1, delta=1e-6) == 0
+
+
+# ---- extremes -------------------------------------------------------------------------------
+
+NOISE = [0.3, 1.0, 30.0, 1e4]
+RATES = [1e-5, 1e-3, 0.1, 1.0]
+STEPS = [1, 1000, 10**6]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [PoissonGaussian, FixedSizeGaussian])
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("z", NOISE)
+def test_extreme_prices_are_numbers_that_grow_with_the_steps(z, rate, kind):
+    for neighbours in ("replace", "add_remove") if kind is PoissonGaussian else ("replace",):
+        prices = [price_epsilon(((kind(z, rate), n),), 1e-5, neighbours) for n in STEPS]
+        assert all(p >= 0 and p < math.inf for p in prices)
+        assert prices == sorted(prices)
+        # Without sampling a record pays more.
+        assert prices[-1] <= price_epsilon(((Gaussian(z), STEPS[-1]),), 1e-5, neighbours)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", STEPS)
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 100.0])
+def test_extreme_budgets_are_met(epsilon, rate, steps):
+    asked = dict(sampling_rate=rate, n_steps=steps, delta=1e-6)
+    z = noise_multiplier_for(epsilon=epsilon, **asked)
+    assert 0 < z < math.inf
+    assert 0.99 * epsilon <= epsilon_of(noise_multiplier=z, **asked) <= epsilon
+
+
+@pytest.mark.parametrize("delta", [1e-11, 1e-30, 1e-100, 1e-250])
+def test_tiny_deltas(delta):
+    # epsilon^2 grows like log(1/delta); the central limit is good here: sum of mu^2.
+    composition = ((PoissonGaussian(200.0, 0.1), 10_000),)
+    mu = 2 * 0.1 * math.sqrt(10_000) / 200
+    alike = price_epsilon(((Gaussian(2 / mu), 1),), delta, "replace")
+    assert price_epsilon(composition, delta, "replace") == pytest.approx(alike, rel=0.01)
+
+
+def test_a_delta_beyond_all_numbers_is_refused_by_its_price():
+    assert price_epsilon(((PoissonGaussian(2.0, 0.1), 10),), 1e-305, "replace") == math.inf
