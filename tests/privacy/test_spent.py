@@ -1,0 +1,319 @@
+"""PrivacySpent: what it says, that it cannot change, and how it adds up."""
+
+import copy
+import dataclasses
+import json
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.privacy import PrivacySpent
+from skdpfl.privacy.accounting import price_delta, price_epsilon
+from skdpfl.privacy.events import (
+    Approximate,
+    Exact,
+    FixedSizeGaussian,
+    Gaussian,
+    PoissonGaussian,
+    Profile,
+    compose,
+)
+
+DELTA = 1e-5
+A, B, C = (
+    ((PoissonGaussian(20.0, 0.1), 200),),
+    ((PoissonGaussian(15.0, 0.1), 200), (Gaussian(9.0), 1)),
+    ((FixedSizeGaussian(8.0, 0.2), 30),),
+)
+
+
+def spent(*compositions, ids=None, groups=None, **kwargs):
+    words = dict(unit="record", trust="silo", neighbours="replace", delta=DELTA, n_releases=200)
+    return PrivacySpent.from_compositions(
+        **words | kwargs, compositions=compositions, silo_ids=ids, group_of_silo=groups
+    )
+
+
+def two_silos(first=A, second=B, **kwargs):
+    return spent(first, second, ids=["x", "y"], groups=[0, 1], **kwargs)
+
+
+# ---- one cost -------------------------------------------------------------------------------
+
+
+def test_what_it_says():
+    cost = two_silos(noise_multiplier=15.0)
+    epsilon, delta = cost
+    prices = [price_epsilon(c, DELTA, "replace") for c in (A, B)]
+    assert (epsilon, delta) == (cost.epsilon, cost.delta) == (max(prices), DELTA)
+    assert cost.per_silo.to_dict() == dict(zip("xy", prices, strict=True))
+    assert (cost.unit, cost.trust, cost.neighbours) == ("record", "silo", "replace")
+    assert (cost.noise_multiplier, cost.n_releases, cost.accountant) == (15.0, 200, "pld")
+    assert spent(((Gaussian(2.0), 4),)).accountant == "gdp"
+
+
+def test_repr_is_short():
+    cost = dataclasses.replace(spent(A), epsilon=1.0)
+    assert repr(cost) == "PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo')"
+    assert repr(dataclasses.replace(cost, epsilon=0.01234)).startswith("PrivacySpent(ε=0.012, ")
+    assert repr(dataclasses.replace(cost, epsilon=math.inf)).startswith("PrivacySpent(ε=inf, ")
+    assert "group_size=3" in repr(cost.group(3))
+
+
+def test_it_cannot_be_changed():
+    cost = two_silos()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        cost.epsilon = 0.1
+    with pytest.raises((AttributeError, TypeError)):
+        cost.invented = 1
+    copied = cost.per_silo
+    copied["x"] = 0.0
+    assert cost.per_silo["x"] > 0
+
+
+@pytest.mark.parametrize("cost", [two_silos(), spent(C), spent(((Exact(), 1),))], ids=repr)
+def test_copies_are_equal(cost):
+    for again in (pickle.loads(pickle.dumps(cost)), copy.copy(cost), copy.deepcopy(cost)):
+        assert again == cost
+        assert hash(again) == hash(cost)
+    other = spent(((Gaussian(3.0), 1),))
+    assert cost != other and cost != tuple(cost)
+    assert len({cost, other, pickle.loads(pickle.dumps(cost))}) == 2
+
+
+def test_other_deltas_and_epsilons():
+    cost = two_silos()
+    for delta in (1e-3, 1e-7):
+        by_hand = max(price_epsilon(c, delta, "replace") for c in (A, B))
+        assert cost.epsilon_at(delta) == by_hand
+        assert cost.delta_at(by_hand) == pytest.approx(delta, rel=0.01)
+    assert cost.epsilon_at(DELTA) == cost.epsilon
+    assert cost.epsilon_at(1e-3) < cost.epsilon < cost.epsilon_at(1e-7)
+
+
+def test_each_silo_may_have_its_own_delta():
+    cost = two_silos(A, A, group_deltas=[1e-5, 1e-7])
+    assert cost.delta == 1e-5
+    assert cost.per_silo["x"] == price_epsilon(A, 1e-5, "replace")
+    assert cost.per_silo["y"] == price_epsilon(A, 1e-7, "replace") == cost.epsilon
+
+
+def test_thousands_of_silos_share_few_compositions():
+    cost = spent(A, B, ids=range(5000), groups=[k % 2 for k in range(5000)])
+    assert len(cost.costs) == 2
+    assert len(cost.per_silo) == 5000
+    assert cost.per_silo.nunique() == 2
+    assert len(pickle.dumps(cost)) < 40_000
+
+
+def test_silo_ids_of_any_kind_stay_ids():
+    stamps = pd.to_datetime(["2026-01-01", "2026-01-02"])
+    for ids in ([3, 1], ["b", "a"], list(stamps), [("a", 1), ("b", 2)], [np.int64(4), np.int64(2)]):
+        cost = spent(A, B, ids=ids, groups=[0, 1])
+        assert list(cost.per_silo.index) == list(ids)
+        json.dumps(cost.to_dict(), allow_nan=False)
+
+
+def test_whole_silos_have_no_list_of_silos():
+    cost = spent(A, unit="silo", trust="server", neighbours="add_remove", ids=["x"], groups=[0])
+    assert cost.per_silo is None and cost.silo_ids is None
+    assert "'x'" not in repr(cost.to_dict())
+
+
+def test_without_privacy():
+    words = dict(unit="record", trust="silo", neighbours="replace", delta=DELTA)
+    cost = PrivacySpent.exact(**words, silo_ids=["x", "y"])
+    assert cost.epsilon == math.inf
+    assert cost.per_silo.to_dict() == {"x": math.inf, "y": math.inf}
+    assert cost.epsilon_at(0.5) == math.inf and cost.delta_at(100.0) == 1
+    assert cost.accountant == "none"
+    assert (cost + spent(A)).epsilon == (cost.group(2)).epsilon == math.inf
+
+
+def test_the_outsider_is_kept_where_smaller():
+    outside = ((PoissonGaussian(60.0, 0.1), 200),)
+    cost = spent(A, outsider_compositions=[outside])
+    assert cost.outsider.epsilon == price_epsilon(outside, DELTA, "replace") < cost.epsilon
+    assert cost.outsider.trust == "server"
+    assert spent(A, outsider_compositions=[B]).outsider is None
+
+
+def test_to_dict_is_complete_and_plain():
+    cost = two_silos(B, ((Exact(), 1),), simulation_seeds=frozenset({12345}))
+    report = json.loads(json.dumps(cost.to_dict(), allow_nan=False))
+    assert float(report["epsilon"]) == math.inf
+    assert report["per_silo"][0] == {"silo": "x", "epsilon": cost.per_silo["x"], "composition": 0}
+    event = report["compositions"][0]["events"][0]
+    assert event == {
+        "event": "PoissonGaussian",
+        "count": 200,
+        "noise_multiplier": 15.0,
+        "sampling_rate": 0.1,
+    }
+    assert report["simulation"] is True
+    assert "12345" not in json.dumps(report)  # the seed is the noise
+
+
+@pytest.mark.parametrize("name, value", [("unit", "row"), ("trust", "nobody"), ("neighbours", "x")])
+def test_words_are_checked(name, value):
+    with pytest.raises(ValueError, match=f"{name}={value!r}"):
+        spent(A, **{name: value})
+
+
+# ---- sums -----------------------------------------------------------------------------------
+
+
+def test_releases_compose():
+    both = spent(A) + spent(C)
+    assert both.epsilon == price_epsilon(compose((*A, *C)), DELTA, "replace")
+    assert both.epsilon < spent(A).epsilon + spent(C).epsilon
+    assert both.n_releases == 400
+    thrice = sum([spent(A)] * 3)
+    assert thrice == spent(A) + spent(A) + spent(A)
+    assert thrice.epsilon == price_epsilon(((PoissonGaussian(20.0, 0.1), 600),), DELTA, "replace")
+    with pytest.raises(TypeError):
+        spent(A) + 1.0
+
+
+def test_the_weaker_trust_holds():
+    for one, other, both in [("silo", "server", "server"), ("shuffler", "silo", "shuffler")]:
+        assert (spent(A, trust=one) + spent(A, trust=other)).trust == both
+
+
+@pytest.mark.parametrize(
+    "name, values", [("unit", ("record", "silo")), ("neighbours", ("replace", "add_remove"))]
+)
+def test_unlike_units_and_neighbours_do_not_add_up(name, values):
+    one, other = (spent(A, **{name: value}) for value in values)
+    with pytest.raises(ValueError, match=f"{name}='{values[0]}' and {name}='{values[1]}'"):
+        one + other
+    with pytest.raises(ValueError, match="group_size=2"):
+        one + one.group(2)
+
+
+def test_releases_can_be_priced_under_replacement():
+    zeroed = spent(B, neighbours="add_remove")
+    replaced = zeroed.under("replace")
+    assert replaced == spent(B)
+    assert (replaced + spent(A)).epsilon > replaced.epsilon > zeroed.epsilon
+    assert replaced.under("replace") is replaced
+    with pytest.raises(ValueError, match="neighbours='add_remove'"):
+        replaced.under("add_remove")
+    # A promise under one relation says nothing about the other.
+    for event in (Approximate(0.1), Profile((0.1,), (0.0,))):
+        with pytest.raises(ValueError, match="neighbours='replace'"):
+            spent(((event, 1),), neighbours="add_remove").under("replace")
+
+
+def test_same_silos_add_up_one_by_one():
+    x, y = two_silos(A, B, assignment="map"), two_silos(B, A, assignment="map")
+    both = x + y
+    crossed = compose((*A, *B))
+    assert both.per_silo.to_dict() == pytest.approx(
+        dict.fromkeys("xy", price_epsilon(crossed, DELTA, "replace"))
+    )
+    assert (both + x).per_silo["y"] > (both + x).per_silo["x"]
+
+
+@pytest.mark.parametrize("maps", [("map", "other"), (None, None), ("map", None)])
+def test_other_silos_add_up_to_the_worst(maps):
+    # A record may have been in y first (paying B) and in x later (paying B again).
+    x, y = two_silos(A, B, assignment=maps[0]), two_silos(B, A, assignment=maps[1])
+    both = x + y
+    worst = price_epsilon(compose((*B, *B)), DELTA, "replace")
+    assert both.epsilon == worst > price_epsilon(compose((*A, *B)), DELTA, "replace")
+    assert both.per_silo.to_dict() == {"x": worst, "y": worst}
+    assert (both + both).epsilon > both.epsilon  # and is still a cost that adds up
+    renamed = spent(A, ids=["z"], groups=[0])
+    assert (x + renamed).per_silo is None
+
+
+def test_many_unlike_silos_add_up_quickly_and_soundly():
+    many = [((PoissonGaussian(20.0 + k, 0.05 + 0.003 * k), 100 + k),) for k in range(40)]
+    one = spent(*many, ids=range(40), groups=range(40))
+    both = one + spent(A)
+    for composition in many[::13]:
+        assert both.epsilon >= price_epsilon(compose((*composition, *A)), DELTA, "replace")
+    assert both.epsilon < 1.5 * one.epsilon + spent(A).epsilon
+
+
+def test_deltas_in_sums():
+    # The larger delta, unless failures have used it up.
+    assert (spent(A) + spent(A, delta=1e-6)).delta == 1e-5
+    failing = ((Approximate(0.1, 0.7e-5), 1),)
+    both = spent(failing) + spent(failing)
+    assert both.delta == 2e-5
+    assert both.epsilon <= 0.2 * (1 + 1e-6)
+
+
+def test_outsiders_add_up_only_where_both_are_known():
+    outside = ((PoissonGaussian(60.0, 0.1), 200),)
+    x, y = spent(A, outsider_compositions=[outside]), spent(A)
+    assert (x + x).outsider.epsilon == price_epsilon(
+        compose((*outside, *outside)), DELTA, "replace"
+    )
+    assert (x + y).outsider is None
+
+
+def test_equal_seeds_repeat_the_noise():
+    seeded = [spent(A, simulation_seeds=frozenset({seed})) for seed in (0, 0, 1)]
+    with pytest.warns(PrivacyLeakWarning, match="same integer seed"):
+        both = seeded[0] + seeded[1]
+    assert both.epsilon > seeded[0].epsilon
+    fresh = seeded[0] + seeded[2] + spent(A)  # warnings are errors here
+    with pytest.warns(PrivacyLeakWarning):
+        fresh + seeded[0]
+
+
+# ---- groups ---------------------------------------------------------------------------------
+
+
+def test_groups_of_plain_releases_are_exact():
+    # k records move the sum k times as far.
+    cost = spent(((Gaussian(6.0), 10),))
+    for k in (1, 2, 7):
+        exact = price_epsilon(((Gaussian(6.0 / k), 10),), DELTA, "replace")
+        assert cost.group(k).epsilon == exact
+        assert cost.group(k).delta == DELTA
+    assert cost.group(2).group(3) == cost.group(6)
+    assert cost.group(1) is cost
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("composition", [A, B, C], ids=["poisson", "mixed", "fixed"])
+def test_groups_follow_the_chain_of_neighbours(composition, k):
+    cost = spent(composition)
+    group = cost.group(k)
+    # delta_k(k e) = delta(e) (e^{k e} - 1) / (e^e - 1), at the e that meets delta
+    one = group.epsilon / k
+    chained = price_delta(composition, one, "replace") * math.expm1(k * one) / math.expm1(one)
+    assert chained == pytest.approx(DELTA, rel=0.05)
+    assert group.epsilon > k * cost.epsilon
+    assert group.per_silo is None and group.group_size == k
+
+
+def test_a_group_pays_at_least_what_its_records_can_be_told_by():
+    # Two equal records under Poisson sampling of one release, both replaced: the sum moves by 0, 2
+    # or 4 clip norms in either direction. Its exact delta is below the group's.
+    z, q, k = 2.0, 0.3, 2
+    group = spent(((PoissonGaussian(z, q), 1),), delta=1e-3).group(k)
+    weights = [(1 - q) ** 2, 2 * q * (1 - q), q**2]
+    x = np.linspace(-15, 15, 100_001)
+
+    def density(sign):
+        return sum(w * np.exp(-((x - sign * j / z) ** 2) / 2) for j, w in enumerate(weights))
+
+    excess = np.maximum(0, density(1) - math.exp(group.epsilon) * density(-1)) / math.sqrt(
+        2 * math.pi
+    )
+    assert np.trapezoid(excess, x) < 1e-3
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True])
+def test_bad_groups(k):
+    with pytest.raises(ValueError, match=f"k={k!r}"):
+        spent(A).group(k)
