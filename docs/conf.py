@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -32,7 +33,7 @@ myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_typehints = "none"
-numpydoc_show_class_members = True
+numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_show_inherited_class_members = False
 
@@ -65,3 +66,14 @@ html_theme_options = {
     "footer_end": [],
     "pygments_light_style": "tango",
 }
+
+
+def skip_inherited(app, what, name, obj, skip, options):
+    """Leave out what scikit-learn documents: its mixins' methods link to its own pages."""
+    module = getattr(obj, "__module__", None) or ""
+    return True if module.startswith("sklearn") or name.endswith("_request") else None
+
+
+def setup(app):
+    """Connect the handler."""
+    app.connect("autodoc-skip-member", skip_inherited)

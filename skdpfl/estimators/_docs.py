@@ -36,7 +36,7 @@ PARAMETERS = {
     "quantile": """float, default=0.5
     Which quantile ``loss="quantile"`` predicts.""",
     "alpha": """float, default=0.0
-    The penalty alpha / 2 * |w|^2 is added to the mean loss; the intercept is not penalised.
+    The penalty ``alpha / 2 * |w|^2`` is added to the mean loss; the intercept is not penalised.
     Ridge's ``alpha`` is n_records times this one, LogisticRegression's ``C`` is
     1 / (n_records * alpha).""",
     "fit_intercept": """bool, default=True

@@ -66,8 +66,8 @@ class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
     """Linear classifier by DP-FedEXP, for many silos that are protected as a whole.
 
     Silos take ``local_steps`` gradient steps each; the server's step on the mean of their moves is
-    as long as the moves' disagreement allows, eta = max(1, mean |D_i|^2 / |mean D_i|^2), with both
-    terms taken from what is private already (Takakura, Liew and Hasegawa; without privacy, by
+    as long as the moves' disagreement allows, ``eta = max(1, mean |D_i|^2 / |mean D_i|^2)``, with
+    both terms taken from what is private already (Takakura, Liew and Hasegawa; without privacy, by
     ``epsilon=inf``, FedExP of Jhunjhunwala, Wang and Joshi, ICLR 2023). One round costs what a
     round of DP-FedAvg costs, and there is nothing more to tune. It pays where there are many silos
     whose data differ; where noise dominates it is DP-FedAvg.
@@ -145,8 +145,8 @@ class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
     """Linear regressor by DP-FedEXP, for many silos that are protected as a whole.
 
     Silos take ``local_steps`` gradient steps each; the server's step on the mean of their moves is
-    as long as the moves' disagreement allows, eta = max(1, mean |D_i|^2 / |mean D_i|^2), with both
-    terms taken from what is private already (Takakura, Liew and Hasegawa; without privacy, by
+    as long as the moves' disagreement allows, ``eta = max(1, mean |D_i|^2 / |mean D_i|^2)``, with
+    both terms taken from what is private already (Takakura, Liew and Hasegawa; without privacy, by
     ``epsilon=inf``, FedExP of Jhunjhunwala, Wang and Joshi, ICLR 2023). One round costs what a
     round of DP-FedAvg costs, and there is nothing more to tune. It pays where there are many silos
     whose data differ; where noise dominates it is DP-FedAvg.

@@ -56,11 +56,11 @@ class Heterogeneity:
     upsilon_squared : float
         Weighted mean of ``per_silo``. Lowy and Razaviyayn's upsilon^2, at this model.
     per_silo : Series
-        |grad F_i - grad F|^2, indexed by silo.
+        ``|grad F_i - grad F|^2``, indexed by silo.
     mean_squared_norm : float
-        Weighted mean of |grad F_i|^2.
+        Weighted mean of ``|grad F_i|^2``.
     squared_norm_of_mean : float
-        |grad F|^2.
+        ``|grad F|^2``.
     coef, intercept : ndarray
         The model: shapes (k, d) and (k,), k = 1 for two classes and regression.
     """
@@ -74,7 +74,7 @@ class Heterogeneity:
 
     @property
     def gradient_dissimilarity(self) -> float:
-        """Noble, Bellet and Dieuleveut's (1/M) sum |grad F_i|^2 - |grad F|^2: the same number."""
+        """Noble et al.'s ``(1/M) sum |grad F_i|^2 - |grad F|^2``: the same number."""
         return max(0.0, self.mean_squared_norm - self.squared_norm_of_mean)
 
 
@@ -106,7 +106,7 @@ def heterogeneity(
     loss : str or Loss, default="squared_error"
         As the estimators' ``loss``, or a loss object of :mod:`skdpfl.losses`.
     alpha : float, default=0.0
-        Weight of the penalty alpha/2 |w|^2.
+        Weight of the penalty ``alpha/2 |w|^2``.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     silo_weights : {"uniform", "size"}, default="uniform"
