@@ -42,7 +42,7 @@ TUNING, REPORTED = (101, 102), (0, 1, 2, 3, 4)
 CLIP_NORM = 1.0
 
 MANY, FEW = (15, 40, 100), (5, 15, 40)
-PLAIN, FAST = (0.03, 0.1, 0.3, 1.0, 3.0), (0.01, 0.03, 0.1, 0.3, 1.0)
+PLAIN, FAST = (0.1, 0.3, 1.0, 3.0, 10.0), (0.03, 0.1, 0.3, 1.0, 3.0)
 #: name -> parameters, rounds and learning rates to choose from
 SOLVERS = {
     "minibatch": ({}, MANY, PLAIN),

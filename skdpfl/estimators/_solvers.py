@@ -13,9 +13,9 @@ diverge, the trace of a a^T is several times its largest eigenvalue, and the bou
 for the worst case (on seven data sets at epsilon 0.5 to 16 with C = 1, rho 3 to 7, the best tuned
 step was 1 to 15 times the published one).
 
-Rounds, where "auto", are the orders of magnitude of the papers at D, L and standardised rows, kept
-within [10, 100]: one pass R = (beta D e sqrt M / L)^(2/5), accelerated the square root, with
-e = epsilon n / sqrt(P ln(1 / delta)).
+Rounds, where "auto", follow the papers' orders of magnitude at D, L = 1 and standardised rows, with
+e = epsilon n / sqrt(P ln(1 / delta)): one pass 0.6 (beta D e sqrt M / L)^(2/5) of at least 8,
+accelerated (beta D e sqrt M / L)^(1/2) of at least 20; 100 at most.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from skdpfl.estimators._theory import (
 )
 from skdpfl.losses import Loss
 
-LEAST_ROUNDS, MOST_ROUNDS = 10, 100
+MOST_ROUNDS = 100
 
 SOLVERS = ("minibatch", "accelerated", "multistage", "local")
 
@@ -111,9 +111,9 @@ def automatic_rounds(estimator: Any, facts: Facts, default: int) -> int:
         epsilon=least_epsilon(estimator.epsilon),
         delta=automatic_delta(facts.n_records),
     )
-    rounds = rounds if one_pass else round(rounds**1.25)
-    most = int(facts.silo_sizes.min()) if one_pass else MOST_ROUNDS
-    return max(1, min(max(LEAST_ROUNDS, rounds), most, MOST_ROUNDS))
+    if not one_pass:
+        return min(MOST_ROUNDS, max(20, round(rounds**1.25)))
+    return max(1, min(MOST_ROUNDS, max(8, round(0.6 * rounds)), int(facts.silo_sizes.min())))
 
 
 def least_epsilon(epsilon: Any) -> float:
@@ -147,9 +147,11 @@ def staged(algorithm: MultistageSGD, c: Constants, n_rounds: int, rate: Any) -> 
     A given learning rate stands for the smoothness 1 / (2 eta). The stages' bound of the distance,
     2 excess / mu, is loose for small mu: scales are at least those for the expected distance.
     """
+    if not isinstance(rate, str):
+        c = dataclasses.replace(c, smoothness=1 / (2 * rate))
     stages = multistage(
         n_rounds=n_rounds,
-        smoothness=c.smoothness if isinstance(rate, str) else 1 / (2 * rate),
+        smoothness=c.smoothness,
         strong_convexity=c.strong_convexity,
         variance=c.variance,
         excess=c.excess,
