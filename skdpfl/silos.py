@@ -97,9 +97,7 @@ def read_silos(silos: Any, n_rows: int, X: Any = None) -> Silos:
 
 def _one_dimensional(silos: Any) -> Any:
     values: Any
-    if isinstance(silos, pd.Series):
-        values = silos.array
-    elif isinstance(silos, (pd.Categorical, pd.Index)):
+    if isinstance(silos, (pd.Series, pd.Categorical, pd.Index)):
         values = silos
     elif hasattr(silos, "to_list") and hasattr(silos, "dtype") and not hasattr(silos, "shape"):
         values = np.asarray(silos.to_list())
