@@ -30,7 +30,9 @@ PARAMETERS = {
     How a step draws a silo's records; what is drawn is what is priced. "disjoint" makes one pass
     over the data.""",
     "loss": """str
-    The loss whose weighted mean over the records is minimised.""",
+    The loss whose weighted mean over the records is minimised. One with a kink (hinge, absolute
+    error, quantile) is replaced by its Moreau envelope, as smooth as noise and number of records
+    would hide anyway.""",
     "huber_delta": """float, default=1.35
     Where Huber's loss turns from square to linear, in units of the (scaled) target.""",
     "quantile": """float, default=0.5
