@@ -112,7 +112,7 @@ def check_shuffler(estimator: Any) -> None:
 
 
 @documented
-class ISRLDPClassifier(_ISRLDP, FederatedClassifier):
+class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc, override]
     """Linear classifier by noisy distributed SGD, private towards the server and all other silos.
 
     In each round every silo of the cohort sends one clipped, sampled and noised gradient; the
@@ -188,7 +188,7 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):
 
 
 @documented
-class ISRLDPRegressor(_ISRLDP, FederatedRegressor):
+class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc, override]
     """Linear regressor by noisy distributed SGD, private towards the server and all other silos.
 
     In each round every silo of the cohort sends one clipped, sampled and noised gradient; the

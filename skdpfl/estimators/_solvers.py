@@ -176,6 +176,7 @@ def _optimal(algorithm: Algorithm, c: Constants, settings: Settings) -> tuple[Al
         n_steps = max(settings.steps)
         rate = constant_step(c, n_steps * n_rounds, largest / (4 * n_steps))
         return dataclasses.replace(algorithm, learning_rate=rate), rate
+    assert isinstance(algorithm, MinibatchSGD)
     steps = np.full(n_rounds, constant_step(c, n_rounds, largest))
     weights = np.ones(n_rounds)
     if c.strong_convexity > 0:
@@ -183,10 +184,9 @@ def _optimal(algorithm: Algorithm, c: Constants, settings: Settings) -> tuple[Al
             n_rounds=n_rounds, strong_convexity=c.strong_convexity, largest_step=largest
         )
         steps, weights = schedule.steps, schedule.weights
-    algorithm = dataclasses.replace(
-        algorithm, learning_rate=tuple(steps.tolist()), output_weights=tuple(weights.tolist())
-    )
-    return algorithm, float(steps[0])
+    each: dict[str, Any] = {"learning_rate": tuple(steps.tolist())}
+    each["output_weights"] = tuple(weights.tolist())
+    return dataclasses.replace(algorithm, **each), float(steps[0])
 
 
 def ball_of(radius: float | None) -> Ball:

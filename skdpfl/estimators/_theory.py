@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from skdpfl.algorithms import Algorithm
@@ -99,17 +100,18 @@ def smoothed(loss: Loss, known: Committed, radius: float | None = None) -> Loss:
         return loss
     plan, facts = known.plan, known.facts
     n_silos = max(1.0, plan.silo_fraction * facts.n_silos)
-    numbers = {
-        "lipschitz": _lipschitz(loss, known),
-        "n_records": max(1, round(facts.n_protected / facts.n_silos)),
-        "n_silos": n_silos,
-        "n_parameters": known.n_parameters,
-        "epsilon": min(known.epsilon, 1e6),  # without noise the records' number decides
-        "delta": float(plan.delta.min()),
-    }
-    b = lowy2023_smoothing(diameter=2 * distance_of(known, radius), **numbers)
+    smoothing = partial(
+        lowy2023_smoothing,
+        lipschitz=_lipschitz(loss, known),
+        n_records=max(1, round(facts.n_protected / facts.n_silos)),
+        n_silos=n_silos,
+        n_parameters=known.n_parameters,
+        epsilon=min(known.epsilon, 1e6),  # without noise the records' number decides
+        delta=float(plan.delta.min()),
+    )
+    b = smoothing(diameter=2 * distance_of(known, radius))
     if known.alpha > 0:
-        b = max(b, lowy2023_smoothing(strong_convexity=known.alpha, **numbers))
+        b = max(b, smoothing(strong_convexity=known.alpha))
     return dataclasses.replace(loss, smoothing=b)
 
 
