@@ -35,7 +35,7 @@ from scipy import fft
 
 from skdpfl.privacy._loss_grid import GridLoss, TooFine
 
-#: Relative rounding error of the transform per release, and of the final sums.
+#: Rounding error of the transform per release; a thousand of it for the sums over its points.
 _ROUND = 1e-15
 
 #: Share of delta that rounding, and mass outside the window, may add to it.
@@ -119,7 +119,7 @@ class LossSum:
 
     def _window(self, saddle: float, epsilon: float, log_size: float) -> _Window:
         """Convolve tilted laws, to learn deltas of about e^log_size at about ``epsilon``."""
-        rounding = _ROUND * (30 + sum(n for _, n in self.parts))
+        rounding = _ROUND * (1000 + sum(n for _, n in self.parts))
         allowed = log_size + math.log(_SHARE)
         tilt = self._least_tilt(saddle, epsilon, allowed - math.log(rounding))
         k, mean, variance = _cumulants(self._laws, tilt)

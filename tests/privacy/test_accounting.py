@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpfl.privacy import epsilon_of, n_steps_for, noise_multiplier_for
+from skdpfl.privacy._dominance import dearest
 from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import (
     Approximate,
@@ -150,6 +151,24 @@ def test_noise_levels_between_two_cost_between_the_two():
     mean_square = np.mean([1 / event.noise_multiplier**2 for event, _ in levels])
     alike = price_epsilon(((PoissonGaussian(mean_square**-0.5, 0.05), 5000),), 1e-5, "replace")
     assert middle == pytest.approx(alike, rel=2e-3)
+
+
+def test_a_dominated_composition_costs_less_at_every_delta():
+    dear = ((PoissonGaussian(3.0, 0.1), 50), (Gaussian(9.0), 2))
+    cheaper = [
+        ((PoissonGaussian(3.5, 0.1), 50), (Gaussian(9.0), 2)),
+        ((PoissonGaussian(3.0, 0.09), 50), (Gaussian(9.0), 2)),
+        ((PoissonGaussian(3.0, 0.1), 49), (Gaussian(9.0), 2)),
+        ((PoissonGaussian(3.0, 0.1), 50), (Gaussian(9.5), 2)),
+    ]
+    unlike = [((FixedSizeGaussian(3.0, 0.1), 50), (Gaussian(9.0), 2)), dear[:1], dear[::-1]]
+    for cheap in cheaper:
+        assert dearest([dear, cheap]) == [0] and dearest([cheap, dear]) == [1]
+        for delta in (1e-2, 1e-5, 1e-9):
+            assert price_epsilon(cheap, delta, "replace") < price_epsilon(dear, delta, "replace")
+    assert dearest([dear, *unlike]) == [0, 1, 2, 3]
+    assert dearest([dear, dear]) == [0]
+    assert dearest([cheaper[0], cheaper[1]]) == [0, 1]
 
 
 # ---- single events --------------------------------------------------------------------------
