@@ -12,20 +12,14 @@ from skdpfl.estimators._theory import Committed
 from skdpfl.privacy.mechanisms import LearntClip, Mechanism, NoPrivacy, WholeMessages
 
 #: where a learnt clip norm starts, of the highest it may take
-START = 0.1
-
-
-def highest_clip_norm(settings: Settings) -> float:
-    """Return the norm of a message whose every step's gradient is as long as one is clipped to."""
-    steps = max(settings.steps) / (1 - settings.momentum)
-    return settings.clip_norm * settings.learning_rate * steps
+START = 0.3
 
 
 def first_clip_norm(estimator: Any, settings: Settings) -> float:
     """Return what gradients (unit "silo": the first round's messages) are clipped to."""
     if getattr(estimator, "unit", "record") == "record" or not is_auto(estimator.clip_norm):
         return settings.clip_norm
-    return START * highest_clip_norm(settings)
+    return START * settings.clip_norm
 
 
 def adapted(
@@ -39,7 +33,7 @@ def adapted(
         return dataclasses.replace(
             mechanism,
             squared_norms=algorithm.reads_squared_norm,
-            clipping=LearntClip(highest_clip_norm(settings)) if learnt else None,
+            clipping=LearntClip(highest=settings.clip_norm) if learnt else None,
         )
     if algorithm.reads_squared_norm:
         raise ValueError(
@@ -72,9 +66,4 @@ def check_whole_silos(params: dict[str, Any]) -> None:
         raise ValueError(
             'sampling="disjoint" needs to know the silos\' sizes, which unit="silo" protects; use '
             'sampling="poisson".'
-        )
-    if params["scaling"] == "private":
-        raise ValueError(
-            'scaling="private" finds scales that protect records; under unit="silo" give '
-            'feature_bounds, or scaling="auto" (which is then independent of the data) or None.'
         )

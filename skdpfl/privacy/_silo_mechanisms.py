@@ -295,8 +295,9 @@ class ServerMessages(WholeMessages):
 
 
 def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:
-    """Scale each row down to ``clip_norm``; a row that is not finite counts as zero."""
-    norms = np.linalg.norm(messages, axis=-1, keepdims=True)
+    """Scale each row down to ``clip_norm``; one whose norm is not finite counts as zero."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.linalg.norm(messages, axis=-1, keepdims=True)
     finite = np.isfinite(norms)
     if not finite.all():
         messages = np.where(finite, messages, 0)

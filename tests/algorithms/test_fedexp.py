@@ -1,0 +1,219 @@
+"""FedEXP: rounds by hand, the theory behind the step, and the step under noise."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpfl.algorithms import FedAvg, FedExp, Released
+from skdpfl.engine import run
+from skdpfl.federation import LocalFederation, SiloData, Work
+from skdpfl.losses import SquaredError
+from skdpfl.models import LinearModel
+from skdpfl.privacy.mechanisms import (
+    Aggregate,
+    NoPrivacy,
+    PrivUnitMessages,
+    ServerMessages,
+    SiloMessages,
+)
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.random import streams_for
+
+M, N, D = 5, 4, 40
+
+
+def silos(seed=0, m=M, n=N, d=D):
+    """More features than records: one model fits every silo exactly."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, n, d))
+    X /= np.linalg.norm(X, axis=2, keepdims=True)
+    return X, np.einsum("mnd,d->mn", X, rng.normal(size=d))
+
+
+def fit(algorithm, X, y, n_rounds, mechanism=None, **kw):
+    """The models after each round and the outcome."""
+    m, n, d = X.shape
+    options = {"clip_norm": np.inf, "noise_multiplier": 0.0, "delta": 1e-5, "unit": "silo"}
+    plan = PrivacyPlan(
+        silo_sizes=None,
+        silo_ids=pd.RangeIndex(m),
+        steps=tuple(algorithm.n_gradients(r) for r in range(n_rounds)),
+        mechanism=NoPrivacy(algorithm.reads_squared_norm) if mechanism is None else mechanism,
+        **(options | kw),
+    )
+    model = LinearModel(d, 1, False)
+    work = Work(model, SquaredError(), algorithm, plan, streams_for(0), np.dtype(float))
+    data = SiloData.from_codes(X.reshape(-1, d), y.ravel(), np.repeat(np.arange(m), n), m)
+    models = []
+    outcome = run(
+        work,
+        LocalFederation(data),
+        average=False,
+        on_round=lambda r, params: models.append(params),
+    )
+    return np.array(models), outcome
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_rounds_by_hand(half):
+    X, y = silos()
+    algorithm = FedExp(0.7, (3, 2, 3), half=half)
+    models, outcome = fit(algorithm, X, y, 3)
+    w, steps = np.zeros(D), []
+    for r, k in enumerate((3, 2, 3)):
+        moves = []
+        for i in range(M):
+            v = w.copy()
+            for _ in range(k):
+                v = v - 0.7 * X[i].T @ (X[i] @ v - y[i]) / N
+            moves.append(v - w)
+        moves = np.array(moves)
+        target = (moves**2).sum() / M / (moves.mean(axis=0) ** 2).sum()
+        steps.append(max(1.0, target / 2 if half else target))
+        w = w + steps[-1] * moves.mean(axis=0)
+        np.testing.assert_allclose(models[r], w, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(outcome.state.step_sizes, steps, rtol=1e-10)
+    assert max(steps) > 1.5
+
+
+def test_a_step_brings_the_model_nearer_whatever_the_silos():
+    """One model fits all: |w - w*|^2 falls by at least s^2 / |m|^2, the step's square."""
+    for seed in range(5):
+        X, y = silos(seed)
+        flat = X.reshape(-1, D)
+        models, outcome = fit(FedExp(0.9, 5), X, y, 30)
+        models = np.vstack([np.zeros(D), models])
+        # any solution will do; take the one nearest to each model
+        distance = [np.linalg.lstsq(flat, y.ravel() - flat @ w, rcond=None)[0] for w in models]
+        squares = np.array([v @ v for v in distance])
+        moved = (np.diff(models, axis=0) ** 2).sum(axis=1)
+        assert (-np.diff(squares) >= moved * (1 - 1e-9)).all()
+        assert max(outcome.state.step_sizes) > 2
+
+
+def test_it_needs_fewer_rounds_than_fedavg():
+    X, y = silos(m=8, n=4)
+    losses = []
+    for algorithm in (FedExp(0.9, 5), FedAvg(0.9, 5)):
+        models, _ = fit(algorithm, X, y, 60)
+        losses.append(((np.einsum("mnd,rd->rmn", X, models) - y) ** 2).mean(axis=(1, 2)))
+    goal = losses[1][-1]
+    assert np.argmax(losses[0] < goal) < 0.6 * 60
+
+
+@pytest.mark.parametrize(
+    "alike,expected", [(True, 1.0), (False, M)], ids=["all alike", "orthogonal"]
+)
+def test_the_step_lies_between_one_and_the_number_of_silos(alike, expected):
+    messages = np.ones((M, M)) if alike else np.eye(M)
+    released = Released(messages.mean(axis=0), squared_norm=float((messages**2).sum() / M))
+    state = FedExp(0.1).aggregate(FedExp(0.1).init(np.zeros(M)), released)
+    assert state.step_sizes == (pytest.approx(expected),)
+    np.testing.assert_allclose(state.params, expected * messages.mean(axis=0))
+
+
+def test_the_step_is_never_below_one():
+    algorithm = FedExp(0.1)
+    state = algorithm.init(np.zeros(2))
+    for mean, norm in (([3.0, 4.0], 0.0), ([0.0, 0.0], 1.0), ([3.0, 4.0], 5.0)):
+        state = algorithm.aggregate(state, Released(np.array(mean), squared_norm=norm))
+    assert algorithm.idle(state).step_sizes == (1.0, 1.0, 1.0, 1.0)
+
+
+def test_without_squared_norms_it_refuses():
+    algorithm = FedExp(0.1)
+    with pytest.raises(ValueError, match="squared norm"):
+        algorithm.aggregate(algorithm.init(np.zeros(2)), Released(np.ones(2)))
+
+
+def test_the_last_models_are_averaged():
+    assert [FedExp(0.1, n_averaged=2).output_weight(r, 5) for r in range(5)] == [0, 0, 0, 1, 1]
+    assert [FedExp(0.1).output_weight(r, 5) for r in range(5)] == [0, 0, 1, 1, 1]
+
+
+# ---- the step under noise --------------------------------------------------------------------
+
+MECHANISMS = {
+    "gaussian": (SiloMessages(True), 0.7),
+    "privunit": (PrivUnitMessages(True), 1 / 6),
+    "server": (ServerMessages(True), 20.0),
+}
+
+
+def steps_of(name, n_silos, seed, d=10):
+    """(the step, its target with noise in the denominator, the naive step) of a round."""
+    mechanism, z = MECHANISMS[name]
+    trust = "server" if name == "server" else "silo"
+    plan = PrivacyPlan(
+        silo_sizes=None,
+        silo_ids=pd.RangeIndex(n_silos),
+        steps=(1,),
+        clip_norm=1.0,
+        noise_multiplier=z,
+        delta=1e-5,
+        unit="silo",
+        trust=trust,
+        mechanism=mechanism,
+    )
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n_silos, d)) + 0.8
+    rows *= 0.9 / np.linalg.norm(rows, axis=1, keepdims=True)
+    keys, everyone = streams_for(seed), np.arange(n_silos)
+    sent = mechanism.send(plan, mechanism.keep(plan, rows, 1.0), everyone, 0, keys, 1.0)
+    mean = mechanism.release(plan, Aggregate(plan.weights @ sent, 1.0, 1.0), 0, keys)
+    known = mechanism.statistics(plan, mean[d:], 1.0)
+    released = Released(mean[:d], squared_norm=known.squared_norm)
+    step = FedExp(0.1).aggregate(FedExp(0.1).init(np.zeros(d)), released).step_sizes[0]
+    target = float((rows**2).sum(axis=1).mean() / (rows.mean(axis=0) ** 2).sum())
+    naive = float((sent[:, :d] ** 2).sum(axis=1).mean() / (mean[:d] ** 2).sum())
+    return step, target, naive
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_step_tracks_its_target_with_many_silos(name):
+    found = np.array([steps_of(name, 30_000, seed) for seed in range(3)])
+    np.testing.assert_allclose(found[:, 0], found[:, 1], rtol=0.15)
+    assert (found[:, 1] > 1.5).all()
+
+
+@pytest.mark.parametrize("name", ["gaussian", "privunit"])
+def test_the_naive_step_explodes(name):
+    """|c_i|^2 in place of |D_i|^2: off by the noise, which no number of silos averages away."""
+    for n_silos in (1000, 30_000):
+        _, target, naive = steps_of(name, n_silos, 0)
+        assert naive > 4 * target
+
+
+def test_more_silos_mean_a_better_step():
+    errors = []
+    for n_silos in (300, 3000, 30_000):
+        found = np.array([steps_of("gaussian", n_silos, seed) for seed in range(20)])
+        errors.append(np.abs(found[:, 0] / found[:, 1] - 1).mean())
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_where_noise_dominates_it_is_fedavg(name):
+    """Few silos: the noise in the denominator brings the step down to 1."""
+    n_silos = 2
+    steps = [steps_of(name, n_silos, seed, d=400)[0] for seed in range(30)]
+    assert np.median(steps) == 1.0
+    assert max(steps) < 3
+
+
+def test_a_private_fit_reaches_what_its_noise_allows():
+    """End to end: 2000 silos, trusted server; FedEXP is nearer after 10 rounds than FedAvg."""
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=16)
+    X = rng.normal(size=(2000, 1, 16))
+    X /= np.linalg.norm(X, axis=2, keepdims=True)
+    y = X @ w
+    options = {"clip_norm": 1.0, "noise_multiplier": 5.0, "trust": "server"}
+    errors = []
+    for algorithm, mechanism in (
+        (FedExp(1.0, 5), ServerMessages(True)),
+        (FedAvg(1.0, 5), ServerMessages()),
+    ):
+        models, _ = fit(algorithm, X, y, 10, mechanism, **options)
+        errors.append(np.linalg.norm(models[-1] - w) / np.linalg.norm(w))
+    assert errors[0] < 0.1 and 0.4 < errors[1] < 0.8

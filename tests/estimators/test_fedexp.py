@@ -1,0 +1,276 @@
+"""DPFedEXP and ``unit="silo"`` as estimators: parameters, what is public, what is fitted."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdpfl
+from skdpfl import (
+    DPFedAvgClassifier,
+    DPFederatedClassifier,
+    DPFedEXPClassifier,
+    DPFedEXPRegressor,
+    DPScaffoldClassifier,
+    ISRLDPClassifier,
+)
+from skdpfl.algorithms import FedExp
+
+M = 60
+
+ESTIMATORS = {
+    "FedEXP": (DPFedEXPClassifier, {}),
+    "FedEXP-privunit": (DPFedEXPClassifier, {"mechanism": "privunit"}),
+    "FedEXP-server": (DPFedEXPClassifier, {"trust": "server"}),
+    "FedAvg": (DPFedAvgClassifier, {"unit": "silo"}),
+    "FedAvg-server": (DPFedAvgClassifier, {"unit": "silo", "trust": "server"}),
+    "Scaffold": (DPScaffoldClassifier, {"unit": "silo"}),
+    "Scaffold-server": (DPScaffoldClassifier, {"unit": "silo", "trust": "server"}),
+    "Federated-server": (DPFederatedClassifier, {"unit": "silo", "trust": "server"}),
+}
+
+
+def make(name, **kw):
+    cls, own = ESTIMATORS[name]
+    options = {"n_rounds": 6, "local_steps": 4, "scaling": None, "random_state": 0}
+    known = cls._get_param_names()
+    return cls(**{k: v for k, v in (options | own | kw).items() if k in known})
+
+
+def data(sizes=None, d=4, seed=0, dtype=float):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 30, M) if sizes is None else np.asarray(sizes)
+    silos = np.repeat(np.arange(M), sizes)
+    X = rng.normal(size=(len(silos), d)).astype(dtype)
+    y = (X @ rng.normal(size=d) + 0.5 * rng.normal(size=len(X)) > 0).astype(int)
+    y[:2] = 0, 1
+    return X, y, silos
+
+
+# ---- DPFedEXP --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [n for n in ESTIMATORS if "FedEXP" in n])
+def test_step_sizes_are_fitted(name):
+    X, y, silos = data()
+    model = make(name, silo_fraction=0.5).fit(X, y, silos=silos)
+    assert model.global_step_sizes_.shape == (6,)
+    assert (model.global_step_sizes_ >= 1).all()
+    assert model.privacy_spent_.unit == "silo"
+    assert model.predict_proba(X).shape == (len(X), 2)
+
+
+def test_without_privacy_it_is_fedexp_and_learns():
+    X, y, silos = data()
+    model = DPFedEXPClassifier(math.inf, n_rounds=30, scaling=None).fit(X, y, silos=silos)
+    assert model.score(X, y) > 0.8
+    assert model.privacy_spent_.epsilon == math.inf
+    assert model.global_step_sizes_.max() > 1.01
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_with_a_large_budget_it_learns(trust):
+    X, y, silos = data()
+    model = DPFedEXPClassifier(1000.0, trust=trust, n_rounds=15, scaling=None, random_state=0)
+    assert model.fit(X, y, silos=silos).score(X, y) > 0.75
+
+
+def test_regression():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    y = X @ [0.5, -1.0, 2.0] + 3
+    silos = np.arange(3000) // 3
+    model = DPFedEXPRegressor(
+        8.0, trust="server", n_rounds=40, learning_rate=0.1, scaling=None, random_state=0
+    )
+    model.fit(X, y, silos=silos)
+    np.testing.assert_allclose(model.coef_, [0.5, -1.0, 2.0], atol=0.3)
+
+
+WRONG = [
+    ({"mechanism": "laplace"}, "mechanism must be one of"),
+    ({"mechanism": "privunit", "trust": "server"}, 'trust="silo"'),
+    ({"mechanism": "privunit", "epsilon": None, "noise_multiplier": 2.0}, "give epsilon"),
+    ({"trust": "shuffler"}, "trust must be one of"),
+    ({"silo_weights": "size"}, "silo_weights"),
+    ({"epsilon": {0: 1.0}}, "one epsilon"),
+]
+
+
+@pytest.mark.parametrize("params,words", WRONG)
+def test_wrong_parameters_are_named(params, words):
+    X, y, silos = data()
+    with pytest.raises(ValueError, match=words):
+        DPFedEXPClassifier(**params).fit(X, y, silos=silos)
+
+
+@pytest.mark.parametrize(
+    "params,words",
+    [({"noise_schedule": ("round", 0.9, 2)}, "noise_schedule"), ({"sampling": "disjoint"}, "disj")],
+)
+def test_what_would_mean_nothing_for_whole_silos_is_refused(params, words):
+    X, y, silos = data()
+    with pytest.raises(ValueError, match=words):
+        make("FedAvg-server", **params).fit(X, y, silos=silos)
+
+
+def test_squared_norms_are_refused_where_records_are_protected():
+    X, y, silos = data()
+    with pytest.raises(ValueError, match='unit="silo"'):
+        DPFederatedClassifier(algorithm=FedExp(0.1), n_rounds=2).fit(X, y, silos=silos)
+    model = DPFederatedClassifier(algorithm=FedExp(0.1), n_rounds=2, unit="silo", scaling=None)
+    model.fit(X, y, silos=silos)
+
+
+def test_isrl_dp_has_no_unit():
+    assert "unit" not in ISRLDPClassifier._get_param_names()
+    assert "unit" not in DPFedEXPClassifier._get_param_names()
+
+
+# ---- what is public --------------------------------------------------------------------------
+
+
+def plain(value):
+    """Everything that an attribute holds, as text, arrays in full."""
+    value = value.tolist() if isinstance(value, pd.Index) else value
+    with np.printoptions(threshold=10**6):
+        if isinstance(value, (str, int, float, type(None), tuple, list, np.ndarray)):
+            return repr(value)
+        fields = vars(value) if hasattr(value, "__dict__") else {}
+        return f"{value!r} { ({k: plain(v) for k, v in fields.items()}) }"
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_sizes_leave_no_trace(name):
+    """Two data sets whose silos differ in size only: nothing but the model may differ."""
+    fitted = []
+    for sizes in (np.full(M, 10), np.r_[np.full(M - 1, 3), 400]):
+        X, y, silos = data(sizes)
+        fitted.append(make(name, silo_fraction=0.5).fit(X, y, silos=silos))
+    a, b = fitted
+    learnt = {"coef_", "intercept_", "global_step_sizes_", "clip_norm_"}
+    names = {n for n in vars(a) if n.endswith("_")} - learnt
+    assert {"plan_", "privacy_spent_", "silo_ids_", "sampling_rate_"} <= names
+    for n in names:
+        assert plain(getattr(a, n)) == plain(getattr(b, n)), n
+    assert a.plan_.silo_sizes is None and a.privacy_spent_.assignment is None
+    assert a.privacy_spent_.to_dict() == b.privacy_spent_.to_dict()
+    assert repr(a.plan_) == "PrivacyPlan(60 silos, 6 rounds)"
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_cohorts_are_not_given_out(name):
+    X, y, silos = data()
+    model = make(name, silo_fraction=0.5).fit(X, y, silos=silos)
+    assert model.plan_.schedule is None and model.privacy_spent_.per_silo is None
+    assert len(pickle.dumps(model)) < 20_000
+
+
+@pytest.mark.parametrize("name", [n for n in ESTIMATORS if "server" in n])
+def test_poisson_cohorts_are_the_default_where_they_amplify(name):
+    X, y, silos = data()
+    some = make(name, silo_fraction=0.2).fit(X, y, silos=silos)
+    assert some.plan_.cohort == "poisson"
+    whole = make(name, silo_fraction=0.2, cohort="uniform").fit(X, y, silos=silos)
+    assert some.plan_.noise_multiplier[0] < 0.8 * whole.plan_.noise_multiplier[0]
+    assert some.privacy_spent_.neighbours == "add_remove"
+
+
+def test_a_silo_that_the_server_sees_pays_for_its_rounds_only():
+    X, y, silos = data()
+    part, whole = (
+        make("FedEXP", silo_fraction=f).fit(X, y, silos=silos).privacy_spent_ for f in (0.5, 1.0)
+    )
+    assert part.n_releases == 3 and whole.n_releases == 6
+    assert part.neighbours == "replace"
+
+
+def test_delta_counts_silos():
+    X, y, silos = data(np.full(M, 50))
+    assert make("FedEXP").fit(X, y, silos=silos).privacy_spent_.delta == 1e-3
+    with pytest.warns(UserWarning, match="whole silo"):
+        make("FedEXP", delta=0.02).fit(X, y, silos=silos)
+    plan = make("FedEXP").plan_for(silo_sizes={i: 50 for i in range(M)}, n_features=4)
+    assert plan.delta[0] == 1e-3 and plan.silo_sizes is None
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_same_seed_gives_the_same_model(name):
+    X, y, silos = data()
+    a, b = (make(name, n_jobs=j).fit(X, y, silos=silos) for j in (None, 2))
+    assert np.array_equal(a.coef_, b.coef_)
+    assert not np.array_equal(a.coef_, make(name, random_state=1).fit(X, y, silos=silos).coef_)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_single_precision_stays_single(name):
+    X, y, silos = data(dtype=np.float32)
+    assert make(name).fit(X, y, silos=silos).coef_.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_wild_silos_do_no_more_than_their_share(name):
+    """One silo's data blown up, the same noise: the model moves by 2 C / M a round, or less."""
+    X, y, silos = data()
+    options = {"n_rounds": 1, "clip_norm": 0.5, "average": False, "epsilon": 3.0}
+    calm = make(name, **options).fit(X, y, silos=silos)
+    wild = X.copy()
+    wild[silos == 7] *= 1e12
+    moved = make(name, **options).fit(wild, y, silos=silos)
+    ends = [np.append(m.coef_, m.intercept_) for m in (calm, moved)]
+    step = 1.0
+    if name.startswith("FedEXP"):
+        step = max(m.global_step_sizes_.max() for m in (calm, moved))
+    if "privunit" not in name:
+        assert np.linalg.norm(ends[0] - ends[1]) <= step * 2 * 0.5 / M * (1 + 1e-6)
+    assert np.isfinite(ends[1]).all()
+
+
+@pytest.mark.parametrize("name", [n for n in ESTIMATORS if "privunit" not in n])
+def test_noise_is_what_the_plan_says(name):
+    """X = 0 and as many records of either class: what moves is noise."""
+    X, y = np.zeros((2 * M, 300)), np.tile([0, 1], M)
+    silos = np.repeat(np.arange(M), 2)
+    options = {"n_rounds": 1, "epsilon": None, "noise_multiplier": 5.0, "clip_norm": 0.5}
+    draws = [
+        make(name, **options, average=False, random_state=s, fit_intercept=False)
+        .fit(X, y, silos=silos)
+        .coef_
+        for s in range(20)
+    ]
+    std = 5 * 0.5 / (M if "server" in name else math.sqrt(M))
+    assert np.std(draws) == pytest.approx(std, rel=0.05)
+
+
+# ---- clip norms ------------------------------------------------------------------------------
+
+
+def test_a_learnt_clip_norm_moves_towards_the_messages():
+    X, y, silos = data(np.full(M, 20))
+    ends = []
+    for rate in (0.01, 1.0):  # messages a hundred times as long
+        model = make("FedAvg-server", learning_rate=rate, n_rounds=40, epsilon=100.0)
+        ends.append(model.fit(X, y, silos=silos).clip_norm_)
+    assert 10 < ends[1] / ends[0] < 300
+    given = make("FedAvg-server", clip_norm=0.3).fit(X, y, silos=silos)
+    assert given.clip_norm_ == 0.3
+
+
+def test_without_privacy_nothing_is_clipped():
+    X, y, silos = data()
+    model = make("FedAvg-server", epsilon=math.inf).fit(X, y, silos=silos)
+    assert model.plan_.clip_norm == math.inf
+
+
+def test_names_are_public():
+    for name in ("DPFedEXPClassifier", "DPFedEXPRegressor"):
+        assert name in skdpfl.__all__ and "mechanism" in getattr(skdpfl, name).__doc__
+
+
+def test_a_frame_with_a_silo_column():
+    X, y, silos = data()
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(branch=silos)
+    model = make("FedEXP-server", silo_column="branch").fit(frame, y)
+    assert np.array_equal(model.coef_, make("FedEXP-server").fit(X, y, silos=silos).coef_)
