@@ -16,10 +16,11 @@ norm of messages may change from round to round by what was released before: the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
+from skdpfl.privacy.calibration import THOROUGH, Search
 from skdpfl.privacy.events import Composition, Exact
 from skdpfl.privacy.precision import Precision
 from skdpfl.privacy.random import Streams
@@ -71,6 +72,8 @@ class Mechanism:
 
     #: the server may only be given sums of fresh gradients
     gradients_only = False
+    #: how to look for the noise that meets a budget
+    search: ClassVar[Search] = THOROUGH
     #: releases have a noise multiplier
     gaussian = True
     #: no smaller noise multiplier can be run

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from skdpfl.privacy._gaussian import gaussian_mu
 from skdpfl.privacy._releases import Neighbours, releases
@@ -27,8 +28,35 @@ _SHARE = 0.999
 _LEAST, _MOST = 1e-4, 1e15
 
 
+@dataclass(frozen=True)
+class Search:
+    """How to look for the noise: where to start, and what is near enough.
+
+    Attributes
+    ----------
+    start : float or None
+        The first noise to try; None: where the central limit would put it, which takes a few dozen
+        looks at the releases' losses.
+    share : float
+        The price may fall short of the budget by this factor.
+    narrow : float
+        The search also ends when enough noise and too little differ by this share.
+    """
+
+    start: float | None = None
+    share: float = _SHARE
+    narrow: float = 1e-9
+
+
+THOROUGH = Search()
+
+
 def calibrate(
-    build: Callable[[float], Composition], epsilon: float, delta: float, neighbours: Neighbours
+    build: Callable[[float], Composition],
+    epsilon: float,
+    delta: float,
+    neighbours: Neighbours,
+    search: Search = THOROUGH,
 ) -> float:
     """Return a noise multiplier whose composition just meets (epsilon, delta).
 
@@ -40,11 +68,13 @@ def calibrate(
         The budget.
     neighbours : {"replace", "add_remove"}
         The relation between data sets.
+    search : Search
+        How to look for it.
 
     Returns
     -------
     float
-        Its price is at most ``epsilon`` and at least 99 % of it.
+        Its price is at most ``epsilon`` and, by default, at least 99 % of it.
 
     Raises
     ------
@@ -60,8 +90,10 @@ def calibrate(
             f"epsilon={epsilon!r} at delta={delta!r} cannot be met by any noise: what does not "
             f"depend on the noise costs {fixed:.4g} already."
         )
-    start = _central_limit(build, epsilon, delta, neighbours)
-    return _least(lambda z: price_epsilon(build(z), delta, neighbours), epsilon, start, _SHARE)
+    if search.start is None:
+        start = _central_limit(build, epsilon, delta, neighbours)
+        search = replace(search, start=start)
+    return _least(lambda z: price_epsilon(build(z), delta, neighbours), epsilon, search)
 
 
 def check_budget(epsilon: float, delta: float) -> None:
@@ -84,11 +116,13 @@ def _central_limit(
     fixed, target = mu_squared(math.inf), gaussian_mu(epsilon, delta) ** 2
     if fixed >= target:
         return 1.0
-    return _least(lambda z: mu_squared(z) - fixed, target - fixed, 1.0, 0.9)
+    return _least(lambda z: mu_squared(z) - fixed, target - fixed, Search(1.0, 0.9))
 
 
-def _least(price: Callable[[float], float], budget: float, start: float, share: float) -> float:
+def _least(price: Callable[[float], float], budget: float, search: Search) -> float:
     """The least z, roughly, at which a falling function is within the budget."""
+    share, start = search.share, search.start
+    assert start is not None
     target = math.log(budget) + math.log1p(share) - math.log(2)
     low, high = 0.0, math.inf  # Too little noise, and enough.
     z, slope, before = start, -1.0, None
@@ -98,7 +132,7 @@ def _least(price: Callable[[float], float], budget: float, start: float, share: 
             low = z
         else:
             high = z
-            if cost >= share * budget or z <= _LEAST or high < low * (1 + 1e-9):
+            if cost >= share * budget or z <= _LEAST or high < low * (1 + search.narrow):
                 return z
         if low >= _MOST:
             raise ValueError(f"epsilon={budget!r} cannot be met with noise up to {_MOST:g}.")

@@ -361,6 +361,7 @@ class PrivacyPlan:
             float(epsilon),
             float(self.delta[silo]),
             self.neighbours,
+            self.mechanism.search,
         )
 
 
