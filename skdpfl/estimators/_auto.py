@@ -33,8 +33,9 @@ _STEPS, _EXACT_STEPS = 100, 400
 _ROUND_WORK, _FIT_WORK = 2e8, 1e11
 #: records of a silo that a step reads where silos are large; up to twice as many are read whole
 _BATCH = 2_000
-#: steps of curvature h rho^2 within which clipped and unclipped gradients do not swing up
-_BEARABLE_CLIPPED = 4.0
+#: steps of curvature h rho^2 that clipped gradients of bounded losses bear: they cannot diverge,
+#: and the trace rho^2 is several times the largest eigenvalue
+_BEARABLE = 72.0
 
 
 class Rows(NamedTuple):
@@ -79,26 +80,31 @@ def momentum(n_steps: int, noise: float) -> float:
 
 
 def clip_norm(noise: float, rows: Rows) -> float:
-    """Return C = kappa rho: closer to the gradients' own size where the noise allows it."""
+    """Return C: the less noise there is, the fewer gradients are clipped, and none hides a bias."""
     if noise <= 0:
         return rows.norm
     if rows.is_classifier:
         kappa = min(0.8, max(0.2, 0.2 * math.sqrt(0.005 / noise)))
     else:
-        kappa = min(0.8, max(0.15, 0.2 * math.sqrt(0.01 / noise)))
+        kappa = min(1.0, max(0.1, 0.008 / (noise * rows.norm)))
     return kappa * rows.norm
 
 
 def learning_rate(clip: float, n_steps: int, momentum: float, noise: float, rows: Rows) -> float:
-    """Return eta, the step on the mean clipped gradient."""
-    kappa = clip / rows.norm
-    bearable = (1 + momentum) / (rows.curvature * rows.squared_row)
+    """Return eta, the step on the mean clipped gradient.
+
+    Without noise ``rows.squared_row`` is the largest eigenvalue of the mean of a a^T.
+    """
+    bearable = 1 / (rows.curvature * rows.squared_row)
     if noise <= 0:
-        return bearable
+        return 1.8 * (1 + momentum) * bearable
+    kappa, carried = clip / rows.norm, _carried(noise, rows)
     if rows.is_classifier:
-        bearable *= 2 * max(1.0, min(_BEARABLE_CLIPPED, 1 / kappa))
-    moved = _carried(noise, rows) * math.sqrt(min(1.0, 0.3 / kappa))
-    return min((1 - momentum) * moved / (noise * n_steps * rows.norm * clip), bearable)
+        bearable *= _BEARABLE * (1 - momentum) * min(1.0, max(0.1, 0.25 / kappa))
+        carried *= math.sqrt(min(1.0, 0.3 / kappa))
+    else:
+        bearable *= 3 * (1 + momentum)
+    return min((1 - momentum) * carried / (noise * n_steps * rows.norm * clip), bearable)
 
 
 def message_clip_norm(steps: tuple[int, ...], noise: float, rows: Rows) -> float:
@@ -120,5 +126,5 @@ def silo_learning_rate(steps: tuple[int, ...], noise: float, rows: Rows) -> floa
 def _carried(noise: float, rows: Rows) -> float:
     """Return c, how far the noise of a fit may carry a prediction."""
     if rows.is_classifier:
-        return 4.0
-    return min(1.2, max(0.4, 0.5 * (0.02 / noise) ** 0.25))
+        return 3.0
+    return min(1.0, max(0.5, 0.5 * (0.03 / (noise * rows.norm)) ** 0.4))

@@ -24,7 +24,7 @@ from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._parameters import check_parameters
 from skdpfl.estimators._planning import make_plan
 from skdpfl.estimators._refusals import refuse_arguments, refuse_sparse
-from skdpfl.estimators._settle import settle
+from skdpfl.estimators._settle import informed, settle
 from skdpfl.estimators._theory import Committed, Training, smoothed
 from skdpfl.estimators._warnings import warn
 from skdpfl.federation import LocalFederation, SiloData, Work
@@ -131,7 +131,8 @@ class FederatedEstimator(Recorded, BaseEstimator):
         with _one_blas_thread():
             scales = settled.scaling.find(problem.X, problem.y, problem.silos, streams)
             known = self._committed(problem.facts, settled.settings, plan, spent, scales)
-            training = self._training(algorithm, known)
+            known = informed(self, known, problem.X, scales)
+            training = self._training(self._algorithm(known.settings, known.facts), known)
             work = self._work(problem.facts, training, plan, streams, problem.X.dtype)
             federation = self._federation(problem, scales)
             outcome = run(work, federation, average=self.average, on_round=self._on_round(plan))

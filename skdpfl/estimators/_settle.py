@@ -13,7 +13,9 @@ from skdpfl.estimators._auto import Rows
 from skdpfl.estimators._checks import is_auto
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._noise_level import Level, noise_level
-from skdpfl.estimators._scales import ScalingStep, plan_scales
+from skdpfl.estimators._scales import ScalingStep, largest_eigenvalue, plan_scales
+from skdpfl.estimators._theory import Committed
+from skdpfl.preprocessing._scaling import Scales
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, WithoutReplacement
 
 #: records of a silo where their number is protected, to guess how much work a round is
@@ -56,8 +58,28 @@ def with_learning_rate(estimator: Any, settings: Settings, noise: float, rows: R
     else:
         n_steps = sum(settings.steps)
         eta = _auto.learning_rate(settings.clip_norm, n_steps, settings.momentum, *numbers)
+        if noise <= 0 and max(settings.steps) > 1:
+            eta /= 2  # a silo's own curvature may be larger than that of all
     eta /= getattr(estimator, "global_learning_rate", 1.0)
     return dataclasses.replace(settings, learning_rate=eta)
+
+
+def informed(estimator: Any, known: Committed, X: np.ndarray, scales: Scales) -> Committed:
+    """Return what is known with the step that the plan's own noise and the found scales ask for.
+
+    Without privacy the step is that of the data's own curvature.
+    """
+    if not is_auto(estimator.learning_rate):
+        return known
+    plan, noise, bound = known.plan, 0.0, known.squared_row
+    if plan.private:
+        n_noised = plan.n_rounds if plan.unit == "silo" else sum(plan.steps)
+        noise = plan.mechanism.noise_on_mean(plan) / (plan.clip_norm * math.sqrt(n_noised))
+    else:
+        bound = largest_eigenvalue(X, scales, estimator.fit_intercept)
+    rows = _rows(estimator, known.facts, bound - estimator.fit_intercept)
+    settings = with_learning_rate(estimator, known.settings, noise, rows)
+    return dataclasses.replace(known, settings=settings)
 
 
 def local_steps(estimator: Any, facts: Facts, rate: float, rows: Rows) -> tuple[int, ...]:
