@@ -9,13 +9,13 @@ price of a fit is the largest of its silos' prices, at the largest of their delt
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from skdpfl.privacy import _spent_sum
 from skdpfl.privacy._group_privacy import of_group
+from skdpfl.privacy._spent_report import as_dict
 from skdpfl.privacy.events import Composition, Exact, Gaussian
 from skdpfl.privacy.pricing import Neighbours, price_delta, price_epsilon
 
@@ -269,20 +269,7 @@ class PrivacySpent:
 
         Infinity becomes the string "inf", which JSON can hold and ``float`` reads back.
         """
-        names = ("unit", "trust", "neighbours", "accountant", "n_releases", "group_size")
-        report: dict[str, Any] = {name: getattr(self, name) for name in names}
-        for name in ("epsilon", "delta", "noise_multiplier"):
-            report[name] = _plain(getattr(self, name))
-        report["simulation"] = bool(self.simulation_seeds)
-        report["compositions"] = [_cost_as_dict(cost) for cost in self.costs]
-        report["per_silo"] = None
-        if self.silo_ids is not None and self.silo_costs is not None:
-            report["per_silo"] = [
-                {"silo": _plain(silo), "epsilon": _plain(self.costs[g].epsilon), "composition": g}
-                for silo, g in zip(self.silo_ids, self.silo_costs, strict=True)
-            ]
-        report["outsider"] = None if self.outsider is None else self.outsider.to_dict()
-        return report
+        return as_dict(self)
 
 
 def _check_words(unit: str, trust: str) -> None:
@@ -290,23 +277,3 @@ def _check_words(unit: str, trust: str) -> None:
         if value not in get_args(allowed):
             choices = ", ".join(map(repr, get_args(allowed)))
             raise ValueError(f"{name}={value!r} must be one of {choices}.")
-
-
-def _cost_as_dict(cost: Cost) -> dict[str, Any]:
-    """Plain form of one cost: its price and its events by name."""
-    events = [
-        {"event": type(event).__name__, "count": count}
-        | {key: _plain(value) for key, value in dataclasses.asdict(event).items()}
-        for event, count in cost.composition
-    ]
-    return {"epsilon": _plain(cost.epsilon), "delta": cost.delta, "events": events}
-
-
-def _plain(value: Any) -> Any:
-    """A value JSON can hold."""
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    item = value.item() if hasattr(value, "item") else value
-    if isinstance(item, float) and math.isinf(item):
-        return "inf" if item > 0 else "-inf"
-    return item if item is None or isinstance(item, bool | int | float | str) else str(item)
