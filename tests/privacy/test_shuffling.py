@@ -1,0 +1,354 @@
+"""Shuffling: every bound above the exact divergence of configurations that can be computed.
+
+Monte-Carlo comparisons allow 6 standard errors: false alarms below 2e-9 each.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpfl.privacy._blanket import CELLS, blanket_delta, largest_kappa
+from skdpfl.privacy._gaussian import gaussian_delta
+from skdpfl.privacy._positive_part import law_of_atoms, positive_part_of_sum
+from skdpfl.privacy.accounting import price_delta, price_epsilon
+from skdpfl.privacy.clones import (
+    approximate_clones_delta,
+    clones_delta,
+    clones_epsilon,
+    closed_form_clones,
+    closed_form_stronger_clones,
+    smallest_epsilon,
+)
+from skdpfl.privacy.events import FixedSizeGaussian, Profile
+from skdpfl.privacy.shuffling import (
+    shuffle_gain,
+    shuffled_deltas,
+    shuffled_noise_multiplier,
+    shuffled_profile,
+    shuffled_rounds,
+)
+
+
+def exact_delta(p, q, others, epsilon):
+    """Hockey-stick divergence of shuffled reports on a finite alphabet, by enumeration.
+
+    ``p``, ``q`` (k,): laws of the differing report; ``others``: laws of the rest. The histogram of
+    the rest is convolved once.
+    """
+    k = len(p)
+    rest = {(0,) * k: 1.0}
+    for law in others:
+        nxt = {}
+        for h, mass in rest.items():
+            for j in range(k):
+                key = (*h[:j], h[j] + 1, *h[j + 1 :])
+                nxt[key] = nxt.get(key, 0.0) + mass * law[j]
+        rest = nxt
+    total = {}
+    for h, mass in rest.items():
+        for j in range(k):
+            key = (*h[:j], h[j] + 1, *h[j + 1 :])
+            total[key] = total.get(key, 0.0) + mass * (p[j] - math.exp(epsilon) * q[j])
+    return sum(max(0.0, v) for v in total.values())
+
+
+# ------------------------------------------------------------------------- E (sum)_+
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_positive_part_equals_enumeration_on_the_grid(n):
+    rng = np.random.default_rng(n)
+    values, masses = np.array([-1.5, -0.5, 1.0, 2.0]), 0.9 * rng.dirichlet(np.ones(4))
+    everything, weights = np.append(values, 0.0), np.append(masses, 1 - masses.sum())
+    exact = sum(
+        math.prod(weights[list(c)]) * max(0.0, everything[list(c)].sum())
+        for c in itertools.product(range(5), repeat=n)
+    )
+    bound = positive_part_of_sum(law_of_atoms(values, masses, 0.5), n, 1e-13)
+    assert exact <= bound <= exact * (1 + 1e-9)
+
+
+def test_positive_part_off_the_grid_errs_upwards_and_little():
+    rng = np.random.default_rng(0)
+    values, masses = rng.uniform(-2, 1.5, 6), 0.5 * rng.dirichlet(np.ones(6))
+    fine = positive_part_of_sum(law_of_atoms(values, masses, 1e-3), 40, 1e-13)
+    for step in (0.3, 0.1, 0.03):
+        coarse = positive_part_of_sum(law_of_atoms(values, masses, step), 40, 1e-13)
+        assert fine <= coarse * (1 + 1e-9)
+        assert coarse <= fine * (1 + 1.5 * step)
+
+
+def test_positive_part_with_a_heavy_tail_on_either_side():
+    """Rare large terms beyond the Gaussian range of the sum must not wrap around."""
+    for big in (300.0, -300.0):
+        values, masses = np.array([-1.0, 1.0, big]), np.array([0.3, 0.2, 1e-7])
+        n = 1000
+        bound = positive_part_of_sum(law_of_atoms(values, masses, 1.0), n, 1e-12)
+        # condition on the number of big terms; given none the sum is far below zero
+        expected = n * 1e-7 * (300.0 - 0.1 * n) if big > 0 else 0.0
+        assert expected * 0.99 <= bound <= expected * 1.02 + 2e-3
+
+
+def test_the_blanket_formula_equals_enumeration():
+    """H = E (sum)_+ / n, exact if all others follow the blanket."""
+    rng = np.random.default_rng(3)
+    p, q, w = rng.dirichlet(np.ones(3), 3)
+    n, epsilon = 5, 0.2
+    x = (p - math.exp(epsilon) * q) / w
+    bound = positive_part_of_sum(law_of_atoms(x, w, 1e-4), n, 1e-13) / n
+    assert bound == pytest.approx(exact_delta(p, q, [w] * (n - 1), epsilon), rel=1e-3)
+
+
+# ------------------------------------------------------------------------- clones
+
+
+@pytest.mark.parametrize(
+    ("n", "local", "stronger", "clones", "closed_stronger", "closed"),
+    [
+        (1000, 1.0, 0.1487, 0.1824, 0.4876, 0.5662),
+        (10_000, 3.0, 0.2261, 0.3207, 0.6546, 0.8241),
+        (2000, 0.5, 0.0432, 0.0486, 0.1806, 0.1996),
+    ],
+)
+def test_recorded_values(n, local, stronger, clones, closed_stronger, closed):
+    known = {"local_epsilon": local, "n_reports": n}
+    assert clones_epsilon(1e-6, **known) == pytest.approx(stronger, abs=6e-5)
+    first = smallest_epsilon(
+        lambda e: clones_delta(e, **known, clone_probability=math.exp(-local)), 1e-6, local
+    )
+    assert first == pytest.approx(clones, abs=6e-5)
+    assert closed_form_stronger_clones(**known, delta=1e-6) == pytest.approx(
+        closed_stronger, abs=6e-5
+    )
+    assert closed_form_clones(**known, delta=1e-6) == pytest.approx(closed, abs=6e-5)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6), st.integers(2, 4), st.integers(2, 7), st.floats(0.3, 3.0))
+def test_clones_bound_every_pure_randomiser(seed, k, n, local):
+    """Guarantee: random eps0-DP channels with the worst other inputs, by enumeration.
+
+    Every output's column is drawn at its extremes (1 or exp(eps0)) or in between, then scaled.
+    """
+    rng = np.random.default_rng(seed)
+    powers = rng.choice([0.0, 1.0, rng.random()], size=(4, k))
+    channel = np.exp(local * powers)
+    channel = np.hstack([channel, np.zeros((4, 1))])
+    # a last output takes what is missing, so that rows add up; keep only true eps0 channels
+    channel[:, -1] = channel[:, :-1].sum(axis=1).max() * 1.5 - channel[:, :-1].sum(axis=1)
+    channel /= channel.sum(axis=1, keepdims=True)
+    ratio = np.log(channel.max(axis=0) / channel.min(axis=0)).max()
+    others = [channel[2 + i % 2] for i in range(n - 1)]
+    for epsilon in (0.0, 0.3 * ratio, 0.8 * ratio):
+        exact = exact_delta(channel[0], channel[1], others, epsilon)
+        bound = clones_delta(epsilon, local_epsilon=float(ratio), n_reports=n)
+        assert exact <= bound * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize("n", [2, 6, 15])
+@pytest.mark.parametrize("local", [0.5, 2.0])
+def test_clones_are_attained_by_randomised_response_with_a_third_output(n, local):
+    """The bound is the exact divergence when all others put as little as allowed on both."""
+    p = math.exp(local)
+    c = 1 / (p + 1)
+    near, far = np.array([p * c, c, 0.0]), np.array([c, p * c, 0.0])
+    others = [np.array([c, c, 1 - 2 * c])] * (n - 1)
+    for epsilon in (0.0, 0.4 * local, 0.9 * local):
+        bound = clones_delta(epsilon, local_epsilon=local, n_reports=n)
+        assert bound == pytest.approx(exact_delta(near, far, others, epsilon), rel=1e-6, abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6), st.integers(2, 6), st.floats(0.3, 2.0))
+def test_clones_bound_approximate_randomisers(seed, n, local):
+    """Guarantee: any channel at all; its delta0 at eps0 is computed and enters the bound."""
+    channel = np.random.default_rng(seed).dirichlet(np.ones(3), 4)
+    pairs = itertools.permutations(channel, 2)
+    local_delta = max(np.maximum(a - math.exp(local) * b, 0).sum() for a, b in pairs)
+    others = [channel[2 + i % 2] for i in range(n - 1)]
+    for epsilon in (0.0, 0.5, 1.5):
+        exact = exact_delta(channel[0], channel[1], others, epsilon)
+        bound = approximate_clones_delta(
+            epsilon, local_epsilon=local, local_delta=float(local_delta), n_reports=n
+        )
+        assert exact <= bound + 1e-12
+
+
+def test_approximate_clones_of_a_pure_randomiser():
+    known = {"local_epsilon": 1.0, "n_reports": 500}
+    assert approximate_clones_delta(0.2, **known, local_delta=0.0) == clones_delta(0.2, **known)
+
+
+def test_closed_forms_refuse_what_they_do_not_cover():
+    with pytest.raises(ValueError, match="local_epsilon must be at most"):
+        closed_form_clones(local_epsilon=5.0, n_reports=1000, delta=1e-6)
+    with pytest.raises(ValueError, match="local_epsilon must be at most"):
+        closed_form_stronger_clones(local_epsilon=5.0, n_reports=1000, delta=1e-6)
+
+
+# ------------------------------------------------------------------------- Gaussian reports
+
+
+@pytest.mark.parametrize(("mu", "x"), [(1.0, (0.5, 0.0)), (1.0, (0.0, 0.8)), (0.6, (0.9, 0.5))])
+def test_other_reports_are_nearly_above_the_blanket(mu, x):
+    """Guarantee 1: the missing mass, by quadrature in the plane of the pair and the other input."""
+    grid = np.linspace(-9, 9, 1201)
+    t, w = np.meshgrid(grid, grid)
+
+    def normal(a, b):
+        return np.exp(-((t - a) ** 2 + (w - b) ** 2) / 2) / (2 * math.pi)
+
+    smaller = np.minimum(normal(mu / 2, 0), normal(-mu / 2, 0))
+    distance = math.hypot(max(abs(x[0]) - mu / 2, 0.0), x[1])
+    for deficit in (1e-2, 1e-4):
+        kappa = largest_kappa(max(distance, 1e-3), deficit)
+        missing = np.maximum(kappa * smaller - normal(*x), 0).sum() * (grid[1] - grid[0]) ** 2
+        assert missing <= deficit * (1 + 1e-6)
+        used = kappa * gaussian_delta(max(distance, 1e-3), -math.log(kappa))
+        assert 0.999 * deficit <= used <= deficit or kappa > 1 - 1e-6
+
+
+def configurations(z):
+    """Inputs (a, b, others) in the unit ball over z: antipodal, chords, others near and far."""
+    for h in (1.0, 0.7, 0.3):
+        o = math.sqrt(1 - h * h)
+        for x in ((h, o), (0.0, -1.0), (0.0, o), (-h, -o)):
+            yield (h / z, o / z), (-h / z, o / z), (x[0] / z, x[1] / z)
+
+
+@pytest.mark.parametrize(("z", "n"), [(1.2, 3000), (2.0, 300), (4.0, 60)])
+def test_bound_lies_above_configurations_that_can_be_computed(z, n):
+    """Guarantee: with all others equal, H = E (sum (P - alpha Q) / R)_+ / n; by Monte Carlo."""
+    epsilons = np.array([0.0, 0.1, 0.3])
+    bound = shuffled_deltas(epsilons, noise_multiplier=z, n_reports=n, slack=1e-8)
+    rng = np.random.default_rng(1)
+    tightest = math.inf
+    for a, b, x in configurations(z):
+        y = rng.standard_normal((400, n, 2)) + np.array(x)
+
+        def log_ratio(centre, y=y, x=x):
+            c, x = np.array(centre), np.array(x)
+            return y @ (c - x) - (c @ c - x @ x) / 2
+
+        near, far = np.exp(log_ratio(a)), np.exp(log_ratio(b))
+        for j, epsilon in enumerate(epsilons):
+            parts = np.maximum((near - math.exp(epsilon) * far).sum(axis=1), 0.0) / n
+            assert parts.mean() - 6 * parts.std() / 20 <= bound[j]
+            if epsilon == 0.0:
+                tightest = min(tightest, bound[j] / parts.mean())
+    assert tightest < 60, "the bound must be of some use"
+
+
+def test_cells_cover_all_pairs():
+    assert CELLS[0] == 0.0 and CELLS[-1] == 1.0
+    assert all(a < b for a, b in itertools.pairwise(CELLS))
+
+
+def test_hidden_divergence_falls_with_the_crowd_and_grows_with_the_distance():
+    base = blanket_delta(0.5, 0.1, 1000, 1.05, 1e-9)
+    assert blanket_delta(0.6, 0.1, 1000, 1.05, 1e-9) > base
+    assert blanket_delta(0.5, 0.2, 1000, 1.05, 1e-9) < base
+    assert blanket_delta(0.5, 0.1, 2000, 1.05, 1e-9) < base
+    assert blanket_delta(0.5, 0.1, 1000, 1.10, 1e-9) < base
+
+
+def test_blanket_beyond_reach_is_no_bound():
+    assert blanket_delta(30.0, 0.5, 1000, 1.0, 1e-9) == 1.0
+
+
+# ------------------------------------------------------------------------- rounds
+
+
+@pytest.mark.parametrize(("z", "rate", "rounds"), [(3.0, 0.2, 20), (8.0, 1.0, 5)])
+def test_alone_it_is_the_sampled_gaussian(z, rate, rounds):
+    """One report in all hides among nobody: the price of fixed-size batches without a shuffler."""
+    alone = price_epsilon(((shuffled_profile(z, 1, rate, slack=1e-9), rounds),), 1e-5, "replace")
+    known = price_epsilon(((FixedSizeGaussian(z, rate), rounds),), 1e-5, "replace")
+    assert known * (1 - 1e-6) <= alone <= known * 1.06
+
+
+@pytest.mark.parametrize(("z", "n", "rate"), [(4.0, 500, 0.25), (2.5, 4000, 0.1)])
+def test_price_lies_between_the_sum_alone_and_no_shuffler(z, n, rate):
+    rounds = 10
+    price = price_epsilon(((shuffled_profile(z, n, rate), rounds),), 1e-5, "replace")
+    central = FixedSizeGaussian(z * math.sqrt(n), rate)
+    local = FixedSizeGaussian(z, rate)
+    assert price_epsilon(((central, rounds),), 1e-5, "replace") < price
+    assert price < 0.6 * price_epsilon(((local, rounds),), 1e-5, "replace")
+
+
+def test_profile_is_a_profile():
+    event = shuffled_profile(3.0, 2000, 0.1)
+    assert isinstance(event, Profile)
+    assert np.all(np.diff(event.epsilons) > 0) and event.epsilons[0] == 0.0
+    assert np.all(np.diff(event.deltas) <= 0) and 0.0 < event.deltas[-1] < 1e-7
+    assert shuffled_profile(math.inf, 2000, 0.1).deltas == (0.0,)
+
+
+def test_sampling_is_advanced_joint_convexity():
+    """delta'(log(1 + g (e^eps - 1))) = g delta(eps), point by point."""
+    whole, sampled = (shuffled_profile(3.0, 2000, g) for g in (1.0, 0.1))
+    eps, deltas = np.array(whole.epsilons), np.array(whole.deltas)
+    assert np.array(sampled.epsilons) == pytest.approx(np.log1p(0.1 * np.expm1(eps)))
+    assert np.array(sampled.deltas) == pytest.approx(0.1 * deltas)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "n", "rate", "rounds"),
+    [(1.0, 1e-6, 10_000, 0.1, 50), (3.0, 1e-4, 190, 0.36, 35), (0.5, 1e-6, 20_000, 0.5, 20)],
+)
+def test_calibration_is_safe_and_tight(epsilon, delta, n, rate, rounds):
+    z = shuffled_noise_multiplier(
+        epsilon=epsilon, delta=delta, n_reports=n, sampling_rate=rate, n_rounds=rounds
+    )
+    used = price_epsilon(shuffled_rounds(z, n, rate, rounds, delta), delta, "replace")
+    assert 0.99 * epsilon <= used <= epsilon
+
+
+@pytest.mark.slow
+def test_gain_says_when_a_shuffler_is_worth_it():
+    """Few silos: worse than the silos' own noise; many silos with few records each: better."""
+    many = shuffle_gain(
+        epsilon=1.0, delta=1e-6, n_silos=10_000, batch_size=1, sampling_rate=0.05, n_rounds=100
+    )
+    few = shuffle_gain(
+        epsilon=3.0, delta=1e-4, n_silos=5, batch_size=38, sampling_rate=0.36, n_rounds=35
+    )
+    assert few < 1.0 < 2.0 < many < math.sqrt(10_000)
+
+
+BAD = {"noise_multiplier": 0.0, "n_reports": 0, "sampling_rate": 1.5, "slack": 0.0}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_profile_refuses(name):
+    known = {"noise_multiplier": 2.0, "n_reports": 100, "sampling_rate": 0.5, "slack": 1e-9}
+    with pytest.raises(ValueError, match=name):
+        shuffled_profile(**(known | {name: BAD[name]}))
+
+
+@pytest.mark.parametrize(("name", "value"), [("epsilon", 0.0), ("delta", 1.0), ("n_rounds", 0)])
+def test_calibration_refuses(name, value):
+    known = {"epsilon": 1.0, "delta": 1e-5, "n_reports": 9, "sampling_rate": 0.5, "n_rounds": 3}
+    with pytest.raises(ValueError, match=name):
+        shuffled_noise_multiplier(**(known | {name: value}))
+
+
+def test_composed_profile_against_price_delta():
+    """The accountant reads a single round's profile back, at its own points."""
+    event = shuffled_profile(3.0, 2000, 0.2)
+    for j in (3, 8, 12):
+        price = price_delta(((event, 1),), event.epsilons[j], "replace")
+        assert price == pytest.approx(event.deltas[j], rel=0.05, abs=1e-9)
+
+
+def test_exact_delta_of_this_file():
+    """A biased coin among one fair coin, by hand."""
+    p, q, r = np.array([0.9, 0.1]), np.array([0.4, 0.6]), np.array([0.5, 0.5])
+    # histograms (2,0), (1,1), (0,2): p: .45 .5 .05; q: .2 .5 .3
+    assert exact_delta(p, q, [r], 0.0) == pytest.approx(0.25)
