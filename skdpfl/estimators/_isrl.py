@@ -17,7 +17,7 @@ from skdpfl.privacy.sampling import Poisson
 class _ISRLDP:
     """The solvers of noisy distributed SGD."""
 
-    _trusts = ("silo", "server")
+    _trusts = ("silo", "shuffler", "server")
     _learning_rates = ("auto", "optimal")
     _parameter_docs: ClassVar[dict[str, str]] = {
         "learning_rate": """"auto", "optimal" or float, default="auto"

@@ -13,6 +13,7 @@ from skdpfl.algorithms import Algorithm
 from skdpfl.estimators._checks import automatic_delta, is_auto, per_silo
 from skdpfl.estimators._facts import Facts
 from skdpfl.estimators._settle import Settled
+from skdpfl.estimators._shuffler import warn_if_useless
 from skdpfl.estimators._warnings import warn
 from skdpfl.estimators._whole_silos import adapted, first_clip_norm
 from skdpfl.privacy.cohorts import draw_cohorts
@@ -65,6 +66,8 @@ def make_plan(
     if exact:
         return plan
     noised = plan.with_noise(plan.noise_multiplier) if epsilon is None else plan.calibrated(epsilon)
+    if trust == "shuffler":
+        warn_if_useless(noised, epsilon)
     _check_noise(noised, (facts.n_features + bool(estimator.fit_intercept)) * facts.n_outputs)
     return noised
 

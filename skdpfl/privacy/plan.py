@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from skdpfl.privacy._shuffler_mechanism import ShuffledGradients
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Composition, Exact, compose
 from skdpfl.privacy.mechanisms import MECHANISMS, Mechanism, NoPrivacy
@@ -367,10 +368,11 @@ class PrivacyPlan:
 
 def mechanism_for(unit: str, trust: str) -> Mechanism:
     """Return the mechanism of a unit and a trust, or say which rows there are."""
+    known = MECHANISMS | {("record", "shuffler"): ShuffledGradients()}
     try:
-        return MECHANISMS[unit, trust]
+        return known[unit, trust]
     except KeyError:
-        rows = ", ".join(f"unit={u!r} with trust={t!r}" for u, t in MECHANISMS)
+        rows = ", ".join(f"unit={u!r} with trust={t!r}" for u, t in known)
         raise ValueError(
             f"unit={unit!r} with trust={trust!r} does not go together here; there is {rows}."
         ) from None

@@ -1,0 +1,122 @@
+"""trust="shuffler": what is sent, what it costs, where it gains nothing, what is refused."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.privacy._shuffler_mechanism import ShuffledGradients, smallest_round
+from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
+from skdpfl.privacy.sampling import Disjoint, WithoutReplacement
+from skdpfl.privacy.shuffling import shuffled_rounds
+from tests.estimators.fits import data
+
+SIZES = np.array([20, 30, 50, 100])
+quiet = pytest.mark.filterwarnings("ignore:trust=.shuffler. gains nothing")
+
+
+def plan(z=2.0, sampling=None, schedule=None, n_rounds=3):
+    sampling = WithoutReplacement(0.2) if sampling is None else sampling
+    batches = np.array([sampling.expected_size(n) for n in SIZES.tolist()])
+    return PrivacyPlan(
+        silo_sizes=SIZES, steps=(1,) * n_rounds, clip_norm=1.5, noise_multiplier=z, delta=1e-5,
+        trust="shuffler", sampling=sampling, weights=batches / batches.sum(), schedule=schedule,
+    )  # fmt: skip
+
+
+def test_the_row_exists():
+    assert mechanism_for("record", "shuffler") == ShuffledGradients()
+
+
+def test_a_round_is_priced_with_all_its_messages():
+    one = plan()
+    expected = shuffled_rounds(2.0, 4 + 6 + 10 + 20, 0.2, 3, 1e-5)
+    assert set(one.groups().compositions) == {expected}
+    fewer = plan(schedule=tuple(np.array(c) for c in ([0, 3], [1, 2], [0, 1, 2, 3])))
+    assert smallest_round(fewer) == 16  # silos 1 and 2
+    composition = fewer.groups().compositions[fewer.groups().of_silo[0]]
+    assert composition == shuffled_rounds(2.0, 16, 0.2, 2, 1e-5)
+
+
+def test_one_pass_is_priced_as_one_round():
+    one = plan(sampling=Disjoint(5), n_rounds=5)
+    assert set(one.groups().compositions) == {shuffled_rounds(2.0, 40, 1.0, 1, 1e-5)}
+
+
+def test_all_messages_have_the_noise_of_the_smallest_budget():
+    budgets = np.array([1.0, 1.0, 1.0, 1.5])
+    one = plan().calibrated(budgets)
+    assert np.ptp(one.noise_multiplier) == 0
+    assert one.spent().per_silo.max() <= 1.0
+    np.testing.assert_array_equal(one.noise_multiplier, plan().calibrated(1.0).noise_multiplier)
+
+
+def test_calibration_is_within_a_percent_on_the_safe_side():
+    spent = plan().calibrated(1.0).spent()
+    assert 0.985 <= spent.epsilon <= 1.0
+    assert (spent.trust, spent.unit, spent.outsider) == ("shuffler", "record", None)
+
+
+@quiet
+@pytest.mark.parametrize("sampling", ["without_replacement", "disjoint"])
+def test_the_noise_is_that_of_the_sum_of_messages(sampling):
+    """All features 0: a step of 1 is the noise, z C sqrt(K) on a silo's sum. 5 sigma is 5 %."""
+    silos = np.repeat(np.arange(4), SIZES)
+    rate = {"sampling_rate": 0.5} if sampling == "without_replacement" else {}
+    clf = ISRLDPClassifier(
+        epsilon=None, noise_multiplier=3.0, trust="shuffler", sampling=sampling, n_rounds=1,
+        learning_rate=1.0, clip_norm=0.7, average=False, fit_intercept=False, scaling=None,
+        random_state=0, **rate,
+    ).fit(np.zeros((200, 6000)), np.arange(200) % 2, silos=silos)  # fmt: skip
+    batches = SIZES * (0.5 if rate else 1.0)
+    expected = 3.0 * 0.7 * np.sqrt(batches.sum()) / batches.sum()
+    assert clf.coef_.std() == pytest.approx(expected, rel=0.05)
+    assert clf.plan_.mechanism.noise_on_mean(clf.plan_) == pytest.approx(expected)
+    np.testing.assert_allclose(clf.plan_.weights, batches / batches.sum())
+
+
+@quiet
+@pytest.mark.parametrize("cls", [ISRLDPClassifier, ISRLDPRegressor])
+def test_fits(cls):
+    X, y, silos = data(cls.__name__, n=400, seed=3)
+    model = cls(
+        2.0, trust="shuffler", sampling="disjoint", n_rounds=5, scaling=None, random_state=0
+    ).fit(X, y, silos=silos)
+    assert model.privacy_spent_.epsilon <= 2.0
+    assert model.score(X, y) > (0.7 if cls is ISRLDPClassifier else 0.2)
+
+
+def test_few_silos_of_many_records_are_told_that_shuffling_gains_nothing():
+    clf = ISRLDPClassifier(1.0, trust="shuffler", n_rounds=5)
+    with pytest.warns(UserWarning, match="gains nothing here.*about 50 records of each of 4 silos"):
+        clf.plan_for(silo_sizes=[50] * 4, n_features=3)
+
+
+@pytest.mark.slow
+def test_many_silos_of_few_records_gain():
+    kw = {"n_rounds": 10, "sampling": "without_replacement", "sampling_rate": 0.5}
+    sizes = {"silo_sizes": [4] * 1000, "n_features": 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shuffled = ISRLDPClassifier(1.0, trust="shuffler", **kw).plan_for(**sizes)
+    alone = ISRLDPClassifier(1.0, **kw).plan_for(**sizes)
+    noise = [p.mechanism.noise_on_mean(p) for p in (shuffled, alone)]
+    assert noise[0] < 0.7 * noise[1]
+
+
+@pytest.mark.parametrize(
+    ("kw", "words"),
+    [
+        ({"sampling_rate": 0.5}, 'fixed size.*sampling="poisson" at sampling_rate=0.5'),
+        ({"solver": "accelerated"}, 'one pass.*sampling="disjoint"'),
+        ({"solver": "multistage", "alpha": 0.1}, 'one pass.*sampling="disjoint"'),
+        ({"solver": "local"}, 'trust must be "silo"'),
+        ({"neighbours": "add_remove"}, "replace"),
+        ({"silo_weights": "uniform"}, 'silo_weights must be "auto" or "size"'),
+        ({"silo_weights": {0: 1.0, 1: 2.0}}, 'silo_weights must be "auto" or "size"'),
+    ],
+)
+def test_what_does_not_go_with_a_shuffler_is_refused(kw, words):
+    with pytest.raises(ValueError, match=words):
+        ISRLDPClassifier(trust="shuffler", **kw).plan_for(silo_sizes=[50, 50], n_features=3)
