@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
@@ -50,7 +51,8 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     For searches each candidate's fit is charged on every split, by its plan at the mean size of a
     training split, plus the refit, never only the best one; the choice by exact scores is not paid
     for, and warned about. Ensembles pay for all their members; where a record can be drawn several
-    times (bagging with replacement) every member is priced for the largest multiplicity.
+    times (bagging with replacement) every member is priced for the largest multiplicity. What a
+    ``FrozenEstimator`` holds counts as if it had been fitted in its place.
 
     Examples
     --------
@@ -86,8 +88,11 @@ def _visit(obj: Any, path: str, public: frozenset[str]) -> Iterator[PrivacySpent
     """Yield the costs and the leaks of a fitted object and all within it."""
     if path and (path in public or path.rsplit("__", 1)[-1] in public):
         return
+    if isinstance(obj, FrozenEstimator):  # it was fitted before, and counts all the same
+        obj = obj.estimator
     if hasattr(obj, "privacy_spent_"):
         yield obj.privacy_spent_
+        yield from _beside(obj, path, public)
     elif isinstance(obj, BaseSearchCV):
         yield from _search(obj, path, public)
     elif (parts := _parts(obj)) is not None:
@@ -101,6 +106,14 @@ def _visit(obj: Any, path: str, public: frozenset[str]) -> Iterator[PrivacySpent
             "Declare what it needs (categories, constants), use a paid-for transformer, or name "
             "it in public=[...] if it saw public data only.",
         )
+
+
+def _beside(search: Any, path: str, public: frozenset[str]) -> Iterator[PrivacySpent | Leak]:
+    """Yield what a search's own cost leaves out: steps of its best pipeline before the last."""
+    best = getattr(search, "best_estimator_", None)
+    if isinstance(best, Pipeline):
+        for name, part in best.steps[:-1]:
+            yield from _visit(part, f"{path}__{name}" if path else name, public)
 
 
 def _parts(obj: Any) -> list[tuple[str, Any]] | None:

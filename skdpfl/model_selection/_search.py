@@ -19,16 +19,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import ParameterSampler
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from skdpfl.model_selection._noisy_score import NoisyScore
-from skdpfl.model_selection._search_budget import automatic_delta, fit_budget, within
-from skdpfl.privacy.events import Composition
+from skdpfl.model_selection._search_budget import Price, automatic_delta, fit_budget, within
+from skdpfl.model_selection._search_steps import (
+    paying_step,
+    unpaid_steps,
+    warn_of,
+    width_seen,
+)
+from skdpfl.privacy.events import Composition, Exact
 from skdpfl.privacy.random import Streams, streams_for
 from skdpfl.privacy.recording import Recorded
 from skdpfl.privacy.repetition import Repetition
@@ -60,8 +66,10 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : estimator
-        One of this library's with ``unit="record"``, or a pipeline that ends in one and whose other
-        steps learn nothing. Its ``epsilon`` and ``delta`` are overridden.
+        One of this library's with ``unit="record"``, or a pipeline that ends in one. Its
+        ``epsilon`` and ``delta`` are overridden. Other steps should learn nothing or be frozen
+        (:class:`sklearn.frozen.FrozenEstimator`): one that learns without paying makes the cost
+        infinite, with a warning; one that pays by itself is refused.
     param_distributions : mapping or list of mappings
         As in RandomizedSearchCV. They are public, and so must not have been chosen by the data.
     n_iter : int, default=8
@@ -157,7 +165,7 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         self : DPRandomizedSearchCV
         """
         self._check()
-        inner = _paying_step(self.estimator)
+        inner = paying_step(self.estimator)
         _, given = split_silo_column(X, silos, inner.silo_column)
         groups = read_silos(given, _num_samples(X), X)
         streams = streams_for(self.random_state)
@@ -167,20 +175,23 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         candidates = self._candidates("candidates", count, streams)
         delta = self._delta(len(groups.codes))
         sizes = dict(zip(groups.ids.tolist(), np.bincount(groups.codes[train]), strict=True))
-        price = self._price(sizes, X, y)
+        price = partial(self._price, sizes, X, y)
         # the division of the budget is published, so it must not tell which and how many runs
         # there are: where that is secret it is made for other draws from the same public law
         known = candidates
         if repetition is not None:
             known = self._candidates("reference", REFERENCE, streams)
-        prices = [partial(price, params) for params in known]
+        unpaid = unpaid_steps(self._model(params) for params in [*known, *candidates])
+        warn_of(unpaid)
+        prices = [price(params) for params in known]
         budget = fit_budget(inner, prices, self.epsilon, delta, repetition)
         seeds = frozenset({streams.seed}) if streams.is_simulation else frozenset()
-        spent = self._spent(budget.cost, delta, inner, seeds)
+        free = (((Exact(), 1),),) if unpaid else ()
+        spent = self._spent((*budget.cost, *free), delta, inner, seeds)
         self._charge(spent)
         runs = []
         for i, params in enumerate(candidates):
-            own = within(budget, partial(price, params), delta, repetition, inner)
+            own = within(budget, price(params), delta, repetition, inner)
             runs.append(self._run(params, own, delta, i, streams, (X, y, silos), train))
         noisy = score.of([r.model for r in runs], X, y, test, budget.score_noise, streams)
         self._give_out(runs, noisy, inner)
@@ -194,7 +205,7 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"holdout must be in (0, 1); got {self.holdout!r}.")
         if not (isinstance(self.epsilon, (int, float)) and 0 < self.epsilon < np.inf):
             raise ValueError(f"epsilon must be a finite number > 0; got {self.epsilon!r}.")
-        inner = _paying_step(self.estimator)
+        inner = paying_step(self.estimator)
         if getattr(inner, "unit", "record") != "record" or inner.trust == "shuffler":
             raise ValueError(
                 "DPRandomizedSearchCV searches estimators with unit='record' and trust='silo' or "
@@ -220,13 +231,17 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
             for i in range(count)
         ]
 
-    def _price(self, sizes: dict[Any, int], X: Any, y: Any) -> Callable[..., PrivacySpent]:
-        """Return the function (params, epsilon, delta) -> what a candidate's fit would cost."""
-        width = _width(self.estimator, X)
-        n_classes = len(np.unique(np.asarray(y))) if is_classifier(self.estimator) else 2
+    def _model(self, params: dict[str, Any]) -> Any:
+        own = {name: clone(value, safe=False) for name, value in params.items()}
+        return clone(self.estimator).set_params(**own)
 
-        def price(params: dict[str, Any], epsilon: float, delta: float) -> PrivacySpent:
-            inner = _paying_step(clone(self.estimator).set_params(**params))
+    def _price(self, sizes: dict[Any, int], X: Any, y: Any, params: dict[str, Any]) -> Price:
+        """Return the function (epsilon, delta) -> what a candidate's fit would cost."""
+        model = self._model(params)
+        inner, width = paying_step(model), width_seen(model, X)
+        n_classes = len(np.unique(np.asarray(y))) if is_classifier(inner) else 2
+
+        def price(epsilon: float, delta: float) -> PrivacySpent:
             inner.set_params(epsilon=epsilon, delta=delta, noise_multiplier=None)
             plan = inner.plan_for(silo_sizes=sizes, n_features=width, n_classes=n_classes)
             return plan.spent()
@@ -268,8 +283,8 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         train: np.ndarray,
     ) -> Run:
         X, y, silos = (None if part is None else _safe_indexing(part, train) for part in data)
-        model = clone(self.estimator).set_params(**params)
-        inner = _paying_step(model)
+        model = self._model(params)
+        inner = paying_step(model)
         seed = None
         if streams.is_simulation:
             seed = int(streams.stream("run", number).integers(0, 2**31, ()))
@@ -277,7 +292,8 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
             epsilon=epsilon, delta=delta, noise_multiplier=None, random_state=seed, verbose=0
         )
         inner._covered = True  # this search has charged the ledgers
-        name = "" if inner is model else f"{model.steps[-1][0]}__"
+        routed = inner is model or get_config()["enable_metadata_routing"]
+        name = "" if routed else f"{model.steps[-1][0]}__"
         model.fit(X, y, **({} if silos is None else {f"{name}silos": silos}))
         del inner._covered
         return Run(params, model)
@@ -335,27 +351,6 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         return tags
-
-
-def _paying_step(model: Any) -> Any:
-    """Return the estimator that pays: the model itself, or the last step of a pipeline."""
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if not hasattr(last, "plan_for"):
-        raise ValueError(
-            "estimator must be one of skdpfl's, or a pipeline that ends in one; got "
-            f"{type(model).__name__}."
-        )
-    return last
-
-
-def _width(model: Any, X: Any) -> int:
-    """Return how many features the paying step will see; steps before it learn nothing."""
-    if isinstance(model, Pipeline) and len(model.steps) > 1:
-        few = _safe_indexing(X, np.arange(min(2, _num_samples(X))))
-        X = clone(model[:-1]).fit(few).transform(few)
-    inner = _paying_step(model)
-    columns = list(getattr(X, "columns", []))
-    return np.shape(X)[1] - int(inner.silo_column is not None and inner.silo_column in columns)
 
 
 def _split(silos: Silos, holdout: float, streams: Streams) -> tuple[np.ndarray, np.ndarray]:

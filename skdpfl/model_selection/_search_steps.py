@@ -1,0 +1,100 @@
+"""What a searched model is made of: the estimator that pays, and what the steps before it learn.
+
+A search's budget prices the last step's fits. A step before it may learn nothing, or have been
+fitted beforehand (``FrozenEstimator``). A step that learns without paying makes the whole search's
+cost infinite; one that pays by itself would pay in every run, beside the budget, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from skdpfl.estimators._warnings import warn
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection._unlearned import learns_nothing
+from skdpfl.privacy.recording import Recorded
+
+
+def paying_step(model: Any) -> Any:
+    """Return the estimator that pays: the model itself, or the last step of a pipeline."""
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if not hasattr(last, "plan_for"):
+        raise ValueError(
+            "estimator must be one of skdpfl's, or a pipeline that ends in one; got "
+            f"{type(model).__name__}."
+        )
+    return last
+
+
+def width_seen(model: Any, X: Any) -> int:
+    """Return how many features the paying step will see, from the shape of some rows."""
+    if isinstance(model, Pipeline) and len(model.steps) > 1:
+        few = _safe_indexing(X, np.arange(min(1000, _num_samples(X))))
+        X = clone(model[:-1]).fit(few).transform(few)
+    inner = paying_step(model)
+    columns = list(getattr(X, "columns", []))
+    return np.shape(X)[1] - int(inner.silo_column is not None and inner.silo_column in columns)
+
+
+def unpaid_steps(models: Iterable[Any]) -> dict[str, str]:
+    """Return the steps that learn without paying, {path: kind}; refuse those that pay apart."""
+    found: dict[str, str] = {}
+    for model in models:
+        for path, step in _before_last(model):
+            if isinstance(step, Recorded):
+                raise ValueError(_PAYS_APART.format(path=path, kind=type(step).__name__))
+            if not learns_nothing(step):
+                found[path] = type(step).__name__
+    return found
+
+
+def warn_of(unpaid: dict[str, str]) -> None:
+    """Warn of each step that learns without paying."""
+    for path, kind in unpaid.items():
+        warn(
+            f"{path}: {kind} learns from the records in every run of the search, and nothing pays "
+            "for it: the cost of the search is infinite. Declare what it needs (categories, "
+            "constants), leave scales to the estimator (scaling='auto'), or wrap what was fitted "
+            "on public data in FrozenEstimator.",
+            PrivacyLeakWarning,
+        )
+
+
+_PAYS_APART = (
+    "{path}: {kind} would be paid for in every run of the search, beside its budget. Leave scales "
+    "to the estimator (scaling='auto' finds them within the budget), or fit {kind} once before "
+    "and give FrozenEstimator(fitted): skdpfl.privacy_spent(search) then adds its cost."
+)
+
+
+def _before_last(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (path, step) of all that is fitted before the last step."""
+    if isinstance(model, Pipeline):
+        for name, part in model.steps[:-1]:
+            yield from _leaves(part, name)
+
+
+def _leaves(step: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the innermost steps; what is frozen was fitted before and learns nothing now."""
+    if isinstance(step, FrozenEstimator):
+        return
+    if isinstance(step, Pipeline):
+        parts = step.steps
+    elif isinstance(step, FeatureUnion):
+        parts = step.transformer_list
+    elif isinstance(step, ColumnTransformer):
+        parts = [*(t[:2] for t in step.transformers), ("remainder", step.remainder)]
+    else:
+        yield path, step
+        return
+    for name, part in parts:
+        yield from _leaves(part, f"{path}__{name}")

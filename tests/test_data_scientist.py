@@ -1,0 +1,206 @@
+"""A data scientist's day: a raw table, a pipeline, a search, and one epsilon at the end."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import loguniform
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
+
+import skdpfl
+from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
+from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.preprocessing import DPStandardScaler
+from skdpfl.privacy import PrivacyLedger
+
+SMOKES, BLOOD = ["no", "quit", "yes"], ["0", "A", "AB", "B"]
+
+
+def patients(n=1200):
+    """Return a raw table: numbers with gaps, strings with gaps, a hospital; and who fell ill."""
+    rng = np.random.default_rng(0)
+    age, weight = rng.uniform(20, 90, n), rng.normal(75, 12, n)
+    smokes = rng.choice(SMOKES, n)
+    risk = 0.08 * (age - 55) + 0.03 * (weight - 75) + 2.0 * (smokes == "yes")
+    ill = np.where(risk + rng.logistic(size=n) > 0.5, "ill", "well")
+    frame = pd.DataFrame(
+        {"age": age, "weight": weight, "smokes": smokes, "blood": rng.choice(BLOOD, n)}
+    )
+    for column in ("age", "weight", "smokes"):
+        frame.loc[rng.random(n) < 0.05, column] = np.nan
+    return frame.assign(hospital=rng.choice(["north", "south", "west"], n)), ill
+
+
+FRAME, ILL = patients()
+PUBLIC = {"age": (0, 120), "weight": (0, 200)}  # anything else is 0 or 1
+
+
+def pipeline(scaler="passthrough", **params):
+    """Impute constants, encode declared categories, pass the hospital on; then the estimator."""
+    gaps = {"strategy": "constant", "keep_empty_features": True}
+    words = make_pipeline(
+        SimpleImputer(fill_value="no", **gaps),
+        OneHotEncoder(categories=[SMOKES, BLOOD], sparse_output=False),
+    )
+    columns = ColumnTransformer(
+        [
+            ("age", SimpleImputer(fill_value=55, **gaps), ["age"]),
+            ("weight", SimpleImputer(fill_value=75, **gaps), ["weight"]),
+            ("words", words, ["smokes", "blood"]),
+            ("hospital", "passthrough", ["hospital"]),
+        ],
+        verbose_feature_names_out=False,
+    )
+    numbers = ColumnTransformer(
+        [("scale", scaler, ["age", "weight"])],
+        remainder="passthrough",
+        verbose_feature_names_out=False,
+    )
+    params = {"n_rounds": 20, "feature_bounds": bounds(scaler)} | params
+    clf = skdpfl.ISRLDPClassifier(silo_column="hospital", **params)
+    pipe = Pipeline([("columns", columns), ("numbers", numbers), ("clf", clf)])
+    return pipe.set_output(transform="pandas")
+
+
+def bounds(scaler):
+    """Return what is public about the columns that the estimator sees."""
+    encoded = [f"smokes_{s}" for s in SMOKES] + [f"blood_{b}" for b in BLOOD]
+    numbers = PUBLIC if scaler == "passthrough" else {"age": (-4, 4), "weight": (-4, 4)}
+    return numbers | dict.fromkeys(encoded, (0, 1))
+
+
+def search(pipe, space=None, **params):
+    space = {"clf__clip_norm": loguniform(0.3, 3)} if space is None else space
+    params = {"n_iter": 3, "epsilon": 6.0, "delta": 1e-5, "random_state": 0} | params
+    return DPRandomizedSearchCV(pipe, space, **params)
+
+
+def frozen_scaler():
+    """Return a scaler that was paid for before: 2 of the privacy budget's epsilon."""
+    filled = FRAME[["age", "weight", "hospital"]].fillna({"age": 55, "weight": 75})
+    scaler = DPStandardScaler(2.0, delta=1e-5, feature_bounds=PUBLIC, random_state=1)
+    return scaler.fit(filled[["age", "weight"]], silos=filled["hospital"])
+
+
+def test_a_raw_frame_goes_through_a_search_for_one_true_epsilon():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = search(pipeline()).fit(FRAME, ILL)
+        spent = skdpfl.privacy_spent(fitted)
+    assert spent == fitted.privacy_spent_
+    assert 0.97 * 6 <= spent.epsilon <= 6 and spent.delta == 1e-5
+    clf = fitted.best_estimator_[-1]
+    assert clf.silo_ids_.tolist() == ["north", "south", "west"]
+    assert "hospital" not in clf.feature_names_in_ and clf.n_features_in_ == 9
+    # by hand: three runs composed, each with the composition that the best one really released
+    runs = clf.privacy_spent_ + clf.privacy_spent_.__class__.from_compositions(
+        unit="record",
+        trust="silo",
+        neighbours="replace",
+        delta=1e-5,
+        compositions=[tuple((e, 2 * k) for e, k in clf.privacy_spent_.costs[0].composition)],
+    )
+    assert runs.epsilon == pytest.approx(spent.epsilon, rel=0.01)
+    majority = max(np.mean(ILL == "ill"), np.mean(ILL == "well"))
+    assert fitted.score(FRAME, ILL) > majority + 0.05
+
+
+def test_the_same_with_standard_scaler_is_a_leak_that_is_named():
+    with pytest.warns(PrivacyLeakWarning, match="numbers__scale: StandardScaler learns") as at_fit:
+        fitted = search(pipeline(StandardScaler())).fit(FRAME, ILL)
+    assert len(at_fit) == 1  # one per cause
+    assert np.isinf(fitted.privacy_spent_.epsilon)
+    with pytest.warns(PrivacyLeakWarning, match="numbers__scale: StandardScaler") as afterwards:
+        assert np.isinf(skdpfl.privacy_spent(fitted).epsilon)
+    assert len(afterwards) == 1
+    leaky = search(pipeline(StandardScaler()))
+    with PrivacyLedger(100.0), pytest.warns(PrivacyLeakWarning), pytest.raises(BudgetExceeded):
+        leaky.fit(FRAME, ILL)
+
+
+def test_a_step_that_learns_in_some_candidates_only_is_found():
+    space = {"numbers__scale": ["passthrough", StandardScaler()]}
+    with pytest.warns(PrivacyLeakWarning, match="numbers__scale"):
+        fitted = search(pipeline(feature_bounds=None, scaling=None), space, n_iter=6)
+        fitted.fit(FRAME, ILL)
+    assert np.isinf(fitted.privacy_spent_.epsilon)
+    assert {str(step) for step in fitted.candidates_["numbers__scale"]} > {"passthrough"}
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_a_step_that_pays_apart_is_refused_with_the_way_out(trust):
+    pays = search(pipeline(DPStandardScaler(), trust=trust))
+    with pytest.raises(ValueError, match=r"numbers__scale: DPStandardScaler .* FrozenEstimator"):
+        pays.fit(FRAME, ILL)
+    assert not hasattr(pays, "privacy_spent_")
+
+
+def test_a_scaler_that_was_paid_for_before_adds_its_cost():
+    scaler = frozen_scaler()
+    fitted = search(pipeline(FrozenEstimator(scaler)), epsilon=4.0).fit(FRAME, ILL)
+    total = skdpfl.privacy_spent(fitted)
+    assert total.epsilon == pytest.approx(
+        (scaler.privacy_spent_ + fitted.privacy_spent_).epsilon, rel=1e-9
+    )
+    assert 4.0 < total.epsilon < 6.0
+    assert skdpfl.privacy_spent(fitted, public=["scale"]) == fitted.privacy_spent_
+    free = StandardScaler().fit(FRAME[["age", "weight"]])  # freezing makes nothing private
+    leak = search(pipeline(FrozenEstimator(free)), epsilon=4.0).fit(FRAME, ILL)
+    with pytest.warns(PrivacyLeakWarning, match="numbers__scale: StandardScaler"):
+        assert np.isinf(skdpfl.privacy_spent(leak).epsilon)
+
+
+def test_a_pipeline_with_a_private_scaler_pays_for_both():
+    pipe = pipeline(DPStandardScaler(1.0, delta=1e-5, feature_bounds=PUBLIC, random_state=1))
+    pipe.set_params(clf__epsilon=3.0, clf__delta=1e-5).fit(FRAME, ILL)
+    both = pipe[1].named_transformers_["scale"].privacy_spent_ + pipe[-1].privacy_spent_
+    assert skdpfl.privacy_spent(pipe) == both
+    assert 3.0 < both.epsilon < 4.0
+
+
+def test_candidates_are_priced_at_the_width_they_have():
+    pipe = make_pipeline(
+        PolynomialFeatures(include_bias=False), skdpfl.ISRLDPClassifier(scaling="private")
+    )
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    space = {"polynomialfeatures__degree": [1, 4]}
+    fitted = search(pipe, space, n_iter=4, epsilon=20.0).fit(X, X[:, 0] > 0)
+    degrees = fitted.candidates_["polynomialfeatures__degree"]
+    assert set(degrees) == {1, 4}
+    each = {}
+    for degree in (1, 4):  # what such runs release, by fits of their own
+        run = clone(pipe).set_params(
+            polynomialfeatures__degree=degree,
+            isrldpclassifier__epsilon=fitted.fit_epsilon_,
+            isrldpclassifier__delta=1e-5,
+        )
+        each[degree] = run.fit(X[:1600], X[:1600, 0] > 0)[-1].privacy_spent_
+    parts = [each[degree] for degree in degrees]
+    assert sum(parts[1:], start=parts[0]).epsilon <= fitted.privacy_spent_.epsilon * 1.001
+
+
+@pytest.mark.parametrize("public", [{"age": (0, 120), "weight": (0, 200)}, None])
+def test_a_wild_row_moves_a_private_scaler_no_more_than_its_noise(public):
+    """One record, however wild, moves each sum by at most 2 C: replayed with the same noise."""
+    tame = FRAME[["age", "weight"]].fillna({"age": 55, "weight": 75})
+    wild = tame.copy()
+    wild.loc[17] = [1e12, -1e12]
+    scalers = []
+    for seed in range(30):
+        scaler = DPStandardScaler(1.0, delta=1e-5, feature_bounds=public, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # advice where noise is large
+            scalers.append((clone(scaler).fit(tame), scaler.fit(wild)))
+    means = np.array([[a.mean_, b.mean_] for a, b in scalers])
+    logs = np.array([[np.log(a.scale_), np.log(b.scale_)] for a, b in scalers])
+    for found in (means, logs):  # the change by the row, against the spread of the noise
+        moved = np.abs(found[:, 1] - found[:, 0]).mean(axis=0)
+        assert (moved <= 2 * found[:, 0].std(axis=0)).all()
+    exact = [StandardScaler().fit(frame).mean_ for frame in (tame, wild)]
+    assert (np.abs(exact[1] - exact[0]) > 1e8).all()  # it is a wild row
