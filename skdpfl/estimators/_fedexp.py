@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,8 +13,13 @@ from skdpfl.estimators._checks import check_choice
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
+from skdpfl.estimators._theory import Committed, Training
+from skdpfl.estimators._warnings import warn
+from skdpfl.privacy._gaussian import gaussian_mu
+from skdpfl.privacy._silo_mechanisms import MOST_EPSILON
 from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
 from skdpfl.privacy.plan import mechanism_for
+from skdpfl.privacy.privunit import largest_error, split_epsilon
 
 
 class _DPFedEXP:
@@ -56,9 +62,29 @@ class _DPFedEXP:
                 f"{self.noise_multiplier!r}."
             )
 
+    def _training(self, algorithm: Algorithm, known: Committed) -> Training:
+        if self.mechanism == "privunit" and known.plan.private:
+            _compare(known)
+        return super()._training(algorithm, known)  # type: ignore[misc]
+
     def _unpack_outcome(self, outcome: Outcome) -> None:
         super()._unpack_outcome(outcome)  # type: ignore[misc]
         self.global_step_sizes_ = np.asarray(outcome.state.step_sizes)  # type: ignore[attr-defined]
+
+
+def _compare(known: Committed) -> None:
+    """Warn where Gaussian noise would be smaller: pure local privacy composes badly over rounds."""
+    plan, size = known.plan, known.n_parameters
+    delta, rounds = float(plan.delta.max()), plan.spent().n_releases
+    gaussian = math.sqrt(size * rounds) * 2 / gaussian_mu(known.epsilon, delta)
+    epsilon = min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
+    pure = math.sqrt(largest_error(*split_epsilon(epsilon, size), size))
+    if pure > gaussian:
+        warn(
+            f'mechanism="privunit" noises a message by up to {pure:.3g} clip norms here (epsilon '
+            f'{epsilon:.2g} in each of {rounds} rounds); mechanism="gaussian" by {gaussian:.3g}. '
+            "Use that, or fewer rounds."
+        )
 
 
 @documented

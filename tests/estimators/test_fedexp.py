@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,10 @@ ESTIMATORS = {
     "Scaffold-server": (DPScaffoldClassifier, {"unit": "silo", "trust": "server"}),
     "Federated-server": (DPFederatedClassifier, {"unit": "silo", "trust": "server"}),
 }
+
+
+#: six rounds of pure local privacy are more noise than six Gaussian ones, and the fit says so
+pytestmark = pytest.mark.filterwarnings("ignore:mechanism=.privunit. noises")
 
 
 def make(name, **kw):
@@ -75,6 +80,16 @@ def test_with_a_large_budget_it_learns(trust):
     X, y, silos = data()
     model = DPFedEXPClassifier(1000.0, trust=trust, n_rounds=15, scaling=None, random_state=0)
     assert model.fit(X, y, silos=silos).score(X, y) > 0.75
+
+
+@pytest.mark.filterwarnings("default")
+def test_privunit_says_where_gaussian_noise_would_be_smaller():
+    X, y, silos = data()
+    with pytest.warns(UserWarning, match="fewer rounds"):
+        make("FedEXP-privunit", epsilon=8.0).fit(X, y, silos=silos)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make("FedEXP-privunit", epsilon=8.0, n_rounds=1).fit(X, y, silos=silos)
 
 
 def test_regression():
