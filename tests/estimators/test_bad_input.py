@@ -341,7 +341,8 @@ def test_verbose_prints_the_rounds(name, capsys):
     assert capsys.readouterr().out == ""
     make(name, scaling=None, n_rounds=3, verbose=1).fit(X, y, silos=silos)
     lines = capsys.readouterr().out.splitlines()
-    assert lines == [f"[{name}] round {r} of 3" for r in (1, 2, 3)]
+    assert len(lines) == 3
+    assert all(line.startswith(f"[{name}] round {r} of 3") for r, line in enumerate(lines, 1))
 
 
 def test_algorithms_that_are_none():

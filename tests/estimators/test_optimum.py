@@ -9,13 +9,13 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from tests.estimators.fits import data, make
 
-ALPHA = 0.05
+ALPHA = 0.1
 #: name, its options; heterogeneous silos throughout
 METHODS = {
-    "ISRLDP": {"n_rounds": 4000},
-    "DPFedAvg": {"n_rounds": 1500, "momentum": 0.8, "local_steps": 1},
-    "DPScaffold": {"n_rounds": 1200, "local_steps": 5},
-    "DPFederated": {"n_rounds": 4000},
+    "ISRLDP": {"n_rounds": 1200},
+    "DPFedAvg": {"n_rounds": 400, "momentum": 0.8, "local_steps": 1},
+    "DPScaffold": {"n_rounds": 350, "local_steps": 5},
+    "DPFederated": {"n_rounds": 1200},
 }
 
 
@@ -88,7 +88,7 @@ def test_scaffold_reaches_it_with_partial_cohorts(cohort):
     X, y, silos = data("DPScaffoldClassifier")
     clf = fitted(
         "DPScaffold", "Classifier", X, y, silos,
-        silo_fraction=0.5, cohort=cohort, silo_weights="uniform", n_rounds=3000, random_state=0,
+        silo_fraction=0.5, cohort=cohort, silo_weights="uniform", n_rounds=1000, random_state=0,
     )  # fmt: skip
     per_record = (0.25 / np.bincount(silos))[silos]
     optimum = LogisticRegression(C=1 / ALPHA, tol=1e-10, max_iter=5000)

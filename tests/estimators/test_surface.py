@@ -1,6 +1,7 @@
 """The scikit-learn surface: frames, names, routing, clones, pickles, searches."""
 
 import pickle
+import time
 
 import numpy as np
 import pandas as pd
@@ -117,7 +118,7 @@ def test_silos_are_requested_by_default(name):
 def test_searches_slice_silos(name, routing):
     X, y, silos = data(name)
     grid = {"epsilon": [1.0, INF, {0: 1.0, 1: 2.0, 2: 0.5, 3: INF}]}
-    search = GridSearchCV(small(name), grid, cv=3).fit(X, y, silos=silos)
+    search = GridSearchCV(small(name), grid, cv=2).fit(X, y, silos=silos)
     assert search.best_estimator_.silo_ids_.tolist() == [0, 1, 2, 3]
     assert search.best_params_["epsilon"] in grid["epsilon"]
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()
@@ -125,11 +126,11 @@ def test_searches_slice_silos(name, routing):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 @pytest.mark.parametrize("name", ALL)
-def test_searches_over_a_silo_column(name, kind, routing):
+def test_searches_over_a_silo_column(name, kind):
     X, y, silos = data(name)
     frame = frame_of(X, silos, kind)
-    grid = {"epsilon": [1.0, INF, {0: 1.0, 1: 2.0, 2: 0.5, 3: INF}], "alpha": [0.0, 0.1]}
-    search = GridSearchCV(small(name, silo_column="hospital"), grid, cv=3).fit(frame, y)
+    grid = {"epsilon": [1.0, INF, {0: 1.0, 1: 2.0, 2: 0.5, 3: INF}]}
+    search = GridSearchCV(small(name, silo_column="hospital"), grid, cv=2).fit(frame, y)
     assert search.best_estimator_.n_features_in_ == 3
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()
     assert search.predict(frame).shape == (240,)
@@ -315,10 +316,8 @@ def test_cohorts_and_samplings(name, cohort, sampling):
     assert 0.99 <= fitted.privacy_spent_.epsilon <= 1
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", ["ISRLDPClassifier", "DPScaffoldClassifier", "DPFedAvgRegressor"])
 def test_ten_thousand_silos(name):
-    import time
-
     rng = np.random.default_rng(0)
     n = 100_000
     silos = rng.integers(0, 10_000, n)
