@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from skdpfl._links import DocLinks
 from skdpfl.privacy.ledger import PrivacyLedger, open_ledgers
 from skdpfl.privacy.spent import PrivacySpent
 
 _CARRIED = "_ledgers"
 
 
-class Recorded:
+class Recorded(DocLinks):
     """Mixin for estimators that pay: call ``_charge(spent)`` before any data are learnt from."""
 
     def _charge(self, spent: PrivacySpent) -> None:

@@ -1,0 +1,77 @@
+"""The HTML picture: quick, with fitted attributes, with links where the pages are known."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.fixes import parse_version
+
+import skdpfl
+from skdpfl import _links
+from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
+
+rng = np.random.default_rng(0)
+X, SILOS = rng.uniform(size=(600, 4)), np.arange(600) % 100
+y = X[:, 0] > 0.5
+BOUNDS = {"feature_bounds": (0, 1)}
+EACH = [
+    skdpfl.ISRLDPClassifier(n_rounds=3, **BOUNDS),
+    skdpfl.DPScaffoldRegressor(n_rounds=3, target_bounds=(0, 1), **BOUNDS),
+    skdpfl.DPFedEXPClassifier(n_rounds=3, epsilon=50.0, **BOUNDS),
+    DPStandardScaler(**BOUNDS),
+    DPMinMaxScaler(**BOUNDS),
+    DPRandomizedSearchCV(skdpfl.ISRLDPClassifier(n_rounds=3, **BOUNDS), {"alpha": [0, 1]}),
+]
+
+
+def fitted(model):
+    return model.fit(X, y if "Regressor" not in type(model).__name__ else X[:, 1], silos=SILOS)
+
+
+@pytest.mark.parametrize("model", EACH, ids=lambda m: type(m).__name__)
+def test_the_picture_is_quick_and_shows_what_was_fitted(model, monkeypatch):
+    monkeypatch.delenv("SKDPFL_DOCS", raising=False)
+    monkeypatch.setattr(_links, "declared_home", lambda: "")
+    model = fitted(sklearn.clone(model))
+    start = time.perf_counter()
+    html = model._repr_html_()
+    assert time.perf_counter() - start < 2.0  # 0.1 s on an idle core
+    assert len(html) < 120_000
+    assert "href" not in html  # no dead links
+    if parse_version(sklearn.__version__) >= parse_version("1.9"):
+        assert "privacy_spent_" in html
+
+
+@pytest.mark.parametrize("model", EACH, ids=lambda m: type(m).__name__)
+def test_links_go_to_pages_that_are_built(model, monkeypatch):
+    monkeypatch.setenv("SKDPFL_DOCS", "file:///pages/")
+    link = model._get_doc_link()
+    name = link.removeprefix("file:///pages/generated/").removesuffix(".html")
+    listed = (Path(__file__).parents[2] / "docs" / "api.rst").read_text().split()
+    assert name.removeprefix("skdpfl.") in listed or name in listed
+    assert link in model._repr_html_()
+
+
+def test_the_users_own_estimators_link_nowhere(monkeypatch):
+    monkeypatch.setenv("SKDPFL_DOCS", "file:///pages")
+
+    class Mine(skdpfl.ISRLDPClassifier):
+        """A user's."""
+
+    assert Mine()._get_doc_link() == ""
+    picture = make_pipeline(make_column_transformer((DPStandardScaler(), [0])), Mine())
+    assert "file:///pages/generated/skdpfl.preprocessing.DPStandardScaler" in picture._repr_html_()
+
+
+@pytest.mark.parametrize("model", EACH, ids=lambda m: type(m).__name__)
+def test_texts_of_fitted_objects_are_short(model):
+    model = fitted(sklearn.clone(model))
+    for name in ("plan_", "scaling_", "privacy_spent_"):
+        if hasattr(model, name):
+            text = repr(getattr(model, name))
+            assert len(text) < 100 and "\n" not in text, text
