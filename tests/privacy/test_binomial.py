@@ -1,0 +1,306 @@
+"""The binomial vector sum: exact divergences by enumeration, bias, variance, quantiles.
+
+Statistical tests allow 6 standard errors or p-values of 1e-8.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import log_ndtr, ndtri
+
+from skdpfl.privacy._binomial_law import TooFewBits, binomial_quantiles, largest_step
+from skdpfl.privacy._gaussian import gaussian_delta
+from skdpfl.privacy.accounting import price_delta, price_epsilon
+from skdpfl.privacy.binomial import BinomialSum, binomial_sum, published_bits
+from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian
+from skdpfl.privacy.random import streams_for
+
+
+class Draws:
+    """A stream of random numbers as the protocol sees it."""
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed).random
+
+
+def shifted(n, p, k):
+    """Laws of Bin(n, p) and Bin(n, p) + k on 0..n+k."""
+    pmf = stats.binom.pmf(np.arange(n + 1), n, p)
+    return np.append(pmf, np.zeros(k)), np.append(np.zeros(k), pmf)
+
+
+def cropped(a, b):
+    """Both laws where either is above 1e-19."""
+    kept = np.flatnonzero(np.maximum(a, b) > 1e-19)
+    return a[kept[0] : kept[-1] + 1], b[kept[0] : kept[-1] + 1]
+
+
+def hockey_stick(a, b, epsilon):
+    return float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum())
+
+
+# ------------------------------------------------------------------------- one coordinate
+
+LAWS = [(3000, 0.5), (20_000, 0.5), (30_000, 0.25), (10**6, 0.5)]
+
+
+@pytest.mark.parametrize(("n", "p"), LAWS)
+def test_every_step_is_below_the_largest_step(n, p):
+    """Guarantee 3, directly: Phi^-1 P(X >= m) - Phi^-1 P(X >= m + 1) over the range; and tight."""
+    depth = 25.0
+    step, tau = largest_step(n, p, depth)
+    sd = math.sqrt(n * p * (1 - p))
+    m = np.arange(int(n * p - 6.5 * sd), int(n * p + 6.5 * sd))
+    upper = np.where(m > n * p, stats.binom.sf(m - 1, n, p), 1.0)
+    lower = np.where(m > n * p, 0.0, stats.binom.cdf(m - 1, n, p))
+    y = np.where(m > n * p, ndtri(upper), -ndtri(lower))
+    found = -np.diff(y)
+    assert found.max() <= step * (1 + 1e-7)
+    assert step <= 1 / sd * (1 + (0.02 if p == 0.5 else 0.12))
+    assert 0 < tau < 1e-8
+
+
+@pytest.mark.parametrize(("n", "p"), LAWS)
+def test_tails_are_as_small_as_promised(n, p):
+    """Guarantee 1: the geometric tails lie above the binomial's, and tau above their mass."""
+    depth = 20.0
+    _, tau = largest_step(n, p, depth)
+    reach = math.sqrt(2 * depth * n * p * (1 - p)) + depth
+    low, high = math.floor(n * p - reach), math.ceil(n * p + reach)
+    outside = stats.binom.cdf(low - 1, n, p) + stats.binom.sf(high, n, p)
+    assert outside <= tau <= math.exp(-depth)
+
+
+@pytest.mark.parametrize(("n", "p"), LAWS[:3])
+@pytest.mark.parametrize("shift", [1, 20, 100])
+def test_shift_costs_at_most_the_gaussian(n, p, shift):
+    """Guarantee 4 by enumeration, both directions; and the Gaussian is not much too large."""
+    step, tau = largest_step(n, p, 40.0)
+    mu = shift * step
+    for a, b in (shifted(n, p, shift), shifted(n, p, shift)[::-1]):
+        for epsilon in (0.0, 0.3 * mu, mu, 3 * mu):
+            exact = hockey_stick(a, b, epsilon)
+            bound = gaussian_delta(mu, epsilon) + (1 + math.exp(epsilon)) * tau
+            assert exact <= bound * (1 + 1e-9)
+            if epsilon <= mu:
+                assert bound <= exact * (1.06 if p == 0.5 else 1.4)
+
+
+def test_too_few_bits_are_refused():
+    with pytest.raises(TooFewBits, match="too few"):
+        largest_step(100, 0.5, 20.0)
+    with pytest.raises(ValueError, match="noise_bits"):
+        _ = BinomialSum(1, 1.0, 1, 8, 10).noise_multiplier
+
+
+# ------------------------------------------------------------------------- several coordinates
+
+
+@pytest.mark.parametrize("direction", [(1.0, 0.0), (0.8, 0.6), (0.7, -0.7)])
+def test_two_coordinates_by_enumeration(direction):
+    """Guarantee of a whole release: the integer shift of largest norm, all pairs of counts."""
+    release = BinomialSum(2, 1.0, 4, levels=20, noise_bits=1000)
+    n = release.total_bits
+    shift = [round(release.largest_shift * c) for c in direction]
+    # the norm may exceed K by rounding: cut the longer one
+    while math.hypot(*shift) > release.largest_shift:
+        shift[0] -= 1
+    laws = [cropped(*shifted(n, 0.5, abs(k))[:: 1 if k >= 0 else -1]) for k in shift]
+    a, b = (np.multiply.outer(laws[0][i], laws[1][i]) for i in (0, 1))
+    (event, count), (rest, _) = release.composition()
+    assert count == 1 and isinstance(event, Gaussian) and isinstance(rest, Approximate)
+    for epsilon in (0.0, 0.5, 1.5, 4.0):
+        exact = max(hockey_stick(a, b, epsilon), hockey_stick(b, a, epsilon))
+        bound = price_delta(release.composition(), epsilon, "replace")
+        assert exact <= bound + 1e-15
+        if epsilon < 2:
+            assert bound <= 1.3 * exact
+
+
+@pytest.mark.parametrize("x", [1.0, 0.93, 0.013])
+def test_one_record_from_vector_to_bits(x):
+    """The protocol itself in one dimension, rounding included: the law of the number of ones."""
+    release = BinomialSum(1, 1.0, 1, levels=25, noise_bits=4000)
+    laws = []
+    for value in (x, -1.0):
+        scaled = value / release.unit + release.levels
+        low = math.floor(scaled)
+        rounded = np.zeros(2 * release.levels + 2)
+        rounded[low], rounded[low + 1] = 1 - (scaled - low), scaled - low
+        laws.append(np.convolve(rounded, stats.binom.pmf(np.arange(4001), 4000, 0.5)))
+    for epsilon in (0.0, 0.5, 2.0):
+        exact = max(hockey_stick(*laws, epsilon), hockey_stick(*laws[::-1], epsilon))
+        bound = price_delta(release.composition(), epsilon, "replace")
+        assert exact <= bound
+        if x == 1.0 and epsilon < 1:
+            assert bound <= 1.1 * exact
+
+
+def test_failure_covers_all_tails_at_every_epsilon():
+    """Domination: delta_G(eps) + (1 + e^eps) d tau <= failure + (1 - failure) delta_G(eps)."""
+    release = BinomialSum(50, 1.0, 10, levels=100, noise_bits=4000)
+    mu, failure = release._priced
+    depth = mu**2 + 30 * mu + 80
+    _, tau = largest_step(release.total_bits, 0.5, min(depth, 100.0))
+    for epsilon in np.linspace(0, mu**2 / 2 + 6 * mu, 30):
+        gaussian = gaussian_delta(mu, float(epsilon))
+        ours = failure + (1 - failure) * gaussian
+        assert gaussian + (1 + math.exp(epsilon)) * 50 * tau <= ours * (1 + 1e-12)
+    assert failure < 1e-18
+
+
+def test_rounding_with_shared_uniforms_moves_by_the_shift_or_one_more():
+    """Guarantee 1: |k_j - (x_j - x'_j) / h| < 1, hence the norm of the integer shift."""
+    release = BinomialSum(40, 2.0, 1, levels=30, noise_bits=4000)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        x, y = rng.standard_normal((2, 1, 40))
+        x, y = 2.0 * x / np.linalg.norm(x), 2.0 * y / np.linalg.norm(y)
+        u = rng.random((1, 40))
+        k = release.encode(x, u) - release.encode(y, u)
+        assert np.abs(k - (x - y) / release.unit).max() < 1
+        assert np.linalg.norm(k) <= release.largest_shift
+
+
+# ------------------------------------------------------------------------- what it computes
+
+
+def clipped_rows(n, d, clip_norm, seed=0):
+    rows = np.random.default_rng(seed).standard_normal((n, d))
+    return clip_norm * rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_unbiased_with_the_stated_variance():
+    release = BinomialSum(6, 2.0, 5, levels=10, noise_bits=300)
+    sums = clipped_rows(5, 6, 2.0)
+    draws = Draws(1)
+    got = np.array([release.release(sums, draws) for _ in range(5_000)])
+    truth, variance = sums.sum(axis=0), release.variance(sums)
+    se = np.sqrt(variance / len(got))
+    assert (np.abs(got.mean(axis=0) - truth) < 6 * se).all()
+    ratio = got.var(axis=0) / variance
+    assert (np.abs(ratio - 1) < 6 * math.sqrt(2 / len(got))).all()
+    assert (variance <= release.variance()).all()
+
+
+def test_variance_by_hand():
+    """One contributor at 0.3 of a unit: h^2 (b / 4 + 0.3 * 0.7)."""
+    release = BinomialSum(1, 1.0, 1, levels=10, noise_bits=40)
+    assert release.variance(np.array([[0.03]])) == pytest.approx([0.01 * (10 + 0.21)])
+    assert release.unit == pytest.approx(0.1)
+    assert release.bits_per_contributor == 2 * 10 + 40
+
+
+def test_release_equals_bits_drawn_one_by_one():
+    """The number of noise bits that are ones has the same law as bits themselves."""
+    release = BinomialSum(1, 1.0, 3, levels=5, noise_bits=20)
+    draws = Draws(2)
+    zero = np.zeros((3, 1))
+    fast = np.array([release.release(zero, draws)[0] for _ in range(8_000)])
+    bits = np.random.default_rng(3).random((8_000, 60)) < 0.5
+    slow = release.decode(bits.sum(axis=1) + 3 * 5)
+    values = np.unique(np.concatenate([fast, slow]))
+    table = np.array([[(s == v).sum() for v in values] for s in (fast, slow)])
+    table = table[:, table.sum(axis=0) > 20]
+    assert stats.chi2_contingency(table).pvalue > 1e-8
+
+
+def test_sums_of_several_records_fit_in():
+    release = BinomialSum(3, 1.0, 2, levels=10, noise_bits=300, records=7)
+    sums = 7.0 * clipped_rows(2, 3, 1.0)
+    encoded = release.encode(sums, np.full((2, 3), 0.5))
+    assert encoded.min() >= 0 and encoded.max() <= 2 * 70
+    assert release.decode(encoded.sum(axis=0) + release.total_bits // 2) == pytest.approx(
+        sums.sum(axis=0), abs=2 * release.unit
+    )
+
+
+def test_release_with_a_stream_of_the_package():
+    release = binomial_sum(3.0, dimension=4, clip_norm=1.0, n_contributors=10)
+    sums = clipped_rows(10, 4, 1.0)
+    streams = streams_for(0)
+    a, b = (release.release(sums, streams.stream("bits")) for _ in range(2))
+    assert np.array_equal(a, b)
+    assert not np.array_equal(a, release.release(sums, streams.stream("bits", round=1)))
+
+
+def test_release_refuses_other_shapes():
+    release = BinomialSum(3, 1.0, 2, levels=10, noise_bits=300)
+    with pytest.raises(ValueError, match=r"shape \(2, 3\)"):
+        release.release(np.zeros((3, 3)), Draws(0))
+
+
+# ------------------------------------------------------------------------- quantiles
+
+
+@pytest.mark.parametrize("p", [0.5, 0.25])
+@pytest.mark.parametrize("n", [1, 10, 1000, 10**6, 10**9])
+def test_quantiles_are_exact(n, p):
+    u = np.concatenate([np.random.default_rng(n).random(400), [0.0, 1e-14, 0.5, 1 - 1e-14]])
+    k = binomial_quantiles(n, p, u)
+    u = np.clip(u, 2.0**-54, 1 - 2.0**-54)
+    law, upper = stats.binom(n, p), u > 0.5
+    assert k.dtype == np.int64 and k.min() >= 0 and k.max() <= n
+    assert np.where(upper, law.sf(k) <= 1 - u, law.cdf(k) >= u).all()
+    assert np.where(upper, law.sf(k - 1) > 1 - u, law.cdf(k - 1) < u).all()
+
+
+def test_quantiles_keep_their_shape():
+    assert binomial_quantiles(100, 0.5, np.full((2, 3), 0.3)).shape == (2, 3)
+
+
+# ------------------------------------------------------------------------- calibration
+
+
+@pytest.mark.parametrize("z", [0.12, 0.3, 3.0, 100.0])
+@pytest.mark.parametrize(("d", "n"), [(1, 1), (50, 2000), (7850, 25)])
+def test_calibration_reaches_the_noise_and_little_more(z, d, n):
+    release = binomial_sum(z, dimension=d, clip_norm=1.5, n_contributors=n)
+    assert release.noise_multiplier >= z
+    # one bit more for each contributor is all that the search may waste
+    floor = math.sqrt(release.total_bits - 1.01 * n) / release.largest_shift
+    assert floor <= z * 1.02
+    assert math.sqrt(release.variance()) <= 1.5 * z * 1.09 or z < 0.2
+
+
+def test_composition_and_price():
+    release = binomial_sum(8.0, dimension=10, clip_norm=1.0, n_contributors=100)
+    parts = release.composition(20, 0.1)
+    assert isinstance(parts[0][0], FixedSizeGaussian) and parts[1][1] == 20
+    known = price_epsilon(((FixedSizeGaussian(8.0, 0.1), 20),), 1e-6, "replace")
+    assert price_epsilon(parts, 1e-6, "replace") == pytest.approx(known, rel=2e-3)
+
+
+def test_published_closed_form_is_far_larger():
+    """b = 24e4 g^2 log(4 (d^2 + 1) / delta)^2 / (eps^2 n), by hand; and what is needed instead."""
+    d, n, epsilon, delta = 50, 1000, 1.0, 1e-6
+    g = 2 * math.sqrt(1000)
+    by_hand = 24e4 * g**2 * math.log(4 * 2501 / 1e-6) ** 2 / 1000
+    paper = published_bits(epsilon=epsilon, delta=delta, dimension=d, n_contributors=n)
+    assert paper == pytest.approx(by_hand)
+    ours = BinomialSum(d, 1.0, n, levels=math.ceil(g / 2), noise_bits=500)
+    assert price_epsilon(ours.composition(), delta, "replace") < epsilon
+    assert paper > 5e5 * ours.noise_bits
+
+
+BAD = {"dimension": 0, "clip_norm": -1.0, "n_contributors": 0, "levels": 0, "noise_bits": 0,
+       "records": 0, "probability": 1.0}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_parameters_are_named(name):
+    known = {"dimension": 2, "clip_norm": 1.0, "n_contributors": 3, "levels": 9, "noise_bits": 99}
+    with pytest.raises(ValueError, match=name):
+        BinomialSum(**(known | {name: BAD[name]}))
+
+
+def test_calibration_refuses_no_noise():
+    with pytest.raises(ValueError, match="noise_multiplier must be at least"):
+        binomial_sum(0.0, dimension=2, clip_norm=1.0, n_contributors=3)
+
+
+def test_log_ndtr_is_used_where_ndtr_would_vanish():
+    """The profile of the dominating Gaussian far out, where only logarithms survive."""
+    assert gaussian_delta(1.0, 30.0) == pytest.approx(math.exp(log_ndtr(-29.5)), rel=0.1)
