@@ -40,7 +40,7 @@ def check_parameters(estimator: Any) -> None:
     for name, choices in CHOICES.items():
         if name in params:
             check_choice(name, params[name], choices)
-    check_choice("trust", params["trust"], estimator._trusts)
+    _check_trust(params["trust"], estimator)
     check_choice("loss", params.get("loss", estimator._losses[0]), estimator._losses)
     _check_numbers(params, estimator._learning_rates)
     _check_running(params)
@@ -51,6 +51,16 @@ def check_parameters(estimator: Any) -> None:
     _check_together(params)
     check_whole_silos(params)
     estimator._check_own()
+
+
+def _check_trust(trust: Any, estimator: Any) -> None:
+    if trust == "shuffler" and trust not in estimator._trusts:
+        raise ValueError(
+            'trust="shuffler" shuffles messages of single records, as ISRLDPClassifier and '
+            f"ISRLDPRegressor send them; nearest for {type(estimator).__name__} are "
+            f"{' and '.join(f'trust={known!r}' for known in estimator._trusts)}."
+        )
+    check_choice("trust", trust, estimator._trusts)
 
 
 def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> None:

@@ -288,6 +288,10 @@ class PrivacyPlan:
         local step, no state that mixes old noise into new sums). Then silo i, whose noise in the
         sum has std s_i = w_i z_i C / (q_i n_i), is hidden by sqrt(sum_j s_j^2) over the cohort:
         z_i is multiplied by sqrt(sum_j s_j^2) / s_i, at its smallest over the rounds it was in.
+
+        This counts sums as real numbers. Each silo's own guarantee is exact in floating point,
+        since its noise and its sum share a grid; the grids of several silos need not agree, and
+        what the last bits of their sum tell about single summands is not counted here.
         """
         one_step = all(k <= 1 for k in self.steps)
         if (self.unit, self.trust) != ("record", "silo") or not (self.gradients_only and one_step):

@@ -1,0 +1,90 @@
+"""Unit, trust and estimator: what goes together fits, anything else is refused in words."""
+
+import itertools
+
+import pytest
+
+from tests.estimators.fits import ALL, data, make
+
+#: (unit, trust) -> families of estimators, and what they need for it
+TOGETHER = {
+    ("record", "silo"): {"ISRLDP": {}, "DPScaffold": {}, "DPFedAvg": {}, "DPFederated": {}},
+    ("record", "shuffler"): {"ISRLDP": {}},
+    ("record", "server"): {"ISRLDP": {}, "DPFedAvg": {"local_steps": 1}, "DPFederated": {}},
+    ("silo", "silo"): {"DPFedEXP": {}, "DPScaffold": {}, "DPFedAvg": {}, "DPFederated": {}},
+    ("silo", "server"): {"DPFedEXP": {}, "DPScaffold": {}, "DPFedAvg": {}, "DPFederated": {}},
+}
+EVERYTHING = [
+    pytest.param(name, unit, trust, id=f"{name}-{unit}-{trust}")
+    for name, unit, trust in itertools.product(
+        ALL, ("record", "silo"), ("silo", "shuffler", "server")
+    )
+]
+
+
+def family(name):
+    return name.removesuffix("Classifier").removesuffix("Regressor")
+
+
+def estimator_of(name, unit, trust, **kw):
+    """The estimator, or None where it has but one unit and this is not it."""
+    estimator = make(name, unit=unit, trust=trust, n_rounds=3, scaling=None, epsilon=2.0, **kw)
+    has = estimator.get_params()
+    if "unit" not in has and unit != getattr(estimator, "unit", "record"):
+        return None
+    return estimator
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # shuffling so few records gains nothing
+@pytest.mark.parametrize(("name", "unit", "trust"), EVERYTHING)
+def test_the_table(name, unit, trust):
+    options = TOGETHER.get((unit, trust), {}).get(family(name))
+    estimator = estimator_of(name, unit, trust, **(options or {}))
+    if estimator is None:
+        return
+    X, y, silos = data(name)
+    if options is not None:
+        spent = estimator.fit(X, y, silos=silos).privacy_spent_
+        assert (spent.unit, spent.trust) == (unit, trust)
+        assert spent.neighbours == (
+            "add_remove" if (unit, trust) == ("silo", "server") else "replace"
+        )
+        assert 0 < spent.epsilon <= 2
+        assert (spent.per_silo is None) == (unit == "silo")
+    else:
+        with pytest.raises(ValueError, match="trust"):
+            estimator.fit(X, y, silos=silos)
+        assert not hasattr(estimator, "coef_")
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("name", ["ISRLDPClassifier", "DPFedAvgRegressor"])
+def test_either_relation_is_met(name, trust, neighbours):
+    X, y, silos = data(name)
+    estimator = make(
+        name, trust=trust, neighbours=neighbours, n_rounds=5, scaling=None, sampling_rate=0.4
+    )
+    spent = estimator.fit(X, y, silos=silos).privacy_spent_
+    assert spent.neighbours == neighbours
+    assert 0.99 <= spent.epsilon <= 1
+
+
+@pytest.mark.parametrize("name", ["DPScaffoldClassifier", "DPFedAvgRegressor"])
+def test_the_nearest_row_is_named(name):
+    X, y, silos = data(name)
+    with pytest.raises(ValueError, match=r"ISRLDPClassifier.*nearest for DP.*trust='silo'"):
+        make(name, trust="shuffler").fit(X, y, silos=silos)
+    with pytest.raises(ValueError, match=r'Nearest are trust="silo", unit="silo", ISRLDP'):
+        make(name, trust="server", local_steps=2).fit(X, y, silos=silos)
+
+
+def test_zero_out_needs_half_the_noise():
+    X, y, silos = data("ISRLDPClassifier")
+    z = [
+        make("ISRLDPClassifier", neighbours=relation, n_rounds=5, scaling=None, sampling_rate=1.0)
+        .fit(X, y, silos=silos)
+        .plan_.noise_multiplier[0]
+        for relation in ("replace", "add_remove")
+    ]
+    assert z[0] == pytest.approx(2 * z[1], rel=1e-2)
