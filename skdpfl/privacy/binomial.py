@@ -7,7 +7,7 @@ only their number is seen. With g levels per C, the unit ``h = C / g`` and an of
 all values non-negative ::
 
     v_ij   = floor(x_ij / h + offset + Uniform[0, 1))             E v_ij = x_ij / h + offset
-    ones_j = sum_i v_ij + Bin(N, p),   N = n b                     (levels.shape = noise.shape = d)
+    ones_j = sum_i v_ij + Bin(N, p),   N = n b                    E Bin(N, p) = N p
     sum_j  = h (ones_j - N p - n offset)                          E sum_j = sum_i x_ij
     Var sum_j = h^2 (N p (1 - p) + sum_i f_ij (1 - f_ij)),         f the fractional parts
 
