@@ -10,6 +10,7 @@ import copy
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +19,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
+from skdpfl._compat import CALLBACK_STATE, CallbackSupportMixin, with_callbacks
 from skdpfl.algorithms import Algorithm
 from skdpfl.engine import Outcome, run
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._parameters import check_parameters
 from skdpfl.estimators._planning import make_plan
 from skdpfl.estimators._refusals import refuse_arguments, refuse_sparse
+from skdpfl.estimators._rounds import AfterRound
 from skdpfl.estimators._settle import informed, settle
 from skdpfl.estimators._theory import Committed, Training, smoothed
 from skdpfl.estimators._warnings import warn
@@ -49,7 +52,7 @@ class Problem(NamedTuple):
     facts: Facts
 
 
-class FederatedEstimator(Recorded, BaseEstimator):
+class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     """Base of all estimators: parameters and algorithms are the subclasses' business."""
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
@@ -93,6 +96,7 @@ class FederatedEstimator(Recorded, BaseEstimator):
 
     # ---- fit ---------------------------------------------------------------------------------
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, *, silos: Any = None, **refused: Any) -> Any:
         """Train a model under the privacy budget.
 
@@ -135,7 +139,14 @@ class FederatedEstimator(Recorded, BaseEstimator):
             training = self._training(self._algorithm(known.settings, known.facts), known)
             work = self._work(problem.facts, training, plan, streams, problem.X.dtype)
             federation = self._federation(problem, scales)
-            outcome = run(work, federation, average=self.average, on_round=self._on_round(plan))
+            after = AfterRound(
+                self,
+                plan.n_rounds,
+                partial(self._as_fitted, problem, training.settings, scales, work),
+                lambda: (problem.X, self._labels(problem.y)),
+            )
+            outcome = run(work, federation, average=self.average, on_round=after)
+            after.end()
         self._unpack(problem, training.settings, scales, work, outcome.params)
         self._unpack_outcome(outcome)
         self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
@@ -223,14 +234,15 @@ class FederatedEstimator(Recorded, BaseEstimator):
         )
         return LocalFederation(data, self.n_jobs)
 
-    def _on_round(self, plan: PrivacyPlan) -> Any:
-        if not self.verbose:
-            return None
+    def _labels(self, y: np.ndarray) -> np.ndarray:
+        """Return targets as they were given, from how they are coded inside."""
+        return self.classes_[y] if self._is_classifier() else y
 
-        def say(r: int, params: np.ndarray) -> None:
-            print(f"[{type(self).__name__}] round {r + 1} of {plan.n_rounds}")
-
-        return say
+    def _as_fitted(self, *args: Any) -> dict[str, Any]:
+        """Return the fitted attributes that ``_unpack`` would set, without setting them."""
+        twin = copy.copy(self)
+        twin._unpack(*args)
+        return {name: value for name, value in vars(twin).items() if name.endswith("_")}
 
     def _unpack(
         self, problem: Problem, settings: Settings, scales: Scales, work: Work, params: np.ndarray
@@ -293,8 +305,10 @@ def _unchanged_on_error(estimator: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
+        now = vars(estimator)
+        callbacks = {name: now[name] for name in CALLBACK_STATE if name in now}
+        now.clear()
+        now.update(before | callbacks)  # scikit-learn tears its callbacks down afterwards
         raise
 
 

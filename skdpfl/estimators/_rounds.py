@@ -26,11 +26,10 @@ class AfterRound:
         estimator: Any,
         n_rounds: int,
         attributes: Callable[[np.ndarray], dict[str, Any]],
-        X: np.ndarray,
-        y: np.ndarray,
+        records: Callable[[], tuple[np.ndarray, np.ndarray]],
     ) -> None:
         self._estimator, self._n_rounds, self._attributes = estimator, n_rounds, attributes
-        self._data, self._warned = (X, y), False
+        self._data, self._warned = records, False
         self._start = time.perf_counter()
         self._context = None
         if hasattr(estimator, "_init_callback_context"):
@@ -75,4 +74,4 @@ class AfterRound:
                 "not paid for. Score on other data (ConvergenceDisplay takes X_test, y_test).",
                 PrivacyLeakWarning,
             )
-        return self._data[which]
+        return self._data()[which]
