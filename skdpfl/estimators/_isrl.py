@@ -11,6 +11,9 @@ from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 from skdpfl.estimators._solvers import SOLVERS, automatic_rounds, draft, finished
 from skdpfl.estimators._theory import Committed, Training
+from skdpfl.privacy._shuffler_mechanism import ShuffledSums
+from skdpfl.privacy.mechanisms import Mechanism
+from skdpfl.privacy.plan import mechanism_for
 from skdpfl.privacy.sampling import Poisson
 
 
@@ -48,6 +51,10 @@ class _ISRLDP:
     @property
     def _server_momentum(self) -> bool:
         return self.solver == "minibatch"
+
+    def _mechanism(self, unit: str, trust: str) -> Mechanism:
+        sums = trust == "shuffler" and self.solver in ("accelerated", "multistage")
+        return ShuffledSums() if sums else mechanism_for(unit, trust)
 
     def _automatic_rounds(self, facts: Facts, default: int) -> int:
         return automatic_rounds(self, facts, default)

@@ -13,7 +13,7 @@ from skdpfl.algorithms import Algorithm
 from skdpfl.estimators._checks import automatic_delta, is_auto, per_silo
 from skdpfl.estimators._facts import Facts
 from skdpfl.estimators._settle import Settled
-from skdpfl.estimators._shuffler import warn_if_useless
+from skdpfl.estimators._shuffler import sized, warn_if_useless
 from skdpfl.estimators._warnings import warn
 from skdpfl.estimators._whole_silos import adapted, first_clip_norm
 from skdpfl.privacy.cohorts import draw_cohorts
@@ -40,6 +40,7 @@ def make_plan(
     steps = tuple(algorithm.n_gradients(r) for r in range(settings.n_rounds))
     schedule = _schedule(estimator, unit, facts, settings.n_rounds, streams)
     sampling = _dealt(settings.sampling, steps, schedule, facts)
+    size = (facts.n_features + bool(estimator.fit_intercept)) * facts.n_outputs
     epsilon = _epsilon(estimator.epsilon, facts)
     exact = epsilon is not None and bool(np.all(np.isinf(epsilon)))
     mechanism = NoPrivacy() if exact else estimator._mechanism(unit, trust)
@@ -61,14 +62,14 @@ def make_plan(
         noise_schedule=getattr(estimator, "noise_schedule", None),
         setup=() if exact else settled.scaling.setup,
         gradients_only=algorithm.releases_only_gradients,
-        mechanism=adapted(mechanism, estimator, algorithm, settings),
+        mechanism=sized(adapted(mechanism, estimator, algorithm, settings), size),
     )
     if exact:
         return plan
     noised = plan.with_noise(plan.noise_multiplier) if epsilon is None else plan.calibrated(epsilon)
     if trust == "shuffler":
         warn_if_useless(noised, epsilon)
-    _check_noise(noised, (facts.n_features + bool(estimator.fit_intercept)) * facts.n_outputs)
+    _check_noise(noised, size)
     return noised
 
 

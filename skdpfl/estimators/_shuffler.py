@@ -7,8 +7,16 @@ import dataclasses
 import numpy as np
 
 from skdpfl.estimators._warnings import warn
-from skdpfl.privacy.mechanisms import SiloGradients
+from skdpfl.privacy._shuffler_mechanism import ShuffledSums
+from skdpfl.privacy.mechanisms import Mechanism, SiloGradients
 from skdpfl.privacy.plan import PrivacyPlan
+
+
+def sized(mechanism: Mechanism, size: int) -> Mechanism:
+    """Return the mechanism for messages of ``size`` numbers."""
+    if isinstance(mechanism, ShuffledSums):
+        return dataclasses.replace(mechanism, dimension=size)
+    return mechanism
 
 
 def warn_if_useless(plan: PrivacyPlan, epsilon: float | np.ndarray | None) -> None:

@@ -21,6 +21,8 @@ INSTANCES = [
     ISRLDPClassifier(solver="accelerated", sampling="disjoint"),
     ISRLDPClassifier(learning_rate="optimal", alpha=0.1, radius=5.0),
     ISRLDPRegressor(solver="accelerated", trust="server", silo_fraction=0.5),
+    ISRLDPClassifier(trust="shuffler", n_rounds=3),
+    ISRLDPRegressor(trust="shuffler", solver="accelerated", sampling="disjoint", n_rounds=3),
 ]
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]

@@ -1,13 +1,16 @@
 """trust="shuffler": what is sent, what it costs, where it gains nothing, what is refused."""
 
+import dataclasses
 import warnings
 
 import numpy as np
 import pytest
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.privacy._shuffler_mechanism import ShuffledGradients, smallest_round
+from skdpfl.privacy._shuffler_mechanism import ShuffledGradients, ShuffledSums, smallest_round
+from skdpfl.privacy.mechanisms import Aggregate
 from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
+from skdpfl.privacy.random import streams_for
 from skdpfl.privacy.sampling import Disjoint, WithoutReplacement
 from skdpfl.privacy.shuffling import shuffled_rounds
 from tests.estimators.fits import data
@@ -44,6 +47,7 @@ def test_one_pass_is_priced_as_one_round():
     assert set(one.groups().compositions) == {shuffled_rounds(2.0, 40, 1.0, 1, 1e-5)}
 
 
+@pytest.mark.slow
 def test_all_messages_have_the_noise_of_the_smallest_budget():
     budgets = np.array([1.0, 1.0, 1.0, 1.5])
     one = plan().calibrated(budgets)
@@ -120,3 +124,85 @@ def test_many_silos_of_few_records_gain():
 def test_what_does_not_go_with_a_shuffler_is_refused(kw, words):
     with pytest.raises(ValueError, match=words):
         ISRLDPClassifier(trust="shuffler", **kw).plan_for(silo_sizes=[50, 50], n_features=3)
+
+
+# ------------------------------------------------------------------ vector sums, bit by bit
+
+
+def bits_plan(z=4.0, schedule=None, dimension=3):
+    sampling = Disjoint(5)
+    batches = np.array([sampling.expected_size(n) for n in SIZES.tolist()])
+    return PrivacyPlan(
+        silo_sizes=SIZES, steps=(1,) * 5, clip_norm=0.5, noise_multiplier=z, delta=1e-5,
+        trust="shuffler", sampling=sampling, weights=batches / batches.sum(), schedule=schedule,
+        mechanism=ShuffledSums(dimension),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "multistage"])
+def test_accelerated_solvers_send_sums(solver):
+    clf = ISRLDPClassifier(
+        1.0, trust="shuffler", solver=solver, sampling="disjoint", alpha=0.1, n_rounds=5
+    )
+    plan = clf.plan_for(silo_sizes=[60] * 8, n_features=6)
+    assert plan.mechanism == ShuffledSums(7)
+    assert 0.985 <= plan.spent().epsilon <= 1.0
+    server = ISRLDPClassifier(
+        1.0, trust="server", solver=solver, sampling="disjoint", alpha=0.1, n_rounds=5
+    ).plan_for(silo_sizes=[60] * 8, n_features=6)
+    ratio = plan.mechanism.noise_on_mean(plan) / server.mechanism.noise_on_mean(server)
+    assert 1.0 <= ratio < 1.05
+
+
+def test_sums_are_priced_by_the_protocol_of_the_smallest_round():
+    everyone = bits_plan()
+    protocol = everyone.mechanism.protocol(everyone, 4.0)
+    assert (protocol.n_contributors, protocol.records, protocol.dimension) == (4, 20, 3)
+    assert set(everyone.groups().compositions) == {protocol.composition()}
+    assert protocol.noise_multiplier >= 4.0
+    fewer = bits_plan(schedule=tuple(np.array(c) for c in ([0, 1, 2], [1, 2], [0, 3], [3, 1])))
+    assert fewer.mechanism.protocol(fewer, 4.0).n_contributors == 2
+    assert everyone.mechanism.message_bits(everyone) == protocol.bits_per_contributor
+
+
+def test_rounding_is_unbiased_and_noise_is_as_wide_as_the_plan_says():
+    """A release of given messages, many times: mean and variance at 5 standard errors."""
+    plan, streams = bits_plan(dimension=2), streams_for(0)
+    mechanism, everyone = plan.mechanism, np.arange(4)
+    messages = np.array([[0.11, -0.2], [0.3, 0.05], [-0.02, 0.4], [0.123, 0.0]])
+    released = []
+    for r in range(4000):
+        sent = mechanism.send(plan, messages, everyone, r, streams, np.inf)
+        unit = mechanism.protocol(plan, 4.0).unit
+        steps = sent * plan.expected_sizes[:, None] / unit
+        np.testing.assert_allclose(steps, np.rint(steps), atol=1e-6)  # on the grid
+        total = Aggregate(plan.weights @ sent, 1.0)
+        released.append(mechanism.release(plan, total, r, streams))
+    released, expected = np.array(released), mechanism.noise_on_mean(plan)
+    bias = released.mean(axis=0) - plan.weights @ messages
+    assert (np.abs(bias) < 5 * expected / np.sqrt(4000)).all()
+    # the variance of a variance estimate is 2 / n of its square
+    assert released.var(axis=0) == pytest.approx(expected**2, rel=5 * np.sqrt(2 / 4000) + 0.01)
+
+
+def test_a_round_with_more_silos_has_more_noise():
+    plan, streams = bits_plan(dimension=4000), streams_for(0)
+    fewer = dataclasses.replace(plan, schedule=(np.array([0, 1]),) * 5)
+    for cohort, divisor in ((4, 1.0), (2, 0.5)):
+        noise = fewer.mechanism.release(fewer, Aggregate(np.zeros(4000), divisor), 0, streams)
+        protocol = fewer.mechanism.protocol(fewer, 4.0)
+        assert protocol.n_contributors == 2
+        std = protocol.unit * np.sqrt(cohort * protocol.noise_bits) / 2 / 40 / divisor
+        assert noise.std() == pytest.approx(std, rel=0.06)  # 5 standard errors: 5.6 %
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fits_by_sums(dtype):
+    X, y, silos = data("ISRLDPClassifier", n=400, seed=3, dtype=dtype)
+    clf = ISRLDPClassifier(
+        4.0, trust="shuffler", solver="accelerated", sampling="disjoint", scaling=None,
+        random_state=0,
+    ).fit(X, y, silos=silos)  # fmt: skip
+    assert clf.coef_.dtype == dtype
+    assert clf.score(X, y) > 0.75
+    assert clf.privacy_spent_.epsilon <= 4.0
