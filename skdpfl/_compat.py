@@ -1,13 +1,18 @@
-"""What older versions of scikit-learn lack: callbacks, which came with 1.9."""
+"""What scikit-learn 1.8 lacks: callbacks, and the column names of polars frames."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
+
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    _SEES_POLARS = True
 except ImportError:  # scikit-learn < 1.9
+    _SEES_POLARS = False
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in: no callbacks can be set."""
@@ -17,7 +22,14 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
+def with_names(X: Any) -> Any:
+    """Return X as a frame whose column names scikit-learn sees."""
+    if _SEES_POLARS or isinstance(X, pd.DataFrame) or not hasattr(X, "columns"):
+        return X
+    return pd.DataFrame(X.to_numpy(), columns=list(X.columns))
+
+
 #: attributes that scikit-learn keeps on an estimator while its callbacks run
 CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
-__all__ = ["CALLBACK_STATE", "CallbackSupportMixin", "with_callbacks"]
+__all__ = ["CALLBACK_STATE", "CallbackSupportMixin", "with_callbacks", "with_names"]

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
-from skdpfl._compat import CALLBACK_STATE, CallbackSupportMixin, with_callbacks
+from skdpfl._compat import CALLBACK_STATE, CallbackSupportMixin, with_callbacks, with_names
 from skdpfl.algorithms import Algorithm
 from skdpfl.engine import Outcome, run
 from skdpfl.estimators._facts import Facts, Settings
@@ -184,7 +184,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         features, silos = split_silo_column(X, silos, self.silo_column)
         features, y = validate_data(
             self,
-            features,
+            with_names(features),
             y,
             dtype=[np.float64, np.float32],
             ensure_min_samples=2,
@@ -265,9 +265,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         """Return raw predictions (n, k) of new records."""
         check_is_fitted(self)
         refuse_sparse(X)
-        X = validate_data(
-            self, without_column(X, self.silo_column), reset=False, dtype=[np.float64, np.float32]
-        )
+        X = with_names(without_column(X, self.silo_column))
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         if not self.scaling_.affine:
             X = self.scaling_.transform(X)
         return X @ np.atleast_2d(self.coef_).T + self.intercept_
