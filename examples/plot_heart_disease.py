@@ -56,11 +56,12 @@ print(table.round(3))
 # %%
 places = np.arange(len(table))
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-left.bar(places - 0.2, table["together"], 0.4, color="#0072B2", label="one model, ε = 3")
-left.bar(places + 0.2, table["alone"], 0.4, color="#E69F00", label="own records only, ε = 3")
+left.bar(places - 0.2, table["together"], 0.4, color="#0072B2", label="one model for all")
+left.bar(places + 0.2, table["alone"], 0.4, color="#E69F00", label="own records only")
 left.set_xticks(places, [str(s) for s in table.index])
-left.set(ylabel="accuracy on own patients", ylim=(0, 1.15))
-left.legend(frameon=False, ncols=2, loc="upper center")
+left.set(xlabel="hospital", ylabel="accuracy on own patients", ylim=(0, 1))
+left.tick_params(axis="x", rotation=45)
+left.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 # %%
 # Hospitals with budgets of their own: a mapping instead of a number.
@@ -68,4 +69,5 @@ wishes = dict(zip(np.unique(silos).tolist(), (3.0, 1.0, 3.0, 2.0), strict=True))
 model = ISRLDPClassifier(epsilon=wishes, delta=1e-4, feature_bounds=bounds, random_state=0)
 model.fit(X, y, silos=silos)
 PrivacySpentDisplay.from_estimator(model, ax=right)
+right.set_xlabel("hospital, with the ε that it asked for")
 plt.show()

@@ -13,7 +13,7 @@ one's candidate, model and noisy score are given out (:mod:`skdpfl.privacy.repet
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
-from sklearn.model_selection import ParameterSampler
+from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
@@ -72,6 +72,7 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         infinite, with a warning; one that pays by itself is refused.
     param_distributions : mapping or list of mappings
         As in RandomizedSearchCV. They are public, and so must not have been chosen by the data.
+        Under ``trust="silo"`` no point of a grid of lists is drawn twice while it has others.
     n_iter : int, default=8
         The number of candidates; under ``trust="server"`` the expected number of runs.
     epsilon : float, default=1.0
@@ -172,7 +173,7 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         train, test = _split(groups, self.holdout, streams)
         score = NoisyScore(inner, groups.codes[test], len(groups.ids))
         count, repetition = self._runs(inner, streams)
-        candidates = self._candidates("candidates", count, streams)
+        candidates = self._candidates("candidates", count, streams, repetition is None)
         delta = self._delta(len(groups.codes))
         sizes = dict(zip(groups.ids.tolist(), np.bincount(groups.codes[train]), strict=True))
         price = partial(self._price, sizes, X, y)
@@ -223,9 +224,14 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         law = Repetition(float(self.n_iter))
         return law.draw(streams.stream("repetitions")), law
 
-    def _candidates(self, purpose: str, count: int, streams: Streams) -> list[dict[str, Any]]:
+    def _candidates(
+        self, purpose: str, count: int, streams: Streams, distinct: bool = False
+    ) -> list[dict[str, Any]]:
+        """Draw candidates from the public law: independently, as secret runs have to be."""
         seed = int(streams.stream(purpose).integers(0, 2**31, ()))
         distributions = self.param_distributions
+        if distinct and _n_points(distributions) >= count:  # no candidate twice
+            return list(ParameterSampler(distributions, count, random_state=seed))
         return [
             next(iter(ParameterSampler(distributions, 1, random_state=seed + i)))
             for i in range(count)
@@ -351,6 +357,14 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         return tags
+
+
+def _n_points(distributions: Any) -> int:
+    """Return the number of points of a grid of lists; 0 if some parameter has a distribution."""
+    each = [distributions] if isinstance(distributions, Mapping) else distributions
+    if any(hasattr(values, "rvs") for part in each for values in part.values()):
+        return 0
+    return len(ParameterGrid(distributions))
 
 
 def _split(silos: Silos, holdout: float, streams: Streams) -> tuple[np.ndarray, np.ndarray]:

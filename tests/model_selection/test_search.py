@@ -144,6 +144,15 @@ def test_pipelines_routing_and_meta_estimators():
         assert len(outer[-1].best_estimator_.silo_ids_) == 4
 
 
+def test_no_point_of_a_grid_is_paid_for_twice():
+    grid = {"clip_norm": [0.1, 0.3, 1.0], "alpha": [0.0, 0.1]}
+    for n_iter, different in [(4, 4), (6, 6), (8, None)]:  # more than there are: some come again
+        every = DPRandomizedSearchCV(base(), grid, n_iter=n_iter, epsilon=9.0, random_state=0)
+        tried = every.fit(X, y, silos=SILOS).candidates_[["clip_norm", "alpha"]]
+        assert len(tried) == n_iter
+        assert different is None or len(tried.drop_duplicates()) == different
+
+
 @pytest.mark.parametrize(
     ("params", "words"),
     [
