@@ -125,16 +125,16 @@ def save_picture(tables, path):
     for ax in axes.flat[len(tables) :]:
         ax.set_axis_off()
     for ax, (name, results) in zip(axes.flat, tables.items(), strict=False):
-        for method in METHODS:
+        for method, aside in zip(METHODS, (0.95, 1.0, 1.05), strict=True):  # equal scores are seen
             mean, std = (np.array([results[method, e][i] for e in EPSILONS]) for i in (0, 1))
-            ax.fill_between(EPSILONS, mean - std, mean + std, color=COLOURS[method], alpha=0.12)
-            ax.plot(EPSILONS, mean, color=COLOURS[method], marker=MARKERS[method], label=method)
+            look = {"color": COLOURS[method], "marker": MARKERS[method], "capsize": 2}
+            ax.errorbar(np.multiply(EPSILONS, aside), mean, std, label=method, **look)
         ax.axhline(results["not private", np.inf][0], color="0.3", ls="--", label="not private")
-        ax.set(title=name, xscale="log", xlabel="ε, per record and silo")
+        ax.set(title=name, xscale="log", xlabel="privacy budget ε, per record")
         ax.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
         ax.minorticks_off()
     for ax in axes[:, 0]:
-        ax.set_ylabel("test score (accuracy or R²)")
+        ax.set_ylabel("accuracy or R², ± std over folds")
     axes[0, 0].legend(frameon=False, loc="lower right")
     fig.savefig(path, dpi=150)
 

@@ -72,5 +72,5 @@ ax.set(
 )
 ax.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
 ax.minorticks_off()
-ax.legend(frameon=False, loc="upper left", ncols=2, fontsize="small")
+ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 0.16))
 plt.show()
