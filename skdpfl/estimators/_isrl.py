@@ -123,7 +123,8 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc, over
     """Linear classifier by noisy distributed SGD, private towards the server and all other silos.
 
     In each round every silo of the cohort sends one clipped, sampled and noised gradient; the
-    server takes a step along their weighted mean (Lowy and Razaviyayn, ICLR 2023, Algorithm 2).
+    server takes a step along their weighted mean, plain or accelerated, over many rounds or in one
+    pass over the records (Lowy and Razaviyayn, ICLR 2023). ``solver="local"`` takes local steps.
 
     Notes
     -----
@@ -131,7 +132,10 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc, over
     sent, is (epsilon, delta)-DP for its records; with ``trust="server"`` the sequence of models
     is. Proof: each clipped gradient sum is moved by at most twice the clip norm, the noise and the
     sampling are those of ``plan_``, everything else post-processes them, and ``privacy_spent_``
-    composes exactly the releases of ``plan_``.
+    composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages
+    together are, as long as the other silos add their noise too: proofs are in
+    :mod:`skdpfl.privacy.shuffling` (single messages: minibatch) and
+    :mod:`skdpfl.privacy.binomial` (sums: accelerated and multi-stage).
     """
 
     def __init__(
@@ -199,7 +203,8 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc, overri
     """Linear regressor by noisy distributed SGD, private towards the server and all other silos.
 
     In each round every silo of the cohort sends one clipped, sampled and noised gradient; the
-    server takes a step along their weighted mean (Lowy and Razaviyayn, ICLR 2023, Algorithm 2).
+    server takes a step along their weighted mean, plain or accelerated, over many rounds or in one
+    pass over the records (Lowy and Razaviyayn, ICLR 2023). ``solver="local"`` takes local steps.
 
     Notes
     -----
@@ -207,7 +212,10 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc, overri
     sent, is (epsilon, delta)-DP for its records; with ``trust="server"`` the sequence of models
     is. Proof: each clipped gradient sum is moved by at most twice the clip norm, the noise and the
     sampling are those of ``plan_``, everything else post-processes them, and ``privacy_spent_``
-    composes exactly the releases of ``plan_``.
+    composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages
+    together are, as long as the other silos add their noise too: proofs are in
+    :mod:`skdpfl.privacy.shuffling` (single messages: minibatch) and
+    :mod:`skdpfl.privacy.binomial` (sums: accelerated and multi-stage).
     """
 
     def __init__(
