@@ -206,3 +206,28 @@ def test_fits_by_sums(dtype):
     assert clf.coef_.dtype == dtype
     assert clf.score(X, y) > 0.75
     assert clf.privacy_spent_.epsilon <= 4.0
+
+
+@quiet
+@pytest.mark.parametrize("solver", ["minibatch", "accelerated"])
+def test_one_record_moves_what_the_shuffler_gives_by_no_more_than_is_priced(solver):
+    """The same seed, one record replaced by its extreme opposite: noise and rounding cancel."""
+    X, y, silos = data("ISRLDPClassifier", n=80)
+    X[0] *= 1e4
+    means, plan = [], None
+    for target in (0, 1):
+        y[0] = target
+        clf = ISRLDPClassifier(
+            1.0, trust="shuffler", solver=solver, sampling="disjoint", n_rounds=1, scaling=None,
+            learning_rate=1.0, clip_norm=0.5, average=False, random_state=7,
+        ).fit(X, y, silos=silos)  # fmt: skip
+        # the first accelerated step is half the learning rate
+        step = 0.5 if solver == "accelerated" else 1.0
+        means.append(np.append(clf.coef_[0], clf.intercept_) / step)
+        plan = clf.plan_
+    moved = np.linalg.norm(means[1] - means[0]) * plan.expected_sizes.sum()
+    if solver == "minibatch":
+        assert 0.97 * 2 * 0.5 < moved <= 2 * 0.5
+    else:
+        protocol = plan.mechanism.protocol(plan, float(plan.noise_multiplier[0]))
+        assert 0.97 * 2 * 0.5 < moved <= protocol.unit * protocol.largest_shift
