@@ -57,6 +57,7 @@ html_title = "skdpfl"
 html_static_path = ["_static"]
 html_css_files = ["skdpfl.css"]
 html_show_sourcelink = False
+html_sidebars = {"*": []}  # pages of the top level have nothing beside them
 html_theme_options = {
     "show_toc_level": 2,
     "navbar_align": "left",

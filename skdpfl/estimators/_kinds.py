@@ -121,8 +121,8 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
             )
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has only one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two "
-                "(give classes=[...] if others may come)."
+                f"y has only one class, {self.classes_.tolist()[0]!r}; a classifier needs at least "
+                "two (give classes=[...] if others may come)."
             )
         return np.searchsorted(self.classes_, y)
 

@@ -62,7 +62,7 @@ class ScalingStep:
 
 def plan_scales(estimator: Any, facts: Facts, mu: float) -> ScalingStep:
     """Decide, from public numbers, where scales come from; ``mu`` is the whole fit's budget."""
-    unit = getattr(estimator, "unit", "record")
+    unit: Any = getattr(estimator, "unit", "record")
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
     target = getattr(estimator, "target_bounds", None)
     return ScalingStep(

@@ -22,7 +22,9 @@ def sized(mechanism: Mechanism, size: int) -> Mechanism:
 def warn_if_useless(plan: PrivacyPlan, epsilon: float | np.ndarray | None) -> None:
     """Compare the plan with silos that noise their own sums, at the same budget and batches."""
     if epsilon is None:  # noise was given
-        epsilon = plan.spent().per_silo.to_numpy()
+        per_silo = plan.spent().per_silo
+        assert per_silo is not None  # records are protected here, not whole silos
+        epsilon = per_silo.to_numpy()
     alone = dataclasses.replace(plan, trust="silo", mechanism=SiloGradients())
     alone = alone.calibrated(epsilon)
     ratio = alone.mechanism.noise_on_mean(alone) / plan.mechanism.noise_on_mean(plan)

@@ -38,6 +38,8 @@ class ConvergenceDisplay:
         The fitted clone; only from :meth:`from_estimator`.
     """
 
+    estimator_: Any
+
     def __init__(
         self,
         *,

@@ -61,6 +61,7 @@ class NoisyScore:
     def _records(self, predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
         if self._classifies:
             return (predicted == truth).astype(float)
+        assert self._bounds is not None  # the search refuses regressors without
         low, high = self._bounds
         error = (predicted - truth) / ((high - low) / 2)
         return 1 - np.minimum(1.0, np.nan_to_num(error**2, nan=1.0, posinf=1.0))

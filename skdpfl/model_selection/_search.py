@@ -186,7 +186,7 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         warn_of(unpaid)
         prices = [price(params) for params in known]
         budget = fit_budget(inner, prices, self.epsilon, delta, repetition)
-        seeds = frozenset({streams.seed}) if streams.is_simulation else frozenset()
+        seeds = frozenset() if streams.seed is None else frozenset({streams.seed})
         free = (((Exact(), 1),),) if unpaid else ()
         spent = self._spent((*budget.cost, *free), delta, inner, seeds)
         self._charge(spent)

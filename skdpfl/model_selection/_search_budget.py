@@ -41,7 +41,7 @@ def fit_budget(
     inner: Any, prices: list[Price], epsilon: float, delta: float, repetition: Repetition | None
 ) -> SearchBudget:
     """Return the division of (epsilon, delta) among runs and scores."""
-    neighbours = "replace" if inner.neighbours == "auto" else inner.neighbours
+    neighbours: Any = "replace" if inner.neighbours == "auto" else inner.neighbours
     n_scores = len(prices) if repetition is None else 1
     if repetition is None:
         noise = calibrate(lambda z: ((Gaussian(z), 1),), epsilon, delta, neighbours)

@@ -46,7 +46,9 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     # delta(eps) <= Phi(-eps/mu + mu/2) <= exp(-(eps/mu - mu/2)^2 / 2): a bracket without a search.
     upper = mu * (mu / 2 + math.sqrt(-2.0 * math.log(delta)))
     log_delta = math.log(delta)
-    root = brentq(lambda e: _log_delta(mu, e) - log_delta, 0.0, upper, xtol=1e-300, rtol=1e-13, maxiter=9999)
+    root = brentq(
+        lambda e: _log_delta(mu, e) - log_delta, 0.0, upper, xtol=1e-300, rtol=1e-13, maxiter=9999
+    )
     return root * (1.0 + _SAFE)
 
 
@@ -61,7 +63,14 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     while gaussian_delta(low, epsilon) > delta:
         low /= 2.0
     log_delta = math.log(delta)
-    root = brentq(lambda m: _log_delta(m, epsilon) - log_delta, low, high, xtol=1e-300, rtol=1e-13, maxiter=9999)
+    root = brentq(
+        lambda m: _log_delta(m, epsilon) - log_delta,
+        low,
+        high,
+        xtol=1e-300,
+        rtol=1e-13,
+        maxiter=9999,
+    )
     return root * (1.0 - _SAFE)
 
 

@@ -29,7 +29,7 @@ class Recorded(DocLinks):
             ledger.charge(type(self).__name__, spent)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())  # type: ignore[arg-type]
+        state = dict(super().__getstate__())  # type: ignore[call-overload]
         ledgers = _ledgers_of(self)
         return state | {_CARRIED: ledgers} if ledgers else state
 
