@@ -28,7 +28,10 @@ State = Any
 
 
 class Gradient(Protocol):
-    """A private gradient: ``gradient(params)`` at (..., size), ``n_steps`` uses a round."""
+    """A private gradient: ``gradient(params)`` at (..., size), ``n_steps`` uses a round.
+
+    What it returns is the caller's to overwrite.
+    """
 
     n_steps: int
 

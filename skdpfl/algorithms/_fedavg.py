@@ -42,7 +42,8 @@ class FedAvg(Algorithm):
         moved: np.ndarray | float = 0.0
         velocity: np.ndarray | float = 0.0
         for _ in range(gradient.n_steps):
-            velocity = self.momentum * velocity + gradient(shared + moved)
+            step = gradient(shared + moved)
+            velocity = self.momentum * velocity + step if self.momentum else step
             moved = moved - self.learning_rate * velocity
         return np.asarray(moved)
 

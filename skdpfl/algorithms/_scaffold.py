@@ -104,7 +104,10 @@ class Scaffold(Algorithm):
         moved: np.ndarray | float = 0.0
         for _ in range(gradient.n_steps):
             at = shared.params if shared.warm else shared.params + moved
-            moved = moved - self.learning_rate * (gradient(at) + correction)
+            step = gradient(at)
+            step += correction
+            step *= -self.learning_rate
+            moved = step + moved
         return np.asarray(moved)
 
     def remember(

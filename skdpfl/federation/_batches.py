@@ -1,52 +1,73 @@
 """The batches of a round: of one large silo, or of a stack of small ones.
 
-A stack pads its silos to the largest one; padding has weight 0 and repeats rows of the same silo,
-so that no silo ever reads another's. Where a good part of the records is drawn anyway, a 0/1
-weight is cheaper than gathering rows.
+A large silo's batch comes in parts of at most PART numbers; records that stand together are not
+copied. A stack pads its silos to the largest one; padding has weight 0 and repeats rows of the same
+silo, so that no silo ever reads another's. Where a good part of the records is drawn anyway, or
+there are few, a 0/1 weight is cheaper than gathering rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
+from typing import cast
 
 import numpy as np
 
+from skdpfl.federation._ahead import Ahead
 from skdpfl.federation._base import Work
-from skdpfl.federation._data import SiloData
-from skdpfl.federation._gradient import Batch
+from skdpfl.federation._data import Rows, SiloData
+from skdpfl.federation._gradient import Batch, Draw
+from skdpfl.privacy.precision import Precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson
 
 #: from this rate on, stacked silos are masked rather than gathered
 MASK_RATE = 0.2
+#: and if a silo's gradient is fewer multiplications than this, at any rate
+MASK_WORK = 20_000
+#: a part of a batch has about this many numbers
+PART = 2**22
 
 
 class BatchMaker:
     """Draws and gathers batches for the silos of one data set, under one sampling."""
 
     def __init__(
-        self, data: SiloData, squared_norms: np.ndarray, work: Work, dtype: np.dtype
+        self,
+        data: SiloData,
+        squared_norms: np.ndarray,
+        work: Work,
+        precision: Precision | None,
     ) -> None:
-        self._data, self._norms, self._dtype = data, squared_norms, dtype
+        self._data, self._norms, self._work = data, squared_norms, work
+        self._dtype = work.dtype if precision is None else precision.products
         self._sampling, self._streams = work.plan.sampling, work.streams
         self._most = work.plan.largest_batches
+        # whole chunks, so that parts do not add to the number of sums that are added up
+        chunk = 1 if precision is None else precision.chunk
+        self._at_once = max(1, PART // (chunk * work.model.n_features)) * chunk
         self._parts: dict[int, tuple[np.ndarray, int]] = {}
         self._stacked: tuple[np.ndarray, Batch] | None = None
+        self._masks = Ahead(self._draw_masks, int(data.sizes.max()))
 
-    def of_silo(self, silo: int, steps: range) -> list[Callable[[], Batch]]:
+    def of_silo(self, silo: int, steps: range) -> list[Draw]:
         """Return one silo's batches of some of the fit's steps, drawn when they are asked for."""
-        return [partial(self._gather, silo, t) for t in steps]
+        drawn = [self._data.rows_of(silo, self._draw(silo, t)) for t in steps]
+        return [partial(self._in_parts, rows) for rows in drawn]
 
-    def of_stack(self, silos: np.ndarray, steps: range) -> list[Callable[[], Batch]]:
-        """Return several silos' batches of some of the fit's steps, with a leading axis."""
+    def of_stack(self, silos: np.ndarray, steps: range, stop: int) -> list[Draw]:
+        """Return several silos' batches of some of the fit's steps, with a leading axis.
+
+        The silos stay together up to step ``stop``.
+        """
         if isinstance(self._sampling, Everyone):
-            whole = self._whole(silos)
+            whole = [self._whole(silos)]
             return [lambda: whole] * len(steps)
-        if isinstance(self._sampling, Poisson) and self._sampling.rate >= MASK_RATE:
-            return [partial(self._masked, self._sampling.rate, silos, t) for t in steps]
+        if self._masked(silos):
+            return [partial(self._weighted, silos, t, stop) for t in steps]
         return [partial(self._gather_stack, silos, t) for t in steps]
 
-    def _draw(self, silo: int, step: int) -> np.ndarray | slice:
+    def _draw(self, silo: int, step: int) -> Rows:
         """Draw a batch; each silo and step has a stream of its own."""
         n = int(self._data.starts[silo + 1] - self._data.starts[silo])
         if not isinstance(self._sampling, Disjoint):
@@ -57,29 +78,49 @@ class BatchMaker:
         self._parts[silo] = parts, used + 1
         return parts[used]
 
-    def _masked(self, rate: float, silos: np.ndarray, step: int) -> Batch:
+    def _in_parts(self, rows: Rows) -> Iterator[Batch]:
+        for part in _cut(rows, self._at_once):
+            X, y = self._at(part)
+            yield Batch(X, y, self._norms[part])
+
+    def _gather_stack(self, silos: np.ndarray, step: int) -> list[Batch]:
+        # index arrays: stacks of everyone are never gathered
+        drawn = cast("list[np.ndarray]", [self._draw(i, step) for i in silos.tolist()])
+        lengths = np.array([len(d) for d in drawn])
+        longest = max(1, lengths.max())
+        index = np.repeat(self._data.first_rows(silos)[:, None], longest, axis=1)
+        for row, silo, batch in zip(index, silos.tolist(), drawn, strict=True):
+            row[: len(batch)] = self._data.rows_of(silo, batch)
+        X, y = self._at(index)
+        weights = (np.arange(longest) < lengths[:, None]).astype(X.dtype)
+        return [Batch(X, y, self._norms[index], weights)]
+
+    def _masked(self, silos: np.ndarray) -> bool:
+        if not isinstance(self._sampling, Poisson):
+            return False
+        work = int(self._data.sizes[silos].max()) * self._work.model.size
+        return self._sampling.rate >= MASK_RATE or work <= MASK_WORK
+
+    def _weighted(self, silos: np.ndarray, step: int, stop: int) -> list[Batch]:
         """Return all records of the silos, those not drawn with weight 0."""
-        whole, sizes = self._whole(silos), self._data.sizes[silos]
-        longest = whole.y.shape[-1]
-        drawn = self._streams.poisson_mask_block("batch", silos, step, longest, sizes, rate)
-        most = self._most[silos]  # cut larger batches as Poisson.draw does
-        for row in np.flatnonzero(np.count_nonzero(drawn, axis=1) > most).tolist():
-            drawn[row, np.flatnonzero(drawn[row])[int(most[row]) :]] = False
-        return whole._replace(weights=drawn.astype(whole.X.dtype))
+        whole = self._whole(silos)
+        return [whole._replace(weights=self._masks.get(silos, step, stop))]
 
-    def _gather(self, silo: int, step: int) -> Batch:
-        rows = self._data.rows_of(silo, self._draw(silo, step))
-        X, y = self._at(rows)
-        return Batch(X, y, self._norms[rows])
-
-    def _gather_stack(self, silos: np.ndarray, step: int) -> Batch:
-        rows = [self._data.rows_of(i, self._draw(i, step)) for i in silos.tolist()]
-        first = [int(self._data.rows_of(i, slice(0, 1))[0]) for i in silos.tolist()]
-        return self._padded(rows, first)
+    def _draw_masks(self, silos: np.ndarray, steps: range) -> np.ndarray:
+        """Return 1 for the records drawn and 0 for the others, (len(steps), n, longest)."""
+        assert isinstance(self._sampling, Poisson)
+        sizes, most = self._data.sizes[silos], self._most[silos]
+        drawn = self._streams.poisson_mask_blocks(
+            "batch", silos, steps, int(sizes.max()), sizes, self._sampling.rate
+        )
+        if (most < sizes).any():  # cut larger batches as Poisson.draw does
+            for t, i in np.argwhere(np.count_nonzero(drawn, axis=-1) > most).tolist():
+                drawn[t, i, np.flatnonzero(drawn[t, i])[int(most[i]) :]] = False
+        return drawn.astype(self._dtype)
 
     def _whole(self, silos: np.ndarray) -> Batch:
         """Return all records of the silos; the last stack asked for is kept."""
-        if self._stacked is not None and np.array_equal(self._stacked[0], silos):
+        if self._stacked is not None and self._stacked[0] is silos:
             return self._stacked[1]
         starts, sizes = self._data.starts[silos], self._data.sizes[silos]
         places = np.arange(sizes.max())
@@ -94,17 +135,17 @@ class BatchMaker:
         self._stacked = silos, batch
         return batch
 
-    def _padded(self, rows: list[np.ndarray], first: list[int]) -> Batch:
-        longest = max(1, max(len(r) for r in rows))
-        index = np.repeat(np.asarray(first)[:, None], longest, axis=1)
-        for i, r in enumerate(rows):
-            index[i, : len(r)] = r
-        lengths = np.array([len(r) for r in rows])
-        X, y = self._at(index)
-        weights = (np.arange(longest) < lengths[:, None]).astype(X.dtype)
-        return Batch(X, y, self._norms[index], weights)
-
-    def _at(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _at(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return records in the dtype that products are computed in."""
         X, y = self._data.at(rows)
         return X.astype(self._dtype, copy=False), y
+
+
+def _cut(rows: Rows, most: int) -> Iterator[Rows]:
+    """Cut row numbers, or a slice of rows, into parts of at most ``most``; at least one."""
+    if isinstance(rows, slice):
+        for start in range(rows.start, max(rows.stop, rows.start + 1), most):
+            yield slice(start, min(start + most, rows.stop))
+    else:
+        for start in range(0, max(1, len(rows)), most):
+            yield rows[start : start + most]

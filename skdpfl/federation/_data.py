@@ -10,6 +10,9 @@ import numpy as np
 #: data beyond this many bytes are gathered and transformed batch by batch, never copied whole
 LARGE = 2**28
 
+#: row numbers, or rows that stand together
+Rows = np.ndarray | slice
+
 
 @dataclass(frozen=True, eq=False)
 class SiloData:
@@ -41,26 +44,29 @@ class SiloData:
         order = None if is_sorted else np.argsort(small, kind="stable")
         if transform is not None and X.nbytes <= LARGE and not isinstance(X, np.memmap):
             X, transform = transform(X), None
-        return cls(X, y, starts, order, transform)
+        return cls(np.asarray(X), y, starts, order, transform)
 
     @property
     def sizes(self) -> np.ndarray:
         """The silos' numbers of records."""
         return np.diff(self.starts)
 
-    def rows_of(self, silo: int, batch: np.ndarray | slice) -> np.ndarray:
+    def rows_of(self, silo: int, batch: Rows) -> Rows:
         """Return where some of a silo's records are, ``batch`` counting within the silo."""
         start, stop = int(self.starts[silo]), int(self.starts[silo + 1])
         if self.order is not None:
             return self.order[start:stop][batch]
         if isinstance(batch, slice):
-            return np.arange(start, stop)[batch]
+            first, last, _ = batch.indices(stop - start)
+            return slice(start + first, start + last)
         return batch + start
 
-    def at(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return the records at ``rows`` of the whole data."""
-        if isinstance(rows, slice):
-            X = np.asarray(self.X[rows])
-        else:
-            X = np.take(self.X, rows, axis=0, mode="clip")
+    def first_rows(self, silos: np.ndarray) -> np.ndarray:
+        """Return where the silos' first records are."""
+        starts = self.starts[silos]
+        return starts if self.order is None else self.order[starts]
+
+    def at(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Return the records at ``rows`` of the whole data, those of a slice without a copy."""
+        X = self.X[rows] if isinstance(rows, slice) else self.X.take(rows, axis=0, mode="clip")
         return (X if self.transform is None else self.transform(X)), self.y[rows]

@@ -10,7 +10,7 @@ with their leading axis, for one round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,22 +21,16 @@ from skdpfl.privacy.precision import Precision
 
 
 class Batch(NamedTuple):
-    """The records of a step: X (..., n, d), y, |(x, 1)|^2 and 0/1 weights (..., n) or None."""
+    """Records of a step: X (..., n, d), y, |(x, 1)|^2 and 0/1 weights (..., n) or None."""
 
     X: np.ndarray
     y: np.ndarray
     squared_norms: np.ndarray
     weights: np.ndarray | None = None
 
-    def part(self, records: slice) -> Batch:
-        """Return some of the records."""
-        weights = None if self.weights is None else self.weights[..., records]
-        X, y, norms = (
-            self.X[..., records, :],
-            self.y[..., records],
-            self.squared_norms[..., records],
-        )
-        return Batch(X, y, norms, weights)
+
+#: a step's records, in one part or several
+Draw = Callable[[], Iterable[Batch]]
 
 
 class Noise(NamedTuple):
@@ -59,12 +53,12 @@ class Terms(NamedTuple):
 
 
 class PrivateGradient:
-    """Clipped, sampled, noised; counts its uses."""
+    """Clipped, sampled, noised; counts its uses. What it returns is the caller's to overwrite."""
 
     def __init__(
         self,
         work: Work,
-        batches: Sequence[Callable[[], Batch]],
+        batches: Sequence[Draw],
         noises: Callable[[int], Noise] | None,
         terms: Terms,
         penalty: np.ndarray | None,
@@ -81,26 +75,25 @@ class PrivateGradient:
                 "for more; each one is paid for, so declare it in n_gradients(round)."
             )
         step, self.n_calls = self.n_calls, self.n_calls + 1
-        total = self._sum(params, self._batches[step]())
-        if self._noises is not None:
+        total, divisor = self._sum(params, self._batches[step]()), self._terms.divisor
+        if self._noises is None:
+            total = total / divisor
+        else:
             noise = self._noises(step)
-            total = snapped_release(total, noise.units, noise.grid, out=total)
-        total = (total / self._terms.divisor).astype(self._terms.dtype, copy=False)
+            total = snapped_release(total, noise.units, noise.grid, out=total, divisor=divisor)
+        total = total.astype(self._terms.dtype, copy=False)
         return total if self._penalty is None else total + self._penalty * params
 
-    def _sum(self, params: np.ndarray, batch: Batch) -> np.ndarray:
+    def _sum(self, params: np.ndarray, batch: Iterable[Batch]) -> np.ndarray:
         """Return the sum of the clipped gradients in the precision it is released in."""
-        precision, n = self._terms.precision, batch.y.shape[-1]
-        if precision is None:
-            return self._product(params, batch)
-        if n <= precision.chunk:
-            return self._product(params, batch).astype(precision.release, copy=False)
-        starts = range(0, n, precision.chunk)
-        parts = (batch.part(slice(start, start + precision.chunk)) for start in starts)
-        total = sum(self._product(params, part).astype(np.float64, copy=False) for part in parts)
-        return np.asarray(total).astype(precision.release, copy=False)
+        parts, precision = iter(batch), self._terms.precision
+        total = self._part(params, next(parts))
+        for part in parts:
+            total += self._part(params, part)
+        return total if precision is None else total.astype(precision.release, copy=False)
 
-    def _product(self, params: np.ndarray, batch: Batch) -> np.ndarray:
+    def _part(self, params: np.ndarray, batch: Batch) -> np.ndarray:
+        precision = self._terms.precision
         return self._work.model.clipped_gradient_sum(
             params.astype(batch.X.dtype, copy=False),
             batch.X,
@@ -109,6 +102,7 @@ class PrivateGradient:
             clip_norm=self._terms.clip,
             squared_norms=batch.squared_norms,
             weights=batch.weights,
+            chunk=None if precision is None else precision.chunk,
         )
 
     def check_used(self) -> None:

@@ -7,10 +7,10 @@ random streams: the same seed gives the same model whatever the number of thread
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,15 @@ from joblib import effective_n_jobs
 from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._batches import BatchMaker
 from skdpfl.federation._data import SiloData
-from skdpfl.federation._gradient import Noise, PrivateGradient, Terms
+from skdpfl.federation._gradient import PrivateGradient, Terms
 from skdpfl.federation._memory import Memory
-from skdpfl.privacy.precision import DOUBLE, grids
+from skdpfl.federation._noise import NoiseMaker
+from skdpfl.privacy.precision import DOUBLE
 
 #: a step below this many multiplications is dominated by call overhead: stack it with others
 STACK_WORK = 200_000
 #: a stack holds at most this many numbers
 STACK_SIZE = 2**22
-
-#: (shape, dtype) -> a draw of normals as integers
-Units = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 
 class LocalFederation(Federation):
@@ -55,17 +53,20 @@ class LocalFederation(Federation):
             work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
         model, plan = work.model, work.plan
         self._work = work
-        self._grids: dict[float, np.ndarray] = {}
         self._memory = Memory(self.n_silos, work.algorithm.memory_size(model.size), work.dtype)
         self._terms = terms = plan.mechanism.gradient_terms(plan, model.size, work.dtype)
-        products = work.dtype if terms.precision is None else terms.precision.products
         on_sum = terms.std is None and terms.precision is not None  # noised later: stay exact
         self._dtype = DOUBLE if on_sum else work.dtype
-        self._batches = BatchMaker(self._data, self._squared_norms(work), work, products)
+        self._batches = BatchMaker(self._data, self._squared_norms(work), work, terms.precision)
+        self._noises = None if terms.std is None else NoiseMaker(work, terms)
+        self._clips = bool(np.isfinite(terms.clip).any())
         penalty = (work.alpha * model.penalty_mask()).astype(work.dtype)
         self._penalty = penalty if work.alpha else None
         typical = float(np.median(plan.expected_sizes)) * model.size
         self._stacks = self.n_silos > 1 and typical <= STACK_WORK
+        self._last: tuple[np.ndarray, list[np.ndarray]] | None = None
+        # cohorts that stay the same let random numbers be drawn ahead
+        self._fixed = plan.schedule is None and (plan.unit == "record" or plan.silo_fraction >= 1)
 
     def round(
         self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
@@ -94,15 +95,10 @@ class LocalFederation(Federation):
         """Return the message of one large silo."""
         work, terms, numbers = self._work, self._terms, self._work.plan.step_numbers(round)
         clip, divisor = float(terms.clip[silo]), float(terms.divisor[silo])
-
-        def noises(step: int) -> Noise:
-            stream = work.streams.stream("noise", silo, numbers[step])
-            return self._noise(round, step, silo, stream.units)
-
         gradient = PrivateGradient(
             work,
             self._batches.of_silo(silo, numbers),
-            None if terms.std is None else noises,
+            None if self._noises is None else self._noises.of_silo(silo, round),
             Terms(clip, divisor, self._dtype, terms.precision),
             self._penalty,
         )
@@ -111,16 +107,13 @@ class LocalFederation(Federation):
     def _stack(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of several small silos, shape (n, size)."""
         work, terms, numbers = self._work, self._terms, self._work.plan.step_numbers(round)
-        clip, divisor = terms.clip[silos], terms.divisor[silos, None]
-
-        def noises(step: int) -> Noise:
-            units = partial(work.streams.units_block, "noise", silos, numbers[step])
-            return self._noise(round, step, silos[:, None], units)
-
+        clip = terms.clip[silos] if self._clips else math.inf
+        divisor = terms.divisor[silos, None]
+        stop = sum(work.plan.steps) if self._fixed else numbers.stop
         gradient = PrivateGradient(
             work,
-            self._batches.of_stack(silos, numbers),
-            None if terms.std is None else noises,
+            self._batches.of_stack(silos, numbers, stop),
+            None if self._noises is None else self._noises.of_stack(silos, round, stop),
             Terms(clip, divisor, self._dtype, terms.precision),
             self._penalty,
         )
@@ -133,22 +126,6 @@ class LocalFederation(Federation):
         gradient.check_used()
         return message
 
-    def _noise(self, round: int, step: int, silos: Any, units: Units) -> Noise:
-        """Return a step's noise of a silo, or of silos (n, 1)."""
-        plan, terms, factor = (
-            self._work.plan,
-            self._terms,
-            float(self._work.plan.factors[round][step]),
-        )
-        assert terms.std is not None and terms.precision is not None
-        release = terms.precision.release
-        if factor not in self._grids:
-            self._grids[factor] = grids(terms.std * factor, plan.clip_norm, release)
-        drawn = units((self._work.model.size,), release)
-        if not terms.std[silos].all():  # a silo whose own budget is infinite
-            drawn = drawn * (terms.std[silos] > 0)
-        return Noise(drawn, self._grids[factor][silos])
-
     def _finish(
         self, round: int, shared: Any, silos: np.ndarray, messages: np.ndarray, clip_norm: float
     ) -> np.ndarray:
@@ -160,12 +137,20 @@ class LocalFederation(Federation):
             self._memory.write(silos, algorithm.remember(shared, memory, kept))
         return plan.mechanism.send(plan, kept, silos, round, streams, clip_norm)
 
-    def _stackable(self, cohort: np.ndarray) -> Iterator[np.ndarray]:
-        """Split a cohort into stacks of like size that fit into STACK_SIZE numbers."""
+    def _stackable(self, cohort: np.ndarray) -> list[np.ndarray]:
+        """Split a cohort into stacks of like size; the last answer is kept."""
+        if self._last is None or self._last[0] is not cohort:
+            self._last = cohort, list(self._split(cohort))
+        return self._last[1]
+
+    def _split(self, cohort: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield stacks of like size that fit into STACK_SIZE numbers."""
         model = self._work.model
         lengths = self._data.sizes[cohort]
         like = np.frexp(lengths)[1]
-        for key in np.unique(like):
+        for key in range(like.min(initial=0), like.max(initial=-1) + 1):
+            if not (like == key).any():
+                continue
             silos = cohort[like == key]
             longest = int(lengths[like == key].max())
             per_silo = longest * (model.n_features + model.n_outputs) + 4 * model.size

@@ -15,6 +15,7 @@ sum over records is one matrix product.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
 
 import numpy as np
@@ -138,6 +139,7 @@ class LinearModel:
         clip_norm: float | NDArray,
         squared_norms: NDArray | None = None,
         weights: NDArray | None = None,
+        chunk: int | None = None,
     ) -> NDArray:
         """Return the sum over records of ``weights_j * clip(g_j)``, clip to norm `clip_norm`.
 
@@ -158,6 +160,8 @@ class LinearModel:
             What `squared_row_norms` gave for these records; computed if None.
         weights : ndarray of shape (..., n), optional
             Public factors w_j >= 0 of the records, for instance a 0/1 mask of the sampled ones.
+        chunk : int, optional
+            Add up at most this many records at a time, then the chunks' sums: fewer roundings.
 
         Returns
         -------
@@ -194,7 +198,7 @@ class LinearModel:
             clip_slopes(slopes, squared_norms, clip_norm)
             if weights is not None:
                 slopes *= weights[..., None]
-            return self._sum_over_records(X, by_class)
+            return self._sum_over_records(X, by_class, chunk)
 
     def _raw_by_class(self, params: NDArray, X: NDArray) -> NDArray:
         """Return the raw predictions as (..., k', n), k' >= k: rows past k are zero.
@@ -213,17 +217,30 @@ class LinearModel:
             out[..., : self.n_outputs, :] += intercept[..., None]
         return out
 
-    def _sum_over_records(self, X: NDArray, by_class: NDArray) -> NDArray:
-        """Return sum_j a_j s_j^T, flat, for slopes (..., k', n)."""
-        slopes = by_class.swapaxes(-1, -2)
-        out = np.empty((*slopes.shape[:-2], self.size), dtype=slopes.dtype)
-        weights, intercept = self.split(out)
-        if slopes.shape[-1] == self.n_outputs:
-            np.matmul(X.swapaxes(-1, -2), slopes, out=weights)
-        else:
-            weights[...] = np.matmul(X.swapaxes(-1, -2), slopes)[..., : self.n_outputs]
+    def _sum_over_records(self, X: NDArray, by_class: NDArray, chunk: int | None) -> NDArray:
+        """Return sum_j a_j s_j^T, flat, for slopes (..., k', n); at most ``chunk`` at a time."""
+        n = by_class.shape[-1]
+        if chunk is None or n <= chunk:
+            return self._flat(self._product(X, by_class))
+        count = -(-n // chunk)
+        edges = [n * i // count for i in range(count + 1)]
+        total = self._product(X[..., : edges[1], :], by_class[..., : edges[1]])
+        for start, stop in pairwise(edges[1:]):
+            total += self._product(X[..., start:stop, :], by_class[..., start:stop])
+        return self._flat(total)
+
+    def _flat(self, by_class: NDArray) -> NDArray:
+        """Return flat parameters from (..., k', d + intercept)."""
+        rows = np.ascontiguousarray(by_class[..., : self.n_outputs, :].swapaxes(-1, -2))
+        return rows.reshape(*rows.shape[:-2], self.size)
+
+    def _product(self, X: NDArray, by_class: NDArray) -> NDArray:
+        """Return sum_j s_j a_j^T, shape (..., k', d + intercept), in one matrix product."""
+        n_columns = self.n_features + self.fit_intercept
+        out = np.empty((*by_class.shape[:-1], n_columns), by_class.dtype)
+        np.matmul(by_class, X, out=out[..., : self.n_features])
         if self.fit_intercept:
-            by_class[..., : self.n_outputs, :].sum(axis=-1, out=intercept)
+            np.add.reduce(by_class, axis=-1, out=out[..., -1])
         return out
 
 

@@ -44,6 +44,23 @@ def units(
     return out
 
 
+def units_of_rounds(
+    source: WordSource, purpose: str, silos: np.ndarray, rounds: range, n: int, dtype: np.dtype
+) -> np.ndarray:
+    """Return (R, S, n): the first draws of several rounds, short ones in one go."""
+    if n > _PIECE or len(rounds) == 1:
+        each = [units(source, purpose, silos, round, 0, n, dtype) for round in rounds]
+        return np.stack(each)
+    out = np.empty((len(rounds), len(silos), n), np.int64 if dtype == np.float64 else np.int32)
+    count = _normals.n_words(n, dtype == np.float64)
+    words = source.words_of_rounds(purpose, silos, rounds, count)
+    rows = len(rounds) * len(silos)
+    _normals.fill(words.reshape(rows, count), out.reshape(rows, n))
+    for r in _normals.unfinished(out):
+        _normals.finish(out[r], partial(_fresh, source, purpose, silos, rounds[r], REFINED, n))
+    return out
+
+
 def _fresh(source, purpose, silos, round, draw, n, places) -> np.ndarray:
     """Return one word for each flat place in (S, n): the first words of those silos' draws."""
     if len(silos) == 1:
@@ -80,11 +97,11 @@ def uniforms(words: np.ndarray) -> np.ndarray:
 
 
 def below(words: np.ndarray, sizes: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Return which of each row's first ``sizes`` words fall below its rate."""
+    """Return which of each silo's first ``sizes`` words (..., S, count) fall below its rate."""
     limits = [_sampling.threshold(q) if q < 1 else 2**64 - 1 for q in rates.tolist()]
     chosen = words < np.array(limits, dtype=np.uint64)[:, None]
-    chosen[rates == 1] = True
-    chosen &= np.arange(words.shape[1]) < sizes[:, None]
+    chosen[..., rates == 1, :] = True
+    chosen &= np.arange(words.shape[-1]) < sizes[:, None]
     return chosen
 
 

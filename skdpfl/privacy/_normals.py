@@ -120,11 +120,19 @@ def fill(words: np.ndarray, out: np.ndarray) -> None:
 def finish(out: np.ndarray, fresh: Fresh) -> None:
     """Draw again where (S, n) normals want it: ``out`` is contiguous."""
     law, flat = _law(), out.reshape(-1)
-    shift = _EXTRA_BITS if out.dtype == np.int64 else 0
-    again = np.flatnonzero(flat > _AGAIN // 2 << shift)
+    again = np.flatnonzero(_wants_another(flat))
     if len(again):
         drawn = law.bounds.searchsorted(fresh(again), side="right")
-        flat[again] += law.seconds.take(drawn) << shift
+        flat[again] += law.seconds.take(drawn) << (_EXTRA_BITS if out.dtype == np.int64 else 0)
+
+
+def unfinished(blocks: np.ndarray) -> list[int]:
+    """Return which of (R, S, n) filled blocks have normals that want a second draw."""
+    return np.flatnonzero(_wants_another(blocks).any(axis=(1, 2))).tolist()
+
+
+def _wants_another(filled: np.ndarray) -> np.ndarray:
+    return filled > (_AGAIN // 2 << (_EXTRA_BITS if filled.dtype == np.int64 else 0))
 
 
 @cache

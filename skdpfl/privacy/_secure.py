@@ -27,7 +27,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from skdpfl.privacy._words import Words, WorkSpace
+from skdpfl.privacy._words import Words, WorkSpace, round_by_round
 
 try:
     from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -102,15 +102,28 @@ class AesWords(_Secret):
                 _fill(Cipher(aes, modes.GCM(start)).encryptor(), row.data.cast("B"))
         return rows[:, :count]
 
-    def _stacked(self, cipher, silos, round, draw, size) -> Words:
-        """Encrypt the counter blocks of all silos in one call: the same words, less overhead."""
-        counters = np.empty((len(silos), size // 2, 2), ">u8")
-        head = np.asarray(silos, dtype=np.uint64) << np.uint64(32) | np.uint64(round)
-        counters[..., 0] = head[:, None]
+    def words_of_rounds(
+        self, purpose: str, silos: np.ndarray, rounds: range, count: int
+    ) -> np.ndarray:
+        """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
+        if count > _STACKED:
+            return round_by_round(self, purpose, silos, rounds, count)
+        size = (count + 1) // 2 * 2
+        when = np.asarray(rounds, np.uint64)[:, None]
+        return self._stacked(self._ciphers(purpose)[2], silos, when, 0, size)[..., :count]
+
+    def _stacked(self, cipher, silos, round, draw, size) -> np.ndarray:
+        """Encrypt the counter blocks of all silos in one call: the same words, less overhead.
+
+        ``round`` is a number, or an array of them to go with that of the silos.
+        """
+        head = np.asarray(silos, dtype=np.uint64) << np.uint64(32) | np.asarray(round, np.uint64)
+        counters = np.empty((*head.shape, size // 2, 2), ">u8")
+        counters[..., 0] = head[..., None]
         counters[..., 1] = np.arange(size // 2, dtype=np.uint64) + np.uint64((draw << 32) + 2)
         words = np.empty(counters.size + 2, np.uint64)
         cipher.update_into(memoryview(counters.view(np.uint8).ravel()), memoryview(words).cast("B"))
-        return words[:-2].reshape(len(silos), size)
+        return words[:-2].reshape(*head.shape, size)
 
     def _ciphers(self, purpose: str):
         """Return a purpose's cipher and this thread's (counter mode, bare blocks) contexts."""
@@ -157,6 +170,12 @@ class ShakeWords(_Secret):
             sponge = hashlib.shake_256(key + int(silo).to_bytes(4, "big") + tail)
             row[:] = np.frombuffer(sponge.digest(8 * count), np.uint64)
         return rows
+
+    def words_of_rounds(
+        self, purpose: str, silos: np.ndarray, rounds: range, count: int
+    ) -> np.ndarray:
+        """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
+        return round_by_round(self, purpose, silos, rounds, count)
 
 
 def secure_words() -> AesWords | ShakeWords:

@@ -44,6 +44,7 @@ of earlier releases, and so is everything the server does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -53,6 +54,7 @@ from skdpfl.privacy._mechanism import Aggregate, Mechanism, Statistics, squared_
 from skdpfl.privacy.events import Approximate, Composition, Gaussian, PoissonGaussian, compose
 from skdpfl.privacy.grid import grid_for, reduced_clip, snapped_release
 from skdpfl.privacy.precision import DOUBLE
+from skdpfl.privacy.pricing import Neighbours
 from skdpfl.privacy.privunit import N_UNIFORMS, PrivUnitMechanism, split_epsilon
 from skdpfl.privacy.random import Streams
 from skdpfl.privacy.sampling import Levels
@@ -129,9 +131,7 @@ class WholeMessages(Mechanism):
         """Return a round's numbers for a sum of ``terms`` numbers, ``most`` messages at most."""
         radius = clip_norm * self._radius
         std = float(plan.noise_multiplier[0]) * radius
-        gamma = grid_for(std, most * radius)
-        rounding = (terms + size + 8) * most * UNIT
-        kept = reduced_clip(radius, gamma, size + 2, plan.neighbours, rounding=rounding)
+        kept, gamma = _kept_radius(radius, std, terms, most, size, plan.neighbours)
         return Bounds(kept / self._radius, std, gamma)
 
     def _bits(self, kept: np.ndarray, clip: float) -> np.ndarray:
@@ -260,8 +260,7 @@ class ServerMessages(WholeMessages):
 
     def bounds(self, plan: PrivacyPlan, clip_norm: float, size: int) -> Bounds:
         # in units of the largest weight, all silos are worth this many messages
-        most = float(plan.weights.sum() / plan.weights.max())
-        return self._bounds(plan, clip_norm, size, plan.n_silos, most)
+        return self._bounds(plan, clip_norm, size, plan.n_silos, plan.weight_in_largest)
 
     def send(
         self,
@@ -281,7 +280,7 @@ class ServerMessages(WholeMessages):
     def release(
         self, plan: PrivacyPlan, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
-        largest, width = float(plan.weights.max()), aggregate.total.size
+        largest, width = plan.largest_weight, aggregate.total.size
         gamma = self.bounds(plan, aggregate.clip_norm, width - self.n_extra).gamma
         units = keys.stream("aggregate", round=round).units((width,), DOUBLE)
         total = snapped_release(aggregate.total / largest, units, gamma)
@@ -292,6 +291,16 @@ class ServerMessages(WholeMessages):
         if self.squared_norms:
             norm = _within(clip_norm * (float(extra[0]) + clip_norm), clip_norm)
         return Statistics(norm, self._share(extra, clip_norm))
+
+
+@lru_cache(maxsize=64)  # a round asks several times, and most rounds ask for the same
+def _kept_radius(
+    radius: float, std: float, terms: float, most: float, size: int, neighbours: Neighbours
+) -> tuple[float, float]:
+    """Return what rounding leaves of the radius, and the grid's step."""
+    gamma = grid_for(std, most * radius)
+    rounding = (terms + size + 8) * most * UNIT
+    return reduced_clip(radius, gamma, size + 2, neighbours, rounding=rounding), gamma
 
 
 def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:

@@ -65,6 +65,22 @@ class WordSource(Protocol):
         """
         ...
 
+    def words_of_rounds(
+        self, purpose: str, silos: np.ndarray, rounds: range, count: int
+    ) -> np.ndarray:
+        """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
+        ...
+
+
+def round_by_round(
+    source: WordSource, purpose: str, silos: np.ndarray, rounds: range, count: int
+) -> np.ndarray:
+    """Return (len(rounds), len(silos), count) words, one call of ``words`` for each round."""
+    words = np.empty((len(rounds), len(silos), count), np.uint64)
+    for block, round in zip(words, rounds, strict=True):
+        block[...] = source.words(purpose, silos, round, 0, count, scratch=True)
+    return words
+
 
 def bucket(count: int) -> int:
     """Return the power of two, at least 4, that ``count`` words are read from."""
@@ -101,12 +117,31 @@ class SimulationWords:
         if count <= SMALL:
             return self._short(purpose, silos, round, draw, bucket(count))[:, :count]
         states = self._short(purpose, silos, round, draw, 2 * SMALL)
+        if len(states) == 1:
+            return self._seeded(states[0]).random_raw(count)[None]
         rows = (
             self._work.rows(len(silos), count) if scratch else np.empty((len(silos), count), "u8")
         )
         for row, state in zip(rows, states, strict=True):
             self._long(state, row)
         return rows
+
+    def words_of_rounds(
+        self, purpose: str, silos: np.ndarray, rounds: range, count: int
+    ) -> np.ndarray:
+        """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
+        if count > SMALL:
+            return round_by_round(self, purpose, silos, rounds, count)
+        words = np.empty((len(rounds), len(silos), count), np.uint64)
+        size = bucket(count)
+        domain, blocks = size.bit_length(), size // 4
+        for part in _runs(silos):
+            low, high = int(silos[part].min()), int(silos[part].max()) + 1
+            some, first, places = words[:, part], low * blocks, silos[part] - low
+            for block, round in zip(some, rounds, strict=True):
+                flat = self._philox(purpose, first, 0, round, domain, (high - low) * size)
+                flat.reshape(-1, size)[:, :count].take(places, axis=0, out=block, mode="clip")
+        return words
 
     def _short(self, purpose, silos, round, draw, size) -> Words:
         """Read ``size`` Philox words for each silo; a size above SMALL means an SFC64 state."""
@@ -134,13 +169,18 @@ class SimulationWords:
 
     def _long(self, words: np.ndarray, out: np.ndarray) -> None:
         """Fill ``out`` from SFC64 started from a state of 192 random bits."""
-        generator, state, inner = self._generators()[1]
-        inner[:3] = words[:3]
-        generator.state = state
+        generator = self._seeded(words)
         # in pieces that the allocator reuses
         for start in range(0, len(out), _CHUNK):
             piece = out[start : start + _CHUNK]
             piece[:] = generator.random_raw(len(piece))
+
+    def _seeded(self, words: np.ndarray) -> np.random.SFC64:
+        """Return this thread's SFC64, started from a state of 192 random bits."""
+        generator, state, inner = self._generators()[1]
+        inner[:3] = words[:3]
+        generator.state = state
+        return generator
 
     def _generators(self):
         """Return this thread's bit generators with the state dictionaries that restart them."""

@@ -108,8 +108,11 @@ def snapped_release(
     units: np.ndarray,
     gamma: float | np.ndarray,
     out: np.ndarray | None = None,
+    divisor: float | np.ndarray = 1.0,
 ) -> np.ndarray:
-    """Return gamma (rint(clipped_sum / gamma) + units); the module states the guarantee.
+    """Return gamma (rint(clipped_sum / gamma) + units) / divisor.
+
+    The module states the guarantee; ``divisor`` is public.
 
     Parameters
     ----------
@@ -121,6 +124,8 @@ def snapped_release(
         The grid's step, from :func:`grid_for` with the sum's dtype; may differ between silos.
     out : ndarray, optional
         Where to put the result; may be ``clipped_sum`` itself.
+    divisor : float or ndarray
+        A public number that the released sum is divided by.
     """
     integers = _INTEGERS.get(clipped_sum.dtype)
     if integers is None or units.dtype != integers:
@@ -128,14 +133,14 @@ def snapped_release(
             "clipped_sum must be float32 with int32 units, or float64 with int64 units, got "
             f"{clipped_sum.dtype} and {units.dtype}."
         )
-    if isinstance(gamma, np.ndarray):
-        gamma = gamma.astype(clipped_sum.dtype, copy=False)
+    # a float64 scalar would make float32 sums float64
+    gamma = np.asarray(gamma, dtype=clipped_sum.dtype)
     out = np.divide(clipped_sum, gamma, out=out)
     np.rint(out, out=out)
     total = out.astype(integers)
     total += units
     np.copyto(out, total)
-    return np.multiply(out, gamma, out=out)
+    return np.multiply(out, np.asarray(gamma / divisor, dtype=gamma.dtype), out=out)
 
 
 def reduced_clip(

@@ -156,6 +156,16 @@ class PrivacyPlan:
         return np.asarray([number(n) for n in sizes.tolist()])[of_silo]
 
     @cached_property
+    def largest_weight(self) -> float:
+        """The largest of the silos' weights."""
+        return float(self.weights.max())
+
+    @cached_property
+    def weight_in_largest(self) -> float:
+        """The weight of all silos in units of the largest weight."""
+        return float(self.weights.sum() / self.weights.max())
+
+    @cached_property
     def record_shares(self) -> np.ndarray:
         """How far a record moves the weighted sum of mean gradients, per unit of its gradient."""
         return self.weights / self.expected_sizes

@@ -1,18 +1,18 @@
 """In which precision clipped gradients are added up and released, from public numbers.
 
-A step of a silo of n records adds up a batch of at most B of them, in at most n / chunk products of
-at most ``chunk`` records each, computed in the dtype of ``products``; their sums are added up in
-double precision and released with noise in the dtype of ``release``. Whatever order a product
-adds in, the computed sum is off by at most r C, C the clip norm, with u, v, d the unit roundoffs
-of products, release and double precision and
+A step of a silo of n records adds up a batch of at most B of them: in at most n / chunk products
+of at most ``chunk`` records each, whose sums are then added up, all in the dtype of ``products``;
+the result is released with noise in the dtype of ``release``. Whatever order a product adds in,
+the computed sum is off by at most r C, C the clip norm, with u, v the unit roundoffs of products
+and release and
 
-    r = B (g(chunk, u) + g(n / chunk + 1, d) + g(2, v)),    g(m, u) = m u / (1 - m u)
+    r = B (g(chunk + n / chunk, u) + g(2, v)),    g(m, u) = m u / (1 - m u)
 
-(each product by g(chunk) times the sum of its records' norms; adding k sums up by g(k) times the
-sum of all; changing the dtype and the division by the grid by one rounding each). Records are
-clipped to a norm that much smaller, so that the noise is what was priced
-(:func:`skdpfl.privacy.grid.reduced_clip`). Single precision is used where that costs little:
-smaller chunks first, then a release in double precision, then all in double.
+(no term goes through more than chunk + n / chunk roundings, so a coordinate is off by at most g of
+that times the sum of its terms' absolute values; changing the dtype and the division by the grid
+take one rounding each). Records are clipped to a norm that much smaller, so that the noise is what
+was priced (:func:`skdpfl.privacy.grid.reduced_clip`). Single precision is used where that costs
+little: smaller chunks first, then a release in double precision, then all in double.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from skdpfl.privacy.grid import PrecisionError, grid_for, reduced_clip
 
 #: what rounding may take of the clip norm before the next finer arithmetic is tried
 TOLERANCE = 0.02
-#: products of fewer records are slower than a product in double precision
-MIN_CHUNK = 64
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+#: records in a product, by dtype; products of fewer are slower than others in double precision
+CHUNKS = {SINGLE: (256, 128, 64), DOUBLE: (4096,)}
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Precision:
 
     def rounding(self, batch: int, n_records: int) -> float:
         """Return r for batches of at most ``batch`` out of ``n_records`` records."""
-        added = _drift(-(-n_records // self.chunk) + 1, DOUBLE)
-        return batch * (_drift(self.chunk, self.products) + added + _drift(2, self.release))
+        roundings = self.chunk - (-n_records // self.chunk)
+        return batch * (_drift(roundings, self.products) + _drift(2, self.release))
 
 
 class Sums(NamedTuple):
@@ -71,7 +72,7 @@ def choose_precision(
 
     ``dtype`` is that of the data; ``release`` the coarsest one to release sums in.
     """
-    *quick, last = _candidates(int(sums.batches.max()), np.dtype(dtype), np.dtype(release))
+    *quick, last = _candidates(sums, np.dtype(dtype), np.dtype(release))
     for precision in quick:
         try:
             clips = _clips(sums, precision)
@@ -88,19 +89,21 @@ def grids(std: np.ndarray, fallback: float, dtype: np.dtype) -> np.ndarray:
     return np.array([made[s] for s in std.tolist()])
 
 
-def _candidates(batch: int, dtype: np.dtype, release: np.dtype) -> Iterator[Precision]:
-    chunk = _chunk(batch, SINGLE)
-    if dtype == SINGLE and chunk >= min(batch, MIN_CHUNK):
+def _candidates(sums: Sums, dtype: np.dtype, release: np.dtype) -> Iterator[Precision]:
+    most = int(sums.batches.max()), int(sums.records.max())
+    if dtype == SINGLE:
         if release == SINGLE:
-            yield Precision(SINGLE, chunk, SINGLE)
-        yield Precision(SINGLE, chunk, DOUBLE)
-    yield Precision(DOUBLE, _chunk(batch, DOUBLE), DOUBLE)
+            yield Precision(SINGLE, _chunk(*most, SINGLE), SINGLE)
+        yield Precision(SINGLE, _chunk(*most, SINGLE), DOUBLE)
+    yield Precision(DOUBLE, _chunk(*most, DOUBLE), DOUBLE)
 
 
-def _chunk(batch: int, dtype: np.dtype) -> int:
-    """Return the largest chunk whose rounding takes half the tolerance."""
-    unit = float(np.finfo(dtype).eps) / 2
-    return max(1, min(batch, int(TOLERANCE / (2 * max(1, batch) * unit))))
+def _chunk(batch: int, n_records: int, dtype: np.dtype) -> int:
+    """Return the largest chunk whose rounding takes half the tolerance, else the smallest."""
+    for chunk in CHUNKS[dtype]:
+        if Precision(dtype, chunk, DOUBLE).rounding(batch, n_records) <= TOLERANCE / 2:
+            break
+    return chunk
 
 
 def _clips(sums: Sums, precision: Precision) -> np.ndarray:

@@ -136,6 +136,20 @@ class Streams:
             len(who), *shape
         )
 
+    def units_blocks(
+        self,
+        purpose: str,
+        silos: Silos,
+        rounds: range,
+        shape: Shape,
+        dtype: DTypeLike = np.float32,
+    ) -> np.ndarray:
+        """Return (len(rounds), len(silos), *shape): the :meth:`units_block` of several rounds."""
+        who, shape = _as_silos(silos, max(rounds)), _as_shape(shape)
+        n, dtype = math.prod(shape), np.dtype(dtype)
+        blocks = _draws.units_of_rounds(self._source, purpose, who, rounds, n, dtype)
+        return blocks.reshape(len(rounds), len(who), *shape)
+
     def normal_block(
         self,
         purpose: str,
@@ -166,22 +180,35 @@ class Streams:
 
         Row s marks ``stream(purpose, silos[s], round).poisson_sample(sizes[s], rates[s])``.
         """
-        who = _as_silos(silos, round)
+        rounds = range(round, round + 1)
+        return self.poisson_mask_blocks(purpose, silos, rounds, n_max, sizes, rates)[0]
+
+    def poisson_mask_blocks(
+        self,
+        purpose: str,
+        silos: Silos,
+        rounds: range,
+        n_max: int,
+        sizes: ArrayLike,
+        rates: ArrayLike,
+    ) -> np.ndarray:
+        """Return (len(rounds), len(silos), n_max): :meth:`poisson_mask_block` of several rounds."""
+        who = _as_silos(silos, max(rounds))
         lengths = np.broadcast_to(np.asarray(sizes, dtype=np.int64), len(who))
         chances = np.broadcast_to(np.asarray(rates, dtype=np.float64), len(who))
         if len(who) and (lengths.min() < 0 or lengths.max() > n_max):
             raise ValueError(f"sizes must lie in [0, n_max={n_max}], got {sizes!r}.")
         if not np.all((chances >= 0) & (chances <= 1)):
             raise ValueError(f"rates must lie in [0, 1], got {rates!r}.")
-        mask = np.zeros((len(who), n_max), bool)
+        mask = np.zeros((len(rounds), len(who), n_max), bool)
         for rows, width in _draws.alike(lengths):
             if width:
-                words = self._source.words(purpose, who[rows], round, 0, width)
-                mask[rows, :width] = _draws.below(words, lengths[rows], chances[rows])
-            else:
+                words = self._source.words_of_rounds(purpose, who[rows], rounds, width)
+                mask[:, rows, :width] = _draws.below(words, lengths[rows], chances[rows])
+                continue
+            for marked, round in zip(mask[:, rows[0]], rounds, strict=True):
                 large = self.stream(purpose, int(who[rows[0]]), round)
-                sample = large.poisson_sample(int(lengths[rows[0]]), chances[rows[0]])
-                mask[rows[0], sample] = True
+                marked[large.poisson_sample(int(lengths[rows[0]]), chances[rows[0]])] = True
         return mask
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.federation import LocalFederation
+from skdpfl.federation._noise import NoiseMaker
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import FixedSizeGaussian, Gaussian, PoissonGaussian
 from skdpfl.privacy.random import streams_for
@@ -24,16 +24,16 @@ class Releases:
 
     def __init__(self, monkeypatch, p, s, **kw):
         self.noise = {i: [] for i in range(len(p.silos))}
-        original = LocalFederation._noise
+        original = NoiseMaker._noise
 
-        def noise(federation, round, step, silos, units):
-            drawn = original(federation, round, step, silos, units)
-            std = np.ravel(drawn.grid) * 2.0**36 / federation._work.plan.clip_norm
+        def noise(maker, round, step, silos, units):
+            drawn = original(maker, round, step, silos, units)
+            std = np.ravel(drawn.grid) * 2.0**36 / maker._work.plan.clip_norm
             for i, z in zip(np.ravel(silos).tolist(), std.tolist(), strict=True):
                 self.noise[i].append(z)
             return drawn
 
-        monkeypatch.setattr(LocalFederation, "_noise", noise)
+        monkeypatch.setattr(NoiseMaker, "_noise", noise)
         run_rounds("fedavg", p, s, federation=federation_of(p), **kw)
         monkeypatch.undo()
 

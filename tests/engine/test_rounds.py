@@ -99,6 +99,7 @@ def test_large_silos_agree_with_the_reference(monkeypatch, algorithm, who):
 @pytest.mark.parametrize("mask_rate", [0.0, 2.0])
 def test_masked_and_gathered_stacks_agree_with_the_reference(monkeypatch, mask_rate):
     monkeypatch.setattr(_batches, "MASK_RATE", mask_rate)
+    monkeypatch.setattr(_batches, "MASK_WORK", 0)
     s, decay = setting("scaffold", "noised", "poisson-records")
     compare("scaffold", problem(), s, decay)
 

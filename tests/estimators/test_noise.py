@@ -8,7 +8,8 @@ independent normals a sample deviation is off by 5.2 / sqrt(2 N) of itself with 
 import numpy as np
 import pytest
 
-from skdpfl.federation import LocalFederation, _local
+from skdpfl.federation import _local
+from skdpfl.federation._noise import NoiseMaker
 from skdpfl.privacy.random import streams_for
 from tests.estimators.fits import ALL, CLASSIFIERS, data, plain
 
@@ -94,14 +95,14 @@ def test_no_two_noises_are_correlated(dtype, stacked, monkeypatch):
     if not stacked:
         monkeypatch.setattr(_local, "STACK_WORK", 0)
     drawn = []
-    original = LocalFederation._noise
+    original = NoiseMaker._noise
 
     def noise(self, round, step, silos, units):
         made = original(self, round, step, silos, units)
         drawn.extend(np.atleast_2d(made.units).astype(float))
         return made
 
-    monkeypatch.setattr(LocalFederation, "_noise", noise)
+    monkeypatch.setattr(NoiseMaker, "_noise", noise)
     X, silos = np.zeros((50, 3999), dtype), np.arange(50) % 5
     clf = plain("DPFedAvgClassifier", n_rounds=4, local_steps=3)
     clf.set_params(epsilon=None, noise_multiplier=2.0).fit(X, np.arange(50) % 2, silos=silos)
@@ -117,6 +118,7 @@ def test_an_empty_batch_still_releases_noise(stacked, rate, trust, monkeypatch):
     from skdpfl.federation import _batches
 
     monkeypatch.setattr(_batches, "MASK_RATE", 0.2 if rate == 1e-9 else 0.0)
+    monkeypatch.setattr(_batches, "MASK_WORK", 0)
     if not stacked:
         monkeypatch.setattr(_local, "STACK_WORK", 0)
     X, y, silos = np.ones((12, 5)), np.arange(12) % 2, np.arange(12) % 4

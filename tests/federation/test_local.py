@@ -62,7 +62,7 @@ def test_the_model_does_not_depend_on_how_stacks_are_cut(sizes, stack_size, samp
 def test_sums_in_chunks_are_the_same_sums(monkeypatch, chunk, stacked):
     p, s = problem(sizes=SIZES), setting(Poisson(0.6))
     whole = run_rounds("fedavg", p, s)
-    monkeypatch.setattr(precision, "_chunk", lambda batch, dtype: chunk)
+    monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: chunk)
     if not stacked:
         monkeypatch.setattr(_local, "STACK_WORK", 0)
     np.testing.assert_allclose(run_rounds("fedavg", p, s), whole, rtol=1e-9)
@@ -81,7 +81,7 @@ def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
     maker = federation._batches
     for step in range(5):
         if stacked:
-            batch = maker.of_stack(np.arange(5), range(step, step + 1))[0]()
+            (batch,) = maker.of_stack(np.arange(5), range(step, step + 1), step + 1)[0]()
             assert set(batch.weights.sum(axis=1)) == {3}
             kept = [np.flatnonzero(row)[:3].tolist() for row in batch.weights]
         else:
@@ -89,6 +89,27 @@ def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
         for i in range(5):
             drawn = work.streams.stream("batch", i, step).poisson_sample(20, 0.6)
             assert kept[i] == drawn[:3].tolist()
+
+
+@pytest.mark.parametrize("order", ["sorted", "mixed"])
+@pytest.mark.parametrize("sampling", [Everyone(), Poisson(0.6)], ids=str)
+def test_large_batches_come_in_parts(monkeypatch, sampling, order):
+    """Parts have whole chunks; records that stand together are not copied."""
+    p, s = problem(sizes=(50, 64)), setting(sampling, z=[1.0] * 2, weights=np.full(2, 0.5))
+    whole = run_rounds("fedavg", p, s, federation=federation_of(p, shuffle=order == "mixed"))
+    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_batches, "PART", 30)
+    monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
+    federation = federation_of(p, shuffle=order == "mixed")
+    parted = run_rounds("fedavg", p, s, federation=federation)
+    np.testing.assert_allclose(parted, whole, rtol=1e-9)
+    parts = list(federation._batches.of_silo(1, range(1))[0]())
+    rows = [len(part.y) for part in parts]
+    assert set(rows[:-1]) == {10}
+    assert 0 < rows[-1] <= 10
+    assert sum(rows) == 64 or isinstance(sampling, Poisson)
+    together = isinstance(sampling, Everyone) and order == "sorted"
+    assert all(np.shares_memory(part.X, federation._data.X) == together for part in parts)
 
 
 def test_a_cohorts_silos_are_yielded_once():
@@ -171,13 +192,13 @@ def test_rounding_is_bounded_in_any_order(n, chunk, seed, spread):
     rng = np.random.default_rng(seed)
     g = rng.normal(size=(n, 3)) * 10 ** rng.uniform(-spread, 0, (n, 1)) + rng.normal(size=3)
     g = (g / np.maximum(1, np.linalg.norm(g, axis=1, keepdims=True))).astype(np.float32)
-    total = np.zeros(3)
+    total = np.zeros(3, np.float32)
     for start in range(0, n, chunk):
         part = np.zeros(3, np.float32)
         for row in g[start : start + chunk]:
             part = part + row
         total = total + part
-    total = total.astype(np.float32) / np.float32(0.1234)
+    total = total / np.float32(0.1234)
     exact = np.array([float(sum(map(Fraction, column.tolist()))) for column in g.T])
     used = precision.Precision(precision.SINGLE, chunk, precision.SINGLE)
     error = np.linalg.norm(total * float(np.float32(0.1234)) - exact)
@@ -196,7 +217,8 @@ def test_rows_of_a_silo_are_its_rows(codes):
     assert data.sizes.tolist() == np.bincount(codes).tolist()
     for i in range(codes.max() + 1):
         mine = np.flatnonzero(codes == i)
-        assert data.rows_of(i, slice(None)).tolist() == mine.tolist()
+        whole = data.rows_of(i, slice(None))
+        assert np.arange(len(codes))[whole].tolist() == mine.tolist()
         some = np.arange(len(mine))[::2]
         assert data.at(data.rows_of(i, some))[1].tolist() == mine[::2].tolist()
 
@@ -232,9 +254,10 @@ def test_memory_is_only_for_silos_that_took_part():
 @pytest.mark.parametrize("mask_rate", [0.0, 2.0])
 def test_padding_repeats_the_silos_own_records(monkeypatch, mask_rate):
     monkeypatch.setattr(_batches, "MASK_RATE", mask_rate)
+    monkeypatch.setattr(_batches, "MASK_WORK", 0)
     p, s = problem(sizes=SIZES), setting(Poisson(0.3))
     federation = federation_of(p)
     federation.start(work_of("fedavg", p, s))
-    batch = federation._batches.of_stack(np.arange(5), range(1))[0]()
+    (batch,) = federation._batches.of_stack(np.arange(5), range(1), 1)[0]()
     for i, (X, _) in enumerate(p.silos):
         assert all((row == X).all(axis=1).any() for row in batch.X[i])

@@ -70,6 +70,24 @@ def test_poisson_masks_are_the_streams_samples_whatever_the_stack(streams):
     np.testing.assert_array_equal(few, mask[[3, 0], :25])
 
 
+@pytest.mark.parametrize("n", [0, 1, 9, 300, 3000, 70_000])
+@pytest.mark.parametrize("silos", [SILOS, [4], range(3)], ids=str)
+def test_blocks_of_rounds_are_the_rounds_blocks(streams, silos, n):
+    rounds = range(5, 5 + (8 if n < 1000 else 2))
+    for dtype in DTYPES:
+        blocks = streams.units_blocks("noise", silos, rounds, n, dtype)
+        for block, round in zip(blocks, rounds, strict=True):
+            np.testing.assert_array_equal(
+                block, streams.units_block("noise", silos, round, n, dtype)
+            )
+    sizes = np.array([n // (1 + i) for i in range(len(silos))])
+    masks = streams.poisson_mask_blocks("batch", silos, rounds, n, sizes, 0.3)
+    for mask, round in zip(masks, rounds, strict=True):
+        np.testing.assert_array_equal(
+            mask, streams.poisson_mask_block("batch", silos, round, n, sizes, 0.3)
+        )
+
+
 def test_neither_order_nor_threads_change_a_number(streams):
     def draw(address):
         silo, round = address
