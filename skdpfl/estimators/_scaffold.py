@@ -35,6 +35,7 @@ class _DPScaffold:
 
     def _training(self, algorithm: Algorithm, known: Committed) -> Training:
         training: Training = super()._training(algorithm, known)  # type: ignore[misc]
+        assert isinstance(algorithm, Scaffold)
         algorithm = dataclasses.replace(algorithm, control_rate=control_rate(known))
         return training._replace(algorithm=algorithm)
 
