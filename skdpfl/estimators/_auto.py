@@ -29,22 +29,21 @@ from typing import NamedTuple
 _MOMENTUM, _EXACT_MOMENTUM = 0.8, 0.95
 #: gradients of a silo in a fit, as far as one round is cheap
 _STEPS, _EXACT_STEPS = 100, 400
-#: multiplications of a round and of a fit beyond which fewer records are read, fewer rounds run
-_ROUND_WORK, _FIT_WORK = 2e8, 1e11
+#: multiplications of a round and of a fit beyond which fewer records are read, fewer rounds run,
+#: and what a silo of no records would count for
+_ROUND_WORK, _FIT_WORK, _SILO_WORK = 2e8, 2e10, 3e4
 #: records of a silo that a step reads where silos are large; up to twice as many are read whole
 _BATCH = 2_000
-#: steps of curvature h rho^2 that clipped gradients of bounded losses bear: they cannot diverge,
-#: and the trace rho^2 is several times the largest eigenvalue
-_BEARABLE = 72.0
 
 
 class Rows(NamedTuple):
-    """The problem as the rules see it: h, rho^2, numbers of parameters and of records, kind."""
+    """The problem as the rules see it: h, rho^2, numbers of parameters, records, silos, kind."""
 
     curvature: float
     squared_row: float
     n_parameters: int
     n_records: int
+    n_silos: int
     is_classifier: bool
 
     @property
@@ -69,7 +68,8 @@ def sampling_rate(typical: float, mu: float, rows: Rows) -> float:
 def n_rounds(local_steps: int, rate: float, exact: bool, rows: Rows) -> int:
     """Return the number of rounds of ``local_steps`` gradients each."""
     steps = _EXACT_STEPS if exact else _STEPS
-    affordable = max(30.0, _FIT_WORK / (rate * rows.n_records * rows.n_parameters))
+    work = rate * rows.n_records * rows.n_parameters + _SILO_WORK * rows.n_silos
+    affordable = max(30.0, _FIT_WORK / work)
     return max(1, math.ceil(min(steps, affordable) / local_steps))
 
 
@@ -86,7 +86,7 @@ def clip_norm(noise: float, rows: Rows) -> float:
     if rows.is_classifier:
         kappa = min(0.8, max(0.2, 0.2 * math.sqrt(0.005 / noise)))
     else:
-        kappa = min(1.0, max(0.1, 0.008 / (noise * rows.norm)))
+        kappa = min(1.0, max(0.1, 0.012 / (noise * rows.norm)))
     return kappa * rows.norm
 
 
@@ -100,10 +100,10 @@ def learning_rate(clip: float, n_steps: int, momentum: float, noise: float, rows
         return 1.8 * (1 + momentum) * bearable
     kappa, carried = clip / rows.norm, _carried(noise, rows)
     if rows.is_classifier:
-        bearable *= _BEARABLE * (1 - momentum) * min(1.0, max(0.1, 0.25 / kappa))
+        bearable *= (1 - momentum) * max(7.0, 18 / kappa)
         carried *= math.sqrt(min(1.0, 0.3 / kappa))
     else:
-        bearable *= 3 * (1 + momentum)
+        bearable *= (1 + momentum) * max(3.0, 0.3 / kappa)
     return min((1 - momentum) * carried / (noise * n_steps * rows.norm * clip), bearable)
 
 
@@ -120,7 +120,8 @@ def silo_learning_rate(steps: tuple[int, ...], noise: float, rows: Rows) -> floa
     if noise <= 0:
         return bearable
     message = message_clip_norm(steps, noise, rows)
-    return min(bearable, 3 * message / (max(steps) * rows.norm))
+    most = bearable * min(4.0, max(1.0, 10 / max(steps)))  # few steps of a message that is clipped
+    return min(most, 3 * message / (max(steps) * rows.norm))
 
 
 def _carried(noise: float, rows: Rows) -> float:

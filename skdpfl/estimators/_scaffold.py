@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from skdpfl.algorithms import Algorithm, Scaffold
+from skdpfl.estimators._checks import is_auto
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
@@ -19,6 +20,11 @@ class _DPScaffold:
     global_learning_rate: float
     warm_start_rounds: int
     _trusts = ("silo", "server")
+
+    @property
+    def _automatic_local_steps(self) -> int:
+        """Several steps save rounds, where these are left to us; accuracy is best with one."""
+        return 5 if is_auto(self.n_rounds) else 1  # type: ignore[attr-defined]
 
     def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
         if self.warm_start_rounds >= settings.n_rounds:

@@ -18,6 +18,10 @@ from skdpfl.estimators._theory import Committed
 from skdpfl.preprocessing._scaling import Scales
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, WithoutReplacement
 
+#: steps of one pass over disjoint batches, whose noise grows with their number
+_DISJOINT_STEPS = 25
+#: local steps of silos that are protected as a whole
+_SILO_STEPS = 5
 #: records of a silo where their number is protected, to guess how much work a round is
 _SOME_RECORDS = 100
 
@@ -93,7 +97,7 @@ def local_steps(estimator: Any, facts: Facts, rate: float, rows: Rows) -> tuple[
         counted = np.maximum(1, np.round(np.asarray(epochs, dtype=float) / rate)).astype(int)
         steps = counted.tolist()
     elif is_auto(steps):
-        steps = 1 if estimator.n_rounds == 1 else estimator._automatic_local_steps
+        steps = _automatic_local_steps(estimator)
     if isinstance(steps, (int, np.integer)):
         return (int(steps),) * _rounds(estimator, facts, int(steps), rate, rows)
     name = "local_steps" if epochs is None else "local_epochs"
@@ -104,6 +108,14 @@ def local_steps(estimator: Any, facts: Facts, rate: float, rows: Rows) -> tuple[
             f"n_rounds={n_rounds}."
         )
     return tuple(int(k) for k in steps)
+
+
+def _automatic_local_steps(estimator: Any) -> int:
+    """Return K; one round is one step, so that it is what it looks like."""
+    if not is_auto(estimator.n_rounds) and estimator.n_rounds == 1:
+        return 1
+    own: int = estimator._automatic_local_steps
+    return max(own, _SILO_STEPS) if _whole(estimator) else own
 
 
 def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
@@ -120,6 +132,9 @@ def _rounds(estimator: Any, facts: Facts, local_steps: int, rate: float, rows: R
         return int(estimator.n_rounds)
     per_message = 1 if _whole(estimator) else local_steps
     default = _auto.n_rounds(per_message, rate, _is_exact(estimator), rows)
+    if getattr(estimator, "sampling", "poisson") == "disjoint":
+        most = min(_DISJOINT_STEPS, int(facts.silo_sizes.min()))
+        default = max(1, min(default, most // local_steps))
     return estimator._automatic_rounds(facts, default)
 
 
@@ -169,6 +184,7 @@ def _rows(estimator: Any, facts: Facts, squared_norm: float) -> Rows:
         squared_row=max(squared_norm + icept, 1e-12),
         n_parameters=max(1, round((facts.n_features + icept) * facts.n_outputs)),
         n_records=records,
+        n_silos=facts.n_silos,
         is_classifier=facts.is_classifier,
     )
 
