@@ -30,6 +30,7 @@ from skdpfl.estimators._rounds import AfterRound
 from skdpfl.estimators._settle import informed, settle
 from skdpfl.estimators._theory import Committed, Training, smoothed
 from skdpfl.estimators._warnings import warn
+from skdpfl.estimators._whole_silos import warn_of_noise
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import Loss
 from skdpfl.models import LinearModel
@@ -76,6 +77,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
 
         Nothing here may change what is released: the plan has been priced.
         """
+        warn_of_noise(self, known)
         return Training(algorithm, smoothed(self._loss(), known), known.settings)
 
     def _mechanism(self, unit: str, trust: str) -> Mechanism:

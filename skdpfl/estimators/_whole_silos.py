@@ -9,6 +9,7 @@ from skdpfl.algorithms import Algorithm, whole_silo_control_rate
 from skdpfl.estimators._checks import is_auto
 from skdpfl.estimators._facts import Settings
 from skdpfl.estimators._theory import Committed
+from skdpfl.estimators._warnings import warn
 from skdpfl.privacy.mechanisms import LearntClip, Mechanism, NoPrivacy, WholeMessages
 
 #: where a learnt clip norm starts, of the highest it may take
@@ -49,8 +50,32 @@ def control_rate(known: Committed) -> float:
     plan = known.plan
     if plan.unit == "record" or not plan.private:
         return 1.0
-    noise = plan.mechanism.noise_on_mean(plan) * known.n_parameters**0.5 / plan.clip_norm
-    return whole_silo_control_rate(plan.n_rounds, plan.silo_fraction, noise)
+    return whole_silo_control_rate(plan.n_rounds, plan.silo_fraction, relative_noise(known))
+
+
+def relative_noise(known: Committed) -> float:
+    """Return the norm of the noise on a round's mean message, in clip norms."""
+    plan = known.plan
+    assert isinstance(plan.mechanism, WholeMessages)
+    return plan.mechanism.noise_norm(plan, known.n_parameters) / plan.clip_norm
+
+
+def warn_of_noise(estimator: Any, known: Committed) -> None:
+    """Warn where not even the average of all rounds would show anything but noise."""
+    plan = known.plan
+    if plan.unit == "record" or not plan.private or estimator.epsilon is None:
+        return
+    noise = relative_noise(known) / plan.n_rounds**0.5
+    if noise <= 1:
+        return
+    needed = plan.n_silos * (noise if plan.trust == "server" else noise**2)
+    warn(
+        f"Hiding a whole silo among {plan.n_silos} takes noise that leaves nothing of the data: "
+        f"averaged over all rounds it is still {noise:.2g} times as long as any silo's message. "
+        f"About {needed:.2g} silos would do at this budget"
+        + ("" if plan.trust == "server" else ', fewer with trust="server"')
+        + '; unit="record" protects single records with far less.'
+    )
 
 
 def check_whole_silos(params: dict[str, Any]) -> None:

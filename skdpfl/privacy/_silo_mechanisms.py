@@ -55,7 +55,12 @@ from skdpfl.privacy.events import Approximate, Composition, Gaussian, PoissonGau
 from skdpfl.privacy.grid import grid_for, reduced_clip, snapped_release
 from skdpfl.privacy.precision import DOUBLE
 from skdpfl.privacy.pricing import Neighbours
-from skdpfl.privacy.privunit import N_UNIFORMS, PrivUnitMechanism, split_epsilon
+from skdpfl.privacy.privunit import (
+    N_UNIFORMS,
+    PrivUnitMechanism,
+    largest_error,
+    split_epsilon,
+)
 from skdpfl.privacy.random import Streams
 from skdpfl.privacy.sampling import Levels
 from skdpfl.privacy.scalardp import ScalarDP
@@ -101,6 +106,10 @@ class WholeMessages(Mechanism):
     def keep(self, plan: PrivacyPlan, messages: np.ndarray, clip_norm: float) -> np.ndarray:
         bounds = self.bounds(plan, clip_norm, messages.shape[-1])
         return clip_rows(messages.astype(DOUBLE), bounds.clip)
+
+    def noise_norm(self, plan: PrivacyPlan, size: int) -> float:
+        """Return the root mean square norm of the noise on the first round's mean message."""
+        return self.noise_on_mean(plan) * float(np.sqrt(size))
 
     def bounds(self, plan: PrivacyPlan, clip_norm: float, size: int) -> Bounds:
         """Return the numbers of a round in which messages are clipped to ``clip_norm``."""
@@ -212,8 +221,10 @@ class PrivUnitMessages(WholeMessages):
 
     def randomiser(self, plan: PrivacyPlan, size: int, clip_norm: float) -> PrivUnitMechanism:
         """Return the randomiser of a round's messages."""
-        epsilon = min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
-        return PrivUnitMechanism(*split_epsilon(epsilon, size), clip_norm)
+        return PrivUnitMechanism(*split_epsilon(self._epsilon(plan), size), clip_norm)
+
+    def _epsilon(self, plan: PrivacyPlan) -> float:
+        return min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
 
     def send(
         self,
@@ -237,9 +248,15 @@ class PrivUnitMessages(WholeMessages):
         norm = _within(float(extra[0]), clip_norm) if self.squared_norms else float("nan")
         return Statistics(norm, float("nan") if self.clipping is None else float(extra[-1]))
 
+    def noise_norm(self, plan: PrivacyPlan, size: int) -> float:
+        each = largest_error(*split_epsilon(self._epsilon(plan), size), size)
+        each *= float(np.square(plan.weights).sum()) / plan.silo_fraction
+        return plan.clip_norm * float(np.sqrt(each))
+
     def noise_on_share(self, plan: PrivacyPlan) -> float:
-        # the level is the true one but for a share k / (e^eps + k) of the time
-        norms = self.randomiser(plan, 1, 1.0).norm_randomiser
+        # the level is the true one but for a share k / (e^eps + k) of the time; how epsilon is
+        # divided hardly depends on the number of coordinates
+        norms = self.randomiser(plan, 100, 1.0).norm_randomiser
         variance = norms.other * (1 - norms.other) / norms.contrast**2
         return float(np.sqrt(variance * np.square(plan.weights).sum() / plan.silo_fraction))
 

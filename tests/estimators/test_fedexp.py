@@ -33,8 +33,11 @@ ESTIMATORS = {
 }
 
 
-#: six rounds of pure local privacy are more noise than six Gaussian ones, and the fit says so
-pytestmark = pytest.mark.filterwarnings("ignore:mechanism=.privunit. noises")
+#: small data, so that fits say what they would need
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:mechanism=.privunit. noises"),
+    pytest.mark.filterwarnings("ignore:Hiding a whole silo"),
+]
 
 
 def make(name, **kw):
@@ -90,6 +93,19 @@ def test_privunit_says_where_gaussian_noise_would_be_smaller():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make("FedEXP-privunit", epsilon=8.0, n_rounds=1).fit(X, y, silos=silos)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", ["FedAvg", "FedAvg-server", "FedEXP-privunit"])
+def test_too_few_silos_are_said_to_be_too_few(name):
+    X, y, _ = data()
+    silos = np.arange(len(y)) % 5
+    with pytest.warns(UserWarning, match=r"About [0-9.e+]+ silos would do"):
+        make(name, epsilon=0.1).fit(X, y, silos=silos)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make("FedAvg-server", epsilon=None, noise_multiplier=99.0).fit(X, y, silos=silos)
+        make("FedAvg-server", epsilon=5.0).fit(X, y, silos=np.arange(len(y)) // 2)
 
 
 def test_regression():
