@@ -58,11 +58,15 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
 
-    #: the words that ``learning_rate`` may be, and the number of local steps that "auto" means
+    #: the words that ``learning_rate`` may be
     _learning_rates: tuple[str, ...] = ("auto",)
-    _automatic_local_steps = 1
 
     # ---- what a family of estimators defines -------------------------------------------------
+
+    @property
+    def _automatic_local_steps(self) -> int:
+        """The number of local steps that "auto" means."""
+        return 1
 
     def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
         """Return the algorithm that runs with these settings."""

@@ -47,7 +47,7 @@ class _DPScaffold:
 
 
 @documented
-class DPScaffoldClassifier(_DPScaffold, FederatedClassifier):  # type: ignore[override]
+class DPScaffoldClassifier(_DPScaffold, FederatedClassifier):
     """Linear classifier by DP-SCAFFOLD, for silos whose data differ.
 
     Local steps as in DP-FedAvg, each corrected by control variates, so that silos do not drift
@@ -127,7 +127,7 @@ class DPScaffoldClassifier(_DPScaffold, FederatedClassifier):  # type: ignore[ov
 
 
 @documented
-class DPScaffoldRegressor(_DPScaffold, FederatedRegressor):  # type: ignore[override]
+class DPScaffoldRegressor(_DPScaffold, FederatedRegressor):
     """Linear regressor by DP-SCAFFOLD, for silos whose data differ.
 
     Local steps as in DP-FedAvg, each corrected by control variates, so that silos do not drift
