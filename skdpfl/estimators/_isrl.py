@@ -119,7 +119,7 @@ def check_shuffler(estimator: Any) -> None:
 
 
 @documented
-class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc, override]
+class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
     """Linear classifier by noisy distributed SGD, private towards the server and all other silos.
 
     In each round every silo of the cohort sends one clipped, sampled and noised gradient; the
@@ -199,7 +199,7 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc, over
 
 
 @documented
-class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc, override]
+class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc]
     """Linear regressor by noisy distributed SGD, private towards the server and all other silos.
 
     In each round every silo of the cohort sends one clipped, sampled and noised gradient; the
