@@ -162,15 +162,15 @@ def test_leaving_a_silo_out_moves_the_sum_by_the_radius():
 
 @pytest.mark.parametrize("mechanism", GAUSSIAN, ids=name_of)
 def test_noise_is_what_the_plan_says(mechanism):
-    n, z, rounds = 4, 3.0, 4000
+    n, z, rounds = 4, 3.0, 1500
     plan = plan_of(mechanism, n_silos=n, z=z, n_rounds=rounds)
     zeros = np.zeros((n, D))
     draws = np.array([released(plan, zeros, round=r)[0][:D] for r in range(rounds)])
     radius = C * (1 if mechanism.clipping is None else math.sqrt(1 + BIT))
     std = z * radius / (math.sqrt(n) if isinstance(mechanism, SiloMessages) else n)
     assert plan.mechanism.noise_on_mean(plan) == pytest.approx(std)
-    # 28,000 draws: the standard deviation's own error is 0.42 %
-    assert draws.std() == pytest.approx(std, rel=0.025)
+    # 10,500 draws: the standard deviation's own error is 0.69 %
+    assert draws.std() == pytest.approx(std, rel=0.04)
     assert abs(draws.mean()) < 5.5 * std / math.sqrt(draws.size)
 
 
@@ -336,6 +336,8 @@ def test_two_sums_over_one_cohort_are_one_event():
     joint = joint_noise_multiplier(1.0, 1.0)
     who = {"cohort": "poisson", "silo_fraction": 0.01, "n_silos": 100, "n_rounds": 1000}
     assert price(ServerMessages(), z=joint, **who).epsilon == pytest.approx(4.48, abs=0.01)
+    who["n_rounds"] = 2000  # each sum as an event of its own
+    assert price(ServerMessages(), z=1.0, **who).epsilon == pytest.approx(2.58, abs=0.01)
 
 
 @pytest.mark.parametrize("norms", [False, True])
