@@ -65,9 +65,9 @@ def sampling_rate(typical: float, mu: float, rows: Rows) -> float:
     return rate if rate < 0.5 else 1.0
 
 
-def n_rounds(local_steps: int, rate: float, exact: bool, rows: Rows) -> int:
-    """Return the number of rounds of ``local_steps`` gradients each."""
-    steps = _EXACT_STEPS if exact else _STEPS
+def n_rounds(local_steps: int, rate: float, rows: Rows, *, exact: bool, plain: bool) -> int:
+    """Return the number of rounds of ``local_steps`` gradients each; plain steps lack momentum."""
+    steps = _EXACT_STEPS * (3 if plain else 1) if exact else _STEPS
     work = rate * rows.n_records * rows.n_parameters + _SILO_WORK * rows.n_silos
     affordable = max(30.0, _FIT_WORK / work)
     return max(1, math.ceil(min(steps, affordable) / local_steps))
@@ -82,7 +82,7 @@ def momentum(n_steps: int, noise: float) -> float:
 def clip_norm(noise: float, rows: Rows) -> float:
     """Return C: the less noise there is, the fewer gradients are clipped, and none hides a bias."""
     if noise <= 0:
-        return rows.norm
+        return math.inf
     if rows.is_classifier:
         kappa = min(0.8, max(0.2, 0.2 * math.sqrt(0.005 / noise)))
     else:
@@ -110,7 +110,7 @@ def learning_rate(clip: float, n_steps: int, momentum: float, noise: float, rows
 def message_clip_norm(steps: tuple[int, ...], noise: float, rows: Rows) -> float:
     """Return the norm that messages are clipped to (unit "silo"): noise walks c in all rounds."""
     if noise <= 0:
-        return 1.0
+        return math.inf
     return _carried(noise, rows) / (noise * len(steps) * rows.norm)
 
 

@@ -29,6 +29,7 @@ import pandas as pd
 from skdpfl.estimators._checks import automatic_delta, is_auto, per_silo
 from skdpfl.estimators._facts import Facts
 from skdpfl.privacy._gaussian import gaussian_mu
+from skdpfl.privacy.pricing import Neighbours
 
 #: (D / z)^2 beyond this is no privacy; the square of mu grows exponentially in it
 _MOST = 50.0
@@ -44,7 +45,7 @@ class Level(NamedTuple):
 def noise_level(estimator: Any, facts: Facts, rate: float, n_steps: int) -> Level:
     """Return the level of a fit of ``n_steps`` private gradients of a silo at sampling ``rate``."""
     unit, trust = getattr(estimator, "unit", "record"), estimator.trust
-    change = _change(estimator.neighbours, unit, trust)
+    change = 2.0 if relation(estimator.neighbours, unit, trust) == "replace" else 1.0
     mu = _budgets(estimator, facts, change, rate, n_steps)
     exposed = _weights(estimator.silo_weights, facts) / (
         1.0 if facts.public_sizes is None else facts.public_sizes
@@ -83,11 +84,11 @@ def _mu(epsilon: float, delta: float) -> float:
     return gaussian_mu(epsilon, delta)
 
 
-def _change(neighbours: str, unit: str, trust: str) -> float:
-    """Return D."""
-    if neighbours == "auto":
-        return 1.0 if (unit, trust) == ("silo", "server") else 2.0
-    return 2.0 if neighbours == "replace" else 1.0
+def relation(neighbours: Any, unit: str, trust: str) -> Neighbours:
+    """Return the relation that the guarantee is about."""
+    if neighbours != "auto":
+        return neighbours
+    return "add_remove" if (unit, trust) == ("silo", "server") else "replace"
 
 
 def _weights(weights: Any, facts: Facts) -> np.ndarray:

@@ -12,6 +12,7 @@ import pandas as pd
 from skdpfl.algorithms import Algorithm
 from skdpfl.estimators._checks import automatic_delta, is_auto, per_silo
 from skdpfl.estimators._facts import Facts
+from skdpfl.estimators._noise_level import relation
 from skdpfl.estimators._settle import Settled
 from skdpfl.estimators._shuffler import sized, warn_if_useless
 from skdpfl.estimators._warnings import warn
@@ -21,7 +22,6 @@ from skdpfl.privacy.grid import PrecisionError
 from skdpfl.privacy.mechanisms import NoPrivacy
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.precision import DOUBLE
-from skdpfl.privacy.pricing import Neighbours
 from skdpfl.privacy.random import Streams
 from skdpfl.privacy.sampling import Disjoint, Sampling
 
@@ -53,7 +53,7 @@ def make_plan(
         delta=_delta(estimator.delta, facts),
         unit=unit,
         trust=trust,
-        neighbours=_neighbours(estimator.neighbours, unit, trust),
+        neighbours=relation(estimator.neighbours, unit, trust),
         sampling=sampling,
         weights=_weights(estimator.silo_weights, unit, trust, facts, sampling),
         schedule=schedule,
@@ -137,12 +137,6 @@ def _delta(delta: Any, facts: Facts) -> np.ndarray:
             f"{what} with probability delta would be allowed. Use a smaller delta."
         )
     return values
-
-
-def _neighbours(neighbours: Any, unit: str, trust: str) -> Neighbours:
-    if neighbours != "auto":
-        return neighbours
-    return "add_remove" if (unit, trust) == ("silo", "server") else "replace"
 
 
 def _weights(weights: Any, unit: str, trust: str, facts: Facts, sampling: Sampling) -> np.ndarray:

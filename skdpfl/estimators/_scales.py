@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdpfl.estimators._facts import Facts
+from skdpfl.estimators._noise_level import relation
 from skdpfl.estimators._warnings import warn
 from skdpfl.preprocessing._bounds import Bounds, feature_bounds_of, target_bounds_of
 from skdpfl.preprocessing._plan import ScalingPlan
@@ -76,7 +77,7 @@ def plan_scales(estimator: Any, facts: Facts, mu: float) -> ScalingStep:
             has_target=not facts.is_classifier,
             unit=unit,
             trust=estimator.trust,
-            neighbours=_neighbours(estimator.neighbours, unit, estimator.trust),
+            neighbours=relation(estimator.neighbours, unit, estimator.trust),
         )
     )
 
@@ -108,9 +109,3 @@ def _feature_bounds(estimator: Any, facts: Facts) -> Bounds | None:
     if names is None and isinstance(given, Mapping) and 0 not in given:
         names = list(given)[: facts.n_features]  # a plan without data: columns in their order
     return feature_bounds_of(given, facts.n_features, names)
-
-
-def _neighbours(neighbours: Any, unit: str, trust: str) -> Any:
-    if neighbours != "auto":
-        return neighbours
-    return "add_remove" if (unit, trust) == ("silo", "server") else "replace"

@@ -78,7 +78,9 @@ def informed(estimator: Any, known: Committed, X: np.ndarray, scales: Scales) ->
     plan, noise, bound = known.plan, 0.0, known.squared_row
     if plan.private:
         n_noised = plan.n_rounds if plan.unit == "silo" else sum(plan.steps)
-        noise = plan.mechanism.noise_on_mean(plan) / (plan.clip_norm * math.sqrt(n_noised))
+        scheduled = math.sqrt(np.square(np.concatenate(plan.factors)).mean())
+        noise = plan.mechanism.noise_on_mean(plan) / plan.clip_norm
+        noise *= scheduled / math.sqrt(n_noised)
     else:
         bound = largest_eigenvalue(X, scales, estimator.fit_intercept)
     rows = _rows(estimator, known.facts, bound - estimator.fit_intercept)
@@ -131,7 +133,8 @@ def _rounds(estimator: Any, facts: Facts, local_steps: int, rate: float, rows: R
     if not is_auto(estimator.n_rounds):
         return int(estimator.n_rounds)
     per_message = 1 if _whole(estimator) else local_steps
-    default = _auto.n_rounds(per_message, rate, _is_exact(estimator), rows)
+    exact, plain = _is_exact(estimator), not _has_server_momentum(estimator)
+    default = _auto.n_rounds(per_message, rate, rows, exact=exact, plain=plain)
     if getattr(estimator, "sampling", "poisson") == "disjoint":
         most = min(_DISJOINT_STEPS, int(facts.silo_sizes.min()))
         default = max(1, min(default, most // local_steps))
@@ -169,9 +172,11 @@ def _momentum(estimator: Any, steps: tuple[int, ...], noise: float) -> float:
     given = getattr(estimator, "momentum", None)
     if given is not None:
         return float(given)
-    if not getattr(estimator, "_server_momentum", False) or not is_auto(estimator.learning_rate):
-        return 0.0
-    return _auto.momentum(sum(steps), noise)
+    return _auto.momentum(sum(steps), noise) if _has_server_momentum(estimator) else 0.0
+
+
+def _has_server_momentum(estimator: Any) -> bool:
+    return is_auto(estimator.learning_rate) and getattr(estimator, "_server_momentum", False)
 
 
 def _rows(estimator: Any, facts: Facts, squared_norm: float) -> Rows:

@@ -1,0 +1,310 @@
+"""How good "auto" is, and how far from the best tuning: ``python benchmarks/auto/study.py``.
+
+Every fit gets only ``epsilon``, ``delta=1e-5``, ``random_state`` and, unless said otherwise, the
+observed ranges rounded outward to one digit as bounds. Scores are accuracy or R2 on a fifth of the
+records (``train_test_split(test_size=0.2, random_state=seed)``). Three parts:
+
+table    the cases that the project set itself, 20 seeds
+wide     many data sets, epsilon 1, 3 and 10: "auto"; "free": features and target standardised by
+         exact moments, for nothing (a leak, for comparison); "best of 9": the best mean score of
+         clip norms of 1/3, 1 and 3 times what auto chose, and learning rates of 1/3, 1 and 3 times
+         (per clip norm), chosen on the test records; "exact": epsilon infinity; "sklearn"
+shapes   100 to 1e6 records, 2 to 1000 columns, 1 to 10,000 silos: one fit each, with its time
+
+About twenty minutes on two cores; ``--quick`` takes two. Writes results.md and results.csv beside
+this file. Data are looked for in ``$SKDPFL_DATA``, see :mod:`skdpfl.datasets`.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import datetime
+import functools
+import itertools
+import multiprocessing
+import platform
+import time
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import sklearn
+from problems import PROBLEMS, Problem, outward, synthetic
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+import skdpfl
+
+#: case, problem, estimator, epsilon, with bounds, untuned floor, tuned goal
+TABLE = [
+    ("insurance", "insurance, 5 silos by charges", "ISRLDP", 1.0, True, 0.60, 0.66),
+    ("insurance", "insurance, 5 silos by charges", "ISRLDP", 3.0, True, 0.71, 0.73),
+    ("insurance, no bounds", "insurance, 5 silos by charges", "ISRLDP", 3.0, False, 0.68, None),
+    ("obesity", "obesity, 7 silos by class", "ISRLDP", 1.0, True, 0.41, 0.50),
+    ("obesity", "obesity, 7 silos by class", "ISRLDP", 3.0, True, 0.50, 0.59),
+    ("obesity", "obesity, 7 silos by class", "ISRLDP", 9.0, True, 0.55, 0.69),
+    ("breast cancer", "breast cancer, 5 silos", "ISRLDP", 1.0, True, 0.895, 0.95),
+    ("digits", "digits, 6 silos", "DPScaffold", 3.0, True, 0.80, 0.86),
+]
+FACTORS = (1 / 3, 1.0, 3.0)
+#: records, columns, silos, classes (0: regression), epsilon, parameters
+SHAPES: list[tuple[int, int, int, int, float, dict[str, Any]]] = [
+    (100, 2, 1, 2, 1.0, {}),
+    (100, 4, 4, 2, 3.0, {}),
+    (1_000, 10, 5, 2, 1.0, {}),
+    (1_000, 10, 5, 0, 3.0, {}),
+    (10_000, 10, 5, 2, 1.0, {"feature_bounds": None}),
+    (10_000, 10, 10, 5, 1.0, {}),
+    (5_000, 500, 5, 2, 3.0, {}),
+    (5_000, 1_000, 2, 5, 8.0, {}),
+    (20_000, 300, 5, 2, 3.0, {"feature_bounds": None}),
+    (50_000, 10, 5_000, 2, 3.0, {}),
+    (100_000, 20, 1_000, 2, 1.0, {}),
+    (100_000, 20, 1_000, 2, 1.0, {"trust": "server"}),
+    (20_000, 10, 100, 2, 1.0, {"silo_fraction": 0.1}),
+    (20_000, 10, 5, 2, 1.0, {"sampling": "disjoint"}),
+    (1_000_000, 20, 10, 2, 1.0, {}),
+    (1_000_000, 10, 10_000, 2, 1.0, {}),
+]
+
+
+class Row(NamedTuple):
+    """One number of the results file."""
+
+    part: str
+    case: str
+    method: str
+    epsilon: float
+    mean: float
+    error: float
+    seconds: float
+
+
+@functools.lru_cache(maxsize=2)
+def problem(name: str) -> Problem:
+    """Return a data set, made once in each process."""
+    return PROBLEMS[name]()
+
+
+def bounds(data: Problem) -> dict[str, Any]:
+    """Return what somebody might know of the ranges."""
+    known: dict[str, Any] = {
+        "feature_bounds": outward(data.X.min(axis=0), data.X.max(axis=0)),
+    }
+    if data.regression:
+        known["target_bounds"] = tuple(map(float, outward(data.y.min(), data.y.max())))
+    return known
+
+
+def fit(estimator: str, data: Problem, rows: np.ndarray, seed: int, **kw: Any) -> Any:
+    """Fit one of the estimators to some of the rows."""
+    kind = "Regressor" if data.regression else "Classifier"
+    model = getattr(skdpfl, estimator + kind)(delta=1e-5, random_state=seed, **kw)
+    return model.fit(data.X[rows], data.y[rows], silos=data.silos[rows])
+
+
+def parts(data: Problem, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows to train and to test on."""
+    return tuple(train_test_split(np.arange(len(data.y)), test_size=0.2, random_state=seed))
+
+
+def table_row(case: tuple, seeds: int) -> list[Row]:
+    """Run a row of the table, with the score without privacy beside it."""
+    label, name, estimator, epsilon, bounded, *_ = case
+    data, scores, exact, start = problem(name), [], [], time.perf_counter()
+    for seed in range(seeds):
+        train, test = parts(data, seed)
+        known = bounds(data) if bounded else {}
+        model = fit(estimator, data, train, seed, epsilon=epsilon, **known)
+        scores.append(model.score(data.X[test], data.y[test]))
+        exact.append(reference(data, train, test))
+    seconds = (time.perf_counter() - start) / seeds
+    return [
+        Row("table", label, method, epsilon, np.mean(s), np.std(s) / np.sqrt(seeds), seconds)
+        for method, s in ((estimator, scores), ("without privacy", exact))
+    ]
+
+
+def reference(data: Problem, train: np.ndarray, test: np.ndarray) -> float:
+    """Return the score of scikit-learn's model without privacy."""
+    scaler = StandardScaler().fit(data.X[train])
+    model = LinearRegression() if data.regression else LogisticRegression(C=10, max_iter=300)
+    some = train[:20_000]
+    model.fit(scaler.transform(data.X[some]), data.y[some])
+    return model.score(scaler.transform(data.X[test]), data.y[test])
+
+
+def standardised(data: Problem, train: np.ndarray) -> Problem:
+    """Return the data scaled by exact moments of the training rows."""
+    X = StandardScaler().fit(data.X[train]).transform(data.X)
+    y = data.y
+    if data.regression:
+        y = (y - y[train].mean()) / y[train].std()
+    return data._replace(X=X, y=y)
+
+
+def wide_rows(name: str, epsilon: float, seeds: int) -> list[Row]:
+    """Run all columns of one data set and budget."""
+    data, scores = problem(name), {"auto": [], "free": [], "exact": [], "sklearn": []}
+    grid = np.zeros((seeds, len(FACTORS) ** 2))
+    start = time.perf_counter()
+    for seed in range(seeds):
+        train, test = parts(data, seed)
+
+        def score(model: Any, used: Problem = data, test: np.ndarray = test) -> float:
+            return max(model.score(used.X[test], used.y[test]), -1.0)
+
+        known = bounds(data) | {"epsilon": epsilon}
+        scores["auto"].append(score(fit("ISRLDP", data, train, seed, **known)))
+        free = standardised(data, train)
+        model = fit("ISRLDP", free, train, seed, epsilon=epsilon, scaling=None)
+        scores["free"].append(score(model, free))
+        scores["exact"].append(score(fit("ISRLDP", data, train, seed, epsilon=np.inf)))
+        scores["sklearn"].append(reference(data, train, test))
+        auto = fit("DPFedAvg", data, train, seed, **known)
+        for i, (c, e) in enumerate(itertools.product(FACTORS, FACTORS)):
+            given = {"clip_norm": c * auto.clip_norm_, "learning_rate": e / c * auto.learning_rate_}
+            grid[seed, i] = score(fit("DPFedAvg", data, train, seed, **known, **given))
+    seconds = (time.perf_counter() - start) / seeds
+    rows = [Row("wide", name, "best of 9", epsilon, grid.mean(axis=0).max(), 0.0, seconds)]
+    for method, s in scores.items():
+        error = np.std(s) / np.sqrt(seeds)
+        rows.append(Row("wide", name, method, epsilon, np.mean(s), error, seconds))
+    return rows
+
+
+def shape_row(n: int, d: int, n_silos: int, n_classes: int, epsilon: float, kw: dict) -> list[Row]:
+    """Fit once to data of a shape."""
+    data = synthetic(n * 5 // 4, d, n_silos, seed=3, n_classes=n_classes)
+    train, test = parts(data, 0)
+    known = bounds(data) | kw
+    start = time.perf_counter()
+    model = fit("ISRLDP", data, train, 0, epsilon=epsilon, **known)
+    seconds = time.perf_counter() - start
+    given = ", ".join(f"{k}={v!r}" for k, v in kw.items())
+    case = f"{n} x {d}, {n_silos} silos, {n_classes or 'no'} classes" + (given and f", {given}")
+    score, exact = model.score(data.X[test], data.y[test]), reference(data, train, test)
+    return [
+        Row("shapes", case, "auto", epsilon, score, 0.0, seconds),
+        Row("shapes", case, "sklearn", epsilon, exact, 0.0, seconds),
+    ]
+
+
+def run(job: tuple) -> list[Row]:
+    """Run a part of the study in some process."""
+    function, *args = job
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*args)
+
+
+def report(rows: pd.DataFrame) -> str:
+    """Return the results as a page."""
+    versions = f"skdpfl {skdpfl.__version__}, scikit-learn {sklearn.__version__}, numpy"
+    lines = [
+        '# How good "auto" is',
+        "",
+        f"`python benchmarks/auto/study.py` on {datetime.date.today()}: {versions} "
+        f"{np.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores. "
+        "What is run: the docstring of study.py. Means; standard errors in brackets.",
+    ]
+    for part, titles in (
+        ("table", "The table"),
+        ("wide", "Many data sets"),
+        ("shapes", "Many shapes"),
+    ):
+        some = rows[rows.part == part]
+        if len(some):
+            lines += ["", f"## {titles}", "", *PARTS[part](some)]
+    return "\n".join(lines) + "\n"
+
+
+def table_lines(rows: pd.DataFrame) -> list[str]:
+    """Return the table with its floors and goals."""
+    lines = [
+        "| case | epsilon | auto | floor | tuned | without privacy |",
+        "|---|---|---|---|---|---|",
+    ]
+    for case, (label, _, estimator, epsilon, _, floor, goal) in enumerate(TABLE):
+        mine = rows[(rows.case == label) & (rows.epsilon == epsilon)].set_index("method")
+        if len(mine) and case < len(TABLE):
+            auto, exact = mine.loc[estimator], mine.loc["without privacy"]
+            lines.append(
+                f"| {label}, {estimator} | {epsilon:g} | **{auto['mean']:.3f}** ({auto.error:.3f}) "
+                f"| {floor} | {goal or ''} | {exact['mean']:.3f} |"
+            )
+    return lines
+
+
+def wide_lines(rows: pd.DataFrame) -> list[str]:
+    """Return one line per data set, one group of columns per budget."""
+    methods = ["auto", "best of 9", "free", "exact", "sklearn"]
+    lines = ["| data | epsilon | " + " | ".join(methods) + " |", "|---" * 7 + "|"]
+    for (case, epsilon), group in rows.groupby(["case", "epsilon"], sort=False):
+        means = group.set_index("method")["mean"]
+        cells = " | ".join(f"{means[m]:.3f}" for m in methods)
+        lines.append(f"| {case} | {epsilon:g} | {cells} |")
+    for epsilon, group in rows.groupby("epsilon"):
+        means = group.groupby("method")["mean"].mean()
+        cells = " | ".join(f"**{means[m]:.3f}**" for m in methods)
+        lines.append(f"| **mean** | {epsilon:g} | {cells} |")
+    return lines
+
+
+def shape_lines(rows: pd.DataFrame) -> list[str]:
+    """Return one line per shape."""
+    lines = ["| shape | epsilon | auto | sklearn | seconds |", "|---|---|---|---|---|"]
+    for (case, epsilon), group in rows.groupby(["case", "epsilon"], sort=False):
+        means = group.set_index("method")["mean"]
+        seconds = group["seconds"].iloc[0]
+        lines.append(
+            f"| {case} | {epsilon:g} | {means['auto']:.3f} | {means['sklearn']:.3f} | "
+            f"{seconds:.2f} |"
+        )
+    return lines
+
+
+PARTS = {"table": table_lines, "wide": wide_lines, "shapes": shape_lines}
+
+
+def main() -> None:
+    """Run the parts asked for and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few seeds, small shapes, no file")
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    seeds, most = (2, 20_000) if options.quick else (20, 10**9)
+    names = list(PROBLEMS)[:4] if options.quick else list(PROBLEMS)
+    jobs: list[tuple] = []
+    if "table" in options.parts:
+        jobs += [(table_row, case, seeds) for case in TABLE]
+    if "wide" in options.parts:
+        epsilons = (1.0, 3.0, 10.0)
+        jobs += [(wide_rows, n, e, min(seeds, 5)) for n, e in itertools.product(names, epsilons)]
+    if "shapes" in options.parts:
+        jobs += [(shape_row, *shape) for shape in SHAPES if shape[0] <= most]
+    rows: list[Row] = []
+    with multiprocessing.Pool(options.jobs) as pool:
+        for done in pool.imap(run, jobs, chunksize=1):
+            rows += done
+            print(*(f"{r.case} {r.method} {r.epsilon:g} {r.mean:.3f}" for r in done), sep="; ")
+    frame = pd.DataFrame(rows)
+    text = report(frame)
+    print(text)
+    if not options.quick:
+        here = Path(__file__).parent
+        here.joinpath("results.md").write_text(text)
+        frame.round(5).to_csv(here / "results.csv", index=False)
+
+
+if __name__ == "__main__":
+    main()
