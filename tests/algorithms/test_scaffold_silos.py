@@ -1,0 +1,118 @@
+"""SCAFFOLD where whole silos are protected: memory without noise, and how far that drifts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpfl.algorithms import FedAvg, Scaffold, whole_silo_control_rate
+from skdpfl.engine import run
+from skdpfl.federation import LocalFederation, SiloData, Work
+from skdpfl.losses import SquaredError
+from skdpfl.models import LinearModel
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.random import streams_for
+
+M, N, D, T, K, RATE = 200, 6, 5, 80, 5, 0.3
+
+
+def problem(spread=1.0):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(M, N, D))
+    y = np.einsum("mnd,md->mn", X, 1 + spread * rng.normal(size=(M, D)))
+    return X, y
+
+
+class Watched:
+    """A federation whose silos' memories and messages can be looked at."""
+
+    def __init__(self, data):
+        self.inner, self.memories, self.sent = LocalFederation(data), [], []
+        self.n_silos = self.inner.n_silos
+
+    def start(self, work):
+        self.inner.start(work)
+
+    def round(self, *args):
+        for silos, messages in self.inner.round(*args):
+            self.sent.append(messages)
+            yield silos, messages
+        self.memories.append(self.inner._memory.read(np.arange(M)))
+
+
+def fit(algorithm, X, y, trust="silo", z=1.0, clip=0.5, seed=0):
+    plan = PrivacyPlan(
+        silo_sizes=None,
+        silo_ids=pd.RangeIndex(M),
+        steps=(K,) * T,
+        clip_norm=clip,
+        noise_multiplier=z,
+        delta=1e-5,
+        unit="silo",
+        trust=trust,
+    )
+    model = LinearModel(D, 1, False)
+    work = Work(model, SquaredError(), algorithm, plan, streams_for(seed), np.dtype(float))
+    data = SiloData.from_codes(X.reshape(-1, D), y.ravel(), np.repeat(np.arange(M), N), M)
+    federation = Watched(data)
+    return run(work, federation), federation
+
+
+@pytest.mark.parametrize("trust,z", [("silo", 50.0), ("server", 5.0)])
+@pytest.mark.parametrize("rate", [1.0, 0.2])
+def test_memory_is_made_of_clipped_messages_without_noise(trust, z, rate):
+    """One round from c = c_i = 0: c_i = -rate clip(message) / (K eta), of norm C rate/(K eta)."""
+    X, y = problem()
+    _, federation = fit(Scaffold(RATE, K, control_rate=rate), X, y, trust, z)
+    first = federation.memories[0]
+    exact = -np.array([moves(X[i], y[i], np.zeros(D)) for i in range(M)])
+    exact *= np.minimum(1, 0.5 / np.linalg.norm(exact, axis=1))[:, None]
+    np.testing.assert_allclose(first, rate * exact / (K * RATE), rtol=1e-6, atol=1e-9)
+    if trust == "silo":  # what was sent is mostly noise
+        assert np.linalg.norm(federation.sent[0], axis=1).min() > 10 * 0.5
+
+
+def moves(X, y, start):
+    w = start
+    for _ in range(K):
+        w = w - RATE * X.T @ (X @ w - y) / N
+    return w - start
+
+
+def drift(rate, z):
+    X, y = problem()
+    outcome, federation = fit(Scaffold(RATE, K, control_rate=rate), X, y, "server", z)
+    return np.linalg.norm(outcome.state.control - federation.memories[-1].mean(axis=0))
+
+
+def test_the_servers_control_walks_away_slowly():
+    """By rate sqrt(T) times one round's noise in a gradient, which is z C sqrt(D) / (M K eta)."""
+    z = 20.0
+    one = z * 0.5 * np.sqrt(D) / (M * K * RATE)
+    for rate in (1.0, 0.1):
+        assert 0.4 < drift(rate, z) / (rate * np.sqrt(T) * one) < 1.8
+
+
+def error(algorithm, trust, z, spread=3.0, clip=0.5):
+    X, y = problem(spread)
+    flat, target = X.reshape(-1, D), y.ravel()
+    best = np.linalg.solve(flat.T @ flat, flat.T @ target)
+    outcomes = [fit(algorithm, X, y, trust, z, clip, seed)[0].params for seed in range(3)]
+    return float(np.mean([np.linalg.norm(w - best) for w in outcomes]))
+
+
+@pytest.mark.parametrize("z,fast,none", [(20.0, 0.8, 1.0), (1.0, 3.0, 0.5)])
+def test_a_slow_control_variate_is_a_good_bargain(z, fast, none):
+    """Much noise: far better than a fast one. Little: far better than none."""
+    slow = Scaffold(RATE, K, control_rate=whole_silo_control_rate(T, 1.0, z * np.sqrt(D) / M))
+    found = error(slow, "server", z)
+    assert found < fast * error(Scaffold(RATE, K), "server", z)
+    assert found < none * error(FedAvg(RATE, K), "server", z)
+
+
+def test_the_rate_for_whole_silos():
+    assert whole_silo_control_rate(100, 1.0, 0.0) == 1.0
+    assert whole_silo_control_rate(100, 1.0, 1e-3) == 1.0
+    assert whole_silo_control_rate(100, 1.0, 0.02) == pytest.approx(0.15)
+    assert whole_silo_control_rate(100, 1.0, 0.2) == pytest.approx(0.06)
+    assert whole_silo_control_rate(100, 0.1, 0.2) == pytest.approx(0.6)
+    assert whole_silo_control_rate(100, 1.0, 2.0) == pytest.approx(0.3 / 20)
