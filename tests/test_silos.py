@@ -173,3 +173,17 @@ def test_a_column_may_have_any_name():
 def test_wrong_columns(X, silos, column, message):
     with pytest.raises(ValueError, match=message):
         split_silo_column(X, silos, column)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8", "uint64"])
+@pytest.mark.parametrize("start", ["lowest", 0, "highest"])
+def test_integers_that_lie_close_together_are_numbered_as_all_ids_are(dtype, start):
+    info = np.iinfo(dtype)
+    first = {"lowest": info.min, 0: 0, "highest": info.max - 60}[start]
+    values = np.array([first + k for k in [7, 60, 0, 7, 33, 60, 0, 12] * 9], dtype=dtype)
+    read = read_silos(values, len(values))
+    plain = read_silos(values.astype(object), len(values))
+    assert read.codes.tolist() == plain.codes.tolist()
+    assert read.ids.tolist() == plain.ids.tolist() == sorted(set(values.tolist()))
+    assert read.ids.dtype == np.dtype(dtype)
+    assert read.digest() == plain.digest()

@@ -7,7 +7,6 @@ are touched by validation (whose errors are visible outputs: NaN, a single class
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -135,7 +134,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         algorithm = self._algorithm(settled.settings, problem.facts)
         plan = make_plan(self, problem.facts, settled, algorithm, streams)
         seed = streams.seed if streams.is_simulation else None
-        digest = None if plan.unit == "silo" else _digest(problem.silos)  # it could tell sizes
+        digest = None if plan.unit == "silo" else problem.silos.digest()  # it could tell sizes
         spent = plan.spent(assignment=digest, simulation_seed=seed)
         self._charge(spent)
         with _one_blas_thread():
@@ -231,9 +230,10 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _federation(self, problem: Problem, scales: Scales) -> LocalFederation:
         X, y, silos, facts = problem
+        target = self._scaled_target(y, scales)
         data = SiloData.from_codes(
             X,
-            self._scaled_target(y, scales),
+            target.astype(X.dtype) if facts.n_outputs == 1 else target,
             silos.codes,
             facts.n_silos,
             None if isinstance(scales.features, IdentityScaling) else scales.features.transform,
@@ -315,13 +315,6 @@ def _unchanged_on_error(estimator: Any) -> Iterator[None]:
         now.clear()
         now.update(before | callbacks)  # scikit-learn tears its callbacks down afterwards
         raise
-
-
-def _digest(silos: Silos) -> str:
-    """Return a digest of the map row -> silo, so that costs add silo by silo where it is equal."""
-    digest = hashlib.blake2b(np.ascontiguousarray(silos.codes).tobytes(), digest_size=16)
-    digest.update(repr(silos.ids.tolist()).encode())
-    return digest.hexdigest()
 
 
 _CONTROLLER: ThreadpoolController | None = None

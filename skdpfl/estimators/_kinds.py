@@ -108,8 +108,9 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
         return {"y_numeric": False}
 
     def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        check_classification_targets(y)
-        if type_of_target(y) == "multilabel-indicator":
+        kind = type_of_target(y)
+        if kind not in ("binary", "multiclass"):
+            check_classification_targets(y)  # raises for all but these two and multilabels
             raise ValueError("y must be one label per row; got a multilabel indicator.")
         present = np.unique(y)
         self.classes_ = present if self.classes is None else np.unique(np.asarray(self.classes))
@@ -124,6 +125,8 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
                 f"y has only one class, {self.classes_.tolist()[0]!r}; a classifier needs at least "
                 "two (give classes=[...] if others may come)."
             )
+        if len(self.classes_) == 2:
+            return (y == self.classes_[1]).astype(np.intp)
         return np.searchsorted(self.classes_, y)
 
     def _n_outputs(self) -> int:

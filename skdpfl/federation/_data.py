@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class SiloData:
             X, transform = transform(X), None
         return cls(np.asarray(X), y, starts, order, transform)
 
-    @property
+    @cached_property
     def sizes(self) -> np.ndarray:
         """The silos' numbers of records."""
         return np.diff(self.starts)

@@ -40,6 +40,23 @@ def test_threads_and_stacks_give_the_same_model(monkeypatch, algorithm, sampling
     np.testing.assert_allclose(stacked, threads, rtol=3e-4 if dtype == np.float32 else 1e-9)
 
 
+@pytest.mark.parametrize("n_jobs", [2, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
+def test_the_number_of_threads_never_changes_a_bit(monkeypatch, algorithm, sampling, dtype, n_jobs):
+    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_batches, "PART", 10)
+    p = problem(sizes=SIZES, k=3, alpha=0.1)
+    steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
+    s = setting(sampling, **steps)
+    one, several = (
+        run_rounds(algorithm, p, s, dtype, federation=federation_of(p, dtype, n_jobs=n))
+        for n in (1, n_jobs)
+    )
+    assert np.array_equal(one, several)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),

@@ -1,0 +1,133 @@
+"""How the time of a fit grows with rows and with silos, and how much memory it takes.
+
+rows    10 silos, 20 features, 20 rounds of a tenth of the records
+silos   one million rows, 10 rounds of everybody, one local step in float32; and whole silos,
+        50 rounds of 100 silos
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import skdpfl
+
+COMMON = {
+    "epsilon": None,
+    "noise_multiplier": 2.0,
+    "clip_norm": 1.0,
+    "learning_rate": 0.5,
+    "scaling": None,
+    "random_state": 0,
+}
+
+
+class Point(NamedTuple):
+    """A fit: how many of what, its seconds, and its peak memory over the size of X."""
+
+    number: int
+    seconds: float
+    memory: float
+
+
+class Growth(NamedTuple):
+    """Fits over the number of rows, and over the number of silos."""
+
+    rows: list[Point]
+    silos: list[Point]
+    whole: list[Point]
+
+    def table(self) -> str:
+        """Return the numbers as markdown."""
+        lines = ["| grows | number | seconds | peak memory beside X, in X |", "|---|---|---|---|"]
+        names = ("rows", "silos (records protected)", "silos (whole silos protected)")
+        for name, points in zip(names, self, strict=True):
+            lines += [
+                f"| {name} | {p.number:,} | {p.seconds:.3g} | {p.memory:.2g} |" for p in points
+            ]
+        return "\n".join(lines)
+
+
+def measure_growth(quick: bool) -> Growth:
+    """Measure; seconds by the best of some runs, memory by one more."""
+    top = 4 if quick else 7
+    rows = [_rows(10**k) for k in range(3, top + 1)]
+    n = 10**4 if quick else 10**6
+    counts = [10**k for k in range(0, 3 if quick else 6)]
+    return Growth(rows, [_silos(n, m, False) for m in counts], [_silos(n, m, True) for m in counts])
+
+
+def _data(n: int, d: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d), dtype=np.float32)
+    return X, (X[:, 0] > 0).astype(np.int8)
+
+
+def _rows(n: int) -> Point:
+    X, y = _data(n)
+    silos = np.arange(n) * 10 // n
+    model = skdpfl.ISRLDPClassifier(n_rounds=20, sampling_rate=0.1, **COMMON)
+    return _measured(n, X, lambda: model.fit(X, y, silos=silos))
+
+
+def _silos(n: int, m: int, whole: bool) -> Point:
+    X, y = _data(n)
+    silos = np.random.default_rng(1).permutation(n) % m
+    if whole:
+        who = {"unit": "silo", "trust": "server", "cohort": "poisson"}
+        share = min(1.0, 100 / m)
+        model = skdpfl.DPFedAvgClassifier(
+            n_rounds=50, local_steps=1, sampling_rate=1.0, silo_fraction=share, **who, **COMMON
+        )
+    else:
+        model = skdpfl.DPFedAvgClassifier(n_rounds=10, local_steps=1, sampling_rate=1.0, **COMMON)
+    return _measured(m, X, lambda: model.fit(X, y, silos=silos))
+
+
+def _measured(number: int, X: np.ndarray, fit: Callable[[], object]) -> Point:
+    seconds = []
+    while len(seconds) < 2 or (sum(seconds) < 0.5 and len(seconds) < 9):
+        start = time.perf_counter()
+        fit()
+        seconds.append(time.perf_counter() - start)
+    tracemalloc.start()
+    fit()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return Point(number, min(seconds), peak / X.nbytes)
+
+
+def draw(growth: Growth, path: Path) -> None:
+    """Draw the seconds over the numbers, with a line of slope one for comparison."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3.4), sharey=True, layout="constrained")
+    sides = [("rows", [("", growth.rows)])]
+    sides.append(("silos", [("records protected", growth.silos), ("silos", growth.whole)]))
+    for axis, (label, lines) in zip(axes, sides, strict=True):
+        for name, points in lines:
+            axis.plot([p.number for p in points], [p.seconds for p in points], "o-", label=name)
+        axis.set(xscale="log", yscale="log", xlabel=f"number of {label}")
+        axis.grid(alpha=0.3)
+    last = growth.rows[-1]
+    first = growth.rows[0].number
+    axes[0].plot(
+        [first, last.number],
+        [last.seconds * first / last.number, last.seconds],
+        "--",
+        color="grey",
+        label="in proportion",
+    )
+    axes[0].legend(frameon=False)
+    axes[1].legend(frameon=False)
+    axes[0].set_ylabel("seconds of a fit")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

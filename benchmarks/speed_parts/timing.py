@@ -1,0 +1,115 @@
+"""Timing on a machine that others may be using: wall and processor time, in turns."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+
+import numpy as np
+
+#: seconds of wall and of processor time
+Times = tuple[float, float]
+
+
+@dataclass
+class Contender:
+    """Somebody's way to do a unit of work; ``run`` does it and returns the times of each unit."""
+
+    workload: str
+    name: str
+    run: Callable[[], Iterable[Times]]
+    threads: int = 1
+    note: str = ""
+    times: list[Times] = field(default_factory=list)
+
+    def median(self, which: int) -> float:
+        """Median of wall (0) or processor (1) seconds."""
+        return float(np.median([t[which] for t in self.times]))
+
+
+def timed(function: Callable[[], object]) -> Callable[[], list[Times]]:
+    """Return a run that calls a function once."""
+
+    def run() -> list[Times]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        function()
+        return [(time.perf_counter() - wall, time.process_time() - cpu)]
+
+    return run
+
+
+class RoundClock:
+    """A scikit-learn callback: the times between the ends of a fit's rounds."""
+
+    def __init__(self) -> None:
+        self.ends: list[Times] = []
+
+    def setup(self, estimator: object, context: object) -> None:
+        """Nothing to prepare."""
+
+    def teardown(self, estimator: object, context: object) -> None:
+        """Nothing to put away."""
+
+    def on_fit_task_begin(self, estimator: object, context: object) -> None:
+        """Nothing happens before a round."""
+
+    def on_fit_task_end(self, estimator: object, context: object) -> bool:
+        """Note the time; the last call is that of the whole fit."""
+        self.ends.append((time.perf_counter(), time.process_time()))
+        return False
+
+    def rounds(self) -> list[Times]:
+        """Return the times of all rounds but the first."""
+        return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(self.ends[:-1])]
+
+
+def take_turns(contenders: list[Contender], repeats: int) -> None:
+    """Run everybody once to warm up, then ``repeats`` times in turn."""
+    for contender in contenders:
+        contender.run()
+    for _ in range(repeats):
+        for contender in contenders:
+            contender.times.extend(contender.run())
+
+
+def header() -> str:
+    """Say when, with what and on what."""
+    packages = []
+    for name in ("skdpfl", "numpy", "scikit-learn", "scipy", "cryptography"):
+        try:
+            packages.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            packages.append(f"no {name}")
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return (
+        f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {', '.join(packages)}, "
+        f"{blas['name']} {blas['version']}, {os.cpu_count()} cores, "
+        f"load {os.getloadavg()[0]:.1f} at the start"
+    )
+
+
+def table(contenders: list[Contender]) -> str:
+    """Return a markdown table; ratios are to our first contender of the same workload."""
+    lines = [
+        "| workload | who | threads | wall | processor | wall / ours |",
+        "|---|---|---|---|---|---|",
+    ]
+    for c in contenders:
+        if c.times:
+            ours = next(o for o in contenders if o.workload == c.workload and o.times)
+            ratio = c.median(0) / ours.median(0)
+            name = f"{c.name} ({c.note})" if c.note else c.name
+            lines.append(
+                f"| {c.workload} | {name} | {c.threads} | {_short(c.median(0))} "
+                f"| {_short(c.median(1))} | {ratio:.3g} |"
+            )
+    return "\n".join(lines)
+
+
+def _short(seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"

@@ -1,0 +1,219 @@
+"""What a fit may cost, in counts rather than seconds: products, copies, streams, calls.
+
+Seconds depend on the machine and on who else uses it. These numbers do not; where one of them
+grows, a benchmark would (``benchmarks/speed.py``).
+"""
+
+import subprocess
+import sys
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skdpfl import DPFedAvgClassifier, DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.federation._data import SiloData
+from skdpfl.privacy._words import SimulationWords
+
+COMMON = {
+    "epsilon": None,
+    "noise_multiplier": 2.0,
+    "clip_norm": 1.0,
+    "learning_rate": 0.1,
+    "scaling": None,
+    "random_state": 0,
+}
+
+
+def records(n, d, n_silos, dtype=np.float32, mixed=False):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d), dtype=dtype)
+    silos = np.arange(n) * n_silos // n
+    return X, rng.integers(0, 11, n), rng.permutation(silos) if mixed else silos
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Count matrix products, gathers and draws of random words."""
+    counts = Counter()
+
+    def count(owner, name, label):
+        original = getattr(owner, name)
+
+        def counting(*args, **kw):
+            counts[label] += 1
+            return original(*args, **kw)
+
+        monkeypatch.setattr(owner, name, counting)
+
+    count(np, "matmul", "products")
+    count(SiloData, "at", "gathers")
+    count(SimulationWords, "words", "draws")
+    count(SimulationWords, "words_of_rounds", "draws of many rounds")
+    return counts
+
+
+# ---- large silos: few products, none of them over all records -----------------------------------
+
+
+@pytest.mark.parametrize(("rate", "chunks"), [(0.25, 1), (0.5, 2)])
+def test_a_local_step_is_one_product_forward_and_one_per_chunk_back(counted, rate, chunks):
+    X, y, silos = records(2800, 130, 4)  # 1,441 parameters and batches of 175 or 350: no stacks
+    model = DPScaffoldClassifier(
+        n_rounds=2, local_steps=5, sampling_rate=rate, sampling="without_replacement", **COMMON
+    )
+    model.fit(X, y, silos=silos)
+    steps = 2 * 4 * 5
+    assert counted["products"] == steps * (1 + chunks)
+    assert counted["gathers"] == steps + 1  # and once for the norms of all records
+    # a batch, its state, the noise, its state, second draws
+    assert counted["draws"] <= 3 * steps
+
+
+def test_single_precision_is_where_products_are_computed(monkeypatch):
+    X, y, silos = records(2800, 130, 4)
+    seen = set()
+    original = np.matmul
+    monkeypatch.setattr(
+        np, "matmul", lambda a, b, **kw: (seen.add((a.dtype, b.dtype)), original(a, b, **kw))[1]
+    )
+    DPScaffoldClassifier(n_rounds=1, local_steps=2, sampling_rate=0.25, **COMMON).fit(
+        X, y, silos=silos
+    )
+    assert seen == {(np.dtype(np.float32), np.dtype(np.float32))}
+
+
+# ---- small silos: one stack, its random numbers drawn ahead -------------------------------------
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 1.0])
+def test_a_round_of_small_silos_is_two_products(counted, rate):
+    X, y, silos = records(1070, 8, 5, np.float64)
+    ISRLDPRegressor(n_rounds=30, sampling_rate=rate, **COMMON).fit(X, y, silos=silos)
+    assert counted["products"] == 2 * 30
+    assert counted["gathers"] == 2  # the norms, and the stack once for all rounds
+    assert counted["draws of many rounds"] <= 4
+    assert counted["draws"] <= 30  # second draws of normals, in some rounds
+
+
+def test_a_cohort_of_small_silos_is_two_products_a_local_step(counted):
+    X, y, silos = records(6000, 10, 300, mixed=True)
+    DPFedAvgClassifier(
+        unit="silo",
+        trust="server",
+        cohort="poisson",
+        silo_fraction=0.1,
+        sampling_rate=1.0,
+        n_rounds=12,
+        local_steps=5,
+        **COMMON,
+    ).fit(X, y, silos=silos)
+    assert counted["products"] == 2 * 5 * 12
+    assert counted["gathers"] == 12 + 1
+
+
+def calls_of(function):
+    """Count the calls of Python functions and built-in ones."""
+    count = 0
+
+    def profiler(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(profiler)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def per_round(fit, few, many):
+    fit(few)
+    return (calls_of(lambda: fit(many)) - calls_of(lambda: fit(few))) / (many - few)
+
+
+def test_a_round_of_small_silos_takes_few_calls():
+    X, y, silos = records(1070, 8, 5, np.float64)
+
+    def fit(n_rounds):
+        ISRLDPRegressor(n_rounds=n_rounds, sampling_rate=0.17, **COMMON).fit(X, y, silos=silos)
+
+    assert per_round(fit, 10, 60) < 260
+
+
+def test_a_local_step_of_a_large_silo_takes_few_calls():
+    X, y, silos = records(2800, 130, 4)
+
+    def fit(n_rounds):
+        model = DPScaffoldClassifier(n_rounds=n_rounds, local_steps=10, sampling_rate=0.25)
+        model.set_params(**COMMON).fit(X, y, silos=silos)
+
+    assert per_round(fit, 1, 4) < 4 * 10 * 240
+
+
+# ---- memory: X is not copied --------------------------------------------------------------------
+
+
+def peak_of(function):
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+MODELS = {
+    "batches": lambda: ISRLDPClassifier(n_rounds=2, sampling_rate=0.02, **COMMON),
+    "everybody": lambda: ISRLDPClassifier(n_rounds=2, sampling_rate=1.0, **COMMON),
+    "local steps": lambda: DPScaffoldClassifier(
+        n_rounds=1, local_steps=2, sampling_rate=0.05, **COMMON
+    ),
+}
+
+
+@pytest.mark.parametrize("order", ["sorted", "mixed", "on disk"])
+@pytest.mark.parametrize("model", MODELS)
+def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
+    """80 MB in 5 silos, in parts of 1 MB: a quarter of X at most, y and ids included."""
+    from skdpfl.federation import _batches
+
+    monkeypatch.setattr(_batches, "PART", 2**18)
+    X, y, silos = records(100_000, 200, 5, mixed=order == "mixed")
+    y = (y > 5).astype(np.int8)
+    if order == "on disk":
+        X.tofile(tmp_path / "X")
+        X = np.memmap(tmp_path / "X", np.float32, "r", shape=X.shape)
+    fit = MODELS[model]
+    fit().fit(X[:1000], y[:1000], silos=np.arange(1000) % 5)  # imports and tables
+    assert peak_of(lambda: fit().fit(X, y, silos=silos)) < 0.25 * X.nbytes
+
+
+def test_many_silos_take_little_memory():
+    X, y, silos = records(100_000, 20, 10_000, mixed=True)
+
+    def fit():
+        DPFedAvgClassifier(n_rounds=2, local_steps=1, sampling_rate=1.0, **COMMON).fit(
+            X, y > 5, silos=silos
+        )
+
+    fit()
+    assert peak_of(fit) < 4 * X.nbytes
+
+
+# ---- the benchmark itself runs ------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_benchmark_runs(tmp_path):
+    pytest.importorskip("sklearn.callback", reason="rounds are timed by callbacks")
+    script = Path(__file__).parents[1] / "benchmarks" / "speed.py"
+    picture = tmp_path / "growth.png"
+    command = [sys.executable, script, "--quick", "--picture", picture]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
+    for word in ("W1, a round", "W2, a fit", "W3, a fit", "matrix products", "whole silos"):
+        assert word in done.stdout
+    assert picture.stat().st_size > 10_000
