@@ -49,6 +49,10 @@ class _DPFedEXP:
     def _mechanism(self, unit: str, trust: str) -> Mechanism:
         return PrivUnitMessages() if self.mechanism == "privunit" else mechanism_for(unit, trust)
 
+    def _automatic_rounds(self, facts: Facts, default: int) -> int:
+        """Return fewer for PrivUnit: a pure budget is divided by the rounds, not by their root."""
+        return min(default, 5) if self.mechanism == "privunit" else default
+
     def _check_own(self) -> None:
         check_choice("mechanism", self.mechanism, ("gaussian", "privunit"))
         if self.mechanism == "privunit" and self.trust != "silo":
