@@ -268,11 +268,11 @@ def tuned(setting: Setting, method: str, data: Data, seed: int, known: dict) -> 
     return min(grid, key=key)
 
 
-def race(name: str, n_seeds: int) -> dict:
-    """All methods of a setting."""
+def race(name: str, n_seeds: int, methods: tuple[str, ...]) -> dict:
+    """The setting's methods that are asked for."""
     setting = SETTINGS[name]
     data, results, chosen = setting.make(), {}, {}
-    for method in setting.methods:
+    for method in [m for m in setting.methods if m in methods]:
         start = time.process_time()
         chosen[method] = steps = tuned(setting, method, data, 1000, chosen)
         runs = [curve(setting, method, data, steps, seed) for seed in range(n_seeds)]
@@ -284,8 +284,8 @@ def race(name: str, n_seeds: int) -> dict:
             "rounds": needed,
             "last": [r["scores"][-1] for r in runs],
             "epsilon": runs[0]["epsilon"],
-            "scores": [r["scores"] for r in runs],
-            "steps": [r["steps"] for r in runs],
+            "scores": [np.round(r["scores"], 4).tolist() for r in runs],
+            "steps": [np.round(r["steps"], 2).tolist() for r in runs],
             "cpu_seconds": time.process_time() - start,
         }
         print(name, method, *steps, "rounds", needed, flush=True)
@@ -321,10 +321,14 @@ def plot(results: dict, path: Path) -> None:
 
     looks = {"FedEXP": ("#0072B2", "-"), "FedAvg": ("#D55E00", "--"), "SCAFFOLD": ("#009E73", "-.")}
     looks["FedAvg*"] = ("#CC79A7", ":")
+    n = min(3, len(results))
+    rows = -(-len(results) // n)
     fig, axes = plt.subplots(
-        1, len(results), figsize=(4.2 * len(results), 3.4), layout="constrained", squeeze=False
+        rows, n, figsize=(4.0 * n, 3.3 * rows), layout="constrained", squeeze=False
     )
-    for ax, r in zip(axes[0], results.values(), strict=True):
+    for ax in axes.flat[len(results) :]:
+        ax.set_axis_off()
+    for ax, r in zip(axes.flat, results.values(), strict=False):
         for method, m in r["methods"].items():
             colour, dash = looks[method]
             scores = np.array(m["scores"])
@@ -333,7 +337,8 @@ def plot(results: dict, path: Path) -> None:
             ax.fill_between(x, scores.min(axis=0), scores.max(axis=0), color=colour, alpha=0.2)
         ax.axhline(r["goal"], color="grey", lw=0.8, ls=":")
         epsilon = next(iter(r["methods"].values()))["epsilon"]
-        ax.set(title=r["title"].replace(", ", ",\n", 1) + f", ε = {epsilon:.3g}", xlabel="round")
+        ax.set(title=r["title"].replace(", ", ",\n", 1) + f", ε = {epsilon:.2g}", xlabel="round")
+        ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set(ylabel=r["words"], ylim=(0, 1.1))
         ax.title.set_fontsize(9)
         ax.legend(fontsize=8)
@@ -345,6 +350,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(SETTINGS))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--quick", action="store_true", help="the small races, one seed")
     parser.add_argument("--out", type=Path, default=HERE)
     args = parser.parse_args()
@@ -352,7 +358,9 @@ def main() -> None:
     path = args.out / "race.json"
     known = json.loads(path.read_text()) if path.exists() and not args.quick else {}
     for name in names:
-        known[name] = race(name, seeds)
+        done = race(name, seeds, tuple(args.methods))
+        before = known.get(name, {}).get("methods", {})
+        known[name] = done | {"methods": before | done["methods"]}
     results = {name: known[name] for name in SETTINGS if name in known}
     print(table(results))
     if not args.quick:
