@@ -22,7 +22,7 @@ from skdpfl.privacy.precision import Precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson
 
 #: from this rate on, stacked silos are masked rather than gathered
-MASK_RATE = 0.2
+MASK_RATE = 0.5
 #: and if a silo's gradient is fewer multiplications than this, at any rate
 MASK_WORK = 20_000
 #: a part of a batch has about this many numbers
@@ -122,6 +122,24 @@ class BatchMaker:
         """Return all records of the silos; the last stack asked for is kept."""
         if self._stacked is not None and self._stacked[0] is silos:
             return self._stacked[1]
+        batch = self._together(silos) or self._filled_up(silos)
+        self._stacked = silos, batch
+        return batch
+
+    def _together(self, silos: np.ndarray) -> Batch | None:
+        """Return all records of silos of one size that stand together, without a copy."""
+        data, n, count = self._data, int(self._data.sizes[silos[0]]), len(silos)
+        start = int(data.starts[silos[0]])
+        rows = slice(start, start + count * n)
+        after = silos[-1] - silos[0] == count - 1 and data.starts[silos[-1] + 1] == rows.stop
+        if data.order is not None or not after or (data.sizes[silos] != n).any():
+            return None
+        X, y = self._at(rows)
+        norms = self._norms[rows].reshape(count, n)
+        return Batch(X.reshape(count, n, -1), y.reshape(count, n), norms)
+
+    def _filled_up(self, silos: np.ndarray) -> Batch:
+        """Return all records of silos, the shorter ones filled up with a record of theirs."""
         starts, sizes = self._data.starts[silos], self._data.sizes[silos]
         places = np.arange(sizes.max())
         rows = starts[:, None] + np.minimum(places, sizes[:, None] - 1)
@@ -131,9 +149,7 @@ class BatchMaker:
         weights = None
         if sizes.min() < sizes.max():
             weights = (places < sizes[:, None]).astype(X.dtype)
-        batch = Batch(X, y, self._norms[rows], weights)
-        self._stacked = silos, batch
-        return batch
+        return Batch(X, y, self._norms[rows], weights)
 
     def _at(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return records in the dtype that products are computed in."""

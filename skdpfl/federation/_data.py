@@ -52,6 +52,13 @@ class SiloData:
         """The silos' numbers of records."""
         return np.diff(self.starts)
 
+    def in_order(self) -> SiloData:
+        """Return the same data with each silo's records together: a copy."""
+        if self.order is None:
+            return self
+        X, y = self.X.take(self.order, axis=0), self.y.take(self.order, axis=0)
+        return SiloData(X, y, self.starts, None, self.transform)
+
     def rows_of(self, silo: int, batch: Rows) -> Rows:
         """Return where some of a silo's records are, ``batch`` counting within the silo."""
         start, stop = int(self.starts[silo]), int(self.starts[silo + 1])

@@ -18,14 +18,18 @@ from joblib import effective_n_jobs
 
 from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._batches import BatchMaker
-from skdpfl.federation._data import SiloData
+from skdpfl.federation._data import LARGE, SiloData
 from skdpfl.federation._gradient import PrivateGradient, Terms
 from skdpfl.federation._memory import Memory
 from skdpfl.federation._noise import NoiseMaker
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.precision import DOUBLE
+from skdpfl.privacy.sampling import Everyone
 
 #: a step below this many multiplications is dominated by call overhead: stack it with others
 STACK_WORK = 200_000
+#: data that are read more often than this are put in the silos' order, a copy
+MANY_PASSES = 4
 #: a stack holds at most this many numbers
 STACK_SIZE = 2**22
 
@@ -53,6 +57,8 @@ class LocalFederation(Federation):
             work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
         model, plan = work.model, work.plan
         self._work = work
+        if self._data.X.nbytes <= LARGE and _passes(plan) >= MANY_PASSES:
+            self._data = self._data.in_order()
         self._memory = Memory(self.n_silos, work.algorithm.memory_size(model.size), work.dtype)
         self._terms = terms = plan.mechanism.gradient_terms(plan, model.size, work.dtype)
         on_sum = terms.std is None and terms.precision is not None  # noised later: stay exact
@@ -164,3 +170,11 @@ class LocalFederation(Federation):
             X, _ = self._data.at(slice(i, i + rows))
             norms[i : i + rows] = work.model.squared_row_norms(X)
         return norms
+
+
+def _passes(plan: PrivacyPlan) -> float:
+    """Return how often a fit reads its data, roughly."""
+    a_round = 1.0
+    if not isinstance(plan.sampling, Everyone):
+        a_round = plan.expected_sizes.sum() / plan.known_sizes.sum() * max(plan.steps, default=0)
+    return plan.n_rounds * plan.silo_fraction * a_round

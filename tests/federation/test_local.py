@@ -115,6 +115,7 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     p, s = problem(sizes=(50, 64)), setting(sampling, z=[1.0] * 2, weights=np.full(2, 0.5))
     whole = run_rounds("fedavg", p, s, federation=federation_of(p, shuffle=order == "mixed"))
     monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_local, "MANY_PASSES", np.inf)
     monkeypatch.setattr(_batches, "PART", 30)
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
     federation = federation_of(p, shuffle=order == "mixed")
@@ -127,6 +128,34 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     assert sum(rows) == 64 or isinstance(sampling, Poisson)
     together = isinstance(sampling, Everyone) and order == "sorted"
     assert all(np.shares_memory(part.X, federation._data.X) == together for part in parts)
+
+
+@pytest.mark.parametrize("sampling", [Everyone(), Poisson(0.6)], ids=str)
+def test_data_read_often_are_put_in_order_once(monkeypatch, sampling):
+    """Mixed rows: the same model as before, to the last bit, and the caller's data as they were."""
+    p, s = problem(sizes=(6, 6, 6, 4)), setting(sampling, z=[1.0] * 4, weights=np.full(4, 0.25))
+    mixed = federation_of(p, shuffle=True)
+    given = mixed._data.X.copy()
+    in_order = run_rounds("scaffold", p, s, federation=mixed)
+    assert mixed._data.order is None
+    monkeypatch.setattr(_local, "MANY_PASSES", np.inf)
+    again = federation_of(p, shuffle=True)
+    assert np.array_equal(again._data.X, given)
+    assert np.array_equal(run_rounds("scaffold", p, s, federation=again), in_order)
+    assert again._data.order is not None
+
+
+def test_silos_of_one_size_that_stand_together_are_not_copied():
+    p, s = problem(sizes=(6, 6, 6, 4)), setting(z=[1.0] * 4, weights=np.full(4, 0.25))
+    federation = federation_of(p)
+    federation.start(work_of("fedavg", p, s))
+    for silos, together in [([0, 1, 2], True), ([1, 2], True), ([0, 2], False), ([2, 3], False)]:
+        (batch,) = federation._batches.of_stack(np.array(silos), range(1), 1)[0]()
+        assert np.shares_memory(batch.X, federation._data.X) == together
+        for i, silo in enumerate(silos):
+            X, y = p.silos[silo]
+            assert np.array_equal(batch.X[i, : len(y)], X)
+            assert np.array_equal(batch.y[i, : len(y)], y)
 
 
 def test_a_cohorts_silos_are_yielded_once():
