@@ -15,7 +15,7 @@ import pytest
 
 from skdpfl import DPFedAvgClassifier, DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.federation._data import SiloData
-from skdpfl.privacy._words import SimulationWords
+from skdpfl.privacy.randomness.words import SimulationWords
 
 COMMON = {
     "epsilon": None,

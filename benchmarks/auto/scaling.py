@@ -29,8 +29,8 @@ from skdpfl.preprocessing._bounds import (
 )
 from skdpfl.preprocessing._planning import plan_scaling
 from skdpfl.preprocessing._private_scales import run_scaling
-from skdpfl.privacy._gaussian import gaussian_mu
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.randomness.streams import streams_for
 
 DELTA, ROUNDS, MOMENTUM = 1e-5, 60, 0.9
 WAYS = ("exact", "bounds", "refined", "found")

@@ -33,7 +33,7 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import LinearModel
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 
 HERE = Path(__file__).parent
 METHODS = ("FedEXP", "FedAvg", "SCAFFOLD", "FedAvg*")

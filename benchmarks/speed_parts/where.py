@@ -23,12 +23,12 @@ PARTS = {
     "loss and clipping": ["skdpfl.models._linear.LinearModel.clipped_gradient_sum"],
     "noise": [
         "skdpfl.federation._noise.NoiseMaker._noise",
-        "skdpfl.privacy._draws.units",
+        "skdpfl.privacy.randomness.draws.units",
         "skdpfl.federation._noise.NoiseMaker._draw",
     ],
     "exact release": [
         "skdpfl.federation._gradient.snapped_release",
-        "skdpfl.privacy._silo_mechanisms.snapped_release",
+        "skdpfl.privacy.mechanisms.whole_silos.snapped_release",
     ],
     "drawing batches": [
         "skdpfl.federation._batches.BatchMaker._draw",

@@ -36,10 +36,10 @@ from skdpfl.models import LinearModel
 from skdpfl.preprocessing._scaling import IdentityScaling, Scales
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
-from skdpfl.privacy.random import streams_for
-from skdpfl.privacy.recording import Recorded
+from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Disjoint
-from skdpfl.privacy.spent import PrivacySpent
+from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import Silos, read_silos, split_silo_column, without_column
 
 

@@ -15,11 +15,11 @@ from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 from skdpfl.estimators._theory import Committed, Training
 from skdpfl.estimators._warnings import warn
-from skdpfl.privacy._gaussian import gaussian_mu
-from skdpfl.privacy._silo_mechanisms import MOST_EPSILON
 from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
+from skdpfl.privacy.mechanisms.privunit import largest_error, split_epsilon
+from skdpfl.privacy.mechanisms.whole_silos import MOST_EPSILON
 from skdpfl.privacy.plan import mechanism_for
-from skdpfl.privacy.privunit import largest_error, split_epsilon
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 
 class _DPFedEXP:

@@ -11,8 +11,8 @@ from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 from skdpfl.estimators._solvers import SOLVERS, automatic_rounds, draft, finished
 from skdpfl.estimators._theory import Committed, Training
-from skdpfl.privacy._shuffler_mechanism import ShuffledSums
 from skdpfl.privacy.mechanisms import Mechanism
+from skdpfl.privacy.mechanisms.shuffler import ShuffledSums
 from skdpfl.privacy.plan import mechanism_for
 from skdpfl.privacy.sampling import Poisson
 
@@ -134,8 +134,8 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
     sampling are those of ``plan_``, everything else post-processes them, and ``privacy_spent_``
     composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages
     together are, as long as the other silos add their noise too: proofs are in
-    :mod:`skdpfl.privacy.shuffling` (single messages: minibatch) and
-    :mod:`skdpfl.privacy.binomial` (sums: accelerated and multi-stage).
+    :mod:`skdpfl.privacy.shuffling.rounds` (single messages: minibatch) and
+    :mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage).
     """
 
     def __init__(
@@ -214,8 +214,8 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc]
     sampling are those of ``plan_``, everything else post-processes them, and ``privacy_spent_``
     composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages
     together are, as long as the other silos add their noise too: proofs are in
-    :mod:`skdpfl.privacy.shuffling` (single messages: minibatch) and
-    :mod:`skdpfl.privacy.binomial` (sums: accelerated and multi-stage).
+    :mod:`skdpfl.privacy.shuffling.rounds` (single messages: minibatch) and
+    :mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage).
     """
 
     def __init__(

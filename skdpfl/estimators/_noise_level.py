@@ -28,8 +28,8 @@ import pandas as pd
 
 from skdpfl.estimators._checks import automatic_delta, is_auto, per_silo
 from skdpfl.estimators._facts import Facts
-from skdpfl.privacy._gaussian import gaussian_mu
-from skdpfl.privacy.pricing import Neighbours
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.pricing.price import Neighbours
 
 #: (D / z)^2 beyond this is no privacy; the square of mu grows exponentially in it
 _MOST = 50.0

@@ -18,11 +18,11 @@ from skdpfl.estimators._shuffler import sized, warn_if_useless
 from skdpfl.estimators._warnings import warn
 from skdpfl.estimators._whole_silos import adapted, first_clip_norm
 from skdpfl.privacy.cohorts import draw_cohorts
-from skdpfl.privacy.grid import PrecisionError
 from skdpfl.privacy.mechanisms import NoPrivacy
+from skdpfl.privacy.mechanisms.precision import DOUBLE
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.precision import DOUBLE
-from skdpfl.privacy.random import Streams
+from skdpfl.privacy.randomness.grid import PrecisionError
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Disjoint, Sampling
 
 #: the silos that take part in each round; None: all

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 
 from skdpfl.estimators._warnings import warn
-from skdpfl.privacy._shuffler_mechanism import ShuffledSums
 from skdpfl.privacy.mechanisms import Mechanism, SiloGradients
+from skdpfl.privacy.mechanisms.shuffler import ShuffledSums
 from skdpfl.privacy.plan import PrivacyPlan
 
 

@@ -17,7 +17,7 @@ from skdpfl.algorithms import Algorithm
 from skdpfl.losses import Loss
 from skdpfl.models import LinearModel
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.random import Streams
+from skdpfl.privacy.randomness.streams import Streams
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from skdpfl.federation._ahead import Ahead
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import Rows, SiloData
 from skdpfl.federation._gradient import Batch, Draw
-from skdpfl.privacy.precision import Precision
+from skdpfl.privacy.mechanisms.precision import Precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson
 
 #: from this rate on, stacked silos are masked rather than gathered

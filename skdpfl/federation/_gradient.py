@@ -2,10 +2,10 @@
 
     gradient(params) = [ sum_{j in batch} clip_C(grad_j(params)) + noise ] / divisor + alpha params
 
-The sum and the noise are added exactly (:mod:`skdpfl.privacy.grid`), in the precision that the
-clip norm was reduced for (:mod:`skdpfl.privacy.precision`); params is already public, so the
-penalty costs nothing; it skips the intercept. One instance serves one silo, or a stack of silos
-with their leading axis, for one round.
+The sum and the noise are added exactly (:mod:`skdpfl.privacy.randomness.grid`), in the precision
+that the clip norm was reduced for (:mod:`skdpfl.privacy.mechanisms.precision`); params is already
+public, so the penalty costs nothing; it skips the intercept. One instance serves one silo, or a
+stack of silos with their leading axis, for one round.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.federation._base import Work
-from skdpfl.privacy.grid import snapped_release
-from skdpfl.privacy.precision import Precision
+from skdpfl.privacy.mechanisms.precision import Precision
+from skdpfl.privacy.randomness.grid import snapped_release
 
 
 class Batch(NamedTuple):

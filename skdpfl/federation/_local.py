@@ -22,8 +22,8 @@ from skdpfl.federation._data import LARGE, SiloData
 from skdpfl.federation._gradient import PrivateGradient, Terms
 from skdpfl.federation._memory import Memory
 from skdpfl.federation._noise import NoiseMaker
+from skdpfl.privacy.mechanisms.precision import DOUBLE
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.precision import DOUBLE
 from skdpfl.privacy.sampling import Everyone
 
 #: a step below this many multiplications is dominated by call overhead: stack it with others

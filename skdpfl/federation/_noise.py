@@ -13,7 +13,7 @@ from skdpfl.federation._ahead import Ahead
 from skdpfl.federation._base import Work
 from skdpfl.federation._gradient import Noise
 from skdpfl.privacy.mechanisms import GradientTerms
-from skdpfl.privacy.precision import grids
+from skdpfl.privacy.mechanisms.precision import grids
 
 
 class NoiseMaker:

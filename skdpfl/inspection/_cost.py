@@ -18,7 +18,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._unlearned import learns_nothing
 from skdpfl.privacy.events import Exact
-from skdpfl.privacy.spent import PrivacySpent
+from skdpfl.privacy.spending.spent import PrivacySpent
 
 
 class Leak(NamedTuple):

@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
 
-from skdpfl.privacy.grid import grid_for, reduced_clip, snapped_release
-from skdpfl.privacy.random import Streams
+from skdpfl.privacy.randomness.grid import grid_for, reduced_clip, snapped_release
+from skdpfl.privacy.randomness.streams import Streams
 
 
 class NoisyScore:

@@ -8,7 +8,7 @@ the two (parallel composition over a split that does not depend on the data).
 of candidates is drawn, each fit is paid for, and so is one noisy vector of all scores per silo.
 
 ``trust="server"``: runs stay with the server. A random number of runs is made and only the best
-one's candidate, model and noisy score are given out (:mod:`skdpfl.privacy.repetition`).
+one's candidate, model and noisy score are given out (:mod:`skdpfl.privacy.spending.repetition`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from skdpfl.model_selection._search_steps import (
     width_seen,
 )
 from skdpfl.privacy.events import Composition, Exact
-from skdpfl.privacy.random import Streams, streams_for
-from skdpfl.privacy.recording import Recorded
-from skdpfl.privacy.repetition import Repetition
-from skdpfl.privacy.spent import PrivacySpent
+from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.repetition import Repetition
+from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import Silos, read_silos, split_silo_column
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from skdpfl.privacy.accounting import calibrate
 from skdpfl.privacy.events import Composition, Gaussian, compose
-from skdpfl.privacy.pricing import price_epsilon
-from skdpfl.privacy.renyi import renyi
-from skdpfl.privacy.repetition import ORDERS, Repetition
-from skdpfl.privacy.spent import PrivacySpent
+from skdpfl.privacy.pricing.price import price_epsilon
+from skdpfl.privacy.pricing.renyi import renyi
+from skdpfl.privacy.spending.repetition import ORDERS, Repetition
+from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: (epsilon, delta) -> what a candidate's fit costs
 Price = Callable[[float, float], PrivacySpent]

@@ -21,7 +21,7 @@ from sklearn.utils.validation import _num_samples
 from skdpfl.estimators._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._unlearned import learns_nothing
-from skdpfl.privacy.recording import Recorded
+from skdpfl.privacy.spending.recording import Recorded
 
 
 def paying_step(model: Any) -> Any:

@@ -14,11 +14,11 @@ most the largest norm; over columns these add in squares with the squared weight
 S is the mean over the silo's records, which lies in the convex hull of the same set, rounded to
 multiples of 2^-27. Contributions are such multiples too, so float64 adds up 2^25 of them without
 rounding, in any order. Which records are read depends on their index and silo alone. Noise and sum
-are added on one grid (:mod:`skdpfl.privacy.grid`); the grid's step and the divisions are part of
-``D`` (:meth:`ScalingPlan.noise_scale`). So a message is a Gaussian mechanism of noise multiplier
-``2 / (share mu)`` (replace) or ``1 / (share mu)`` (zeroed), and everything later is computed from
-messages. Other silos' records enter no silo's message but through earlier messages, so under trust
-"silo" each silo's messages are private whatever the other silos hold.
+are added on one grid (:mod:`skdpfl.privacy.randomness.grid`); the grid's step and the divisions are
+part of ``D`` (:meth:`ScalingPlan.noise_scale`). So a message is a Gaussian mechanism of noise
+multiplier ``2 / (share mu)`` (replace) or ``1 / (share mu)`` (zeroed), and everything later is
+computed from messages. Other silos' records enter no silo's message but through earlier messages,
+so under trust "silo" each silo's messages are private whatever the other silos hold.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from skdpfl.preprocessing._magnitudes import MagnitudeGrid
 from skdpfl.preprocessing._moments import Boxes, levels, phi_sums
 from skdpfl.preprocessing._plan import STEP, Release, ScalingPlan
 from skdpfl.preprocessing._scaling import Array, squash
-from skdpfl.privacy.grid import grid_for, snapped_release
-from skdpfl.privacy.random import Streams
+from skdpfl.privacy.randomness.grid import grid_for, snapped_release
+from skdpfl.privacy.randomness.streams import Streams
 
 #: numbers held at once: of messages, and of rows read (which should stay in the cache)
 _MESSAGES, _ROWS = 2**21, 2**16

@@ -13,8 +13,8 @@ from skdpfl.preprocessing._magnitudes import MagnitudeGrid
 from skdpfl.preprocessing._moments import DIAMETER, RADIUS
 from skdpfl.preprocessing._scaling import Array
 from skdpfl.preprocessing._setting import Setting
-from skdpfl.privacy._normals import FINE_BITS
 from skdpfl.privacy.events import Composition, Event, Exact, Gaussian, compose
+from skdpfl.privacy.randomness.normals import FINE_BITS
 
 Features = Literal["none", "bounds", "refined bounds", "private", "squash", "refined squash"]
 Target = Literal["none", "refined bounds", "private"]

@@ -25,7 +25,7 @@ from skdpfl.preprocessing._scaling import (
     SquashScaling,
 )
 from skdpfl.preprocessing._shapes import shape_library
-from skdpfl.privacy.random import Streams
+from skdpfl.privacy.randomness.streams import Streams
 
 #: rows held at once
 _ROWS = 2**14

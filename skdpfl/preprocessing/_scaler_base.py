@@ -15,10 +15,10 @@ from skdpfl.preprocessing._frames import CarriesSilos, readable
 from skdpfl.preprocessing._plan import ScalingPlan
 from skdpfl.preprocessing._planning import EVERYTHING, plan_scaling
 from skdpfl.preprocessing._scaling import AffineScaling, Array
-from skdpfl.privacy._gaussian import gaussian_mu
-from skdpfl.privacy.random import Streams, streams_for
-from skdpfl.privacy.recording import Recorded
-from skdpfl.privacy.spent import PrivacySpent
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import Silos, read_silos, split_silo_column
 
 

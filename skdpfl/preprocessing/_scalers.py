@@ -13,7 +13,7 @@ from skdpfl.preprocessing._plan import ScalingPlan
 from skdpfl.preprocessing._private_scales import find, run_scaling
 from skdpfl.preprocessing._scaler_base import PrivateScaler
 from skdpfl.preprocessing._scaling import AffineScaling, Array
-from skdpfl.privacy.random import Streams
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.silos import Silos
 
 #: deviations on each side of the mean that DPMinMaxScaler takes for the range

@@ -7,9 +7,9 @@ from typing import Any
 
 #: Public name -> module; imported on first use, so that ``import skdpfl`` stays light.
 _PUBLIC = {
-    "PrivacyLedger": "skdpfl.privacy.ledger",
+    "PrivacyLedger": "skdpfl.privacy.spending.ledger",
     "PrivacyPlan": "skdpfl.privacy.plan",
-    "PrivacySpent": "skdpfl.privacy.spent",
+    "PrivacySpent": "skdpfl.privacy.spending.spent",
     "epsilon_of": "skdpfl.privacy.accounting",
     "n_steps_for": "skdpfl.privacy.accounting",
     "noise_multiplier_for": "skdpfl.privacy.accounting",

@@ -6,7 +6,7 @@ the noise on the clipped sum) / (clipping norm), these functions solve ::
     price(z, sampling_rate, n_steps) = (epsilon, delta)
 
 for epsilon, for z, or for the number of steps. What events cost is computed in
-:mod:`skdpfl.privacy.pricing`.
+:mod:`skdpfl.privacy.pricing.price`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 from skdpfl.privacy.calibration import calibrate, check_budget
 from skdpfl.privacy.events import Composition, FixedSizeGaussian, Gaussian, PoissonGaussian
-from skdpfl.privacy.pricing import Neighbours, price_delta, price_epsilon
+from skdpfl.privacy.pricing.price import Neighbours, price_delta, price_epsilon
 
 __all__ = [
     "calibrate",
@@ -74,8 +74,8 @@ def epsilon_of(
 
     Notes
     -----
-    **Formal guarantee.** See :mod:`skdpfl.privacy.pricing`: an upper bound for the sampling that is
-    named, exact up to 0.04 % (plain Gaussian sums: exact).
+    **Formal guarantee.** See :mod:`skdpfl.privacy.pricing.price`: an upper bound for the sampling
+    that is named, exact up to 0.04 % (plain Gaussian sums: exact).
 
     Examples
     --------

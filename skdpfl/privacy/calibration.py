@@ -6,8 +6,8 @@ losses have variances that sum to the mu^2 of the Gaussian with that budget.
 
 Formal guarantee
 ----------------
-The price of the returned noise, as computed by :func:`skdpfl.privacy.pricing.price_epsilon` for the
-very composition that will be released, is at most the budget.
+The price of the returned noise, as computed by :func:`skdpfl.privacy.pricing.price.price_epsilon`
+for the very composition that will be released, is at most the budget.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from skdpfl.privacy._gaussian import gaussian_mu
-from skdpfl.privacy._releases import Neighbours, releases
 from skdpfl.privacy.events import Composition
-from skdpfl.privacy.pricing import price_epsilon
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.pricing.price import price_epsilon
+from skdpfl.privacy.pricing.releases import Neighbours, releases
 
 #: The price of the returned noise is at least this share of the budget, where prices can be met.
 _SHARE = 0.999

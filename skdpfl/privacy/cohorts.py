@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from skdpfl.privacy.random import Stream, Streams
+from skdpfl.privacy.randomness.streams import Stream, Streams
 
 
 class CohortPlan(Protocol):

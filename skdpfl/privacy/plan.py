@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from skdpfl.privacy._shuffler_mechanism import ShuffledGradients
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Composition, Exact, compose
 from skdpfl.privacy.mechanisms import MECHANISMS, Mechanism, NoPrivacy
-from skdpfl.privacy.pricing import Neighbours
+from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients
+from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.sampling import Everyone, Sampling
 from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
-from skdpfl.privacy.spent import PrivacySpent, Trust, Unit
+from skdpfl.privacy.spending.spent import PrivacySpent, Trust, Unit
 
 
 class Groups(NamedTuple):

@@ -26,7 +26,7 @@ from skdpfl.privacy.events import (
     PoissonGaussian,
     compose,
 )
-from skdpfl.privacy.random import Stream
+from skdpfl.privacy.randomness.streams import Stream
 
 #: (noise multiplier, how many steps had it)
 Levels = Sequence[tuple[float, int]]

@@ -10,7 +10,7 @@ from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.mechanisms import NoPrivacy
 from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from skdpfl.models import LinearModel
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.mechanisms import NoPrivacy
 from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Poisson
 
 SIZES = np.array([10, 30, 60, 200])

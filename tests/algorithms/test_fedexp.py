@@ -17,7 +17,7 @@ from skdpfl.privacy.mechanisms import (
     SiloMessages,
 )
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 
 M, N, D = 5, 4, 40
 

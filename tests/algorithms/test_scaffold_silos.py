@@ -10,7 +10,7 @@ from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 
 M, N, D, T, K, RATE = 200, 6, 5, 80, 5, 0.3
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from skdpfl.privacy.random import Streams, streams_for
+from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.sampling import Everyone, Poisson, WithoutReplacement
 
 

@@ -11,7 +11,7 @@ from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.mechanisms import NoPrivacy
 from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 from tests.engine.reference import Problem, Setting
 
 LOSSES = {"log_loss": LogLoss, "squared_error": SquaredError}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skdpfl.federation._noise import NoiseMaker
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import FixedSizeGaussian, Gaussian, PoissonGaussian
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, plan_of, problem, run_rounds

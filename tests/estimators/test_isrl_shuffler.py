@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.privacy._shuffler_mechanism import ShuffledGradients, ShuffledSums, smallest_round
 from skdpfl.privacy.mechanisms import Aggregate
+from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients, ShuffledSums, smallest_round
 from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Disjoint, WithoutReplacement
-from skdpfl.privacy.shuffling import shuffled_rounds
+from skdpfl.privacy.shuffling.rounds import shuffled_rounds
 from tests.estimators.fits import data
 
 SIZES = np.array([20, 30, 50, 100])

@@ -10,7 +10,7 @@ import pytest
 
 from skdpfl.federation import _local
 from skdpfl.federation._noise import NoiseMaker
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 from tests.estimators.fits import ALL, CLASSIFIERS, data, plain
 
 X0 = np.zeros((1000, 400))

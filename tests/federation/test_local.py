@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _local
 from skdpfl.federation._memory import Memory
-from skdpfl.privacy import precision
+from skdpfl.privacy.mechanisms import precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of

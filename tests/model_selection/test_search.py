@@ -20,9 +20,9 @@ from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.model_selection._noisy_score import NoisyScore
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Gaussian
-from skdpfl.privacy.pricing import price_epsilon
-from skdpfl.privacy.random import streams_for
-from skdpfl.privacy.repetition import ORDERS, Repetition
+from skdpfl.privacy.pricing.price import price_epsilon
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.spending.repetition import ORDERS, Repetition
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)

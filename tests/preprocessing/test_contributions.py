@@ -12,7 +12,7 @@ from skdpfl.preprocessing._magnitudes import MagnitudeGrid
 from skdpfl.preprocessing._messages import Messages, counts_on, moments_in
 from skdpfl.preprocessing._moments import DIAMETER, RADIUS, A, B, Boxes, levels
 from skdpfl.preprocessing._planning import plan_scaling
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 5e-324, 1e300, -1e300, np.inf, -np.inf, np.nan, 1e9, 2.0**-20]
 GRIDS = [MagnitudeGrid(1.0), MagnitudeGrid(1.5)]

@@ -10,7 +10,7 @@ from skdpfl.preprocessing._moments import Boxes
 from skdpfl.preprocessing._planning import EVERYTHING, plan_scaling
 from skdpfl.privacy.accounting import price_epsilon
 from skdpfl.privacy.events import Exact, Gaussian
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 
 D = 300
 SIZES = np.array([5, 20, 40])

@@ -10,7 +10,7 @@ from skdpfl.preprocessing._messages import Messages
 from skdpfl.preprocessing._planning import plan_scaling
 from skdpfl.preprocessing._private_scales import run_scaling
 from skdpfl.preprocessing._scaling import AffineScaling, IdentityScaling, SquashScaling
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 
 N, M = 4000, 4
 MEANS = np.array([40.0, -3.0, 0.3, 1e4, 0.02])

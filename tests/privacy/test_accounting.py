@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpfl.privacy import epsilon_of, n_steps_for, noise_multiplier_for
-from skdpfl.privacy._dominance import dearest
 from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import (
     Approximate,
@@ -22,6 +21,7 @@ from skdpfl.privacy.events import (
     Profile,
     compose,
 )
+from skdpfl.privacy.pricing.dominance import dearest
 
 few = settings(max_examples=12, deadline=None, derandomize=True)
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from skdpfl.privacy._loss_atoms import approximate_pair, profile_pair
-from skdpfl.privacy._loss_grid import Grid, TooFine
-from skdpfl.privacy._loss_pairs import FixedSizePair, ReplacePair, ZeroOutPair, gaussian_pair
-from skdpfl.privacy._loss_sum import LossSum
+from skdpfl.privacy.pricing.loss_atoms import approximate_pair, profile_pair
+from skdpfl.privacy.pricing.loss_grid import Grid, TooFine
+from skdpfl.privacy.pricing.loss_pairs import FixedSizePair, ReplacePair, ZeroOutPair, gaussian_pair
+from skdpfl.privacy.pricing.loss_sum import LossSum
 from tests.privacy import _reference as reference
 
 PAIRS = [

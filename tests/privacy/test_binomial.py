@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 from scipy.special import log_ndtr, ndtri
 
-from skdpfl.privacy._binomial_law import TooFewBits, binomial_quantiles, largest_step
-from skdpfl.privacy._gaussian import gaussian_delta
 from skdpfl.privacy.accounting import price_delta, price_epsilon
-from skdpfl.privacy.binomial import BinomialSum, binomial_sum, published_bits
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum, published_bits
+from skdpfl.privacy.mechanisms.binomial_law import TooFewBits, binomial_quantiles, largest_step
+from skdpfl.privacy.pricing.gaussian import gaussian_delta
+from skdpfl.privacy.randomness.streams import streams_for
 
 
 class Draws:

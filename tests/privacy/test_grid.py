@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpfl.models import rounding_of_sum
-from skdpfl.privacy.grid import (
+from skdpfl.privacy.randomness.grid import (
     MAX_LOSS,
     PrecisionError,
     grid_for,
@@ -17,7 +17,7 @@ from skdpfl.privacy.grid import (
     snap,
     snapped_release,
 )
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 
 STREAMS = streams_for(0)
 DTYPES = [np.float32, np.float64]

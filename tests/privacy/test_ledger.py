@@ -21,9 +21,9 @@ from sklearn.preprocessing import FunctionTransformer
 from skdpfl import ISRLDPClassifier
 from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
 from skdpfl.privacy import PrivacyLedger, PrivacySpent
-from skdpfl.privacy._gaussian import gaussian_mu
 from skdpfl.privacy.events import Gaussian, PoissonGaussian
-from skdpfl.privacy.ledger import filter_order, renyi_budget
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.spending.ledger import filter_order, renyi_budget
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpfl.privacy import _normals
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness import normals as _normals
+from skdpfl.privacy.randomness.streams import streams_for
 
 M, S = 1 << 14, 2.0**20
 H = M / S

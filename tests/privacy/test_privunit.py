@@ -14,15 +14,15 @@ from scipy.integrate import quad
 from scipy.special import gammaln
 
 from skdpfl.privacy.events import Approximate
-from skdpfl.privacy.privunit import (
+from skdpfl.privacy.mechanisms.privunit import (
     N_UNIFORMS,
     PrivUnitMechanism,
     largest_error,
     privunit,
     split_epsilon,
 )
-from skdpfl.privacy.random import streams_for
-from skdpfl.privacy.scalardp import ScalarDP
+from skdpfl.privacy.mechanisms.scalardp import ScalarDP
+from skdpfl.privacy.randomness.streams import streams_for
 
 CAPS = [(1, 2.0), (2, 1.0), (3, 4.0), (50, 4.0), (500, 6.0), (36_895, 5.0), (10**6, 8.0)]
 SMALL_CAPS = [c for c in CAPS if c[0] <= 500]

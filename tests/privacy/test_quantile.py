@@ -8,7 +8,7 @@ import pytest
 
 from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import Gaussian, PoissonGaussian
-from skdpfl.privacy.quantile import (
+from skdpfl.privacy.mechanisms.quantile import (
     AdaptiveClip,
     LogHistogram,
     joint_noise_multiplier,

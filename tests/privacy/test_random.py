@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpfl.privacy import _sampling, _secure
-from skdpfl.privacy._secure import AesWords, ShakeWords
-from skdpfl.privacy._words import SimulationWords
-from skdpfl.privacy.random import Streams, streams_for
+from skdpfl.privacy.randomness import samples as _sampling
+from skdpfl.privacy.randomness import secure as _secure
+from skdpfl.privacy.randomness.secure import AesWords, ShakeWords
+from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.randomness.words import SimulationWords
 
 SOURCES = {"simulation": lambda: SimulationWords(7), "aes": AesWords, "shake": ShakeWords}
 SILOS = [3, 1, 5, 900, 1]

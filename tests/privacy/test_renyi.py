@@ -16,7 +16,7 @@ from skdpfl.privacy.events import (
     PoissonGaussian,
     Profile,
 )
-from skdpfl.privacy.renyi import _integrate, log_gaussian_delta, renyi, renyi_of_event
+from skdpfl.privacy.pricing.renyi import _integrate, log_gaussian_delta, renyi, renyi_of_event
 
 ORDERS = [1.5, 4.0, 30.0]
 

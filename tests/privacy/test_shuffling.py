@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.privacy._blanket import CELLS, blanket_delta, largest_kappa
-from skdpfl.privacy._gaussian import gaussian_delta
-from skdpfl.privacy._positive_part import law_of_atoms, positive_part_of_sum
 from skdpfl.privacy.accounting import price_delta, price_epsilon
-from skdpfl.privacy.clones import (
+from skdpfl.privacy.events import FixedSizeGaussian, Profile
+from skdpfl.privacy.pricing.gaussian import gaussian_delta
+from skdpfl.privacy.shuffling.blanket import CELLS, blanket_delta, largest_kappa
+from skdpfl.privacy.shuffling.clones import (
     approximate_clones_delta,
     clones_delta,
     clones_epsilon,
@@ -23,8 +23,8 @@ from skdpfl.privacy.clones import (
     closed_form_stronger_clones,
     smallest_epsilon,
 )
-from skdpfl.privacy.events import FixedSizeGaussian, Profile
-from skdpfl.privacy.shuffling import (
+from skdpfl.privacy.shuffling.positive_part import law_of_atoms, positive_part_of_sum
+from skdpfl.privacy.shuffling.rounds import (
     shuffle_gain,
     shuffled_deltas,
     shuffled_noise_multiplier,

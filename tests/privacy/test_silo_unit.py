@@ -11,7 +11,6 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from skdpfl.privacy._silo_mechanisms import BIT, clip_rows
 from skdpfl.privacy.mechanisms import (
     Aggregate,
     LearntClip,
@@ -20,10 +19,11 @@ from skdpfl.privacy.mechanisms import (
     ServerMessages,
     SiloMessages,
 )
+from skdpfl.privacy.mechanisms.privunit import split_epsilon
+from skdpfl.privacy.mechanisms.quantile import joint_noise_multiplier
+from skdpfl.privacy.mechanisms.whole_silos import BIT, clip_rows
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.privunit import split_epsilon
-from skdpfl.privacy.quantile import joint_noise_multiplier
-from skdpfl.privacy.random import streams_for
+from skdpfl.privacy.randomness.streams import streams_for
 
 LEARNT = LearntClip(highest=10.0)
 SWITCHES = [(norms, clip) for norms in (False, True) for clip in (None, LEARNT)]

@@ -1,0 +1,143 @@
+r"""The binomial law as noise on integers: how visible a shift is, and its quantiles.
+
+Formal guarantee
+----------------
+Let ``l = log pmf`` of Bin(N, p), and a range of values around N p be given.
+
+1. *Tails.* Let X have the pmf of Bin(N, p) in the range, and outside it geometric tails that
+   continue the last ratios of neighbouring probabilities, normalised. Its total variation distance
+   from Bin(N, p) is at most ``tau``, the mass of the geometric tails: they lie above the true ones.
+2. *Curvature.* In the range ``2 l(m) - l(m-1) - l(m+1) = log(1 + 1/(N-m)) + log(1 + 1/m)`` lies
+   between 0 and a constant c (largest at the ends of the range); in the tails it is 0. So X is
+   log-concave, the likelihood ratio of X + k and X is monotone, and tests of one against the other
+   are thresholds.
+3. *One step is at most D.* Let ``y(m) = Phi^-1(P(X >= m))`` and D the largest ``y(m) - y(m+1)``. It
+   is attained, as steps tend to 0 in geometric tails. Where it is, with ``B(y) = Phi(y + D) -
+   Phi(y)``, m has the probability ``B(y(m+1))``, and m + 1 and m - 1 have at most
+   ``B(y(m+1) - D)`` and ``B(y(m+1) + D)``. As ``(log B)'' <= -1 + D^2/4`` (a normal variable
+   confined to an interval of length D has a variance of at most D^2/4), the second difference of l
+   at m is at most ``-D^2 (1 - D^2/4)``, and it is at least -c. If neighbouring probabilities are
+   within a factor of exp(1/2), so are neighbouring P(X >= m) and P(X < m), and D is at most
+   ``sqrt(pi/2)`` (the normal's Mills ratio) ``< 1.26``. So D is on the lower branch:
+   ``D^2 <= 2 (1 - sqrt(1 - c))``.
+4. *A Gaussian dominates.* A threshold test of X against X + k has a power of at most
+   ``Phi(Phi^-1(size) + k D)``, that of N(0, 1) against N(k D, 1). The curve of all tests of X is
+   made of chords between thresholds, and the Gaussian's is concave: it lies above everywhere. By
+   Blackwell's theorem (X, X + k) is a garbling of the Gaussian pair.
+5. *d coordinates*, shifted by k of norm K: garblings of N(0, 1) against N(mu, 1), mu = K D, but for
+   d tau in total variation, so ``delta <= delta_G(eps) + (1 + exp(eps)) d tau``. A failure
+   probability f with ``(1 + exp(E)) d tau <= f (1 - delta_G(0))`` and ``delta_G(E) + (1 + exp(E)) d
+   tau <= f`` for some E makes that at most ``f + (1 - f) delta_G(eps)``: by the first inequality up
+   to E, by the second beyond, as delta falls. This is the profile of the Gaussian beside a release
+   that fails with probability f.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import betainc, gammaln, ndtr, ndtri, xlog1py, xlogy
+
+from skdpfl.privacy.pricing.gaussian import gaussian_delta
+
+#: The tails of all coordinates together are cut to about this, and much less for large shifts.
+_TAIL = 1e-26
+
+
+class TooFewBits(ValueError):
+    """Neighbouring numbers of ones differ too much in probability for a Gaussian price."""
+
+
+def largest_step(n: int, p: float, depth: float) -> tuple[float, float]:
+    """Return D and tau for a range outside which lie about exp(-depth).
+
+    Parameters
+    ----------
+    n, p : int and float
+        Number of bits and the probability of a one.
+    depth : float
+        Minus the logarithm of the tails to be cut.
+    """
+    deviation = math.sqrt(n * p * (1.0 - p))
+    reach = deviation * math.sqrt(2.0 * depth) + depth  # Bernstein's inequality, rounded up
+    low, high = math.floor(n * p - reach), math.ceil(n * p + reach)
+    left = (low + 1.0) * (1.0 - p) / ((n - low) * p) if low > 1 else 0.0
+    right = (n - high + 1.0) * p / (high * (1.0 - p)) if high < n - 1 else 0.0
+    if min(left, right) < math.exp(-0.5):
+        raise TooFewBits(
+            f"noise_bits: {n} bits in all are too few for a Gaussian price; use more levels."
+        )
+    # one per cent for the cancellation in the logarithms of factorials
+    tau = 1.01 * sum(
+        math.exp(_log_pmf(end, n, p)) * ratio / (1.0 - ratio)
+        for end, ratio in ((low, left), (high, right))
+    )
+    curvature = max(math.log1p(1.0 / (n - m)) + math.log1p(1.0 / m) for m in (low, high))
+    return math.sqrt(-2.0 * math.expm1(0.5 * math.log1p(-curvature))), tau
+
+
+def dominating_gaussian(n: int, p: float, shift: float, dimension: int) -> tuple[float, float]:
+    """Return mu of the Gaussian that dominates all integer shifts of a norm, and its failures.
+
+    Parameters
+    ----------
+    n, p : int and float
+        Number of bits in each coordinate and the probability of a one.
+    shift : float
+        K, the largest norm.
+    dimension : int
+        d, the number of coordinates.
+
+    Returns
+    -------
+    mu, failure : float
+        As in the module's guarantee.
+    """
+    about = shift / math.sqrt(n * p * (1.0 - p))
+    if about > 20.0:
+        raise TooFewBits(f"noise_bits: {n} bits in all protect nothing; use more.")
+    step, tau = largest_step(n, p, about**2 + 12.0 * about + math.log(dimension / _TAIL))
+    mu, distance = shift * step, dimension * tau
+    ends = [(e, (1.0 + math.exp(e)) * distance) for e in mu**2 / 2 + mu * np.linspace(4, 14, 21)]
+    kept = 2.0 * float(ndtr(-mu / 2))  # 1 - delta_G(0)
+    return mu, min(max(tv / kept, gaussian_delta(mu, float(e)) + tv) for e, tv in ends)
+
+
+def _log_pmf(k: int, n: int, p: float) -> float:
+    ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    return float(ways + xlogy(k, p) + xlog1py(n - k, -p))
+
+
+def binomial_quantiles(n: int, p: float, uniforms: np.ndarray) -> np.ndarray:
+    """Return the quantiles of Bin(n, p) at ``uniforms``: integers of the same shape.
+
+    A Cornish-Fisher expansion, whose error is below 0.01 for the n at which it is trusted, decides
+    all but those within 0.05 of an integer; these, and all for smaller n, are settled by the
+    distribution function.
+    """
+    u = np.clip(np.asarray(uniforms, dtype=float), 2.0**-54, 1.0 - 2.0**-54)
+    x, s = ndtri(u), math.sqrt(n * p * (1.0 - p))
+    skew, kurtosis = (1.0 - 2.0 * p) / s, (1.0 - 6.0 * p * (1.0 - p)) / s**2
+    bend = skew * (x**2 - 1) / 6 + kurtosis * (x**3 - 3 * x) / 24
+    # P(count <= k) is that of a continuous value up to k + 1/2
+    place = n * p + s * (x + bend - skew**2 * (2 * x**3 - 5 * x) / 36) - 0.5
+    k = np.clip(np.ceil(place), 0, n)
+    near = np.abs(place - np.rint(place)) < 0.05
+    todo = np.flatnonzero(near if s > 500.0 else np.ones_like(near))
+    while todo.size:
+        here, level = k.flat[todo], u.flat[todo]
+        up = _is_below(here, n, p, level)
+        down = ~up & (here > 0) & ~_is_below(here - 1, n, p, level)
+        k.flat[todo] = here + up - 1.0 * down
+        todo = todo[up | down]
+    return k.astype(np.int64)
+
+
+def _is_below(k: np.ndarray, n: int, p: float, level: np.ndarray) -> np.ndarray:
+    """Whether P[Bin(n, p) <= k] < level, by the smaller of the two tails."""
+    k = np.minimum(np.maximum(k, 0.0), n)
+    some, rest = np.maximum(n - k, 1e-300), k + 1.0
+    below = betainc(some, rest, 1.0 - p) < level
+    above = betainc(rest, some, p) > 1.0 - level
+    return np.where(level <= 0.5, below, above) & (k < n)

@@ -1,0 +1,176 @@
+r"""A whole message under pure local privacy: its direction by PrivUnit, its norm by ScalarDP.
+
+For a silo's message ``x`` in R^d with ``D = clip_C(x)``, ``u = D / |D|`` and ``r = |D|``::
+
+    V / m     from PrivUnit(u; eps_direction)        E V / m = u
+    r_hat     from ScalarDP(r; eps_norm)             E r_hat = r,  independent of V
+    c         = r_hat V / m                          E c = D
+    E |c - D|^2 = E r_hat^2 / m^2 - r^2
+    s_hat     from the same level as r_hat           E s_hat = r^2 + rounding, see ScalarDP
+
+A zero message has no direction: V is then uniform, and ``E r_hat = 0`` keeps c unbiased. A message
+that is not finite counts as zero. The scalar s_hat is what a server needs to know of |D|^2: |c|^2
+itself is larger by a factor of about ``1 / m^2``, and its bias is not a constant.
+
+Formal guarantee
+----------------
+V is eps_direction-DP and the level eps_norm-DP for any two messages, and they are drawn
+independently given the message: together pure (eps_direction + eps_norm)-DP by basic composition,
+attained when direction and norm both change. Clipping comes before and c, s_hat after. This holds
+for any replacement of a silo's data, against everyone outside the silo.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from skdpfl.privacy.events import Approximate
+from skdpfl.privacy.mechanisms import cap as _cap
+from skdpfl.privacy.mechanisms import scalardp
+from skdpfl.privacy.mechanisms.cap import PrivUnit, privunit
+from skdpfl.privacy.mechanisms.scalardp import ScalarDP
+from skdpfl.privacy.randomness.streams import Stream
+
+__all__ = [
+    "N_UNIFORMS",
+    "PrivUnit",
+    "PrivUnitMechanism",
+    "PrivateMessages",
+    "largest_error",
+    "privunit",
+    "split_epsilon",
+]
+
+#: Uniforms that one message consumes.
+N_UNIFORMS = _cap.N_UNIFORMS + scalardp.N_UNIFORMS
+
+
+class PrivateMessages(NamedTuple):
+    """What silos send: ``messages`` (M, d), and ``squared_norms`` (M,), s_hat of each."""
+
+    messages: np.ndarray
+    squared_norms: np.ndarray
+
+
+@dataclass(frozen=True)
+class PrivUnitMechanism:
+    """Clip each silo's message and release it under pure local privacy.
+
+    Parameters
+    ----------
+    epsilon_direction, epsilon_norm : float
+        Pure privacy of direction and norm, each in (0, 20]; :func:`split_epsilon` divides a total.
+    clip_norm : float
+        C, the norm messages are clipped to.
+    """
+
+    epsilon_direction: float
+    epsilon_norm: float
+    clip_norm: float
+
+    def event(self) -> Approximate:
+        """Return what one release costs: pure privacy, under replacement of a whole silo."""
+        return Approximate(self.epsilon_direction + self.epsilon_norm, 0.0)
+
+    @cached_property
+    def norm_randomiser(self) -> ScalarDP:
+        """The randomiser of |D|."""
+        return ScalarDP(self.epsilon_norm, self.clip_norm)
+
+    def direction_randomiser(self, dimension: int) -> PrivUnit:
+        """Return the randomiser of D / |D|."""
+        return privunit(self.epsilon_direction, dimension)
+
+    def randomise(
+        self, vectors: np.ndarray, uniforms: np.ndarray, normals: np.ndarray
+    ) -> PrivateMessages:
+        """Return the silos' private messages.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (M, d)
+            One exact message per silo, clipped here.
+        uniforms : ndarray of shape (M, 5)
+            Independent uniforms in [0, 1): ``N_UNIFORMS`` per silo.
+        normals : ndarray of shape (M, d)
+            Independent standard normals.
+
+        Returns
+        -------
+        PrivateMessages
+            Unbiased messages and estimates of the squared norms of the clipped messages.
+        """
+        direction = self.direction_randomiser(vectors.shape[1])
+        directions, norms = _polar(vectors)
+        points = direction.randomise(directions, uniforms[:, : _cap.N_UNIFORMS], normals)
+        levels = self.norm_randomiser.randomise(norms, uniforms[:, _cap.N_UNIFORMS :])
+        points *= self.norm_randomiser.numbers[levels, None]
+        return PrivateMessages(points, self.norm_randomiser.squares[levels])
+
+    def release(self, vectors: np.ndarray, stream: Stream) -> PrivateMessages:
+        """Return the private messages of ``vectors`` (M, d), all drawn from one stream."""
+        uniforms = stream.random((len(vectors), N_UNIFORMS))
+        return self.randomise(vectors, uniforms, stream.normal(vectors.shape))
+
+    def mean_squared_error(self, norms: np.ndarray, dimension: int) -> np.ndarray:
+        """Return E |c - D|^2 of messages with the given norms (at most C), any shape."""
+        scale = self.direction_randomiser(dimension).scale
+        return self.norm_randomiser.second_moment(norms) / scale**2 - np.square(norms)
+
+
+def _polar(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return directions (M, d) and norms (M,); zeros for rows that are zero or not finite."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
+    # in two steps, so that neither tiny nor huge entries are lost in their squares
+    largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
+    directions = rows / np.where(largest > 0.0, largest, 1.0)
+    lengths = np.linalg.norm(directions, axis=1)[:, None]
+    directions /= np.where(lengths > 0.0, lengths, 1.0)
+    with np.errstate(over="ignore"):  # an infinite norm is clipped all the same
+        return directions, (largest * lengths)[:, 0]
+
+
+def largest_error(epsilon_direction: float, epsilon_norm: float, dimension: int) -> float:
+    """Return the largest E |c - D|^2 / C^2 over all messages."""
+    mechanism = PrivUnitMechanism(epsilon_direction, epsilon_norm, 1.0)
+    # between levels the error is concave in the norm: nine points bound it to a per cent
+    norms = np.linspace(0.0, 1.0, 8 * mechanism.norm_randomiser.n_levels + 1)
+    return float(mechanism.mean_squared_error(norms, dimension).max())
+
+
+@lru_cache(maxsize=1024)
+def split_epsilon(epsilon: float, dimension: int) -> tuple[float, float]:
+    """Divide a pure budget between direction and norm.
+
+    Parameters
+    ----------
+    epsilon : float
+        The whole budget of one message, positive and at most 20.
+    dimension : int
+        Number of coordinates.
+
+    Returns
+    -------
+    epsilon_direction, epsilon_norm : float
+        Positive, adding up to ``epsilon``: the split with the smallest mean squared error of the
+        message whose error is largest. It depends on public numbers only.
+    """
+    if not 0.0 < epsilon <= 20.0:
+        raise ValueError(f"epsilon must be in (0, 20], got {epsilon!r}.")
+    # the number of levels jumps with the norm's share: a grid first, then a search inside a cell
+    shares = np.linspace(0.02, 0.98, 49)
+
+    def error(share: float) -> float:
+        return largest_error((1.0 - share) * epsilon, share * epsilon, dimension)
+
+    best = int(np.argmin([error(s) for s in shares]))
+    bounds = shares[max(best - 1, 0)], shares[min(best + 1, len(shares) - 1)]
+    found = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-4})
+    share = float(found.x) if found.fun < error(shares[best]) else float(shares[best])
+    return (1.0 - share) * epsilon, epsilon - (1.0 - share) * epsilon

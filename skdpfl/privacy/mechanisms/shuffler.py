@@ -1,0 +1,196 @@
+"""A shuffler between the silos and the server: messages without a sender.
+
+    unit     trust     class              noised                          released by
+    record   shuffler  ShuffledGradients  each record's clipped gradient  the shuffler
+    record   shuffler  ShuffledSums       each silo's sum, bit by bit     the shuffler
+
+A round's messages are permuted before the server sees them. Batches have a fixed size: a random
+number of messages would show.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from skdpfl.privacy.calibration import Search
+from skdpfl.privacy.events import Composition
+from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism
+from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
+from skdpfl.privacy.mechanisms.binomial_law import binomial_quantiles
+from skdpfl.privacy.mechanisms.precision import DOUBLE, choose_precision
+from skdpfl.privacy.mechanisms.records import gradient_sums
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.sampling import Disjoint, Levels
+from skdpfl.privacy.shuffling.rounds import shuffled_rounds
+
+if TYPE_CHECKING:
+    from skdpfl.privacy.plan import PrivacyPlan
+
+
+@dataclass(frozen=True)
+class ShuffledGradients(Mechanism):
+    """Each record's clipped gradient is a message of its own with noise of its own, shuffled.
+
+    The plan's noise multiplier z is that of one message: N(0, (z C)^2) in each coordinate, the same
+    in all silos. What the server does with the messages is to add them up, so a silo of batch size
+    K is simulated as one sum with noise of standard deviation z C sqrt(K).
+
+    Notes
+    -----
+    **Formal guarantee.** The messages of all rounds, each round's in random order, are
+    (epsilon, delta)-DP under replacement of a record, against everybody who sees them:
+    :mod:`skdpfl.privacy.shuffling.rounds`, which says what is proved there. The number of messages
+    that hide a record's is taken to be that of the smallest round. A silo that leaves out its
+    noise, or tells the server which messages are its own, makes the others' records less hidden:
+    the guarantee counts on all of them.
+    """
+
+    gradients_only = True
+    #: a price takes tenths of a second, and bounds jump
+    search: ClassVar[Search] = Search(start=3.0, share=0.99, narrow=1e-3)
+
+    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+        if math.isinf(z):  # pure noise
+            return ()
+        n_rounds, rate = sum(count for _, count in levels), plan.sampling.expected_size(n) / n
+        if isinstance(plan.sampling, Disjoint):  # a record is in one of the rounds only
+            n_rounds, rate = 1, 1.0
+        return shuffled_rounds(z, smallest_round(plan), rate, n_rounds, float(plan.delta.min()))
+
+    def exposure(self, plan: PrivacyPlan) -> np.ndarray | None:
+        return np.ones(plan.n_silos)
+
+    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+        each = plan.record_shares * self._std(plan)
+        return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
+
+    def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
+        std = self._std(plan)
+        precision, clip = choose_precision(gradient_sums(plan, std, size), dtype)
+        return GradientTerms(clip, std, plan.expected_sizes, precision)
+
+    def _std(self, plan: PrivacyPlan) -> np.ndarray:
+        """Return the noise on the sum of a silo's messages."""
+        return plan.noise_multiplier * plan.clip_norm * np.sqrt(plan.expected_sizes)
+
+
+@dataclass(frozen=True)
+class ShuffledSums(Mechanism):
+    """The vector-sum protocol: silos send bits, of which the shuffler leaves the sums.
+
+    The plan's noise multiplier z is that on the sum over all silos: the protocol's binomial noise
+    is at least worth a Gaussian of z C (:mod:`skdpfl.privacy.mechanisms.binomial`). A silo rounds
+    its sum of clipped gradients at random to the protocol's grid and adds its share of the noise
+    bits. That is about the noise a trusted server would add; what it costs instead is
+    :meth:`message_bits`.
+
+    Parameters
+    ----------
+    dimension : int
+        The number of coordinates of a message.
+
+    Notes
+    -----
+    **Formal guarantee.** The numbers of ones of each coordinate, of all rounds, are
+    (epsilon, delta)-DP under replacement of a record, against everybody who sees the shuffled bits:
+    a round is dominated by a Gaussian release of multiplier ``protocol(plan, z).noise_multiplier``
+    and a procedure that fails with probability ``failure``; both are priced. The bits are counted
+    with the silos of the smallest round. If a share s of the silos leaves out its noise bits, the
+    multiplier falls by sqrt(1 - s). Rounding x + c with a public c (the penalty's gradient is in
+    the message) moves neighbours by integers within 1 of their difference, as rounding x does.
+    """
+
+    dimension: int = 1
+    gradients_only = True
+    #: whole bits make prices jump a little
+    search: ClassVar[Search] = Search(share=0.99, narrow=1e-4)
+
+    def protocol(self, plan: PrivacyPlan, z: float) -> BinomialSum:
+        """Return the protocol of the smallest round at noise multiplier z."""
+        return _protocol(
+            z, self.dimension, plan.clip_norm, smallest_cohort(plan), int(plan.expected_sizes.max())
+        )
+
+    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+        if math.isinf(z):  # pure noise
+            return ()
+        n_rounds, rate = sum(count for _, count in levels), plan.sampling.expected_size(n) / n
+        if isinstance(plan.sampling, Disjoint):  # a record is in one of the rounds only
+            n_rounds, rate = 1, 1.0
+        return self.protocol(plan, z).composition(n_rounds, rate)
+
+    def message_bits(self, plan: PrivacyPlan) -> int:
+        """Return how many bits a silo sends in a round."""
+        return self._run(plan).bits_per_contributor
+
+    def exposure(self, plan: PrivacyPlan) -> np.ndarray | None:
+        return np.ones(plan.n_silos)
+
+    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+        protocol, n_silos = self._run(plan), plan.n_silos * plan.silo_fraction
+        p = protocol.probability
+        each = protocol.noise_bits * p * (1 - p) + 1 / 4  # the rounding's variance at most
+        noise = protocol.unit * math.sqrt(n_silos * each)
+        return noise / (float(plan.expected_sizes.sum()) * plan.silo_fraction)
+
+    def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
+        std = plan.noise_multiplier * plan.clip_norm
+        precision, clip = choose_precision(gradient_sums(plan, std, size), dtype, DOUBLE)
+        return GradientTerms(clip, None, plan.expected_sizes, precision)
+
+    def send(
+        self,
+        plan: PrivacyPlan,
+        kept: np.ndarray,
+        silos: np.ndarray,
+        round: int,
+        keys: Streams,
+        clip_norm: float,
+    ) -> np.ndarray:
+        unit, sizes = self._run(plan).unit, plan.expected_sizes[silos, None]
+        uniforms = keys.uniform_block("rounding", silos, round, kept.shape[-1:])
+        return np.floor(kept * (sizes / unit) + uniforms) * (unit / sizes)
+
+    def release(
+        self, plan: PrivacyPlan, aggregate: Aggregate, round: int, keys: Streams
+    ) -> np.ndarray:
+        protocol, scale = self._run(plan), float(plan.expected_sizes.sum())
+        bits = protocol.noise_bits * int(np.rint(aggregate.divisor * plan.n_silos))
+        uniforms = keys.stream("aggregate", round=round).random(aggregate.total.shape)
+        ones = np.rint(aggregate.total * (scale / protocol.unit))  # the weights are sizes / scale
+        ones += binomial_quantiles(bits, protocol.probability, uniforms)
+        ones -= bits * protocol.probability
+        return ones * (protocol.unit / scale) / aggregate.divisor
+
+    def _run(self, plan: PrivacyPlan) -> BinomialSum:
+        """Return the protocol that runs."""
+        return self.protocol(plan, float(plan.noise_multiplier[0]))
+
+
+@lru_cache(maxsize=256)
+def _protocol(
+    z: float, dimension: int, clip_norm: float, n_silos: int, records: int
+) -> BinomialSum:
+    return binomial_sum(
+        z, dimension=dimension, clip_norm=clip_norm, n_contributors=n_silos, records=records
+    )
+
+
+def smallest_cohort(plan: PrivacyPlan) -> int:
+    """Return the number of silos of the round that has the fewest, empty rounds left out."""
+    if plan.schedule is None:
+        return plan.n_silos
+    return min((len(silos) for silos in plan.schedule if len(silos)), default=1)
+
+
+def smallest_round(plan: PrivacyPlan) -> int:
+    """Return the number of messages of the round that has the fewest, empty rounds left out."""
+    sizes = plan.expected_sizes
+    if plan.schedule is None:
+        return int(sizes.sum())
+    return int(min((sizes[silos].sum() for silos in plan.schedule if len(silos)), default=1))

@@ -1,0 +1,343 @@
+r"""Whole silos: one flat vector per silo and round, clipped as a whole and noised.
+
+Silo i's message x_i in R^size becomes ::
+
+    D_i = clip_C(x_i)                          what it counts as; not finite: zero
+    q_i = |D_i|^2 / C - C                      if the algorithm reads squared norms
+    b_i = +-sqrt(BIT) C, + if |x_i| <= C       if the clip norm is learnt (adaptive clipping)
+    e_i = (D_i, q_i, b_i)
+    R   = C sqrt(1 + BIT), or C without b_i
+
+    trust   class             what leaves                                        neighbours
+    silo    SiloMessages      (D_i, b_i) + N(0, (z R)^2 I)           each silo   replace
+    silo    PrivUnitMessages  r_hat V / m and its level, 1/z-DP      each silo   replace
+    server  ServerMessages    sum_i w_i e_i + N(0, (z R max w)^2 I)  the server  zero-out
+
+and the server divides by the *expected* weight of a cohort, never by the realised one: who took
+part is secret, and so is how many.
+
+Formal guarantee
+----------------
+**One release.** |e_i| <= R whatever the silo's data. Without b_i this says |D|^2 + q^2 <= C^2: with
+v = |D|^2 / C^2 in [0, 1] the left side is C^2 (v + (1 - v)^2) = C^2 (1 - v (1 - v)). So mean and
+mean squared norm, which are made of the same cohort, are one Gaussian release with the multiplier
+z of the mean alone: centred at C^2, the squared norm costs nothing, under either relation, sampled
+or not. (In general two sums over one cohort cost 1/z^2 = 1/z_1^2 + 1/z_2^2: that is what the bit
+pays, z_1 = z R / C and z_2 = z R / (sqrt(BIT) C).) With weights, the sum over i of (w_i / max w)
+e_i has summands of norm at most R.
+
+**Rounding.** A sum S leaves as ``gamma (rint(S / gamma) + N)`` with integer noise N
+(:mod:`skdpfl.privacy.randomness.grid`); C is reduced until sensitivity, rounding errors included,
+is what is priced.
+
+**All rounds.** Given everything released so far, a round's release depends on silo i through e_i
+only, which is in the ball of radius R whatever i's data, records drawn, memory and earlier
+participation were. Under trust="server" with Poisson cohorts i's coin is fresh: its share of the
+round is (1 - l) N(0) + l N(v), v drawn from some law on the ball that i's secret state decides. By
+joint convexity of the hockey-stick divergence, both directions, that is dominated by the pair with
+v fixed at norm R, whichever law it is: secret memory does not spoil amplification, and the rounds'
+pairs compose. Cohorts of a known size (uniform, balanced) get no amplification; of a balanced
+schedule a silo is charged for the most rounds it can be in. The clip norm of a round is a function
+of earlier releases, and so is everything the server does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from skdpfl.privacy.events import Approximate, Composition, Gaussian, PoissonGaussian, compose
+from skdpfl.privacy.mechanisms.base import Aggregate, Mechanism, Statistics, squared_norms
+from skdpfl.privacy.mechanisms.learnt_clip import LearntClip
+from skdpfl.privacy.mechanisms.precision import DOUBLE
+from skdpfl.privacy.mechanisms.privunit import (
+    N_UNIFORMS,
+    PrivUnitMechanism,
+    largest_error,
+    split_epsilon,
+)
+from skdpfl.privacy.mechanisms.scalardp import ScalarDP
+from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.randomness.grid import grid_for, reduced_clip, snapped_release
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.sampling import Levels
+
+if TYPE_CHECKING:
+    from skdpfl.privacy.plan import PrivacyPlan
+
+#: adaptive clipping's bit over the message, squared: the noise on messages grows by 1 %
+BIT = 0.02
+#: PrivUnit and ScalarDP are built for budgets of up to this per message
+MOST_EPSILON = 20.0
+
+UNIT = float(np.finfo(DOUBLE).eps)
+
+
+class Bounds(NamedTuple):
+    """A round's numbers: the reduced C, the noise's standard deviation and the grid's step."""
+
+    clip: float
+    std: float
+    gamma: float
+
+
+@dataclass(frozen=True)
+class WholeMessages(Mechanism):
+    """What the rows have in common.
+
+    Parameters
+    ----------
+    squared_norms : bool, default=False
+        Whether the algorithm reads the mean squared norm of the clipped messages.
+    clipping : LearntClip, optional
+        How the clip norm is learnt; None: it stays as it is.
+    """
+
+    squared_norms: bool = False
+    clipping: LearntClip | None = None
+
+    @property
+    def n_extra(self) -> int:
+        return int(self.squared_norms) + int(self.clipping is not None)
+
+    def keep(self, plan: PrivacyPlan, messages: np.ndarray, clip_norm: float) -> np.ndarray:
+        bounds = self.bounds(plan, clip_norm, messages.shape[-1])
+        return clip_rows(messages.astype(DOUBLE), bounds.clip)
+
+    def noise_norm(self, plan: PrivacyPlan, size: int) -> float:
+        """Return the root mean square norm of the noise on the first round's mean message."""
+        return self.noise_on_mean(plan) * float(np.sqrt(size))
+
+    def bounds(self, plan: PrivacyPlan, clip_norm: float, size: int) -> Bounds:
+        """Return the numbers of a round in which messages are clipped to ``clip_norm``."""
+        raise NotImplementedError
+
+    def next_clip_norm(
+        self, plan: PrivacyPlan, clip_norm: float, unclipped: float, round: int
+    ) -> float:
+        if self.clipping is None:
+            return clip_norm
+        return self.clipping.update(clip_norm, unclipped, self.noise_on_share(plan), round)
+
+    def noise_on_share(self, plan: PrivacyPlan) -> float:
+        """Return the standard deviation of the noise on the released share of unclipped messages.
+
+        Its bit's noise is that of any coordinate of the mean, in units of 2 sqrt(BIT) C.
+        """
+        return self.noise_on_mean(plan) / (2 * float(np.sqrt(BIT)) * plan.clip_norm)
+
+    @property
+    def _radius(self) -> float:
+        """R / C."""
+        return 1.0 if self.clipping is None else float(np.sqrt(1 + BIT))
+
+    def _bounds(
+        self, plan: PrivacyPlan, clip_norm: float, size: int, terms: float, most: float
+    ) -> Bounds:
+        """Return a round's numbers for a sum of ``terms`` numbers, ``most`` messages at most."""
+        radius = clip_norm * self._radius
+        std = float(plan.noise_multiplier[0]) * radius
+        kept, gamma = _kept_radius(radius, std, terms, most, size, plan.neighbours)
+        return Bounds(kept / self._radius, std, gamma)
+
+    def _bits(self, kept: np.ndarray, clip: float) -> np.ndarray:
+        """Return b_i (n, 1), or nothing (n, 0)."""
+        if self.clipping is None:
+            return np.zeros((len(kept), 0))
+        # clipped messages were scaled down to C, or up to a rounding below it
+        inside = np.sqrt(squared_norms(kept)) < clip * (1 - 1e-9)
+        return np.where(inside, 1.0, -1.0)[:, None] * (np.sqrt(BIT) * clip)
+
+    def _share(self, extra: np.ndarray, clip: float) -> float:
+        """Return the share of messages that were not clipped, from the mean bit (the last one)."""
+        if self.clipping is None:
+            return float("nan")
+        return float(extra[-1]) / (2 * np.sqrt(BIT) * clip) + 0.5
+
+
+@dataclass(frozen=True)
+class SiloMessages(WholeMessages):
+    """Server not trusted: each silo clips and noises its whole message.
+
+    The mean squared norm is post-processing: a silo adds ``|c_i|^2 - size (z R)^2`` of what it
+    sends anyway.
+    """
+
+    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+        return compose((Gaussian(level), count) for level, count in levels)
+
+    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+        each = plan.weights * plan.noise_multiplier * plan.clip_norm * self._radius
+        return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
+
+    def bounds(self, plan: PrivacyPlan, clip_norm: float, size: int) -> Bounds:
+        return self._bounds(plan, clip_norm, size, 0, 1.0)
+
+    def send(
+        self,
+        plan: PrivacyPlan,
+        kept: np.ndarray,
+        silos: np.ndarray,
+        round: int,
+        keys: Streams,
+        clip_norm: float,
+    ) -> np.ndarray:
+        size = kept.shape[-1]
+        bounds = self.bounds(plan, clip_norm, size)
+        exact = np.hstack([kept, self._bits(kept, bounds.clip)])
+        units = keys.units_block("message", silos, round, exact.shape[1:], DOUBLE)
+        sent = snapped_release(exact, units, bounds.gamma)
+        if not self.squared_norms:
+            return sent
+        debiased = squared_norms(sent[:, :size]) - size * bounds.std**2
+        return np.insert(sent, size, debiased, axis=1)
+
+    def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
+        # the reduced C differs from C by less than the grid's step: of no account here
+        norm = _within(float(extra[0]), clip_norm) if self.squared_norms else float("nan")
+        return Statistics(norm, self._share(extra, clip_norm))
+
+
+@dataclass(frozen=True)
+class PrivUnitMessages(WholeMessages):
+    """Server not trusted, pure local privacy: direction by PrivUnit, norm by ScalarDP.
+
+    The noise multiplier stands for the reciprocal of a message's epsilon. Beside the message a silo
+    sends two functions of the private level of its norm: the unbiased estimate of its square, and
+    of whether it is at the highest level, from which the clip norm can be learnt for nothing.
+    """
+
+    gaussian = False
+    least_noise = 1 / MOST_EPSILON
+
+    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+        return compose((Approximate(1 / level), count) for level, count in levels)
+
+    def bounds(self, plan: PrivacyPlan, clip_norm: float, size: int) -> Bounds:
+        return Bounds(clip_norm, 0.0, 0.0)
+
+    def randomiser(self, plan: PrivacyPlan, size: int, clip_norm: float) -> PrivUnitMechanism:
+        """Return the randomiser of a round's messages."""
+        return PrivUnitMechanism(*split_epsilon(self._epsilon(plan), size), clip_norm)
+
+    def _epsilon(self, plan: PrivacyPlan) -> float:
+        return min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
+
+    def send(
+        self,
+        plan: PrivacyPlan,
+        kept: np.ndarray,
+        silos: np.ndarray,
+        round: int,
+        keys: Streams,
+        clip_norm: float,
+    ) -> np.ndarray:
+        randomiser = self.randomiser(plan, kept.shape[-1], clip_norm)
+        uniforms = keys.uniform_block("message level", silos, round, (N_UNIFORMS,))
+        normals = keys.normal_block("message", silos, round, kept.shape[1:], DOUBLE)
+        sent = randomiser.randomise(kept, uniforms, normals)
+        extra = [sent.squared_norms] if self.squared_norms else []
+        if self.clipping is not None:
+            extra.append(1 - _at_top(sent.squared_norms, randomiser.norm_randomiser))
+        return np.column_stack([sent.messages, *extra])
+
+    def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
+        norm = _within(float(extra[0]), clip_norm) if self.squared_norms else float("nan")
+        return Statistics(norm, float("nan") if self.clipping is None else float(extra[-1]))
+
+    def noise_norm(self, plan: PrivacyPlan, size: int) -> float:
+        each = largest_error(*split_epsilon(self._epsilon(plan), size), size)
+        each *= float(np.square(plan.weights).sum()) / plan.silo_fraction
+        return plan.clip_norm * float(np.sqrt(each))
+
+    def noise_on_share(self, plan: PrivacyPlan) -> float:
+        # the level is the true one but for a share k / (e^eps + k) of the time; how epsilon is
+        # divided hardly depends on the number of coordinates
+        norms = self.randomiser(plan, 100, 1.0).norm_randomiser
+        variance = norms.other * (1 - norms.other) / norms.contrast**2
+        return float(np.sqrt(variance * np.square(plan.weights).sum() / plan.silo_fraction))
+
+
+@dataclass(frozen=True)
+class ServerMessages(WholeMessages):
+    """Server trusted: noise once, on the sum of the clipped messages."""
+
+    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+        if plan.cohort != "poisson" or plan.silo_fraction >= 1:
+            return compose((Gaussian(level), count) for level, count in levels)
+        rate = plan.silo_fraction
+        return compose((PoissonGaussian(level, rate), count) for level, count in levels)
+
+    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+        std = float(plan.noise_multiplier[0] * plan.weights.max()) * plan.clip_norm
+        return std * self._radius / plan.silo_fraction
+
+    def bounds(self, plan: PrivacyPlan, clip_norm: float, size: int) -> Bounds:
+        # in units of the largest weight, all silos are worth this many messages
+        return self._bounds(plan, clip_norm, size, plan.n_silos, plan.weight_in_largest)
+
+    def send(
+        self,
+        plan: PrivacyPlan,
+        kept: np.ndarray,
+        silos: np.ndarray,
+        round: int,
+        keys: Streams,
+        clip_norm: float,
+    ) -> np.ndarray:
+        clip = self.bounds(plan, clip_norm, kept.shape[-1]).clip
+        bits = self._bits(kept, clip)
+        if not self.squared_norms:
+            return np.hstack([kept, bits])
+        return np.column_stack([kept, squared_norms(kept) / clip - clip, bits])
+
+    def release(
+        self, plan: PrivacyPlan, aggregate: Aggregate, round: int, keys: Streams
+    ) -> np.ndarray:
+        largest, width = plan.largest_weight, aggregate.total.size
+        gamma = self.bounds(plan, aggregate.clip_norm, width - self.n_extra).gamma
+        units = keys.stream("aggregate", round=round).units((width,), DOUBLE)
+        total = snapped_release(aggregate.total / largest, units, gamma)
+        return total * (largest / aggregate.divisor)
+
+    def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
+        norm = float("nan")
+        if self.squared_norms:
+            norm = _within(clip_norm * (float(extra[0]) + clip_norm), clip_norm)
+        return Statistics(norm, self._share(extra, clip_norm))
+
+
+@lru_cache(maxsize=64)  # a round asks several times, and most rounds ask for the same
+def _kept_radius(
+    radius: float, std: float, terms: float, most: float, size: int, neighbours: Neighbours
+) -> tuple[float, float]:
+    """Return what rounding leaves of the radius, and the grid's step."""
+    gamma = grid_for(std, most * radius)
+    rounding = (terms + size + 8) * most * UNIT
+    return reduced_clip(radius, gamma, size + 2, neighbours, rounding=rounding), gamma
+
+
+def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:
+    """Scale each row down to ``clip_norm``; one whose norm is not finite counts as zero."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.linalg.norm(messages, axis=-1, keepdims=True)
+    finite = np.isfinite(norms)
+    if not finite.all():
+        messages = np.where(finite, messages, 0)
+        norms = np.where(finite, norms, 0)
+    factor = np.minimum(1.0, clip_norm / np.maximum(norms, np.finfo(messages.dtype).tiny))
+    return messages * factor.astype(messages.dtype)
+
+
+def _within(estimate: float, clip_norm: float) -> float:
+    """Cut an estimate of a mean squared norm to what it can be; cutting is post-processing."""
+    return min(max(estimate, 0.0), clip_norm**2)
+
+
+def _at_top(squares: np.ndarray, norms: ScalarDP) -> np.ndarray:
+    """Return unbiased estimates of whether norms were rounded to the highest level."""
+    top = squares == norms.squares[-1]
+    return (top - norms.other) / norms.contrast

@@ -1,0 +1,1 @@
+"""From events to (epsilon, delta): what a composition costs, always on the safe side."""

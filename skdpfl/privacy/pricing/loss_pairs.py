@@ -1,0 +1,198 @@
+r"""The dominating pair (P, Q) of each release, as distributions of the privacy loss.
+
+With noise of standard deviation 1, a clipped sum moves by m = C / (noise std) = 1/z per clip norm,
+and ``phi_c`` the density of N(c, 1)::
+
+    pair                     P                        Q
+    Poisson, replace         (1-q) phi_0 + q phi_m    (1-q) phi_0 + q phi_-m
+    Poisson, add_remove      (1-q) phi_0 + q phi_m    phi_0,  and the same two exchanged
+    fixed size, replace      (1-g) phi_0 + g phi_2m   phi_0   where L >= 0, mirrored below
+    Gaussian, mu             phi_mu/2                 phi_-mu/2
+
+Each loss L(x) = log P/Q increases with x, so intervals of L are intervals of x, whose
+probabilities are differences of normal distribution functions.
+
+Formal guarantee
+----------------
+*Poisson.* Fix the other records' sample; the record in question is in it with probability q and
+moves the sum by at most C in norm, to opposite sides at worst when it is replaced. By rotation the
+pair is one-dimensional, and it is attained; it is its own mirror image.
+
+*Fixed size* (batch of size b out of n, g = b/n, replace). Couple the two samples record by record:
+with probability 1 - g they are equal, with probability g they differ in one element. Advanced
+joint convexity (Balle, Barthe & Gaboardi 2018, theorem 2 and their replace coupling) gives for
+alpha = e^eps >= 1 ::
+
+    delta(eps) <= g H_{1 + (alpha - 1)/g}(N(2m, 1) || N(0, 1))
+                = H_alpha(g N(2m, 1) + (1-g) N(0, 1) || N(0, 1))
+
+and by the symmetry of the relation delta(-eps) = 1 - e^-eps + e^-eps delta(eps). A function with
+these values is the profile of exactly one pair: that of the table, with the remaining probability
+at L = 0. Composing the two one-sided pairs and taking the larger price would not be a bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from skdpfl.privacy.pricing.loss_grid import Grid, GridLoss, Masses, connect_dots, normal_masses
+
+
+@dataclass(frozen=True)
+class ReplacePair:
+    """Poisson sampling at ``rate``, one record replaced; ``shift`` is m. Its own mirror image."""
+
+    rate: float
+    shift: float
+
+    def loss(self, x: np.ndarray) -> np.ndarray:
+        """L(x), shape of x."""
+        return _log_mixture(self.rate, self.shift, x) - _log_mixture(self.rate, self.shift, -x)
+
+    def inverse(self, loss: np.ndarray) -> np.ndarray:
+        """The x whose loss is given: m x = loss/2 + arsinh(sinh(loss/2) e^{m^2/2} (1-q)/q)."""
+        half = np.abs(loss) / 2
+        if self.rate == 1.0:
+            return loss / (2 * self.shift)
+        with np.errstate(divide="ignore"):
+            log_sinh = half + np.log(-np.expm1(-2 * half) / 2)
+        t = log_sinh + self.shift**2 / 2 + np.log1p(-self.rate) - np.log(self.rate)
+        arsinh = np.where(t > 20, t + np.log(2.0), np.arcsinh(np.exp(np.minimum(t, 20))))
+        return np.sign(loss) * (half + arsinh) / self.shift
+
+    def variance(self) -> float:
+        """Variance of the loss."""
+        return _variance(self)
+
+    def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
+        """The loss on the grid in both directions (the same one twice)."""
+        low, high = _range(self, grid, ndtri(grid.below), self.shift - ndtri(grid.above))
+        x = self.inverse(grid.h * np.arange(low, high + 1))
+        p = _mixture_masses(self.rate, self.shift, x)
+        q = _mixture_masses(self.rate, -self.shift, x)
+        loss = connect_dots(grid.h, low, p, q, *_tails(self.rate, self.shift, x))
+        return loss, loss
+
+
+@dataclass(frozen=True)
+class ZeroOutPair:
+    """Poisson sampling at ``rate``, one contribution set to zero; ``shift`` is m."""
+
+    rate: float
+    shift: float
+
+    def loss(self, x: np.ndarray) -> np.ndarray:
+        """L(x), shape of x."""
+        return _log_mixture(self.rate, self.shift, x)
+
+    def inverse(self, loss: np.ndarray) -> np.ndarray:
+        """The x whose loss is given; -inf at losses below log(1-q), which none attains."""
+        inside = np.expm1(np.minimum(loss, 700.0)) + self.rate
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_ratio = np.where(inside > 0, np.log(np.maximum(inside, 0.0)), -np.inf)
+        log_ratio = np.where(loss > 40, np.maximum(loss, log_ratio), log_ratio)
+        return self.shift / 2 + (log_ratio - np.log(self.rate)) / self.shift
+
+    def variance(self) -> float:
+        """Variance of the loss."""
+        return _variance(self)
+
+    def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
+        """The loss on the grid with the record present under P, and with it absent under P."""
+        # Either end is the upper one in one of the directions.
+        low, high = _range(self, grid, ndtri(grid.above), self.shift - ndtri(grid.above))
+        x = self.inverse(grid.h * np.arange(low, high + 1))
+        p = _mixture_masses(self.rate, self.shift, x)
+        q = normal_masses(x, 0.0)
+        present = connect_dots(grid.h, low, p, q, *_tails(self.rate, self.shift, x))
+        below, above = _tails(0.0, self.shift, x)
+        absent = connect_dots(grid.h, -high, _mirror(q), _mirror(p), above, below)
+        return present, absent
+
+
+@dataclass(frozen=True)
+class FixedSizePair:
+    """A batch drawn without replacement, ``rate`` = b/n, one record replaced; ``shift`` is m."""
+
+    rate: float
+    shift: float
+
+    def variance(self) -> float:
+        """Variance of the loss (of its one-sided half, which is the larger)."""
+        return ZeroOutPair(self.rate, 2 * self.shift).variance()
+
+    def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
+        """The loss on the grid in both directions (the same one twice)."""
+        half = ZeroOutPair(self.rate, 2 * self.shift)
+        _, high = _range(half, grid, half.shift / 2, half.shift - ndtri(grid.above))
+        x = half.inverse(grid.h * np.arange(0, high + 1))
+        up = _mixture_masses(half.rate, half.shift, x)
+        down = normal_masses(x, 0.0)
+        p, q = _join(_mirror(down), up), _join(_mirror(up), down)
+        below, above = _tails(0.0, half.shift, x)[1], _tails(half.rate, half.shift, x)[1]
+        loss = connect_dots(grid.h, -high, p, q, below, above)
+        loss.probs[high] += max(0.0, 1.0 - loss.probs.sum() - loss.infinite)
+        return loss, loss
+
+
+Pair = ReplacePair | ZeroOutPair | FixedSizePair
+
+
+def gaussian_pair(mu: float) -> ReplacePair:
+    """mu-GDP: no sampling, centres mu/2 and -mu/2."""
+    return ReplacePair(1.0, mu / 2)
+
+
+def _log_mixture(rate: float, shift: float, x: np.ndarray) -> np.ndarray:
+    """log((1-q) phi_0 + q phi_m) - log phi_0 at x."""
+    exponent = shift * x - shift**2 / 2
+    if rate == 1.0:
+        return exponent
+    small = np.log1p(rate * np.expm1(np.minimum(exponent, 30.0)))
+    large = np.logaddexp(np.log1p(-rate), np.log(rate) + exponent)
+    return np.where(exponent < 30.0, small, large)
+
+
+def _mixture_masses(rate: float, shift: float, x: np.ndarray) -> Masses:
+    """Probabilities of (1-q) N(0,1) + q N(m,1) between consecutive x, and bounds on their error."""
+    still, moved = normal_masses(x, 0.0), normal_masses(x, shift)
+    return (1 - rate) * still[0] + rate * moved[0], (1 - rate) * still[1] + rate * moved[1]
+
+
+def _mirror(masses: Masses) -> Masses:
+    """The same intervals read from the right, for losses of the opposite sign."""
+    return masses[0][::-1], masses[1][::-1]
+
+
+def _join(left: Masses, right: Masses) -> Masses:
+    """Intervals side by side."""
+    return np.concatenate([left[0], right[0]]), np.concatenate([left[1], right[1]])
+
+
+def _tails(rate: float, shift: float, x: np.ndarray) -> tuple[float, float]:
+    """Probability of the mixture below the first and above the last x."""
+    below = (1 - rate) * ndtr(x[0]) + rate * ndtr(x[0] - shift)
+    above = (1 - rate) * ndtr(-x[-1]) + rate * ndtr(shift - x[-1])
+    return float(below), float(above)
+
+
+def _range(
+    pair: ReplacePair | ZeroOutPair, grid: Grid, x_low: float, x_high: float
+) -> tuple[int, int]:
+    """Grid indices that enclose the losses between two x."""
+    low, high = pair.loss(np.array([x_low, x_high]))
+    return grid.indices(float(low), float(high))
+
+
+def _variance(pair: ReplacePair | ZeroOutPair) -> float:
+    """Variance of the loss under P by the trapezoidal rule; it only sets the grid."""
+    x = np.linspace(-9.0, 9.0, 300)
+    density = np.exp(-(x**2) / 2)
+    density /= density.sum()
+    both = np.concatenate([x, x + pair.shift])
+    weights = np.concatenate([(1 - pair.rate) * density, pair.rate * density])
+    loss = pair.loss(both)
+    return float(weights @ loss**2 - (weights @ loss) ** 2)

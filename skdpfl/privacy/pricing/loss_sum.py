@@ -1,0 +1,264 @@
+r"""The sum of many independent privacy losses, and the (epsilon, delta) it stands for.
+
+With K(t) = sum_k n_k log E e^{t L_k} (n_k releases of loss L_k, finite part) the *tilted* laws
+
+    p_k(l) e^{t l} / E e^{t L_k}
+
+are convolved by one discrete Fourier transform, and the tilt is undone afterwards::
+
+    P(L = l) = T(l) e^{K(t) - t l},         T: the convolution of the tilted laws
+    delta(eps) = P(L = inf) + sum_{l > eps} P(L = l) (1 - e^{eps - l})
+
+At the saddle point T has its bulk near eps; rounding errors, which are relative to the bulk, are
+then relative to delta, however small delta is. The tilt used is the least that makes them
+negligible, for heavy-tailed losses need a longer window the more they are tilted.
+
+Formal guarantee
+----------------
+For grid losses that dominate the true ones the result bounds the true delta (or epsilon) from
+above. By Chernoff's inequality the window of the transform misses a tilted probability of at most
+``outside`` on each side. Missing mass above is at most ``outside e^{K - t eps}`` untilted, and so
+is what the cyclic transform moves from one end to where it is not counted; both are added to delta.
+The rounding of the transform, amplified n-fold by taking powers, is added as ``n _ROUND`` in the
+same way. Any tilt and any window give a bound, good ones a sharp bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import fft
+
+from skdpfl.privacy.pricing.loss_grid import GridLoss, TooFine
+
+#: Rounding error of the transform per release; a thousand of it for the sums over its points.
+_ROUND = 1e-15
+
+#: Share of delta that rounding, and mass outside the window, may add to it.
+_SHARE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class LossSum:
+    """Independent losses on one grid: ``parts`` are (loss, how many times)."""
+
+    parts: tuple[tuple[GridLoss, int], ...]
+    max_points: int
+
+    @property
+    def h(self) -> float:
+        """The grid's step."""
+        return self.parts[0][0].h
+
+    @property
+    def infinite(self) -> float:
+        """The probability that some loss is infinite."""
+        return -math.expm1(sum(n * _log1m(grid.infinite) for grid, n in self.parts))
+
+    @cached_property
+    def _laws(self) -> _Laws:
+        return tuple(((grid.losses, grid.probs), n) for grid, n in self.parts)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon >= 0 with delta(epsilon) <= delta."""
+        room = delta - self.infinite
+        if room <= 0.0:
+            return math.inf
+        saddle = self._solve(_minus_log_delta, -math.log(room))
+        window = self._window(saddle, _cumulants(self._laws, saddle)[1], math.log(room))
+        deltas, above, above_q = window.tail_sums()
+        j = int(np.flatnonzero(np.append(True, deltas > room))[-1])
+        if j == 0:  # The bound holds at the first point, which lies far below the bulk.
+            return float(max(0.0, window.losses[0]))
+        if j == deltas.size:
+            return math.inf
+        # Between two points delta + e^epsilon * const is constant; the margin is the left point's.
+        upper = above[j] + window.margins()[j - 1] - room / window.scale
+        step = math.log(upper / above_q[j]) if upper > 0.0 else -math.inf
+        between = max(window.losses[j - 1], window.centre + step)
+        return float(max(0.0, min(window.losses[j], between)))
+
+    def finite_delta(self, epsilon: float, size: float) -> float:
+        """Return what finite losses add to delta(epsilon), sharp if that is at least ``size``."""
+        top = self.h * sum(n * (grid.low + grid.probs.size - 1) for grid, n in self.parts)
+        if epsilon >= top or self.infinite == 1.0:
+            return 0.0
+        saddle = self._solve(lambda t, k, mean, variance: mean, epsilon)
+        chernoff = math.exp(min(0.0, _cumulants(self._laws, saddle)[0] - saddle * epsilon))
+        return min(chernoff, self._window(saddle, epsilon, math.log(size)).delta(epsilon))
+
+    def _solve(
+        self, function: Callable[[float, float, float, float], float], target: float
+    ) -> float:
+        """The tilt t >= 0 at which a rising function of (t, K, K', K'') meets the target, roughly.
+
+        Any tilt gives a valid bound; a good one a sharp bound.
+        """
+        longest = max(losses[-1] - losses[0] for (losses, _), _ in self._laws)
+
+        def short(t: float) -> bool:
+            return function(t, *_cumulants(self._laws, t)) < target
+
+        if not short(0.0):
+            return 0.0
+        low = high = 1.0 / math.sqrt(max(_cumulants(self._laws, 0.0)[2], 1e-300))
+        while short(high):
+            low, high = high, 4.0 * high
+            if high * longest > 1e4:
+                return high  # The target is out of reach: the tilted law sits at its maximum.
+        while low == high or not short(low):
+            low, high = low / 4.0, low
+        for _ in range(7):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if short(middle) else (low, middle)
+        return math.sqrt(low * high)
+
+    def _window(self, saddle: float, epsilon: float, log_size: float) -> _Window:
+        """Convolve tilted laws, to learn deltas of about e^log_size at about ``epsilon``."""
+        rounding = _ROUND * (1000 + sum(n for _, n in self.parts))
+        allowed = log_size + math.log(_SHARE)
+        tilt = self._least_tilt(saddle, epsilon, allowed - math.log(rounding))
+        k, mean, variance = _cumulants(self._laws, tilt)
+        outside = min(-7.0, allowed - (k - tilt * epsilon))
+        first, last = self._ends(tilt, k, variance, outside)
+        losses = self.h * np.arange(first, last + 1)
+        centre = float(losses[min(losses.size - 1, max(0, round(mean / self.h) - first))])
+        masses = _convolve(self.parts, tilt, first, losses.size)
+        return _Window(losses, masses, tilt, centre, k, 2 * math.exp(outside) + rounding)
+
+    def _least_tilt(self, saddle: float, epsilon: float, allowed: float) -> float:
+        """The least tilt t with K(t) - t epsilon <= allowed, roughly; else the saddle."""
+
+        def enough(t: float) -> bool:
+            return _cumulants(self._laws, t)[0] - t * epsilon <= allowed
+
+        if enough(0.0):
+            return 0.0
+        low, high = 0.0, saddle
+        for _ in range(5):
+            middle = (low + high) / 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
+
+    def _ends(self, tilt: float, k: float, variance: float, outside: float) -> tuple[int, int]:
+        """Grid indices beyond which lies a tilted probability of at most e^outside each."""
+        first = sum(n * grid.low for grid, n in self.parts)
+        last = first + sum(n * (grid.probs.size - 1) for grid, n in self.parts)
+        if variance > 0.0:
+            ends = []
+            for sign in (1.0, -1.0):
+                s, best, worse = sign * 8.0 / math.sqrt(variance), math.inf, False
+                while not worse:
+                    reach = (_cumulants(self._laws, tilt + s)[0] - k - outside) / (s * self.h)
+                    worse = not sign * reach < best
+                    best = min(best, sign * reach)
+                    s /= 1.6
+                ends.append(sign * best)
+            last, first = min(last, math.ceil(ends[0])), max(first, math.floor(ends[1]))
+        if last - first >= self.max_points:
+            raise TooFine((last - first + 1) / self.max_points)
+        return first, last
+
+
+@dataclass(frozen=True, eq=False)
+class _Window:
+    """Tilted probabilities ``masses`` at ``losses``; sums are taken relative to ``centre``."""
+
+    losses: np.ndarray
+    masses: np.ndarray
+    tilt: float
+    centre: float
+    k: float
+    error: float
+
+    @property
+    def scale(self) -> float:
+        """What turns sums relative to the centre into probabilities."""
+        return math.exp(min(700.0, self.k - self.tilt * self.centre))
+
+    def margins(self) -> np.ndarray:
+        """What may be missing from delta at each loss, relative to the scale."""
+        return self.error * np.exp(np.minimum(600.0, -self.tilt * (self.losses - self.centre)))
+
+    def tail_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Delta at each loss, and P's and Q's probability from there on (relative)."""
+        from_centre = self.losses - self.centre
+        above = _from_the_right(self.masses * np.exp(np.minimum(600.0, -self.tilt * from_centre)))
+        above_q = _from_the_right(
+            self.masses * np.exp(np.minimum(600.0, -(self.tilt + 1.0) * from_centre))
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            deltas = above - np.exp(np.minimum(from_centre, 600.0)) * above_q
+        deltas = np.maximum(np.nan_to_num(deltas, nan=1.0), 0.0)
+        return self.scale * (deltas + self.margins()), above, above_q
+
+    def delta(self, epsilon: float) -> float:
+        """The finite part of delta at one epsilon."""
+        beyond = self.losses > epsilon
+        distance = self.losses[beyond] - epsilon
+        terms = self.masses[beyond] * np.exp(-self.tilt * distance) * -np.expm1(-distance)
+        log_scale = min(700.0, self.k - self.tilt * epsilon)
+        return min(1.0, math.exp(log_scale) * (float(terms.sum()) + self.error))
+
+
+#: Losses and probabilities of one release, and how many there are.
+_Laws = tuple[tuple[tuple[np.ndarray, np.ndarray], int], ...]
+
+
+def _cumulants(laws: _Laws, tilt: float) -> tuple[float, float, float]:
+    """K and its first two derivatives at a tilt."""
+    k = mean = variance = 0.0
+    for (losses, probs), n in laws:
+        top = max(tilt * float(losses[0]), tilt * float(losses[-1]))
+        # Bounded below: numbers too small to matter are slow. No BLAS: it would start threads.
+        weights = probs * np.exp(np.maximum(tilt * losses - top, -600.0))
+        total = float(weights.sum())
+        weights *= losses
+        first = float(weights.sum()) / total
+        second = float(np.einsum("i,i->", weights, losses)) / total
+        k += n * (top + math.log(total))
+        mean += n * first
+        variance += n * max(0.0, second - first**2)
+    return k, mean, variance
+
+
+def _minus_log_delta(t: float, k: float, mean: float, variance: float) -> float:
+    """-log delta at epsilon = K'(t), by the saddle point approximation."""
+    return t * mean - k + math.log1p(t * (1.0 + t) * math.sqrt(2 * math.pi * variance))
+
+
+def _convolve(
+    parts: tuple[tuple[GridLoss, int], ...], tilt: float, first: int, size: int
+) -> np.ndarray:
+    """The tilted law of the sum at ``size`` grid points from ``first``."""
+    n_points = fft.next_fast_len(size, real=True)
+    spectrum = np.ones(n_points // 2 + 1, dtype=complex)
+    offset = 0
+    for grid, n in parts:
+        exponents = tilt * grid.losses
+        weights = grid.probs * np.exp(exponents - exponents.max())
+        weights /= weights.sum()
+        # Turn about the mean: powers then multiply small angles, and their errors stay small.
+        middle = round(float((weights * np.arange(weights.size)).sum()))
+        places = (np.arange(weights.size) - middle) % n_points
+        one = fft.rfft(np.bincount(places, weights, n_points))
+        power = np.zeros_like(one)
+        alive = np.abs(one) > math.exp(-80.0 / n)
+        power[alive] = one[alive] ** n
+        spectrum *= power
+        offset += n * (grid.low + middle)
+    masses = np.roll(fft.irfft(spectrum, n_points), (offset - first) % n_points)[:size]
+    return np.maximum(masses, 0.0)
+
+
+def _from_the_right(values: np.ndarray) -> np.ndarray:
+    """Sums from each place to the end."""
+    return np.cumsum(values[::-1])[::-1]
+
+
+def _log1m(x: float) -> float:
+    return math.log1p(-x) if x < 1.0 else -math.inf

@@ -1,0 +1,166 @@
+r"""What a composition of releases costs: epsilon at a given delta, and delta at a given epsilon.
+
+Plain Gaussian releases have a closed form (:mod:`skdpfl.privacy.pricing.gaussian`). Everything else
+is priced by privacy loss distributions: each release's dominating pair
+(:mod:`skdpfl.privacy.pricing.loss_pairs`) is made discrete on the safe side
+(:mod:`skdpfl.privacy.pricing.loss_grid`) and all are convolved at once
+(:mod:`skdpfl.privacy.pricing.loss_sum`). The grid's step follows the composition::
+
+    h = f sqrt(sum_k n_k Var L_k / sum_k n_k),   1/64 <= f <= 1/16
+
+a fixed fraction of the (root mean square) deviation of one release's loss. Making losses discrete
+widens the sum by a fixed fraction then, however small epsilon and however many steps: epsilon comes
+out 0.04 % too large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. Compositions
+that would need more than ``_MAX_POINTS`` points get a coarser grid: a sound price, looser by up to
+a percent.
+
+Why not dp-accounting alone: its distributions agree with these (a test says so), but they compose
+one event after the other, know no batches of fixed size, lose their digits on grids below 1e-6
+(a million steps at epsilon 1e-3 need 1e-8), and in tails below 1e-10; and importing it takes longer
+than a calibration. It is the independent reference of the tests.
+
+Formal guarantee
+----------------
+The returned (epsilon, delta) holds for the composition of the events under the stated relation.
+Delta may be as small as 1e-250: rounding is accounted for relative to delta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+from skdpfl.privacy.events import Composition
+from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon
+from skdpfl.privacy.pricing.loss_atoms import AtomsPair
+from skdpfl.privacy.pricing.loss_grid import Grid, GridLoss, TooFine
+from skdpfl.privacy.pricing.loss_pairs import gaussian_pair
+from skdpfl.privacy.pricing.loss_sum import LossSum
+from skdpfl.privacy.pricing.releases import LossPair, Neighbours, Releases, releases
+
+__all__ = ["Neighbours", "price_delta", "price_epsilon"]
+
+#: Grid step over the root mean square deviation of one release's loss: from, to.
+_FINEST, _COARSEST = 1 / 64, 1 / 16
+
+#: Points in the sum, times the number of distinct releases, above which the grid is made coarser.
+_WORK = 2**17
+
+#: Points in all one-release distributions together (the first number if there is one release, more
+#: with the square root of their number), and points in their sum.
+_POINTS, _MAX_POINTS, _MAX_WINDOW = 2**16, 2**17, 2**20
+
+#: Share of delta spent on losses beyond the grid.
+_TAIL_SHARE = 1e-4
+
+#: Probability that some loss lies below the grid; it is rounded up, which hardly matters.
+_BELOW = 1e-6
+
+
+@lru_cache(maxsize=4096)
+def price_epsilon(composition: Composition, delta: float, neighbours: Neighbours) -> float:
+    """Return the epsilon at which the composition is (epsilon, delta)-DP; ``inf`` if there is none.
+
+    Parameters
+    ----------
+    composition : Composition
+        The releases, see :mod:`skdpfl.privacy.events`.
+    delta : float
+        In [0, 1).
+    neighbours : {"replace", "add_remove"}
+        The relation between data sets.
+    """
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta={delta!r} must lie in [0, 1).")
+    known = releases(composition, neighbours)
+    if not known.pairs or known.mu == math.inf:
+        return gaussian_epsilon(known.mu, delta)
+    if delta == 0.0:
+        return _pure_epsilon(known)
+    return _worst(known, delta, lambda loss: loss.epsilon(delta))
+
+
+@lru_cache(maxsize=4096)
+def price_delta(composition: Composition, epsilon: float, neighbours: Neighbours) -> float:
+    """Return the delta at which the composition is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    composition : Composition
+        The releases, see :mod:`skdpfl.privacy.events`.
+    epsilon : float
+        At least 0.
+    neighbours : {"replace", "add_remove"}
+        The relation between data sets.
+    """
+    if not epsilon >= 0:
+        raise ValueError(f"epsilon={epsilon!r} must be at least 0.")
+    known = releases(composition, neighbours)
+    if not known.pairs or known.mu == math.inf:
+        return gaussian_delta(known.mu, epsilon)
+    told = _probability_of_telling(known)
+    if epsilon == math.inf:
+        return told
+    # What may be neglected is a share of a delta that is not known yet.
+    guess = max(told, 1e-7)
+    while True:
+        finite = _worst(known, guess, lambda loss: loss.finite_delta(epsilon, guess / 30))  # noqa: B023
+        if guess <= max(told, 30 * finite) or guess < 1e-250:
+            return min(1.0, finite + told + _TAIL_SHARE * guess)
+        guess = max(told, finite, 1e-9 * guess)
+
+
+def _worst(known: Releases, delta: float, question: Callable[[LossSum], float]) -> float:
+    """The larger answer of the relation's two directions, on a grid fit for ``delta``."""
+    pairs: tuple[tuple[LossPair, int], ...] = known.pairs
+    if known.mu_squared:
+        pairs = (*pairs, (gaussian_pair(known.mu), 1))
+    n_releases = sum(n for _, n in pairs)
+    tail = max(1e-300, _TAIL_SHARE * delta / (2 * n_releases))
+    points = int(min(_MAX_POINTS, _POINTS * math.sqrt(n_releases))) // len(pairs)
+    h = _step(pairs)
+    while True:
+        try:
+            grid = Grid(h, max(tail, _BELOW / n_releases), tail, points)
+            both = [(pair.grids(grid), n) for pair, n in pairs]
+            sums = [LossSum(tuple((g[k], n) for g, n in both), _MAX_WINDOW) for k in (0, 1)]
+            return max(question(s) for s in (sums[:1] if _symmetric(both) else sums))
+        except TooFine as error:
+            h *= error.ratio * 1.001
+
+
+def _step(pairs: tuple[tuple[LossPair, int], ...]) -> float:
+    """The grid's step."""
+    n_releases = sum(n for _, n in pairs)
+    deviation = math.sqrt(sum(n * pair.variance() for pair, n in pairs) / n_releases)
+    # A sum is about 16 deviations wide.
+    fineness = 16 * math.sqrt(n_releases) * len(pairs) / _WORK
+    h = min(_COARSEST, max(_FINEST, fineness)) * (deviation or 1e-3)
+    if not all(isinstance(pair, AtomsPair) for pair, _ in pairs):
+        return h
+    # Atoms are few: a much finer grid costs nothing, and the largest lies on it.
+    largest = max(max(pair.losses) for pair, _ in pairs if isinstance(pair, AtomsPair))
+    return largest / math.ceil(16 * largest / h) if largest > 0 else h
+
+
+def _symmetric(both: list[tuple[tuple[GridLoss, GridLoss], int]]) -> bool:
+    return all(one is other for (one, other), _ in both)
+
+
+def _pure_epsilon(known: Releases) -> float:
+    """Epsilon at delta = 0: finite for pure randomisers only."""
+    total = 0.0
+    for pair, n in known.pairs:
+        if not isinstance(pair, AtomsPair) or pair.infinite > 0.0:
+            return math.inf
+        total += n * max(pair.losses)
+    return math.inf if known.mu_squared else total
+
+
+def _probability_of_telling(known: Releases) -> float:
+    """The probability that some release has an infinite loss."""
+    atoms = [(pair, n) for pair, n in known.pairs if isinstance(pair, AtomsPair)]
+    if any(pair.infinite == 1.0 for pair, _ in atoms):
+        return 1.0
+    return -math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in atoms))

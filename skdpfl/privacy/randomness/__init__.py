@@ -1,0 +1,1 @@
+"""Where randomness comes from: streams of words, exact normals on a grid, samples of records."""

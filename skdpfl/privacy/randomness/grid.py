@@ -1,0 +1,181 @@
+"""Noise added exactly: the clipped sum and the noise live on one grid, as integers.
+
+::
+
+    gamma   = s / 2^20 (float32)  or  s / 2^36 (float64)        s: the noise's standard deviation
+    k       = rint(S / gamma)                                   S: clipped sum, shape (..., size)
+    release = gamma (k + N)                                     N: Stream.units, std s / gamma
+
+k + N is integer arithmetic, so it is exact; the product with gamma is post-processing. In floating
+point S + noise is not merely imprecise: its last bits tell S. (float32, noise 1, S = 0 or 2: under
+S = 2 every result is a multiple of 2^-23, under S = 0 four in ten are not; delta >= 0.4 at every
+epsilon.) The same happens if gamma is not s / 2^20: rounding scaled noise to another grid
+makes some multiples impossible and others twice as likely. Noise of several standard deviations
+therefore needs as many grids; :func:`reduced_clip` then takes the widest.
+
+Formal guarantee. Let S, S' be the computed sums of neighbours, every record clipped to norm c, and
+r c a bound of the norm of the rounding error of one of them, its division by gamma included. Then
+
+    |rint(S / gamma) - rint(S' / gamma)| <= (D c + 2 r c) / gamma + sqrt(size),    D = 2 or 1,
+
+since rounding moves each difference of coordinates by at most 1. :func:`reduced_clip` returns the c
+for which that is D clip_norm / gamma: the release is then a post-processing of a Gaussian mechanism
+(sampled on the integers: :mod:`skdpfl.privacy.randomness.normals` states how closely) of noise
+multiplier exactly s / clip_norm. That BLAS adds floats in an order of its own, with or without
+fused multiply-add, is allowed for in r (see :func:`skdpfl.models.rounding_of_sum`, whose bound
+holds for any order; take one record more for the division); that it multiplies matrices by the
+definition, in the precision of its arguments, is assumed. Casacuberta, Shoham, Vadhan and Wagner
+(2022) show what goes wrong when r is forgotten.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from skdpfl.privacy.randomness.normals import FINE_BITS, UNIT_BITS
+
+#: noise stays under 2^4 standard deviations by construction
+_NOISE_BITS = 4
+#: how much of the clip norm rounding may cost before a finer arithmetic is asked for
+MAX_LOSS = 0.05
+
+_INTEGERS: dict[np.dtype, np.dtype] = {
+    np.dtype(np.float32): np.dtype(np.int32),
+    np.dtype(np.float64): np.dtype(np.int64),
+}
+
+
+class PrecisionError(ValueError):
+    """The arithmetic is too coarse for this sum: add it up and release it in float64."""
+
+
+def grid_for(scale: float, bound: float, dtype: DTypeLike = np.float64) -> float:
+    """Return the grid's step gamma for noise of standard deviation ``scale``.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the noise on the sum. In float32 it is rounded up to a float32.
+    bound : float
+        Largest possible absolute value of an entry of the sum (largest batch x clip norm).
+    dtype : dtype
+        Of the sum: float32 or float64.
+
+    Raises
+    ------
+    PrecisionError
+        If an entry may not fit the integers that sums are released in (int32 for float32): it
+        happens when ``bound`` exceeds 2,000 times ``scale``. Or if floats cannot hold the result.
+    """
+    dtype = np.dtype(dtype)
+    if not (scale > 0 and math.isfinite(scale)):
+        raise ValueError(f"scale must be positive and finite, got {scale!r}.")
+    if not (bound >= 0 and math.isfinite(bound)):
+        raise ValueError(f"bound must be finite and 0 or more, got {bound!r}.")
+    bits, room = (UNIT_BITS, 31) if dtype == np.float32 else (FINE_BITS, 63)
+    gamma = scale * 2.0**-bits
+    least, most = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
+    if gamma < least or bound + scale * 2.0**_NOISE_BITS > most:
+        raise PrecisionError(
+            f"scale={scale!r} (with sums of up to {bound!r}) is out of the range of {dtype}."
+        )
+    if dtype == np.float32:
+        single = np.float32(gamma)
+        up = float(single) >= gamma  # as Python floats: NumPy would compare in float32
+        gamma = float(single if up else np.nextafter(single, np.float32(np.inf)))
+    if bound / gamma + 2.0 ** (bits + _NOISE_BITS) >= 2.0**room:
+        raise PrecisionError(
+            f"A sum of up to {bound!r} with noise of {scale!r} does not fit the grid of "
+            f"{dtype}; " + ("use float64." if room == 31 else "raise the noise.")
+        )
+    return gamma
+
+
+def snap(
+    values: np.ndarray, gamma: float | np.ndarray, out: np.ndarray | None = None
+) -> np.ndarray:
+    """Return ``values`` rounded to multiples of ``gamma``."""
+    out = np.divide(values, gamma, out=out)
+    np.rint(out, out=out)
+    return np.multiply(out, gamma, out=out)
+
+
+def snapped_release(
+    clipped_sum: np.ndarray,
+    units: np.ndarray,
+    gamma: float | np.ndarray,
+    out: np.ndarray | None = None,
+    divisor: float | np.ndarray = 1.0,
+) -> np.ndarray:
+    """Return gamma (rint(clipped_sum / gamma) + units) / divisor.
+
+    The module states the guarantee; ``divisor`` is public.
+
+    Parameters
+    ----------
+    clipped_sum : ndarray of float32 or float64
+        Finite, within the bound that ``gamma`` was made for.
+    units : ndarray of int32 (for float32) or int64 (for float64)
+        Noise from :meth:`skdpfl.privacy.randomness.streams.Stream.units` with the sum's dtype.
+    gamma : float or ndarray
+        The grid's step, from :func:`grid_for` with the sum's dtype; may differ between silos.
+    out : ndarray, optional
+        Where to put the result; may be ``clipped_sum`` itself.
+    divisor : float or ndarray
+        A public number that the released sum is divided by.
+    """
+    integers = _INTEGERS.get(clipped_sum.dtype)
+    if integers is None or units.dtype != integers:
+        raise TypeError(
+            "clipped_sum must be float32 with int32 units, or float64 with int64 units, got "
+            f"{clipped_sum.dtype} and {units.dtype}."
+        )
+    # a float64 scalar would make float32 sums float64
+    gamma = np.asarray(gamma, dtype=clipped_sum.dtype)
+    out = np.divide(clipped_sum, gamma, out=out)
+    np.rint(out, out=out)
+    total = out.astype(integers)
+    total += units
+    np.copyto(out, total)
+    return np.multiply(out, np.asarray(gamma / divisor, dtype=gamma.dtype), out=out)
+
+
+def reduced_clip(
+    clip_norm: float, gamma: float, size: int, neighbours: str, *, rounding: float = 0.0
+) -> float:
+    """Return the norm to clip records to, so that the snapped sum is as sensitive as priced.
+
+    Parameters
+    ----------
+    clip_norm : float
+        The priced clip norm: noise on the sum over noise multiplier.
+    gamma : float
+        The widest grid's step.
+    size : int
+        Number of coordinates of the sum.
+    neighbours : {"replace", "add_remove"}
+        Whether a record's term is replaced (moves the sum by twice the norm) or zeroed.
+    rounding : float
+        Bound of the norm of the rounding error of a computed sum, in clip norms.
+
+    Raises
+    ------
+    PrecisionError
+        If it would be more than 5 % below ``clip_norm``.
+    """
+    if neighbours not in ("replace", "add_remove"):
+        raise ValueError(f"neighbours must be 'replace' or 'add_remove', got {neighbours!r}.")
+    terms = 2 if neighbours == "replace" else 1
+    reduced = (terms * clip_norm - gamma * math.sqrt(size)) / (terms + 2 * rounding)
+    # a few roundings of this very formula
+    reduced *= 1 - 1e-15
+    if not reduced >= (1 - MAX_LOSS) * clip_norm:
+        raise PrecisionError(
+            f"Rounding would cost more than {MAX_LOSS:.0%} of clip_norm={clip_norm!r} "
+            f"({size} coordinates on a grid of {gamma:.3g}, sums off by up to {rounding:.3g} clip "
+            "norms): add the records up and release the sum in float64, or in smaller batches."
+        )
+    return reduced

@@ -1,0 +1,213 @@
+"""Where the bits come from: 64-bit words, each a function of the seed and an address.
+
+An address is (purpose, silo, round, draw) and a place j inside the draw::
+
+    words(purpose, silos, round, draw, count)[s, j] = F_key(purpose)(silos[s], round, draw, j)
+
+Nothing is kept between calls, so neither the order of calls, nor the number of threads, nor
+which silos are asked for together can change a number. Two properties hold for every source:
+
+* a shorter draw is the beginning of a longer one if both lie on the same side of ``SMALL``
+  words and have the same :func:`bucket` size;
+* different addresses give unrelated words (of a keyed Philox or of SFC64 states it fills here;
+  of a cipher or a hash in :mod:`skdpfl.privacy.randomness.secure`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+#: draws of at most this many words are read for many silos in one go
+SMALL = 1024
+#: silos and rounds fit 32 bits; draws 24, the upper half of them for rare refinements
+LIMIT = 1 << 32
+REFINED = 1 << 23
+
+_CHUNK = 1 << 13
+
+Words = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
+
+
+class WorkSpace(threading.local):
+    """This thread's buffer for words: fresh memory would cost more than filling it."""
+
+    def __init__(self) -> None:
+        self._buffer = np.empty(0, np.uint64)
+
+    def rows(self, n: int, width: int) -> Words:
+        """Return (n, width) words of arbitrary contents, overwritten by the next call."""
+        if len(self._buffer) < n * width:
+            self._buffer = np.empty(n * width, np.uint64)
+        return self._buffer[: n * width].reshape(n, width)
+
+
+class WordSource(Protocol):
+    """Random words by address; see the module's docstring."""
+
+    def words(
+        self,
+        purpose: str,
+        silos: Sequence[int] | np.ndarray,
+        round: int,
+        draw: int,
+        count: int,
+        scratch: bool = False,
+    ) -> Words:
+        """Return (len(silos), count) words; each row is contiguous.
+
+        With ``scratch`` they may be overwritten by this thread's next such call.
+        """
+        ...
+
+    def words_of_rounds(
+        self, purpose: str, silos: np.ndarray, rounds: range, count: int
+    ) -> np.ndarray:
+        """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
+        ...
+
+
+def round_by_round(
+    source: WordSource, purpose: str, silos: np.ndarray, rounds: range, count: int
+) -> np.ndarray:
+    """Return (len(rounds), len(silos), count) words, one call of ``words`` for each round."""
+    words = np.empty((len(rounds), len(silos), count), np.uint64)
+    for block, round in zip(words, rounds, strict=True):
+        block[...] = source.words(purpose, silos, round, 0, count, scratch=True)
+    return words
+
+
+def bucket(count: int) -> int:
+    """Return the power of two, at least 4, that ``count`` words are read from."""
+    return max(4, 1 << (count - 1).bit_length())
+
+
+class SimulationWords:
+    """Words that follow from an integer seed: statistically sound, not cryptographic.
+
+    Short draws are Philox blocks with counter (silo * blocks + j, draw, round, log2 blocks), so
+    that silos with neighbouring numbers are neighbours in the counter and are read in one go.
+    Long draws are SFC64 (twice as fast), its state being one Philox block of its own.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._keys: dict[str, np.ndarray] = {}
+        self._local = threading.local()
+        self._work = WorkSpace()
+
+    def __reduce__(self):
+        return SimulationWords, (self.seed,)
+
+    def words(
+        self,
+        purpose: str,
+        silos: Sequence[int] | np.ndarray,
+        round: int,
+        draw: int,
+        count: int,
+        scratch: bool = False,
+    ) -> Words:
+        """Return (len(silos), count) words; each row is contiguous."""
+        if count <= SMALL:
+            return self._short(purpose, silos, round, draw, bucket(count))[:, :count]
+        states = self._short(purpose, silos, round, draw, 2 * SMALL)
+        if len(states) == 1:
+            return self._seeded(states[0]).random_raw(count)[None]
+        rows = (
+            self._work.rows(len(silos), count) if scratch else np.empty((len(silos), count), "u8")
+        )
+        for row, state in zip(rows, states, strict=True):
+            self._long(state, row)
+        return rows
+
+    def words_of_rounds(
+        self, purpose: str, silos: np.ndarray, rounds: range, count: int
+    ) -> np.ndarray:
+        """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
+        if count > SMALL:
+            return round_by_round(self, purpose, silos, rounds, count)
+        words = np.empty((len(rounds), len(silos), count), np.uint64)
+        size = bucket(count)
+        domain, blocks = size.bit_length(), size // 4
+        for part in _runs(silos):
+            low, high = int(silos[part].min()), int(silos[part].max()) + 1
+            some, first, places = words[:, part], low * blocks, silos[part] - low
+            for block, round in zip(some, rounds, strict=True):
+                flat = self._philox(purpose, first, 0, round, domain, (high - low) * size)
+                flat.reshape(-1, size)[:, :count].take(places, axis=0, out=block, mode="clip")
+        return words
+
+    def _short(self, purpose, silos, round, draw, size) -> Words:
+        """Read ``size`` Philox words for each silo; a size above SMALL means an SFC64 state."""
+        width = size if size <= SMALL else 4
+        blocks = width // 4
+        domain = size.bit_length()
+        if len(silos) == 1:
+            start = int(silos[0]) * blocks
+            return self._philox(purpose, start, draw, round, domain, width)[None]
+        silos = np.asarray(silos, dtype=np.int64)
+        rows = np.empty((len(silos), width), np.uint64)
+        for part in _runs(silos):
+            low, high = int(silos[part].min()), int(silos[part].max()) + 1
+            flat = self._philox(purpose, low * blocks, draw, round, domain, (high - low) * width)
+            rows[part] = flat.reshape(-1, width)[silos[part] - low]
+        return rows
+
+    def _philox(self, purpose, block, draw, round, domain, count) -> np.ndarray:
+        """Return ``count`` words of the Philox whose counter starts at the given address."""
+        generator, state, counter = self._generators()[0]
+        state["state"]["key"] = self._key(purpose)
+        counter[0], counter[1], counter[2], counter[3] = block, draw, round, domain
+        generator.state = state
+        return generator.random_raw(count)
+
+    def _long(self, words: np.ndarray, out: np.ndarray) -> None:
+        """Fill ``out`` from SFC64 started from a state of 192 random bits."""
+        generator = self._seeded(words)
+        # in pieces that the allocator reuses
+        for start in range(0, len(out), _CHUNK):
+            piece = out[start : start + _CHUNK]
+            piece[:] = generator.random_raw(len(piece))
+
+    def _seeded(self, words: np.ndarray) -> np.random.SFC64:
+        """Return this thread's SFC64, started from a state of 192 random bits."""
+        generator, state, inner = self._generators()[1]
+        inner[:3] = words[:3]
+        generator.state = state
+        return generator
+
+    def _generators(self):
+        """Return this thread's bit generators with the state dictionaries that restart them."""
+        if not hasattr(self._local, "pair"):
+            philox, sfc = np.random.Philox(0), np.random.SFC64(0)
+            counter = np.zeros(4, np.uint64)
+            philox_state = philox.state
+            # an empty buffer: the next word opens the block after the counter
+            philox_state |= {"buffer_pos": 4, "has_uint32": 0, "uinteger": 0}
+            philox_state["state"]["counter"] = counter
+            inner = np.ones(4, np.uint64)
+            sfc_state = sfc.state | {"has_uint32": 0, "uinteger": 0}
+            sfc_state["state"]["state"] = inner
+            self._local.pair = (philox, philox_state, counter), (sfc, sfc_state, inner)
+        return self._local.pair
+
+    def _key(self, purpose: str) -> np.ndarray:
+        """Return the Philox key of a purpose: 128 bits of a hash of the seed and the purpose."""
+        if purpose not in self._keys:
+            text = f"skdpfl simulation {self.seed} {purpose}".encode()
+            digest = hashlib.blake2b(text, digest_size=16).digest()
+            self._keys[purpose] = np.frombuffer(digest, "<u8").astype(np.uint64)
+        return self._keys[purpose]
+
+
+def _runs(silos: np.ndarray) -> list[slice]:
+    """Cut silo numbers into runs that are worth reading in one go: no gap over 8."""
+    cuts = np.flatnonzero(np.abs(np.diff(silos)) > 8) + 1
+    edges = [0, *cuts.tolist(), len(silos)]
+    return [slice(a, b) for a, b in pairwise(edges)]

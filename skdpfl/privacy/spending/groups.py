@@ -1,0 +1,83 @@
+r"""Group privacy: from one record to k.
+
+Change k records one after the other: every step is a neighbour, in whichever silo it happens.
+
+- mu-GDP each step gives (k mu)-GDP in all (Dong, Roth & Su 2022, theorem 2.14).
+- (eps, delta(eps)) each step gives (k eps, delta(eps) (1 + e^eps + ... + e^{(k-1) eps})) in all:
+  P_0(A) <= e^eps P_1(A) + delta <= ... <= e^{k eps} P_k(A) + delta sum_j e^{j eps}.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from skdpfl.privacy.events import Composition, Exact, Gaussian, Profile, compose
+from skdpfl.privacy.pricing.dominance import dearest
+from skdpfl.privacy.pricing.price import price_delta
+
+if TYPE_CHECKING:
+    from skdpfl.privacy.spending.spent import PrivacySpent
+
+#: Where the group's profile is told, as multiples of the epsilon at the stated delta.
+_POINTS = (0.3, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.6, 2.0)
+
+
+def of_group(spent: PrivacySpent, k: int) -> PrivacySpent:
+    """Price ``spent`` for k records together; see :meth:`PrivacySpent.group`."""
+    from skdpfl.privacy.spending.spent import Cost
+
+    if isinstance(k, bool) or int(k) != k or k < 1:
+        raise ValueError(f"k={k!r} must be a whole number, at least 1.")
+    if k == 1:
+        return spent
+    compositions = _of_group([cost.composition for cost in spent.costs], spent, int(k))
+    costs = tuple(Cost.of(c, spent.delta, spent.neighbours) for c in compositions)
+    return dataclasses.replace(
+        spent,
+        epsilon=max(cost.epsilon for cost in costs),
+        costs=costs,
+        silo_ids=None,
+        silo_costs=None,
+        outsider=None if spent.outsider is None else of_group(spent.outsider, k),
+        group_size=spent.group_size * int(k),
+    )
+
+
+def _of_group(compositions: list[Composition], spent: PrivacySpent, k: int) -> list[Composition]:
+    """What the group's cost is priced by."""
+    compositions = [compositions[i] for i in dearest(compositions)]
+    events = [event for composition in compositions for event, _ in composition]
+    if spent.epsilon == math.inf:
+        return [((Exact(), 1),)]
+    if all(isinstance(event, Gaussian) for event in events):
+        return [_scaled(composition, k) for composition in compositions]
+    return [_chained(compositions, spent, k)]
+
+
+def _scaled(composition: Composition, k: int) -> Composition:
+    """k times the distance is 1/k of the noise."""
+    return compose(
+        (Gaussian(event.noise_multiplier / k), n)
+        for event, n in composition
+        if isinstance(event, Gaussian)
+    )
+
+
+def _chained(compositions: list[Composition], spent: PrivacySpent, k: int) -> Composition:
+    """The chain bound around the epsilon it gives at the stated delta, as a profile."""
+
+    def delta(epsilon: float) -> float:
+        one = max(price_delta(c, epsilon, spent.neighbours) for c in compositions)
+        ratio = k if epsilon == 0 else math.expm1(min(700.0, k * epsilon)) / math.expm1(epsilon)
+        return min(1.0, one * ratio)
+
+    low, high = 0.0, max(1e-3, spent.epsilon)
+    while delta(high) > spent.delta:
+        low, high = high, 2 * high
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if delta(middle) <= spent.delta else (middle, high)
+    points = [point * high for point in _POINTS]
+    return ((Profile(tuple(k * e for e in points), tuple(delta(e) for e in points)), 1),)

@@ -1,0 +1,284 @@
+r"""One budget for everything that is learnt from one data set.
+
+A ledger is a *filter*: later fits may depend on what earlier ones gave out, as they do in any
+notebook. Stopping when the composed distributions reach the budget would then not be sound: with
+(3, 1e-5), a Gaussian fit of mu = 0.5 followed, depending on its output, by one of mu = 0.517 or by
+100 Poisson steps, each of which composes with the first to epsilon = 3, has delta = 1.7e-5. So
+admission is decided by a Renyi filter at one order fixed in advance::
+
+    admit while  sum_i D_a(fit_i) <= budget_a,
+    budget_a = eps - log((a - 1) / a) + (log delta' + log a) / (a - 1),   delta' = delta minus
+               the fits' own chances of failure (at most half of delta)
+
+Formal guarantee
+----------------
+*Renyi filter.* Feldman and Zrnic (NeurIPS 2021): stopping before the Renyi budget at one order,
+fixed beforehand, would be exceeded makes the whole adaptive sequence Renyi-private at that order;
+the conversion to (eps, delta) is that of Canonne, Kamath and Steinke (NeurIPS 2020). A first fit
+that meets (epsilon, delta) by its own distribution is admitted even if it is beyond the Renyi
+budget; nothing is admitted after it, so that one fit, with parameters no output could influence, is
+all there is.
+
+*Gaussian filter.* If every fit is a composition of Gaussians, mu_i^2 adding up, admitting while
+sum mu_i^2 <= mu^2 keeps the adaptive sequence mu-Gaussian DP (Koskela, Tobaben and Honkela, 2023).
+It wastes nothing, and refuses every other fit. Which filter it is, is fixed when the ledger opens:
+switching by what a fit gave out would be the hole described above.
+
+A record sits in one silo, so either filter holds for each silo by itself; the sums kept are those
+of the most expensive silo of each fit.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import tempfile
+import warnings
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
+from skdpfl.privacy.events import Composition, Gaussian
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.pricing.renyi import renyi
+from skdpfl.privacy.spending.journal import Entry, Journal
+from skdpfl.privacy.spending.spent import PrivacySpent
+
+#: open ledgers of this process, outermost first; threads share them
+_OPEN: list[PrivacyLedger] = []
+
+
+class PrivacyLedger:
+    """Record every fit inside a ``with`` block; refuse what the budget does not cover.
+
+    Parameters
+    ----------
+    epsilon : float, default=None
+        The budget. None only records.
+    delta : float, default=1e-5
+        The budget's delta.
+    method : {"renyi", "gaussian"}, default="renyi"
+        The filter that admits fits. "gaussian" is tighter and takes full-batch fits only.
+    path : str or path-like, default=None
+        The file that holds the record. Give one to keep a budget over several sessions; by default
+        a temporary one that the end of the block removes.
+
+    Attributes
+    ----------
+    spent : PrivacySpent or None
+        The fits so far, their distributions composed; None before the first one. This is the price
+        if no fit's parameters depended on another's output; what holds in any case is the budget.
+    entries : list
+        Each fit's name and cost.
+
+    See Also
+    --------
+    skdpfl.privacy_spent : What a fitted pipeline or search cost.
+
+    Notes
+    -----
+    One ledger is for one data set: fits are taken to be on the same records. It also sees fits in
+    worker processes, whenever these were started: an estimator carries its ledgers along when it
+    is pickled or cloned.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from skdpfl import ISRLDPClassifier
+    >>> from skdpfl.privacy import PrivacyLedger
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> with PrivacyLedger(epsilon=3.0) as ledger:
+    ...     model = ISRLDPClassifier(epsilon=1.0, scaling=None, random_state=0).fit(X, y)
+    >>> len(ledger.entries)
+    1
+    """
+
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        delta: float = 1e-5,
+        *,
+        method: str = "renyi",
+        path: Any = None,
+    ) -> None:
+        if epsilon is not None and not epsilon > 0:
+            raise ValueError(f"epsilon must be None or a number > 0; got {epsilon!r}.")
+        if not 0 < delta < 1:
+            raise ValueError(f"delta must be in (0, 1); got {delta!r}.")
+        if method not in ("renyi", "gaussian"):
+            raise ValueError(f"method must be 'renyi' or 'gaussian'; got {method!r}.")
+        self.epsilon, self.delta, self.method = epsilon, delta, method
+        self._temporary = path is None
+        self._journal = Journal(_temporary_file() if path is None else os.path.abspath(path))
+        self._final: list[Entry] | None = None
+
+    def __enter__(self) -> PrivacyLedger:
+        if self._final is not None:
+            raise ValueError("This ledger is closed; give a path to go on with a budget later.")
+        self._journal.create()
+        _OPEN.append(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _OPEN.remove(self)
+        self._final = self._journal.entries()
+        if self._temporary:
+            os.unlink(self._journal.path)
+        if any(entry.scored for entry in self._final):
+            warnings.warn(
+                f"{sum(e.scored for e in self._final)} fit(s) in this ledger were scored exactly "
+                "by a search or a cross-validation; scores of records, and a choice made by them, "
+                "are not paid for. DPRandomizedSearchCV pays for both.",
+                PrivacyLeakWarning,
+                stacklevel=2,
+            )
+
+    def __reduce__(self) -> Any:
+        return _reopen, (self.epsilon, self.delta, self.method, self._journal.path)
+
+    @property
+    def record(self) -> str:
+        """The file that holds the record."""
+        return self._journal.path
+
+    @property
+    def closed(self) -> bool:
+        """Whether the block has ended, in the process that opened it."""
+        return self._final is not None
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Each fit's name and cost, oldest first."""
+        return self._journal.entries() if self._final is None else self._final
+
+    @property
+    def spent(self) -> PrivacySpent | None:
+        """The fits so far, composed."""
+        costs = [entry.spent for entry in self.entries]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyLeakWarning)  # said when the fit was charged
+            return sum(costs[1:], start=costs[0]) if costs else None
+
+    def charge(self, name: str, spent: PrivacySpent) -> None:
+        """Write a fit's cost down, or raise BudgetExceeded; called before the fit reads data."""
+        if not self._journal.exists():
+            warnings.warn(
+                f"The ledger at {self._journal.path} that this estimator was copied from is gone; "
+                "this fit is not recorded.",
+                PrivacyLeakWarning,
+                stacklevel=4,
+            )
+            return
+        repeated: list[int] = []
+
+        def check(entries: list[Entry]) -> None:
+            past = [entry.spent for entry in entries]
+            self._admit([*past, spent])
+            for cost in past:
+                repeated.extend(cost.simulation_seeds & spent.simulation_seeds)
+
+        self._journal.append(Entry(name, _scored_exactly(), spent), check)
+        if repeated:
+            warnings.warn(
+                f"random_state={repeated[0]} was used by an earlier fit on the same records: both "
+                "have the same noise, and together they have no privacy. Use None, or other seeds.",
+                PrivacyLeakWarning,
+                stacklevel=4,
+            )
+
+    def _admit(self, costs: list[PrivacySpent]) -> None:
+        if self.epsilon is None:
+            return
+        units = {cost.unit for cost in costs}
+        if len(units) > 1:
+            raise ValueError("A ledger holds fits of one unit; got unit='record' and unit='silo'.")
+        alone = len(costs) == 1 and costs[0].epsilon_at(self.delta) <= self.epsilon
+        used, left, unit = self._used_and_left(costs)
+        if not alone and used > left:
+            raise BudgetExceeded(
+                f"This fit would take the ledger beyond epsilon={self.epsilon:g} at delta="
+                f"{self.delta:g}: {used:.4g} of {left:.4g} ({unit}), after {len(costs) - 1} "
+                "fit(s). It was refused before it trained on any data."
+            )
+
+    def _used_and_left(self, costs: list[PrivacySpent]) -> tuple[float, float, str]:
+        """Return what all costs use of the filter's budget, that budget, and its unit."""
+        assert self.epsilon is not None
+        if self.method == "gaussian":
+            budget = gaussian_mu(self.epsilon, self.delta)
+            used = sum(max(_squared_mu(c.composition, cost) for c in cost.costs) for cost in costs)
+            return used, budget**2, "squared mu of Gaussian DP"
+        order = filter_order(self.epsilon, self.delta)
+        total, failure = 0.0, 0.0
+        for cost in costs:
+            prices = [renyi(c.composition, order, cost.neighbours) for c in cost.costs]
+            total += max(p[0] for p in prices)
+            failure += max(p[1] for p in prices)
+        if failure > self.delta / 2:
+            return math.inf, 0.0, "chances of failure"
+        left = renyi_budget(self.epsilon, self.delta - failure, order)
+        return total, left, f"Renyi divergence at order {order:.3g}"
+
+
+def _squared_mu(composition: Composition, cost: PrivacySpent) -> float:
+    """Return mu^2 of a composition of Gaussians; infinite for anything else."""
+    distance = 2.0 if cost.neighbours == "replace" else 1.0
+    if not all(isinstance(e, Gaussian) and e.noise_multiplier > 0 for e, _ in composition):
+        return math.inf
+    return sum(
+        count * (distance / event.noise_multiplier) ** 2
+        for event, count in composition
+        if isinstance(event, Gaussian)
+    )
+
+
+def filter_order(epsilon: float, delta: float) -> float:
+    """Return the filter's order, fixed by the budget alone: the best one for Gaussian fits.
+
+    Gaussian fits have D_a = a rho, so it is the order with the largest budget_a / a.
+    """
+    orders = 1 + np.exp(np.linspace(math.log(0.05), math.log(5000), 2000))
+    return float(max(orders, key=lambda a: renyi_budget(epsilon, delta, a) / a))
+
+
+def renyi_budget(epsilon: float, delta: float, order: float) -> float:
+    """Return the Renyi budget at an order that (epsilon, delta) allows; negative: nothing."""
+    if delta <= 0:
+        return -math.inf
+    return (
+        epsilon - math.log((order - 1) / order) + (math.log(delta) + math.log(order)) / (order - 1)
+    )
+
+
+def open_ledgers() -> tuple[PrivacyLedger, ...]:
+    """Return the ledgers that a fit in this process is recorded in."""
+    return tuple(_OPEN)
+
+
+def _reopen(epsilon: float | None, delta: float, method: str, path: str) -> PrivacyLedger:
+    """Return a ledger on the same record, in whatever process."""
+    return PrivacyLedger(epsilon, delta, method=method, path=path)
+
+
+def _temporary_file() -> str:
+    handle, path = tempfile.mkstemp(prefix="skdpfl-ledger-", suffix=".sqlite")
+    os.close(handle)
+    return path
+
+
+def _scored_exactly() -> bool:
+    """Tell whether scikit-learn fits in order to score (a search, a cross-validation)."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "_fit_and_score" and "sklearn" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

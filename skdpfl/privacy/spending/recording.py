@@ -1,0 +1,49 @@
+"""What makes an estimator known to ledgers, in whatever process it is fitted.
+
+An estimator that is cloned or pickled while a ledger is open takes the ledger along, so that worker
+processes charge it although they were started before it was opened.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skdpfl._links import DocLinks
+from skdpfl.privacy.spending.ledger import PrivacyLedger, open_ledgers
+from skdpfl.privacy.spending.spent import PrivacySpent
+
+_CARRIED = "_ledgers"
+
+
+class Recorded(DocLinks):
+    """Mixin for estimators that pay: call ``_charge(spent)`` before any data are learnt from."""
+
+    def _charge(self, spent: PrivacySpent) -> None:
+        """Write the cost into every ledger, or raise BudgetExceeded.
+
+        A fit that is a run of a search was charged by the search.
+        """
+        if self.__dict__.get("_covered", False):
+            return
+        for ledger in _ledgers_of(self):
+            ledger.charge(type(self).__name__, spent)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())  # type: ignore[call-overload]
+        ledgers = _ledgers_of(self)
+        return state | {_CARRIED: ledgers} if ledgers else state
+
+    def __sklearn_clone__(self) -> Any:
+        copy = super().__sklearn_clone__()  # type: ignore[misc]
+        ledgers = _ledgers_of(self)
+        if ledgers:
+            setattr(copy, _CARRIED, ledgers)
+        return copy
+
+
+def _ledgers_of(estimator: Any) -> tuple[PrivacyLedger, ...]:
+    """Return the ledgers open in this process, and those carried here from another."""
+    here = open_ledgers()
+    known = {ledger.record for ledger in here}
+    carried = estimator.__dict__.get(_CARRIED, ())
+    return here + tuple(l for l in carried if l.record not in known and not l.closed)

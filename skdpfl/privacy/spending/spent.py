@@ -1,0 +1,279 @@
+"""``PrivacySpent``: what a fit cost, in one immutable object.
+
+It stores *what was released* (the compositions), not only the price, so that costs of several fits
+on the same records add up by composing distributions, and other deltas can be asked for later.
+Silos that released the same things share one :class:`Cost`; a record belongs to one silo, so the
+price of a fit is the largest of its silos' prices, at the largest of their deltas.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from skdpfl.privacy.events import Composition, Exact, Gaussian
+from skdpfl.privacy.pricing.price import Neighbours, price_delta, price_epsilon
+from skdpfl.privacy.spending import sums as _spent_sum
+from skdpfl.privacy.spending.groups import of_group
+from skdpfl.privacy.spending.report import as_dict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Unit = Literal["record", "silo"]
+Trust = Literal["silo", "shuffler", "server"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One composition with its price: epsilon at delta."""
+
+    composition: Composition
+    delta: float
+    epsilon: float
+
+    @classmethod
+    def of(cls, composition: Composition, delta: float, neighbours: Neighbours) -> Cost:
+        """Price a composition at ``delta``."""
+        return cls(composition, delta, price_epsilon(composition, delta, neighbours))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PrivacySpent:
+    """The privacy cost of a fit: ``epsilon, delta = spent``.
+
+    Set by ``fit``; immutable, picklable and comparable. Adding two composes the releases of both
+    fits, so the sum is usually smaller than the sum of the epsilons.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The fit is (epsilon, delta)-differentially private; epsilon is ``inf`` for a non-private
+        fit.
+    unit : {"record", "silo"}
+        What is protected.
+    trust : {"silo", "shuffler", "server"}
+        Whom a person in the data trusts beyond the own silo.
+    neighbours : {"replace", "add_remove"}
+        Which data sets must be hard to tell apart. "add_remove" sets one contribution to zero.
+    noise_multiplier : float or None
+        Noise on the clipped sum over the clipping norm; None where it differs.
+    n_releases : int
+        How many noisy values left the silo (or server) that released most.
+    outsider : PrivacySpent or None
+        The cost against someone who sees the released models only, where that is smaller and sound.
+    group_size : int
+        How many records are protected together, see :meth:`group`.
+    costs : tuple of Cost
+        The distinct compositions that silos paid for.
+    silo_ids : tuple or None
+        The silos, for ``unit="record"``.
+    silo_costs : tuple of int or None
+        For each silo the index of its cost.
+    assignment : str or None
+        Says which record belongs to which silo (a digest): equal ones allow adding silo by silo.
+    simulation_seeds : frozenset of int
+        The integer seeds the noise came from; empty for cryptographic noise.
+
+    Notes
+    -----
+    **Formal guarantee.** Each cost's composition is (cost.epsilon, cost.delta)-DP under
+    ``neighbours`` (:mod:`skdpfl.privacy.pricing.price`). Neighbouring data differ in one silo,
+    whose messages have that cost's law conditionally on all other silos' messages; hence the whole
+    transcript is (max epsilon, max delta)-DP. An integer seed is a simulation: the epsilon is what
+    fresh noise would give.
+    """
+
+    epsilon: float
+    delta: float
+    unit: Unit
+    trust: Trust
+    neighbours: Neighbours
+    noise_multiplier: float | None
+    n_releases: int
+    costs: tuple[Cost, ...]
+    silo_ids: tuple[Any, ...] | None = None
+    silo_costs: tuple[int, ...] | None = None
+    outsider: PrivacySpent | None = None
+    group_size: int = 1
+    assignment: str | None = None
+    simulation_seeds: frozenset[int] = frozenset()
+
+    @classmethod
+    def from_compositions(
+        cls,
+        *,
+        unit: Unit,
+        trust: Trust,
+        neighbours: Neighbours,
+        delta: float,
+        compositions: Sequence[Composition],
+        silo_ids: Sequence[Any] | None = None,
+        group_of_silo: Sequence[int] | None = None,
+        group_deltas: Sequence[float] | None = None,
+        outsider_compositions: Sequence[Composition] | None = None,
+        outsider_delta: float | None = None,
+        noise_multiplier: float | None = None,
+        n_releases: int = 0,
+        assignment: str | None = None,
+        simulation_seeds: frozenset[int] = frozenset(),
+    ) -> PrivacySpent:
+        """Price what was released.
+
+        Parameters
+        ----------
+        delta : float
+            Every composition is priced at it, unless ``group_deltas`` gives each its own.
+        compositions : sequence of Composition
+            The distinct compositions.
+        silo_ids, group_of_silo : sequence, optional
+            The silos and, for each, the position of its composition (``unit="record"`` only).
+        outsider_compositions : sequence of Composition, optional
+            What someone who sees the released models only can learn from; kept where cheaper.
+        """
+        _check_words(unit, trust)
+        deltas = [delta] * len(compositions) if group_deltas is None else list(group_deltas)
+        costs = tuple(
+            Cost.of(composition, d, neighbours)
+            for composition, d in zip(compositions, deltas, strict=True)
+        )
+        spent = cls(
+            epsilon=max(cost.epsilon for cost in costs),
+            delta=max(deltas),
+            unit=unit,
+            trust=trust,
+            neighbours=neighbours,
+            noise_multiplier=noise_multiplier,
+            n_releases=n_releases,
+            costs=costs,
+            silo_ids=None if silo_ids is None or unit == "silo" else tuple(silo_ids),
+            silo_costs=(
+                None
+                if group_of_silo is None or unit == "silo"
+                else tuple(int(g) for g in group_of_silo)
+            ),
+            assignment=assignment,
+            simulation_seeds=frozenset(simulation_seeds),
+        )
+        if not outsider_compositions:
+            return spent
+        outsider = cls.from_compositions(
+            unit=unit,
+            trust="server",
+            neighbours=neighbours,
+            delta=spent.delta if outsider_delta is None else outsider_delta,
+            compositions=outsider_compositions,
+            n_releases=n_releases,
+            assignment=assignment,
+            simulation_seeds=simulation_seeds,
+        )
+        smaller = outsider.epsilon < spent.epsilon and outsider.delta <= spent.delta
+        return dataclasses.replace(spent, outsider=outsider) if smaller else spent
+
+    @classmethod
+    def exact(
+        cls,
+        *,
+        unit: Unit,
+        trust: Trust,
+        neighbours: Neighbours,
+        delta: float,
+        silo_ids: Sequence[Any] | None = None,
+        n_releases: int = 0,
+    ) -> PrivacySpent:
+        """Return the cost of a fit without privacy: epsilon is infinite."""
+        return cls.from_compositions(
+            unit=unit,
+            trust=trust,
+            neighbours=neighbours,
+            delta=delta,
+            compositions=[((Exact(), 1),)],
+            silo_ids=silo_ids,
+            group_of_silo=None if silo_ids is None else [0] * len(silo_ids),
+            noise_multiplier=0.0,
+            n_releases=n_releases,
+        )
+
+    @property
+    def accountant(self) -> str:
+        """How the price was computed: "gdp" (closed form), "pld" or "none"."""
+        events = [event for cost in self.costs for event, _ in cost.composition]
+        if any(isinstance(event, Exact) for event in events):
+            return "none"
+        return "gdp" if all(isinstance(event, Gaussian) for event in events) else "pld"
+
+    @property
+    def per_silo(self) -> pd.Series | None:
+        """Each silo's epsilon (a Series by silo id); None where the unit is a silo."""
+        if self.silo_ids is None or self.silo_costs is None:
+            return None
+        import pandas as pd
+
+        epsilons = [self.costs[g].epsilon for g in self.silo_costs]
+        index = pd.Index(list(self.silo_ids), name="silo", tupleize_cols=False)
+        return pd.Series(epsilons, index=index, name="epsilon", dtype=float)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the epsilon of the same releases at another delta."""
+        return max(price_epsilon(c.composition, float(delta), self.neighbours) for c in self.costs)
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return the delta of the same releases at another epsilon."""
+        return max(price_delta(c.composition, float(epsilon), self.neighbours) for c in self.costs)
+
+    def group(self, k: int) -> PrivacySpent:
+        """Return the cost for ``k`` records (or silos) together, at the same delta.
+
+        One person with k rows, or in k silos, is protected by this, not by ``epsilon``.
+        """
+        return of_group(self, k)
+
+    def under(self, neighbours: Neighbours) -> PrivacySpent:
+        """Return the same releases priced under "replace" (from "add_remove"; not the reverse)."""
+        return _spent_sum.reprice(self, neighbours)
+
+    def __add__(self, other: object) -> PrivacySpent:
+        if not isinstance(other, PrivacySpent):
+            return NotImplemented
+        return _spent_sum.add(self, other)
+
+    def __radd__(self, other: object) -> PrivacySpent:
+        return self if other == 0 else NotImplemented
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.epsilon, self.delta))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PrivacySpent):
+            return NotImplemented
+        return all(
+            getattr(self, field.name) == getattr(other, field.name)
+            for field in dataclasses.fields(self)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.epsilon, self.delta, self.unit, self.trust, self.neighbours))
+
+    def __repr__(self) -> str:
+        epsilon = f"{self.epsilon:.2f}" if self.epsilon >= 0.1 else f"{self.epsilon:.2g}"
+        group = "" if self.group_size == 1 else f", group_size={self.group_size}"
+        return (
+            f"PrivacySpent(ε={epsilon}, δ={self.delta:.3g}, "
+            f"unit={self.unit!r}, trust={self.trust!r}{group})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the seeds as plain lists, strings and numbers, for audit files.
+
+        Infinity becomes the string "inf", which JSON can hold and ``float`` reads back.
+        """
+        return as_dict(self)
+
+
+def _check_words(unit: str, trust: str) -> None:
+    for name, value, allowed in (("unit", unit, Unit), ("trust", trust, Trust)):
+        if value not in get_args(allowed):
+            choices = ", ".join(map(repr, get_args(allowed)))
+            raise ValueError(f"{name}={value!r} must be one of {choices}.")
