@@ -44,18 +44,18 @@ def part_of(path):
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def statements(path):
-    """Return every node of the file but those that only type checkers read."""
-    tree = ast.parse(path.read_text())
+def without_types(tree):
+    """Return the tree without what only type checkers read."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             node.body = []
-    return list(ast.walk(tree))
+    return tree
 
 
-def imports(path):
+def imports(path, types=True):
     """Yield every absolute module name imported anywhere in the file, lazily or not."""
-    for node in statements(path):
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree if types else without_types(tree)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -82,7 +82,7 @@ INSIDE = [p for p in modules() if part_of(p) == "privacy" and p != ROOT / "priva
 def test_imports_inside_privacy_point_down(path):
     here = path.relative_to(ROOT).parts[1].removesuffix(".py")
     assert here in RANK_INSIDE, f"{here}: give the new part a rank in this test"
-    for name in imports(path):
+    for name in imports(path, types=False):
         parts = name.split(".")
         if parts[:2] != ["skdpfl", "privacy"] or len(parts) < 3 or parts[2] not in RANK_INSIDE:
             continue
