@@ -6,6 +6,7 @@ import sys
 import warnings
 
 sys.path.insert(0, os.path.abspath(".."))
+sys.path.insert(0, os.path.abspath("_ext"))
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 project = "skdpfl"
@@ -19,14 +20,17 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "docstrings",
+    "mathml",
+    "offline",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py*"]
+exclude_patterns = ["_build", "**sg_execution_times.rst", "auto_examples/**/*.ipynb", "auto_examples/**/*.py*"]
 templates_path = ["_templates"]
+html_math_renderer = "mathml"  # no script, no network
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -50,6 +54,9 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "plot_gallery": os.environ.get("SKDPFL_DOCS_GALLERY", "1") == "1",
     "run_stale_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,  # that page would load scripts from a network
+    "within_subsection_order": "order.StoryOrder",
 }
 
 html_theme = "pydata_sphinx_theme"
@@ -57,7 +64,7 @@ html_title = "skdpfl"
 html_static_path = ["_static"]
 html_css_files = ["skdpfl.css"]
 html_show_sourcelink = False
-html_sidebars = {"*": []}  # pages of the top level have nothing beside them
+html_sidebars = {"index": [], "start": []}  # these two have nothing beside them
 html_theme_options = {
     "show_toc_level": 2,
     "navbar_align": "left",

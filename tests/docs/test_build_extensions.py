@@ -1,0 +1,55 @@
+"""What the pages are built with: formulas, docstrings, and a guard against the network."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+EXT = Path(__file__).parents[2] / "docs" / "_ext"
+
+
+@pytest.fixture
+def extensions(monkeypatch):
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(str(EXT))
+    import docstrings
+    import mathml
+    import offline
+
+    yield docstrings, mathml, offline
+    for name in ("docstrings", "mathml", "offline"):
+        sys.modules.pop(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "loads"),
+    [
+        ('<script src="https://a.b/c.js"></script>', ["https://a.b/c.js"]),
+        ('<link rel="stylesheet" href="//a.b/c.css" />', ["//a.b/c.css"]),
+        ("@import url('https://a.b/c.css');", ["https://a.b/c.css"]),
+        ("background: url(https://a.b/c.png)", ["https://a.b/c.png"]),
+        ('<img alt="" src="https://a.b/badge.svg">', ["https://a.b/badge.svg"]),
+        ('<a href="https://a.b/paper">a link is not a load</a>', []),
+        ('<script src="_static/x.js"></script><img src="x.png">', []),
+    ],
+)
+def test_what_a_page_would_load(extensions, text, loads):
+    assert extensions[2].remote_loads(text) == loads
+
+
+def test_a_formula_becomes_mathml(extensions):
+    from docutils import nodes
+
+    written = extensions[1].mathml(nodes.math("", r"\frac{2}{z}\sqrt{K}"), as_block=False)
+    assert written.startswith("<math") and "<msqrt><mi>K</mi></msqrt>" in written
+
+
+def test_a_docstring_in_blocks(extensions):
+    text = "One\nline ``a``::\n\n    x = 1\n\nFormal guarantee\n----------------\n1. *A.* b\n2. c\n"
+    assert list(extensions[0].blocks(text)) == [
+        ("text", "One line ``a``:"),
+        ("code", "x = 1"),
+        ("heading", "Formal guarantee"),
+        ("text", "1. *A.* b"),
+        ("text", "2. c"),
+    ]
