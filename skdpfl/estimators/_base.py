@@ -36,7 +36,7 @@ from skdpfl.models import LinearModel
 from skdpfl.preprocessing._scaling import IdentityScaling, Scales
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
-from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -132,7 +132,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         streams = streams_for(self.random_state)
         settled = settle(self, problem.facts)
         algorithm = self._algorithm(settled.settings, problem.facts)
-        plan = make_plan(self, problem.facts, settled, algorithm, streams)
+        plan = make_plan(self, problem.facts, settled, algorithm, self._schedule_from(streams))
         seed = streams.seed if streams.is_simulation else None
         digest = None if plan.unit == "silo" else problem.silos.digest()  # it could tell sizes
         spent = plan.spent(assignment=digest, simulation_seed=seed)
@@ -181,7 +181,12 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         settled = settle(self, facts)
         algorithm = self._algorithm(settled.settings, facts)
         streams = streams_for(copy.deepcopy(self.random_state))  # a fit draws the same schedule
-        return make_plan(self, facts, settled, algorithm, streams)
+        return make_plan(self, facts, settled, algorithm, self._schedule_from(streams))
+
+    def _schedule_from(self, streams: Streams) -> Streams:
+        """Return what the public schedule is drawn from: a search has priced one beforehand."""
+        given: Streams | None = self.__dict__.get("_schedule_streams")
+        return streams if given is None else given
 
     def _read(self, X: Any, y: Any, silos: Any) -> Problem:
         """Validate the data; nothing is learnt from them here but their public numbers."""

@@ -105,9 +105,3 @@ def check_delta(delta: Any) -> None:
         check_number(
             "delta", value, low=0, high=1, open_low=True, open_high=True, words=' (or "auto")'
         )
-
-
-def automatic_delta(n_records: int) -> float:
-    """Return the largest power of ten that is at most 1 / (10 n)."""
-    exponent = int(np.floor(-np.log10(10 * n_records) + 1e-12))
-    return float(f"1e{exponent}")

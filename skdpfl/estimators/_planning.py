@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl.algorithms import Algorithm
-from skdpfl.estimators._checks import automatic_delta, is_auto, per_silo
+from skdpfl.estimators._checks import is_auto, per_silo
 from skdpfl.estimators._facts import Facts
 from skdpfl.estimators._noise_level import relation
 from skdpfl.estimators._settle import Settled
@@ -21,6 +21,7 @@ from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.mechanisms import NoPrivacy
 from skdpfl.privacy.mechanisms.precision import DOUBLE
 from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.randomness.grid import PrecisionError
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Disjoint, Sampling

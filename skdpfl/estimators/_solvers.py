@@ -41,7 +41,6 @@ from skdpfl.algorithms.theory import (
     multistage,
     stich2019_schedule,
 )
-from skdpfl.estimators._checks import automatic_delta
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._theory import (
     Committed,
@@ -52,6 +51,7 @@ from skdpfl.estimators._theory import (
     smoothed,
 )
 from skdpfl.losses import Loss
+from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 
 MOST_ROUNDS = 100
 

@@ -1,8 +1,11 @@
-"""Scores of several models on held-out records, with noise.
+"""Scores of several models on held-out records or silos, with noise.
 
 A record's score lies in [0, 1]: whether its label is right, or 1 - min(1, (error / half range)^2).
-Centred to [-1/2, 1/2] the vector of its scores for k models has norm at most C = sqrt(k) / 2, so a
-sum over records with noise of standard deviation z C is ``Gaussian(z)`` for all k scores together.
+A silo's score (``unit="silo"``) is the mean over its records, and lies there too. Centred to
+[-1/2, 1/2] the vector of a unit's scores for k models has norm at most C = sqrt(k) / 2, so a sum
+over units with noise of standard deviation z C is ``Gaussian(z)`` for all k scores together. The
+mean over n units then has noise of standard deviation z sqrt(k) / (2 n), times the square root of
+the number of sums that were noised.
 """
 
 from __future__ import annotations
@@ -13,50 +16,65 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
 
+from skdpfl.model_selection._search_promise import Promise
+from skdpfl.model_selection._search_split import Split
 from skdpfl.privacy.randomness.grid import grid_for, reduced_clip, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
 
 
 class NoisyScore:
-    """Noisy mean scores over held-out records in their silos.
+    """Noisy mean scores over the held-out units: records, or silos by one score each.
 
     Formal guarantee
     ----------------
-    One record enters one silo's sum, with a vector of norm at most C; each sum (trust "silo") or
-    the sum of all (trust "server") is released by the snapped Gaussian mechanism with multiplier z.
+    One unit enters one sum, with a vector of norm at most C, whatever it holds; a silo's vector is
+    the same size however many records it has. Each silo's sum (``trust="silo"``) or the sum of all
+    (``trust="server"``) is released by the snapped Gaussian mechanism with multiplier z, under
+    replacement (the sum moves by at most 2 C) or zero-out (by C; a vector of zeros is a score of
+    one half). The number of units that the mean is over is public.
     """
 
-    def __init__(self, inner: Any, codes: np.ndarray, n_silos: int) -> None:
-        self._codes, self._n_silos = codes, n_silos
-        self._each_silo = inner.trust == "silo"
+    def __init__(self, inner: Any, promise: Promise, split: Split) -> None:
+        self._promise, self._split = promise, split
         self._classifies = is_classifier(inner)
         self._bounds = None if self._classifies else inner.target_bounds
-        neighbours = inner.neighbours
-        self._neighbours = "replace" if neighbours == "auto" else neighbours
 
     def of(
-        self,
-        models: list[Any],
-        X: Any,
-        y: Any,
-        rows: np.ndarray,
-        noise_multiplier: float,
-        streams: Streams,
+        self, models: list[Any], X: Any, y: Any, noise_multiplier: float, streams: Streams
     ) -> np.ndarray:
-        """Return the models' noisy scores."""
+        """Return the models' noisy scores (k,)."""
+        rows = self._split.test
         features, truth = _safe_indexing(X, rows), np.asarray(_safe_indexing(y, rows))
         scores = np.column_stack([self._records(m.predict(features), truth) for m in models])
-        codes = self._codes if self._each_silo else np.zeros(len(rows), dtype=int)
-        total = np.zeros(len(models))
-        clip = float(np.sqrt(len(models)) / 2)
-        grid = grid_for(noise_multiplier * clip, len(rows) * clip)
-        rounding = (len(rows) + 8) * float(np.finfo(np.float64).eps)
-        shrunk = reduced_clip(clip, grid, len(models), self._neighbours, rounding=rounding) / clip
-        for silo in range(self._n_silos if self._each_silo else 1):
-            part = (scores[codes == silo] - 0.5).sum(axis=0) * shrunk
-            units = streams.stream("scores", silo).units(part.shape, np.float64)
-            total += snapped_release(part, units, grid) / shrunk
-        return total / len(rows) + 0.5
+        return self._released(self._units(scores), noise_multiplier, streams)
+
+    def _released(self, scores: np.ndarray, z: float, streams: Streams) -> np.ndarray:
+        """Return the mean of units' scores (n, k), each sender's sum noised."""
+        n, k = scores.shape
+        clip = float(np.sqrt(k) / 2)
+        grid = grid_for(z * clip, n * clip)
+        rounding = (n + 8) * float(np.finfo(np.float64).eps)
+        shrunk = reduced_clip(clip, grid, k, self._promise.neighbours, rounding=rounding) / clip
+        senders = self._senders(n)
+        sums = np.zeros((int(senders.max()) + 1, k))
+        np.add.at(sums, senders, scores - 0.5)
+        units = streams.units_block("scores", np.arange(len(sums)), 0, (k,), np.float64)
+        released = snapped_release(sums * shrunk, units, grid)
+        return released.sum(axis=0) / shrunk / n + 0.5
+
+    def _units(self, scores: np.ndarray) -> np.ndarray:
+        """Return one row of scores for each protected unit."""
+        if self._promise.unit == "record":
+            return scores
+        codes, counts = self._split.codes, np.bincount(self._split.codes)
+        means = [np.bincount(codes, weights=column) / counts for column in scores.T]
+        return np.clip(np.column_stack(means), 0.0, 1.0)
+
+    def _senders(self, n_units: int) -> np.ndarray:
+        """Return which sum each unit enters."""
+        if self._promise.trust != "silo":
+            return np.zeros(n_units, dtype=int)
+        return np.arange(n_units) if self._promise.unit == "silo" else self._split.codes
 
     def _records(self, predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
         if self._classifies:

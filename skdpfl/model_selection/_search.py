@@ -1,8 +1,9 @@
 """A search over hyper-parameters whose whole cost is one budget.
 
-Records are split by index, before anything is read, into training and scoring records. A record of
-the first kind pays for the fits, one of the second kind for the scores: the price is the larger of
-the two (parallel composition over a split that does not depend on the data).
+Records (``unit="silo"``: silos) are split by index, before anything is read, into those that are
+trained on and those that score. One of the first kind pays for the fits, one of the second kind for
+the scores: the price is the larger of the two (parallel composition over a split that does not
+depend on the data).
 
 ``trust="silo"``: the server sees every run, so hiding the losers would buy nothing. A fixed number
 of candidates is drawn, each fit is paid for, and so is one noisy vector of all scores per silo.
@@ -15,31 +16,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.model_selection import ParameterGrid, ParameterSampler
-from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from skdpfl.model_selection._noisy_score import NoisyScore
-from skdpfl.model_selection._search_budget import Price, automatic_delta, fit_budget, within
-from skdpfl.model_selection._search_steps import (
-    paying_step,
-    unpaid_steps,
-    warn_of,
-    width_seen,
-)
-from skdpfl.privacy.events import Composition, Exact
+from skdpfl.model_selection._search_budget import SearchBudget, fit_budget, within
+from skdpfl.model_selection._search_candidate import Candidate
+from skdpfl.model_selection._search_promise import Promise, promise_of
+from skdpfl.model_selection._search_split import split
+from skdpfl.model_selection._search_steps import paying_step, unpaid_steps, warn_of
+from skdpfl.privacy.events import Exact
+from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.repetition import Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.silos import Silos, read_silos, split_silo_column
+from skdpfl.silos import read_silos, split_silo_column
 
 
 def _best_has(method: str) -> Callable[[Any], bool]:
@@ -53,23 +51,16 @@ def _best_has(method: str) -> Callable[[Any], bool]:
 REFERENCE = 16
 
 
-class Run(NamedTuple):
-    """One candidate's fit."""
-
-    params: dict[str, Any]
-    model: Any
-
-
 class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
     """Randomised search under one privacy budget.
 
     Parameters
     ----------
     estimator : estimator
-        One of this library's with ``unit="record"``, or a pipeline that ends in one. Its
-        ``epsilon`` and ``delta`` are overridden. Other steps should learn nothing or be frozen
-        (:class:`sklearn.frozen.FrozenEstimator`): one that learns without paying makes the cost
-        infinite, with a warning; one that pays by itself is refused.
+        One of this library's with ``trust="silo"`` or ``"server"``, or a pipeline that ends in
+        one. Its ``epsilon`` and ``delta`` are overridden. Other steps should learn nothing or be
+        frozen (:class:`sklearn.frozen.FrozenEstimator`): one that learns without paying makes the
+        cost infinite, with a warning; one that pays by itself is refused.
     param_distributions : mapping or list of mappings
         As in RandomizedSearchCV. They are public, and so must not have been chosen by the data.
         Under ``trust="silo"`` no point of a grid of lists is drawn twice while it has others.
@@ -78,9 +69,11 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
     epsilon : float, default=1.0
         The budget of the whole search.
     delta : "auto" or float, default="auto"
-        Its delta; "auto" is the largest power of ten that is at most 1 / (10 n_records).
+        Its delta; "auto" is the largest power of ten that is at most 1 / (10 n_records), or
+        1 / (10 n_silos) with ``unit="silo"``.
     holdout : float, default=0.2
-        The share of each silo's records that scores the candidates and is not trained on.
+        The share of each silo's records that scores the candidates and is not trained on; with
+        ``unit="silo"`` the share of the silos, whole ones.
     random_state : int, RandomState, Generator or None, default=None
         None draws cryptographic noise; anything else is a simulation. Every run has fresh noise.
 
@@ -92,7 +85,8 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         Its parameters.
     best_score_ : float
         Its noisy score: accuracy, or for regressors one minus the mean squared error over the
-        squared half range of ``target_bounds``, each record's loss cut off at one.
+        squared half range of ``target_bounds``, each record's loss cut off at one. A mean over
+        records; with ``unit="silo"`` over silos, each by the mean over its records.
     privacy_spent_ : PrivacySpent
         What the whole search cost.
     candidates_ : DataFrame
@@ -106,10 +100,20 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    **Formal guarantee.** The search is (epsilon, delta)-DP for one record, by the module's
-    argument: training records pay for the composed fits (``trust="silo"``) or for keeping the best
-    of a random number of runs (``trust="server"``), scoring records for the noisy scores; the
-    reported cost is the larger one.
+    **Formal guarantee.** The search is (epsilon, delta)-DP for one record, or with ``unit="silo"``
+    for one silo with all its records, under the estimator's ``trust`` and ``neighbours``.
+    Neighbouring data have the same split, since it is drawn from public numbers; so what they
+    differ in is either trained on or scored, the same in both.
+
+    - Trained on: the fits are all that reads it. They compose (``trust="silo"``; each candidate's
+      plan is priced as it then runs), or their largest Renyi divergence prices keeping the best of
+      a random number of runs (``trust="server"``). Scores read other records of fitted models, and
+      the choice is made by these: post-processing.
+    - Scored: models do not depend on it. All candidates' scores of a record, or the one score of a
+      silo for each candidate, are a vector of norm at most sqrt(n) / 2 that enters one sum, with
+      Gaussian noise of the priced multiplier, whatever the models are.
+
+    The reported cost is the larger of the two.
 
     A search pays when candidates differ by more than the noise that dividing the budget adds: with
     n candidates each fit has about epsilon / sqrt(n). "auto" parameters cost nothing.
@@ -167,35 +171,35 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         """
         self._check()
         inner = paying_step(self.estimator)
+        promise = promise_of(inner)
         _, given = split_silo_column(X, silos, inner.silo_column)
         groups = read_silos(given, _num_samples(X), X)
         streams = streams_for(self.random_state)
-        train, test = _split(groups, self.holdout, streams)
-        score = NoisyScore(inner, groups.codes[test], len(groups.ids))
-        count, repetition = self._runs(inner, streams)
-        candidates = self._candidates("candidates", count, streams, repetition is None)
-        delta = self._delta(len(groups.codes))
-        sizes = dict(zip(groups.ids.tolist(), np.bincount(groups.codes[train]), strict=True))
-        price = partial(self._price, sizes, X, y)
+        parts = split(groups, promise.unit, self.holdout, streams)
+        delta = self._delta(len(groups.ids if promise.unit == "silo" else groups.codes))
+        count, repetition = self._runs(promise, streams)
+        draw = partial(self._candidates, streams=streams, sizes=parts.sizes, X=X, y=y)
+        candidates = draw("candidates", count, distinct=repetition is None)
         # the division of the budget is published, so it must not tell which and how many runs
         # there are: where that is secret it is made for other draws from the same public law
-        known = candidates
-        if repetition is not None:
-            known = self._candidates("reference", REFERENCE, streams)
-        unpaid = unpaid_steps(self._model(params) for params in [*known, *candidates])
+        known = candidates if repetition is None else draw("reference", REFERENCE, distinct=False)
+        unpaid = unpaid_steps(candidate.model() for candidate in [*known, *candidates])
         warn_of(unpaid)
-        prices = [price(params) for params in known]
-        budget = fit_budget(inner, prices, self.epsilon, delta, repetition)
-        seeds = frozenset() if streams.seed is None else frozenset({streams.seed})
-        free = (((Exact(), 1),),) if unpaid else ()
-        spent = self._spent((*budget.cost, *free), delta, inner, seeds)
+        prices = [candidate.price for candidate in known]
+        budget = fit_budget(promise.neighbours, prices, self.epsilon, delta, repetition)
+        spent = self._spent(budget, delta, promise, streams, exact=bool(unpaid))
         self._charge(spent)
-        runs = []
-        for i, params in enumerate(candidates):
-            own = within(budget, price(params), delta, repetition, inner)
-            runs.append(self._run(params, own, delta, i, streams, (X, y, silos), train))
-        noisy = score.of([r.model for r in runs], X, y, test, budget.score_noise, streams)
-        self._give_out(runs, noisy, inner)
+        models = []
+        for i, candidate in enumerate(candidates):
+            own = within(budget, candidate.price, delta, repetition, promise.neighbours)
+            seed = _seed(streams, "run", i)
+            model = candidate.fit((X, y, silos), parts.train, (own, delta), seed)
+            if not unpaid:
+                candidate.check(model, own, delta)
+            models.append(model)
+        score = NoisyScore(inner, promise, parts)
+        noisy = score.of(models, X, y, budget.score_noise, streams)
+        self._give_out([c.params for c in candidates], models, noisy, promise)
         self.privacy_spent_, self.fit_epsilon_ = spent, budget.epsilon
         return self
 
@@ -206,112 +210,64 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"holdout must be in (0, 1); got {self.holdout!r}.")
         if not (isinstance(self.epsilon, (int, float)) and 0 < self.epsilon < np.inf):
             raise ValueError(f"epsilon must be a finite number > 0; got {self.epsilon!r}.")
-        inner = paying_step(self.estimator)
-        if getattr(inner, "unit", "record") != "record" or inner.trust == "shuffler":
-            raise ValueError(
-                "DPRandomizedSearchCV searches estimators with unit='record' and trust='silo' or "
-                f"'server'; got unit={getattr(inner, 'unit', 'record')!r}, trust={inner.trust!r}."
-            )
-        if not is_classifier(inner) and inner.target_bounds is None:
-            raise ValueError(
-                "A regressor's scores are bounded by its target_bounds=(low, high); give them."
-            )
 
-    def _runs(self, inner: Any, streams: Streams) -> tuple[int, Repetition | None]:
+    def _runs(self, promise: Promise, streams: Streams) -> tuple[int, Repetition | None]:
         """Return the number of runs, and the law it was drawn from if it is secret."""
-        if inner.trust == "silo" or self.n_iter == 1:
+        if promise.trust == "silo" or self.n_iter == 1:
             return int(self.n_iter), None
         law = Repetition(float(self.n_iter))
         return law.draw(streams.stream("repetitions")), law
 
     def _candidates(
-        self, purpose: str, count: int, streams: Streams, distinct: bool = False
-    ) -> list[dict[str, Any]]:
+        self, purpose: str, count: int, *, streams: Streams, distinct: bool, **data: Any
+    ) -> list[Candidate]:
         """Draw candidates from the public law: independently, as secret runs have to be."""
         seed = int(streams.stream(purpose).integers(0, 2**31, ()))
         distributions = self.param_distributions
         if distinct and _n_points(distributions) >= count:  # no candidate twice
-            return list(ParameterSampler(distributions, count, random_state=seed))
+            points = list(ParameterSampler(distributions, count, random_state=seed))
+        else:
+            seeds = range(seed, seed + count)
+            points = [next(iter(ParameterSampler(distributions, 1, random_state=s))) for s in seeds]
         return [
-            next(iter(ParameterSampler(distributions, 1, random_state=seed + i)))
-            for i in range(count)
+            Candidate(
+                self.estimator,
+                point,
+                schedule=streams_for(_seed(streams, f"{purpose} schedule", i)),
+                **data,
+            )
+            for i, point in enumerate(points)
         ]
 
-    def _model(self, params: dict[str, Any]) -> Any:
-        own = {name: clone(value, safe=False) for name, value in params.items()}
-        return clone(self.estimator).set_params(**own)
-
-    def _price(self, sizes: dict[Any, int], X: Any, y: Any, params: dict[str, Any]) -> Price:
-        """Return the function (epsilon, delta) -> what a candidate's fit would cost."""
-        model = self._model(params)
-        inner, width = paying_step(model), width_seen(model, X)
-        n_classes = len(np.unique(np.asarray(y))) if is_classifier(inner) else 2
-
-        def price(epsilon: float, delta: float) -> PrivacySpent:
-            inner.set_params(epsilon=epsilon, delta=delta, noise_multiplier=None)
-            plan = inner.plan_for(silo_sizes=sizes, n_features=width, n_classes=n_classes)
-            return plan.spent()
-
-        return price
-
-    def _delta(self, n_records: int) -> float:
+    def _delta(self, n_protected: int) -> float:
         if isinstance(self.delta, str) and self.delta == "auto":
-            return automatic_delta(n_records)
+            return automatic_delta(n_protected)
         if not (isinstance(self.delta, (int, float)) and 0 < self.delta < 1):
             raise ValueError(f'delta must be "auto" or a number in (0, 1); got {self.delta!r}.')
         return float(self.delta)
 
     def _spent(
-        self, cost: tuple[Composition, ...], delta: float, inner: Any, seeds: frozenset[int]
+        self, budget: SearchBudget, delta: float, promise: Promise, streams: Streams, *, exact: bool
     ) -> PrivacySpent:
-        priced = [
-            PrivacySpent.from_compositions(
-                unit="record",
-                trust=inner.trust,
-                neighbours="replace" if inner.neighbours == "auto" else inner.neighbours,
-                delta=delta,
-                compositions=[part],
-                n_releases=sum(count for _, count in part),
-                simulation_seeds=seeds,
-            )
-            for part in cost
-        ]
-        return max(priced, key=lambda spent: spent.epsilon)
-
-    def _run(
-        self,
-        params: dict[str, Any],
-        epsilon: float,
-        delta: float,
-        number: int,
-        streams: Streams,
-        data: tuple[Any, Any, Any],
-        train: np.ndarray,
-    ) -> Run:
-        X, y, silos = (None if part is None else _safe_indexing(part, train) for part in data)
-        model = self._model(params)
-        inner = paying_step(model)
-        seed = None
-        if streams.is_simulation:
-            seed = int(streams.stream("run", number).integers(0, 2**31, ()))
-        inner.set_params(
-            epsilon=epsilon, delta=delta, noise_multiplier=None, random_state=seed, verbose=0
+        """Return what training and scoring cost, each for its own part of the data."""
+        parts = [*budget.cost, ((Exact(), 1),)] if exact else budget.cost
+        return PrivacySpent.from_compositions(
+            **promise._asdict(),
+            delta=delta,
+            compositions=parts,
+            n_releases=max(sum(count for _, count in part) for part in parts),
+            simulation_seeds=frozenset(() if streams.seed is None else (streams.seed,)),
         )
-        inner._covered = True  # this search has charged the ledgers
-        routed = inner is model or get_config()["enable_metadata_routing"]
-        name = "" if routed else f"{model.steps[-1][0]}__"
-        model.fit(X, y, **({} if silos is None else {f"{name}silos": silos}))
-        del inner._covered
-        return Run(params, model)
 
-    def _give_out(self, runs: list[Run], noisy: np.ndarray, inner: Any) -> None:
+    def _give_out(
+        self, points: list[dict[str, Any]], models: list[Any], noisy: np.ndarray, promise: Promise
+    ) -> None:
         """Set the attributes; under trust="server" nothing but the best run's."""
         best = int(np.argmax(noisy))
-        self.best_estimator_, self.best_params_ = runs[best].model, runs[best].params
+        self.best_estimator_, self.best_params_ = models[best], points[best]
         self.best_score_ = float(noisy[best])
-        if inner.trust == "silo":
-            table = pd.DataFrame([run.params for run in runs])
-            self.candidates_ = table.assign(noisy_score=noisy)
+        if promise.trust == "silo":
+            self.candidates_ = pd.DataFrame(points).assign(noisy_score=noisy)
         elif hasattr(self, "candidates_"):
             del self.candidates_
 
@@ -367,16 +323,8 @@ def _n_points(distributions: Any) -> int:
     return len(ParameterGrid(distributions))
 
 
-def _split(silos: Silos, holdout: float, streams: Streams) -> tuple[np.ndarray, np.ndarray]:
-    """Return training and scoring rows: a share of each silo, whatever the data are."""
-    order = streams.stream("holdout").permutation(len(silos.codes))
-    rank = np.empty(len(order), dtype=np.int64)
-    by_silo = order[np.argsort(silos.codes[order], kind="stable")]
-    starts = np.concatenate([[0], np.cumsum(silos.sizes)[:-1]])
-    rank[by_silo] = np.arange(len(order)) - np.repeat(starts, silos.sizes)
-    scored = np.maximum(1, np.round(holdout * silos.sizes)).astype(int)
-    if (scored >= silos.sizes).any():
-        silo = silos.ids[int(np.argmax(scored >= silos.sizes))]
-        raise ValueError(f"Silo {silo!r} has too few records to hold {holdout:g} of them out.")
-    test = rank < scored[silos.codes]
-    return np.flatnonzero(~test), np.flatnonzero(test)
+def _seed(streams: Streams, purpose: str, number: int) -> int | None:
+    """Return a seed that follows from the search's; None where its numbers are secret."""
+    if not streams.is_simulation:
+        return None
+    return int(streams.stream(purpose, number).integers(0, 2**31, ()))

@@ -7,14 +7,14 @@ Scoring records pay for nothing but the scores, so these have the whole budget t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from skdpfl.privacy.accounting import calibrate
 from skdpfl.privacy.events import Composition, Gaussian, compose
-from skdpfl.privacy.pricing.price import price_epsilon
+from skdpfl.privacy.pricing.price import Neighbours, price_epsilon
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.spending.repetition import ORDERS, Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -32,16 +32,14 @@ class SearchBudget(NamedTuple):
     curve: np.ndarray
 
 
-def automatic_delta(n_records: int) -> float:
-    """Return the largest power of ten that is at most 1 / (10 n)."""
-    return float(f"1e{int(np.floor(-np.log10(10 * n_records) + 1e-12))}")
-
-
 def fit_budget(
-    inner: Any, prices: list[Price], epsilon: float, delta: float, repetition: Repetition | None
+    neighbours: Neighbours,
+    prices: Sequence[Price],
+    epsilon: float,
+    delta: float,
+    repetition: Repetition | None,
 ) -> SearchBudget:
     """Return the division of (epsilon, delta) among runs and scores."""
-    neighbours: Any = "replace" if inner.neighbours == "auto" else inner.neighbours
     n_scores = len(prices) if repetition is None else 1
     if repetition is None:
         noise = calibrate(lambda z: ((Gaussian(z), 1),), epsilon, delta, neighbours)
@@ -67,7 +65,7 @@ def within(
     price: Price,
     delta: float,
     repetition: Repetition | None,
-    inner: Any,
+    neighbours: Neighbours,
 ) -> float:
     """Return the epsilon of one run: the budget's, or less if its curve would exceed the plan's.
 
@@ -76,7 +74,6 @@ def within(
     """
     if repetition is None:
         return budget.epsilon
-    neighbours = "replace" if inner.neighbours == "auto" else inner.neighbours
     epsilon = budget.epsilon
     while True:
         parts = {cost.composition for cost in price(epsilon, delta).costs}
@@ -85,7 +82,7 @@ def within(
         epsilon *= 0.98
 
 
-def curve(parts: Collection[Composition], neighbours: str) -> np.ndarray:
+def curve(parts: Collection[Composition], neighbours: Neighbours) -> np.ndarray:
     """Return the largest Renyi divergence of the compositions at each order."""
     return np.array([max(renyi(part, a, neighbours)[0] for part in parts) for a in ORDERS])
 
@@ -95,7 +92,7 @@ def _searched(
     noise: float,
     epsilon: float,
     delta: float,
-    neighbours: str,
+    neighbours: Neighbours,
     n_scores: int,
 ) -> SearchBudget:
     """Return the largest single epsilon whose cost stays within the budget."""
@@ -117,26 +114,28 @@ def _searched(
     return SearchBudget(low, noise, (best, ((Gaussian(noise), 1),)), np.zeros(0))
 
 
-def _of_all(prices: list[Price], epsilon: float, delta: float) -> Composition:
+def _of_all(prices: Sequence[Price], epsilon: float, delta: float) -> Composition:
     """Return the composition of all candidates' fits, for the silo that pays most in each."""
     worst = [max(price(epsilon, delta).costs, key=lambda c: c.epsilon) for price in prices]
     return compose(pair for cost in worst for pair in cost.composition)
 
 
 def _of_best(
-    prices: list[Price],
+    prices: Sequence[Price],
     epsilon: float,
     delta: float,
     repetition: Repetition,
     noise: float,
-    neighbours: str,
+    neighbours: Neighbours,
 ) -> Composition:
     """Return the composition of keeping the best of a random number of runs."""
     fits = {cost.composition for price in prices for cost in price(epsilon, delta).costs}
     return ((repetition.profile((*fits, ((Gaussian(noise), 1),)), neighbours), 1),)
 
 
-def _score_noise(repetition: Repetition, epsilon: float, delta: float, neighbours: str) -> float:
+def _score_noise(
+    repetition: Repetition, epsilon: float, delta: float, neighbours: Neighbours
+) -> float:
     """Return the least noise of one score at which keeping the best run meets the budget."""
 
     def price(z: float) -> float:

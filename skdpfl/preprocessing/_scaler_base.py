@@ -15,6 +15,7 @@ from skdpfl.preprocessing._frames import CarriesSilos, readable
 from skdpfl.preprocessing._plan import ScalingPlan
 from skdpfl.preprocessing._planning import EVERYTHING, plan_scaling
 from skdpfl.preprocessing._scaling import AffineScaling, Array
+from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import Recorded
@@ -69,7 +70,7 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
             )
             read = read_silos(silos, len(values), X)
             bounds = self._bounds(values.shape[1])
-            delta = _automatic(len(values)) if self.delta == "auto" else float(self.delta)
+            delta = automatic_delta(len(values)) if self.delta == "auto" else float(self.delta)
             plan = self._plan(read, values.shape[1], bounds, gaussian_mu(self.epsilon, delta))
             spent = _cost(plan, delta, read, streams)
             self._charge(spent)
@@ -132,11 +133,6 @@ def _check_budget(epsilon: Any, delta: Any) -> None:
     number = isinstance(delta, Real) and not isinstance(delta, bool)
     if not automatic and not (number and 0 < float(delta) < 1):
         raise ValueError(f'delta must be "auto" or a number in (0, 1); got {delta!r}.')
-
-
-def _automatic(n_records: int) -> float:
-    """The largest power of ten that is at most 1 / (10 n)."""
-    return float(f"1e{-int(np.ceil(np.log10(10 * n_records) - 1e-12))}")
 
 
 def _cost(plan: ScalingPlan, delta: float, silos: Silos, streams: Streams) -> PrivacySpent:

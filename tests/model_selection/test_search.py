@@ -18,6 +18,8 @@ from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.model_selection._noisy_score import NoisyScore
+from skdpfl.model_selection._search_promise import promise_of
+from skdpfl.model_selection._search_split import Split
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
@@ -102,16 +104,14 @@ def test_the_ledger_is_charged_once_and_before_data():
 
 def test_scores_are_as_noisy_as_was_priced():
     z, codes = 3.0, np.arange(100) % 4
-    score = NoisyScore(base(), codes, 4)
+    rows, truth = np.arange(100), np.ones(100)
+    score = NoisyScore(base(), promise_of(base()), Split(rows, {}, rows, codes))
 
     class Right:
         def predict(self, features):
             return np.ones(len(features))
 
-    rows, truth = np.arange(100), np.ones(100)
-    noisy = np.array(
-        [score.of([Right()] * 4, X, truth, rows, z, streams_for(i)) for i in range(400)]
-    )
+    noisy = np.array([score.of([Right()] * 4, X, truth, z, streams_for(i)) for i in range(400)])
     # four silos, clip norm sqrt(4)/2 = 1: deviation z * 1 * sqrt(4) / 100; 1600 draws: 5 sigma
     assert noisy.std() == pytest.approx(z * 2 / 100, rel=5 / math.sqrt(2 * 1600))
     assert noisy.mean() == pytest.approx(1.0, abs=5 * z * 2 / 100 / math.sqrt(1600))
