@@ -1,11 +1,15 @@
 """The examples run, and the demo prints its table; slow ones only in the slow suite."""
 
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import skdpfl
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 STORIES = sorted(p.name for p in EXAMPLES.glob("plot_*.py"))
@@ -31,9 +35,24 @@ def test_a_story_runs_without_warnings(name, tmp_path):
 @pytest.mark.slow
 def test_the_demo_in_quick_mode(tmp_path):
     done = run(str(EXAMPLES / "demo.py"), "--quick", "--output", "picture.png", cwd=tmp_path)
-    assert done.stdout.count("ε = 1 ") == 2
+    assert done.stdout.count("ε = 1 ") == 3
     assert "DP-SCAFFOLD" in done.stdout
     assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+
+def test_the_demo_says_how_often_each_method_talks(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    demo = importlib.import_module("demo")
+    for _, X, _, silos, _, _ in demo.builtin_sets():
+        for method in demo.METHODS:
+            kind = getattr(skdpfl, demo.PREFIX[method] + "Classifier")
+            plan = kind(epsilon=3.0, scaling=None, **demo.STEPS[method]).plan_for(
+                silo_sizes=np.bincount(silos), n_features=X.shape[1]
+            )
+            steps = set(plan.steps)
+            assert len(steps) == 1
+            words = f"{plan.n_rounds} rounds × {steps.pop()} step"
+            assert demo.TALK[method].startswith(words)
 
 
 def test_every_story_is_told():
