@@ -35,8 +35,9 @@ from skdpfl.preprocessing._scaling import Array, squash
 from skdpfl.privacy.randomness.grid import grid_for, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
 
-#: numbers held at once: of messages, and of rows read (which should stay in the cache)
-_MESSAGES, _ROWS = 2**21, 2**16
+#: numbers held at once, of messages and of rows read: larger blocks leave the cache, and fresh
+#: memory for each of them costs more than what is computed
+_MESSAGES, _ROWS = 2**18, 2**16
 
 Sums = Callable[[Array, np.ndarray, int], Array]
 """(columns (n, c), sorted local silo codes (n,), number of silos) -> sums (silos, c, entries)"""
@@ -101,9 +102,12 @@ class Messages:
             for columns, local in self._rows_of(silos, release):
                 exact += sums(columns, local, silos.size)
             if self.plan.setting.unit == "silo":
-                exact /= np.diff(self.starts)[silos][:, None, None]
-                exact = np.rint(exact / STEP) * STEP
-            yield silos, exact * weights
+                # means, rounded: STEP is a power of two, so this is rint(mean / STEP) * STEP
+                exact /= (np.diff(self.starts)[silos] * STEP)[:, None, None]
+                np.rint(exact, out=exact)
+                exact *= STEP
+            exact *= weights
+            yield silos, exact
 
     def _rows_of(self, silos: np.ndarray, release: Release) -> Iterator[tuple[Array, np.ndarray]]:
         """Yield blocks of rows of some silos: their columns, and each row's position in silos."""
