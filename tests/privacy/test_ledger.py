@@ -33,11 +33,11 @@ def model(epsilon=1.0, **params):
     return ISRLDPClassifier(epsilon=epsilon, scaling=None, n_rounds=3, **params)
 
 
-def cost(*composition, unit="record", seed=None):
+def cost(*composition, unit="record", seed=None, neighbours="replace"):
     return PrivacySpent.from_compositions(
         unit=unit,
         trust="silo",
-        neighbours="replace",
+        neighbours=neighbours,
         delta=1e-5,
         compositions=[composition],
         silo_ids=[0] if unit == "record" else None,
@@ -112,6 +112,36 @@ def test_units_do_not_mix():
             ledger.charge("silos", cost((Gaussian(50.0), 1), unit="silo"))
 
 
+def test_relations_do_not_mix():
+    """Nine fits of epsilon 0.5 under zeroing cost far more under replacement."""
+    with PrivacyLedger(2.0) as ledger:
+        model(0.5).fit(X, y)
+        admitted = 1
+        with pytest.raises(BudgetExceeded):
+            for _ in range(9):
+                model(0.5, neighbours="add_remove").fit(X, y)
+                admitted += 1
+    assert ledger.spent.neighbours == "replace"
+    assert ledger.spent.epsilon <= 2.0
+    assert admitted < 4
+
+
+def test_replacement_is_refused_where_the_first_fit_was_under_zeroing():
+    with PrivacyLedger(5.0) as ledger:
+        ledger.charge("zeroing", cost((Gaussian(20.0), 1), neighbours="add_remove"))
+        ledger.charge("zeroing", cost((Gaussian(20.0), 1), neighbours="add_remove"))
+        with pytest.raises(ValueError, match="the relation of its first fit"):
+            ledger.charge("replacing", gaussian(0.1))
+    assert ledger.spent.neighbours == "add_remove"
+
+
+def test_a_ledger_that_only_records_counts_mixed_relations_under_replacement():
+    with PrivacyLedger() as ledger:
+        ledger.charge("zeroing", cost((Gaussian(20.0), 1), neighbours="add_remove"))
+        ledger.charge("replacing", gaussian(0.1))
+    assert ledger.spent == gaussian(0.1) + gaussian(0.1)
+
+
 def test_equal_seeds_are_reported():
     with PrivacyLedger():
         model(random_state=3).fit(X, y)
@@ -183,11 +213,17 @@ def test_a_killed_process_has_been_charged(tmp_path):
 def test_bad_arguments():
     with pytest.raises(ValueError, match="epsilon must be None or a number > 0; got -1"):
         PrivacyLedger(-1)
-    with pytest.raises(ValueError, match=r"delta must be in \(0, 1\); got 2"):
+    with pytest.raises(ValueError, match=r"delta must be a number in \(0, 1\); got 2"):
         PrivacyLedger(1, delta=2)
     with pytest.raises(ValueError, match="method must be"):
         PrivacyLedger(1, method="pld")
-    ledger = PrivacyLedger()
+    with pytest.raises(ValueError, match="epsilon must be None or a number > 0; got 'x'"):
+        PrivacyLedger("x")
+    with pytest.raises(ValueError, match="delta must be a number in .*; got 'auto'"):
+        PrivacyLedger(1.0, delta="auto")
+    ledger = PrivacyLedger(1.0)
+    assert ledger.spent is None
+    assert repr(ledger) == "PrivacyLedger(epsilon=1, delta=1e-05; 0 fits, spent=None)"
     with ledger:
         pass
     assert ledger.spent is None

@@ -43,6 +43,8 @@ class Journal:
 
     def entries(self) -> list[Entry]:
         """Return all entries, oldest first."""
+        if not self.exists():
+            return []
         with closing(self._connect()) as database:
             return _read(database)
 
@@ -66,5 +68,7 @@ class Journal:
 
 
 def _read(database: sqlite3.Connection) -> list[Entry]:
+    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'entries'").fetchone():
+        return []
     rows = database.execute("SELECT name, scored, spent FROM entries ORDER BY rowid").fetchall()
     return [Entry(name, bool(scored), pickle.loads(spent)) for name, scored, spent in rows]

@@ -24,6 +24,9 @@ sum mu_i^2 <= mu^2 keeps the adaptive sequence mu-Gaussian DP (Koskela, Tobaben 
 It wastes nothing, and refuses every other fit. Which filter it is, is fixed when the ledger opens:
 switching by what a fit gave out would be the hole described above.
 
+*One relation.* All of a ledger's fits are priced under the first one's relation. One under
+"add_remove" is priced anew where that is "replace"; the reverse is refused.
+
 A record sits in one silo, so either filter holds for each silo by itself; the sums kept are those
 of the most expensive silo of each fit.
 """
@@ -35,6 +38,7 @@ import os
 import sys
 import tempfile
 import warnings
+from numbers import Real
 from types import TracebackType
 from typing import Any
 
@@ -104,10 +108,10 @@ class PrivacyLedger:
         method: str = "renyi",
         path: Any = None,
     ) -> None:
-        if epsilon is not None and not epsilon > 0:
+        if epsilon is not None and not (isinstance(epsilon, Real) and epsilon > 0):
             raise ValueError(f"epsilon must be None or a number > 0; got {epsilon!r}.")
-        if not 0 < delta < 1:
-            raise ValueError(f"delta must be in (0, 1); got {delta!r}.")
+        if not (isinstance(delta, Real) and 0 < delta < 1):
+            raise ValueError(f"delta must be a number in (0, 1); got {delta!r}.")
         if method not in ("renyi", "gaussian"):
             raise ValueError(f"method must be 'renyi' or 'gaussian'; got {method!r}.")
         self.epsilon, self.delta, self.method = epsilon, delta, method
@@ -144,6 +148,10 @@ class PrivacyLedger:
     def __reduce__(self) -> Any:
         return _reopen, (self.epsilon, self.delta, self.method, self._journal.path)
 
+    def __repr__(self) -> str:
+        budget = "" if self.epsilon is None else f"epsilon={self.epsilon:g}, delta={self.delta:g}; "
+        return f"PrivacyLedger({budget}{len(self.entries)} fits, spent={self.spent!r})"
+
     @property
     def record(self) -> str:
         """The file that holds the record."""
@@ -163,6 +171,8 @@ class PrivacyLedger:
     def spent(self) -> PrivacySpent | None:
         """The fits so far, composed."""
         costs = [entry.spent for entry in self.entries]
+        if any(cost.neighbours == "replace" for cost in costs):
+            costs = [cost.under("replace") for cost in costs]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # said when the fit was charged
             return sum(costs[1:], start=costs[0]) if costs else None
@@ -200,6 +210,7 @@ class PrivacyLedger:
         units = {cost.unit for cost in costs}
         if len(units) > 1:
             raise ValueError("A ledger holds fits of one unit; got unit='record' and unit='silo'.")
+        costs = _under_one_relation(costs)
         alone = len(costs) == 1 and costs[0].epsilon_at(self.delta) <= self.epsilon
         used, left, unit = self._used_and_left(costs)
         if not alone and used > left:
@@ -226,6 +237,18 @@ class PrivacyLedger:
             return math.inf, 0.0, "chances of failure"
         left = renyi_budget(self.epsilon, self.delta - failure, order)
         return total, left, f"Renyi divergence at order {order:.3g}"
+
+
+def _under_one_relation(costs: list[PrivacySpent]) -> list[PrivacySpent]:
+    """Return the costs under the first one's relation: it was chosen before any output was seen."""
+    relation = costs[0].neighbours
+    if relation == "add_remove" and any(cost.neighbours != relation for cost in costs):
+        raise ValueError(
+            'This ledger counts under neighbours="add_remove", the relation of its first fit; a fit '
+            'under "replace" is not covered by that. Use one relation, or fit the one under '
+            '"replace" first: the others are then priced under it as well.'
+        )
+    return [cost.under(relation) for cost in costs]
 
 
 def _squared_mu(composition: Composition, cost: PrivacySpent) -> float:
