@@ -28,7 +28,12 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "**sg_execution_times.rst", "auto_examples/**/*.ipynb", "auto_examples/**/*.py*"]
+exclude_patterns = [
+    "_build",
+    "**sg_execution_times.rst",
+    "auto_examples/**/*.ipynb",
+    "auto_examples/**/*.py*",
+]
 templates_path = ["_templates"]
 html_math_renderer = "mathml"  # no script, no network
 

@@ -25,6 +25,12 @@ def axes_of(ax: Any) -> tuple[Any, Any]:
     return figure, ax
 
 
+def next_colour(ax: Any) -> str:
+    """Return the colour of the next line; dashed ones are baselines and do not count."""
+    lines = [line for line in ax.lines if line.get_linestyle() == "-"]
+    return COLOURS[len(lines) % len(COLOURS)]
+
+
 def logarithmic(ax: Any, values: np.ndarray, label: str) -> None:
     """Make x logarithmic with a tick at each value, at most seven of them."""
     ax.set_xscale("log")

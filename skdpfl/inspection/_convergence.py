@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.metrics import check_scoring
+from sklearn.pipeline import Pipeline
 
-from skdpfl.inspection._axes import COLOURS, axes_of, tidy
+from skdpfl.inspection._axes import axes_of, logarithmic, next_colour, tidy
+from skdpfl.inspection._cv_results import default_score, predicted_scores, read_cv_results
+from skdpfl.inspection._pipelines import paying, silos_for
 
 
 class ConvergenceDisplay:
     """Scores of the rounds' models on held-out records.
 
-    Make one with :meth:`from_estimator`. Training records are never scored: their scores are not
-    paid for. The held-out ones should be public, or stay where they are.
+    Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_cv_results`.
+    Training records are never scored: their scores are not paid for. The held-out ones should be
+    public, or stay where they are.
 
     Parameters
     ----------
     rounds : array-like of shape (n_rounds,)
         The rounds' numbers, from 1.
-    scores : array-like of shape (n_rounds,)
-        The scores after each.
+    scores : array-like of shape (n_rounds,) or (n_rounds, n_repeats)
+        The scores after each. Repeats are drawn as their mean with a band.
     score_name : str, default="score"
         What the scores are.
     estimator_name : str, default=None
         Label of the line.
+    each_a_fit : bool, default=False
+        Whether each point is a fit of its own with so many rounds, and not a round of one fit.
 
     Attributes
     ----------
-    line_ : matplotlib artist
-        What :meth:`plot` drew.
+    line_, band_ : matplotlib artists
+        What :meth:`plot` drew; ``band_`` is None without repeats.
     ax_, figure_ : matplotlib Axes and Figure
         Where it was drawn.
     estimator_ : estimator
@@ -47,9 +54,11 @@ class ConvergenceDisplay:
         scores: Any,
         score_name: str = "score",
         estimator_name: str | None = None,
+        each_a_fit: bool = False,
     ) -> None:
         self.rounds, self.scores = rounds, scores
         self.score_name, self.estimator_name = score_name, estimator_name
+        self.each_a_fit = each_a_fit
 
     def plot(self, ax: Any = None, *, color: str | None = None) -> ConvergenceDisplay:
         """Draw the display.
@@ -66,11 +75,29 @@ class ConvergenceDisplay:
         self : ConvergenceDisplay
         """
         self.figure_, self.ax_ = axes_of(ax)
-        color = color or COLOURS[len(self.ax_.lines) % len(COLOURS)]
+        color = color or next_colour(self.ax_)
+        rounds = np.asarray(self.rounds)
+        scores = np.asarray(self.scores, dtype=float).reshape(len(rounds), -1)
+        mean, std = scores.mean(axis=1), scores.std(axis=1)
         (self.line_,) = self.ax_.plot(
-            self.rounds, self.scores, color=color, label=self.estimator_name
+            rounds,
+            mean,
+            color=color,
+            label=self.estimator_name,
+            marker="o" if self.each_a_fit else None,
         )
-        self.ax_.set(xlabel="round", ylabel=f"{self.score_name} on held-out records")
+        self.band_ = None
+        if scores.shape[1] > 1:
+            self.band_ = self.ax_.fill_between(
+                rounds, mean - std, mean + std, color=color, alpha=0.15, linewidth=0
+            )
+        repeats = "" if self.band_ is None else "\n(mean ± standard deviation)"
+        self.ax_.set_ylabel(f"{self.score_name} on held-out records{repeats}")
+        if self.each_a_fit:
+            logarithmic(self.ax_, rounds, "rounds (each point a fit of its own)")
+        else:
+            self.ax_.set_xlabel("round")
+            self.ax_.xaxis.get_major_locator().set_params(integer=True)
         tidy(self.ax_)
         if self.estimator_name:
             self.ax_.legend(frameon=False)
@@ -94,7 +121,8 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimator : estimator
-            One of this library's; it is cloned, and the clone's fit costs its budget.
+            One of this library's, or a pipeline that ends in one; it is cloned, and the clone's fit
+            costs its budget.
         X, y : array-like
             What it is fitted on.
         X_test, y_test : array-like
@@ -111,22 +139,103 @@ class ConvergenceDisplay:
         ConvergenceDisplay
         """
         model, scores = clone(estimator), []
+        _, inner = paying(model)
 
         def watch(current: Any) -> None:
-            scores.append(float(check_scoring(current, scoring=scoring)(current, X_test, y_test)))
+            records = model[:-1].transform(X_test) if isinstance(model, Pipeline) else X_test
+            scores.append(float(check_scoring(current, scoring=scoring)(current, records, y_test)))
 
-        model._watch = watch
-        params = {} if silos is None else {"silos": silos}
+        inner._watch = watch
         try:
-            model.fit(X, y, **params)
+            model.fit(X, y, **silos_for(model, silos))
         finally:
-            del model._watch
+            del inner._watch
         name = scoring if isinstance(scoring, str) else None
         display = cls(
             rounds=np.arange(1, len(scores) + 1),
             scores=scores,
-            score_name=name or ("accuracy" if is_classifier(estimator) else "R²"),
-            estimator_name=type(estimator).__name__,
+            score_name=name or default_score(estimator),
+            estimator_name=type(inner).__name__,
         )
         display.estimator_ = model
         return display.plot(ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_pred: Any,
+        *,
+        metric: Any = None,
+        name: str | None = None,
+        ax: Any = None,
+    ) -> ConvergenceDisplay:
+        """Draw the scores of predictions that the rounds' models made of held-out records.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            The truth.
+        y_pred : sequence of array-like, or mapping from int to array-like
+            The predictions after rounds 1, 2, ..., or for each round that was kept.
+        metric : callable, default=None
+            ``metric(y_true, y_pred)``; by default accuracy for labels, R² for numbers.
+        name : str, default=None
+            Label of the line.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        ConvergenceDisplay
+        """
+        by_round = y_pred if isinstance(y_pred, Mapping) else dict(enumerate(y_pred, start=1))
+        scores, score_name = predicted_scores(y_true, dict(sorted(by_round.items())), metric)
+        return cls(
+            rounds=[int(r) for r in scores],
+            scores=list(scores.values()),
+            score_name=score_name,
+            estimator_name=name,
+        ).plot(ax)
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        results: Any,
+        *,
+        param: str = "n_rounds",
+        score_name: str | None = None,
+        name: str | None = None,
+        ax: Any = None,
+    ) -> ConvergenceDisplay:
+        """Draw scores over the number of rounds that a cross-validation has found.
+
+        Each point is a fit of its own whose budget is divided by its rounds: more of them train
+        longer, with more noise in each.
+
+        Parameters
+        ----------
+        results : fitted search, dict, or mapping from int to scores
+            A GridSearchCV or RandomizedSearchCV over ``n_rounds``, its ``cv_results_``, or the
+            scores for each number of rounds, as from cross_validate or validation_curve.
+        param : str, default="n_rounds"
+            The searched parameter, as ``"step__n_rounds"`` within a pipeline.
+        score_name : str, default=None
+            What the scores are; by default what the search says.
+        name : str, default=None
+            Label of the line; by default the searched estimator's name.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        ConvergenceDisplay
+        """
+        table = read_cv_results(results, param)
+        return cls(
+            rounds=[int(r) for r in table.scores],
+            scores=list(table.scores.values()),
+            score_name=score_name or table.score_name,
+            estimator_name=name or table.estimator_name,
+            each_a_fit=True,
+        ).plot(ax)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,8 +78,29 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
             stacklevel=2,
         )
     unpaid = [_nothing(paid, exact=True)] if any(leak.what != SCORES for leak in leaks) else []
-    costs = [*paid, *unpaid] or [_nothing(paid, exact=False)]
-    return sum(costs[1:], start=costs[0])
+    _warn_if_noise_repeats(paid)
+    return add_up([*paid, *unpaid] or [_nothing(paid, exact=False)])
+
+
+def add_up(costs: Sequence[PrivacySpent]) -> PrivacySpent:
+    """Compose costs; that seeds repeat is not said here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        return sum(costs[1:], start=costs[0])
+
+
+def _warn_if_noise_repeats(costs: Sequence[PrivacySpent]) -> None:
+    """Warn once if two of the fits drew their noise from the same integer seed."""
+    counts = Counter(seed for cost in costs for seed in cost.simulation_seeds)
+    repeated = [seed for seed, times in counts.items() if times > 1]
+    if repeated:
+        warnings.warn(
+            f"{counts[repeated[0]]} fits drew their noise from random_state={repeated[0]}: it "
+            "repeats, and together they may reveal the records exactly. The cost is what fresh "
+            "noise would have: use random_state=None, or a generator instead of an integer.",
+            PrivacyLeakWarning,
+            stacklevel=3,
+        )
 
 
 #: the one leak after which the cost of the fits alone is still reported
@@ -171,6 +194,11 @@ def _own_leaks(obj: Any, path: str) -> Iterator[Leak]:
         )
 
 
+def costs_of_search(search: BaseSearchCV) -> list[PrivacySpent]:
+    """Return the costs of a search's fits, in the order they were made; leaks are left out."""
+    return [found for found in _search(search, "", frozenset()) if isinstance(found, PrivacySpent)]
+
+
 def _search(
     search: BaseSearchCV, path: str, public: frozenset[str]
 ) -> Iterator[PrivacySpent | Leak]:
@@ -210,7 +238,8 @@ def _on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
         n_features=fitted.n_features_in_,
         n_classes=n_classes,
     )
-    return plan.spent()
+    seed = inner.random_state
+    return plan.spent(simulation_seed=int(seed) if isinstance(seed, Integral) else None)
 
 
 def _nothing(paid: list[PrivacySpent], *, exact: bool) -> PrivacySpent:

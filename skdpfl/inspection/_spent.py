@@ -1,34 +1,40 @@
-"""Where the budget went: silo by silo, or round by round."""
+"""Where the budget went: silo by silo, round by round, or fit by fit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection._search import BaseSearchCV
 
 from skdpfl.inspection._axes import COLOURS, GREY, axes_of, tidy
+from skdpfl.inspection._cost import add_up, costs_of_search, privacy_spent
+from skdpfl.privacy.spending.spent import PrivacySpent
 
-#: a curve over rounds is priced at about this many of them
+#: a curve over rounds or fits is priced at about this many of them
 POINTS = 12
 
 
 class PrivacySpentDisplay:
-    """The cost of a fit, silo by silo or over its rounds.
+    """The cost of a fit, silo by silo or over its rounds; or of several fits, one after the other.
 
-    Make one with :meth:`from_estimator`.
+    Make one with :meth:`from_estimator`, :meth:`from_ledger` or :meth:`from_cv_results`.
 
     Parameters
     ----------
     positions : array-like
-        Silo ids (``kind="silos"``) or numbers of rounds (``kind="rounds"``).
+        Silo ids (``kind="silos"``), or numbers of rounds or fits.
     epsilons : array-like
         The cost at each.
     delta : float
         The delta the costs are at.
-    kind : {"silos", "rounds"}, default="silos"
-        Bars for silos, a curve for rounds.
+    kind : {"silos", "rounds", "fits"}, default="silos"
+        Bars for silos, a curve for rounds and fits.
+    budget : float, default=None
+        A budget's epsilon, drawn as a line.
 
     Attributes
     ----------
@@ -38,9 +44,17 @@ class PrivacySpentDisplay:
         Where it was drawn.
     """
 
-    def __init__(self, *, positions: Any, epsilons: Any, delta: float, kind: str = "silos") -> None:
+    def __init__(
+        self,
+        *,
+        positions: Any,
+        epsilons: Any,
+        delta: float,
+        kind: str = "silos",
+        budget: float | None = None,
+    ) -> None:
         self.positions, self.epsilons = positions, epsilons
-        self.delta, self.kind = delta, kind
+        self.delta, self.kind, self.budget = delta, kind, budget
 
     def plot(self, ax: Any = None, *, color: str | None = None) -> PrivacySpentDisplay:
         """Draw the display.
@@ -59,21 +73,35 @@ class PrivacySpentDisplay:
         self.figure_, self.ax_ = axes_of(ax)
         color = color or COLOURS[0]
         epsilons = np.asarray(self.epsilons, dtype=float)
-        if self.kind == "rounds":
-            self.artists_ = self.ax_.plot(self.positions, epsilons, color=color, marker=".")
-            self.ax_.set(xlabel="rounds", ylim=(0, None))
+        if self.kind == "silos":
+            self._bars(epsilons, color)
         else:
-            places = np.arange(len(epsilons))
-            self.artists_ = self.ax_.bar(places, epsilons, color=color, width=0.7)
-            self.ax_.set_xlabel("silo")
-            if len(places) <= 30:
-                names = [str(p) for p in self.positions]
-                turned = 45 if max(map(len, names)) > 6 else 0
-                self.ax_.set_xticks(places, names, rotation=turned)
-            self.ax_.axhline(epsilons.max(), color=GREY, linestyle="--", linewidth=1)
+            self.artists_ = self.ax_.plot(self.positions, epsilons, color=color, marker=".")
+            self.ax_.set(xlabel=self.kind, ylim=(0, None))
+            self.ax_.xaxis.get_major_locator().set_params(integer=True)
+        if self.budget is not None:
+            self.ax_.axhline(self.budget, color=GREY, linestyle="--", linewidth=1, label="budget")
+            self.ax_.legend(frameon=False)
+            self.ax_.set_ylim(0, 1.05 * max(self.budget, *epsilons))
         self.ax_.set_ylabel(f"privacy spent, ε at δ = {self.delta:g}")
         tidy(self.ax_)
         return self
+
+    def _bars(self, epsilons: np.ndarray, color: str) -> None:
+        """Draw one bar for each silo, and the largest as a line: the cost of the whole fit."""
+        places = np.arange(len(epsilons))
+        self.artists_ = self.ax_.bar(places, epsilons, color=color, width=0.7)
+        self.ax_.set_xlabel("silo")
+        if len(places) <= 30:
+            names = [str(p) for p in self.positions]
+            long = max(map(len, names)) > 6
+            turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if long else {}
+            self.ax_.set_xticks(places, names, **turned)
+        self.ax_.axhline(
+            epsilons.max(), color=GREY, linestyle="--", linewidth=1, label="the whole fit"
+        )
+        self.ax_.set_ylim(0, 1.15 * epsilons.max())
+        self.ax_.legend(frameon=False, loc="upper right")
 
     @classmethod
     def from_estimator(
@@ -84,7 +112,8 @@ class PrivacySpentDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            One of this library's.
+            One of this library's, or a pipeline or another estimator that holds some
+            (:func:`skdpfl.privacy_spent`).
         kind : {"silos", "rounds"}, default="silos"
             Each silo's epsilon, or the epsilon after each number of rounds. A fit with
             ``unit="silo"`` has no costs of single silos.
@@ -95,24 +124,111 @@ class PrivacySpentDisplay:
         -------
         PrivacySpentDisplay
         """
-        check_is_fitted(estimator, "privacy_spent_")
-        spent, plan = estimator.privacy_spent_, estimator.plan_
         if kind not in ("silos", "rounds"):
             raise ValueError(f"kind must be 'silos' or 'rounds'; got {kind!r}.")
-        if not np.isfinite(spent.epsilon):
-            raise ValueError("This fit is not private (epsilon=inf): there is no cost to draw.")
+        spent = _finite(_spent(estimator))
         if kind == "rounds":
+            plan = getattr(estimator, "plan_", None)
+            if plan is None:
+                raise ValueError(
+                    f"{type(estimator).__name__} has no rounds of its own; give the estimator "
+                    "inside it, or kind='silos'."
+                )
             rounds = np.unique(np.linspace(1, plan.n_rounds, POINTS).astype(int))
             epsilons = [_after(plan, r) for r in rounds.tolist()]
-            return cls(positions=rounds, epsilons=epsilons, delta=spent.delta, kind="rounds").plot(
-                ax
-            )
-        if spent.per_silo is None:
-            raise ValueError("unit='silo' has one cost for all silos; use kind='rounds'.")
+            display = cls(positions=rounds, epsilons=epsilons, delta=spent.delta, kind="rounds")
+            return display.plot(ax)
         per_silo = spent.per_silo
-        return cls(positions=per_silo.index, epsilons=per_silo.to_numpy(), delta=spent.delta).plot(
-            ax
-        )
+        if per_silo is None:
+            raise ValueError(
+                "This cost is not known silo by silo: unit='silo' has one cost for all silos "
+                "(kind='rounds' shows it), and so has a search."
+            )
+        display = cls(positions=per_silo.index, epsilons=per_silo.to_numpy(), delta=spent.delta)
+        return display.plot(ax)
+
+    @classmethod
+    def from_ledger(cls, ledger: Any, *, ax: Any = None) -> PrivacySpentDisplay:
+        """Draw what the fits in a ledger cost together, one after the other, and its budget.
+
+        The curve is the price as if all fits had been fixed beforehand (``ledger.spent``); a ledger
+        with a budget stops a little below it, since later fits may depend on earlier ones.
+
+        Parameters
+        ----------
+        ledger : PrivacyLedger
+            Open or closed.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        PrivacySpentDisplay
+        """
+        return cls._of_fits([entry.spent for entry in ledger.entries], ax, ledger)
+
+    @classmethod
+    def from_cv_results(cls, search: Any, *, ax: Any = None) -> PrivacySpentDisplay:
+        """Draw what the fits of a search cost together: each candidate on each split, the refit.
+
+        The choice by exact scores is not paid for, and not in the picture.
+
+        Parameters
+        ----------
+        search : fitted GridSearchCV or RandomizedSearchCV
+            Over an estimator of this library; fitted with ``refit``.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        PrivacySpentDisplay
+        """
+        if not isinstance(search, BaseSearchCV) or not hasattr(search, "best_estimator_"):
+            raise ValueError(
+                "search must be a GridSearchCV or RandomizedSearchCV that was fitted with refit; "
+                f"got {type(search).__name__}. A DPRandomizedSearchCV has one cost, "
+                "search.privacy_spent_."
+            )
+        return cls._of_fits(costs_of_search(search), ax)
+
+    @classmethod
+    def _of_fits(
+        cls, costs: Sequence[PrivacySpent], ax: Any, ledger: Any = None
+    ) -> PrivacySpentDisplay:
+        """Draw the costs of the first 1, 2, ... fits, at the delta of a ledger if given."""
+        if not costs:
+            raise ValueError("No fit has been recorded: there is no cost to draw.")
+        shown = {int(k) for k in np.linspace(1, len(costs), POINTS)}
+        delta = max(cost.delta for cost in costs) if ledger is None else ledger.delta
+        together, points = costs[0], {}
+        for k, cost in enumerate(costs, start=1):
+            together = cost if k == 1 else add_up([together, cost])
+            if k in shown:
+                points[k] = _finite(together).epsilon_at(delta)
+        return cls(
+            positions=list(points),
+            epsilons=list(points.values()),
+            delta=delta,
+            kind="fits",
+            budget=None if ledger is None else ledger.epsilon,
+        ).plot(ax)
+
+
+def _spent(estimator: Any) -> PrivacySpent:
+    """Return what a fitted estimator, or all that it holds, cost."""
+    if hasattr(estimator, "privacy_spent_"):
+        spent: PrivacySpent = estimator.privacy_spent_
+        return spent
+    if hasattr(estimator, "plan_for"):
+        raise NotFittedError(f"This {type(estimator).__name__} is not fitted yet.")
+    return privacy_spent(estimator)
+
+
+def _finite(spent: PrivacySpent) -> PrivacySpent:
+    if not np.isfinite(spent.epsilon):
+        raise ValueError("This is not private (epsilon=inf): there is no cost to draw.")
+    return spent
 
 
 def _after(plan: Any, n_rounds: int) -> float:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.metrics import accuracy_score, check_scoring, r2_score
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
 
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection._axes import COLOURS, GREY, axes_of, logarithmic, tidy
+from skdpfl.inspection._axes import axes_of, logarithmic, next_colour, tidy
+from skdpfl.inspection._cv_results import default_score, predicted_scores, read_cv_results
+from skdpfl.inspection._pipelines import paying, silos_for
+from skdpfl.model_selection import SiloStratifiedKFold
+from skdpfl.model_selection._splitter import SiloSplitter
 from skdpfl.silos import read_silos, split_silo_column
 
 
@@ -74,7 +80,7 @@ class PrivacyUtilityDisplay:
         epsilons = np.asarray(self.epsilons, dtype=float)
         scores = np.asarray(self.scores, dtype=float).reshape(len(epsilons), -1)
         mean, std = scores.mean(axis=1), scores.std(axis=1)
-        color = color or COLOURS[len(self.ax_.lines) % len(COLOURS)]
+        color = color or next_colour(self.ax_)
         (self.line_,) = self.ax_.plot(
             epsilons, mean, color=color, marker="o", label=self.estimator_name
         )
@@ -83,11 +89,13 @@ class PrivacyUtilityDisplay:
         )
         self.baseline_ = None
         if self.baseline is not None:
+            name = f"{self.estimator_name}, not private" if self.estimator_name else "not private"
             self.baseline_ = self.ax_.axhline(
-                float(np.mean(self.baseline)), color=GREY, linestyle="--", label="not private"
+                float(np.mean(self.baseline)), color=color, linestyle="--", label=name
             )
         logarithmic(self.ax_, epsilons, "privacy budget ε (smaller is more private)")
-        self.ax_.set_ylabel(f"{self.score_name} (mean ± standard deviation)")
+        repeats = " (mean ± standard deviation)" if scores.shape[1] > 1 else ""
+        self.ax_.set_ylabel(f"{self.score_name}{repeats}")
         tidy(self.ax_)
         if self.estimator_name or self.baseline is not None:
             self.ax_.legend(frameon=False)
@@ -111,7 +119,8 @@ class PrivacyUtilityDisplay:
         Parameters
         ----------
         estimator : estimator
-            One of this library's (its ``epsilon`` is set to each budget in turn, then to inf).
+            One of this library's (its ``epsilon`` is set to each budget in turn, then to inf), or
+            a pipeline that ends in one.
         X, y : array-like
             The data.
         silos : array-like of shape (n_samples,), default=None
@@ -119,7 +128,8 @@ class PrivacyUtilityDisplay:
         epsilons : sequence of float, default=(0.5, 1, 2, 4, 8)
             The budgets.
         cv : int or splitter, default=5
-            The folds; splitters of :mod:`skdpfl.model_selection` are given the silos.
+            The folds; a number with silos means SiloStratifiedKFold, and splitters of
+            :mod:`skdpfl.model_selection` are given the silos.
         scoring : str or callable, default=None
             By default the estimator's own score.
         ax : matplotlib Axes, default=None
@@ -135,6 +145,7 @@ class PrivacyUtilityDisplay:
             The scores are exact and one fit per fold is without privacy: the picture is for public
             data, or for eyes that may see the records.
         """
+        _, inner = paying(estimator)
         warnings.warn(
             "PrivacyUtilityDisplay shows exact scores of the records, beside a fit without "
             "privacy: neither is paid for. Draw it on public data, or keep it where the records "
@@ -142,24 +153,21 @@ class PrivacyUtilityDisplay:
             PrivacyLeakWarning,
             stacklevel=2,
         )
-        _, given = split_silo_column(X, silos, getattr(estimator, "silo_column", None))
+        _, given = split_silo_column(X, silos, inner.silo_column)
         codes = None if given is None else read_silos(given, len(y)).codes
-        folds = check_cv(cv, y, classifier=is_classifier(estimator))
+        folds = list(_folds(cv, np.asarray(y), codes, is_classifier(inner)))
         budgets = sorted(float(e) for e in epsilons)
         table = [
-            [
-                _score(estimator, e, X, y, silos, fold, scoring)
-                for fold in folds.split(np.zeros(len(y)), np.asarray(y), codes)
-            ]
+            [_score(estimator, e, X, y, silos, fold, scoring) for fold in folds]
             for e in [*budgets, np.inf]
         ]
-        name = scoring if isinstance(scoring, str) else _default_score(estimator)
+        name = scoring if isinstance(scoring, str) else default_score(estimator)
         return cls(
             epsilons=budgets,
             scores=table[:-1],
             baseline=table[-1],
             score_name=name,
-            estimator_name=type(estimator).__name__,
+            estimator_name=type(inner).__name__,
         ).plot(ax)
 
     @classmethod
@@ -191,33 +199,42 @@ class PrivacyUtilityDisplay:
         -------
         PrivacyUtilityDisplay
         """
-        if metric is None:
-            numbers = np.asarray(y_true).dtype.kind == "f"
-            metric = r2_score if numbers else accuracy_score
-        score = {float(e): metric(y_true, p) for e, p in y_pred.items()}
+        score, score_name = predicted_scores(y_true, y_pred, metric)
         budgets = sorted(e for e in score if np.isfinite(e))
         return cls(
             epsilons=budgets,
             scores=[[score[e]] for e in budgets],
             baseline=[score[np.inf]] if np.inf in score else None,
-            score_name=metric.__name__.replace("_score", "").replace("_", " "),
+            score_name=score_name,
             estimator_name=name,
         ).plot(ax)
 
     @classmethod
     def from_cv_results(
-        cls, search: Any, *, param: str = "epsilon", name: str | None = None, ax: Any = None
+        cls,
+        results: Any,
+        *,
+        param: str = "epsilon",
+        score_name: str | None = None,
+        name: str | None = None,
+        ax: Any = None,
     ) -> PrivacyUtilityDisplay:
-        """Draw the scores of a fitted search over epsilon.
+        """Draw scores over epsilon that a cross-validation has found.
 
         Parameters
         ----------
-        search : fitted GridSearchCV or RandomizedSearchCV
-            Its best score at each budget is drawn.
+        results : fitted search, dict, or mapping from float to scores
+            A GridSearchCV or RandomizedSearchCV over epsilon, or its ``cv_results_``: the best
+            score at each budget is drawn. Or, for each epsilon, its scores: what
+            :func:`~sklearn.model_selection.cross_validate` returned, or a row of
+            :func:`~sklearn.model_selection.validation_curve`'s test scores. ``inf`` is drawn as the
+            line without privacy.
         param : str, default="epsilon"
             The searched parameter, as ``"step__epsilon"`` within a pipeline.
+        score_name : str, default=None
+            What the scores are; by default what the search says.
         name : str, default=None
-            Label of the line.
+            Label of the line; by default the searched estimator's name.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -225,21 +242,26 @@ class PrivacyUtilityDisplay:
         -------
         PrivacyUtilityDisplay
         """
-        results = search.cv_results_
-        if f"param_{param}" not in results:
-            searched = [key.removeprefix("param_") for key in results if key.startswith("param_")]
-            raise ValueError(f"param={param!r} was not searched; this search has {searched!r}.")
-        values = np.asarray(results[f"param_{param}"].tolist(), dtype=float)
-        splits = [results[f"split{i}_test_score"] for i in range(search.n_splits_)]
-        table = np.column_stack(splits)
-        best = {e: max(table[values == e], key=np.mean) for e in np.unique(values)}
-        budgets = [e for e in best if np.isfinite(e)]
+        table = read_cv_results(results, param)
+        budgets = [e for e in table.scores if np.isfinite(e)]
         return cls(
             epsilons=budgets,
-            scores=[best[e] for e in budgets],
-            baseline=best.get(np.inf),
-            estimator_name=name or type(search.estimator).__name__,
+            scores=[table.scores[e] for e in budgets],
+            baseline=table.scores.get(np.inf),
+            score_name=score_name or table.score_name,
+            estimator_name=name or table.estimator_name,
         ).plot(ax)
+
+
+def _folds(
+    cv: Any, y: np.ndarray, codes: np.ndarray | None, classifies: bool
+) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+    """Return training and test rows; every silo's share in each where nothing else was said."""
+    if codes is not None and isinstance(cv, Integral):
+        cv = SiloStratifiedKFold(int(cv))
+    folds = check_cv(cv, y, classifier=classifies)
+    wants_silos = isinstance(folds, (SiloSplitter, GroupsConsumerMixin))
+    return folds.split(np.zeros(len(y)), y, codes if wants_silos else None)
 
 
 def _score(
@@ -253,12 +275,10 @@ def _score(
 ) -> float:
     """Return the test score of one fit on one fold."""
     train, test = fold
-    params = {} if silos is None else {"silos": _safe_indexing(silos, train)}
-    model = clone(estimator).set_params(epsilon=epsilon, noise_multiplier=None)
+    prefix, _ = paying(estimator)
+    budget = {f"{prefix}epsilon": epsilon, f"{prefix}noise_multiplier": None}
+    model = clone(estimator).set_params(**budget)
+    params = silos_for(model, None if silos is None else _safe_indexing(silos, train))
     model.fit(_safe_indexing(X, train), _safe_indexing(y, train), **params)
     score = check_scoring(model, scoring=scoring)
     return float(score(model, _safe_indexing(X, test), _safe_indexing(y, test)))
-
-
-def _default_score(estimator: Any) -> str:
-    return "accuracy" if is_classifier(estimator) else "R²"

@@ -128,3 +128,12 @@ def test_a_transformed_target():
 
 def test_nothing_learnt_costs_nothing():
     assert skdpfl.privacy_spent(make_pipeline(Normalizer()).fit(X)).epsilon == 0
+
+
+def test_a_search_with_one_integer_seed_says_once_that_noise_repeats():
+    grid = GridSearchCV(clf(random_state=3), {"clip_norm": [0.3, 1.0]}, cv=2).fit(X, y)
+    with pytest.warns(PrivacyLeakWarning) as caught:
+        skdpfl.privacy_spent(grid)
+    words = [str(w.message) for w in caught]
+    assert sum("5 fits drew their noise from random_state=3" in text for text in words) == 1
+    assert len(words) == 2  # the other: exact scores

@@ -4,13 +4,22 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    cross_validate,
+    train_test_split,
+    validation_curve,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
+import skdpfl
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import ConvergenceDisplay, PrivacySpentDisplay, PrivacyUtilityDisplay
-from skdpfl.model_selection import SiloStratifiedKFold
+from skdpfl.model_selection import DPRandomizedSearchCV, SiloStratifiedKFold
 from skdpfl.privacy import PrivacyLedger
 
 X, y = load_breast_cancer(return_X_y=True)
@@ -120,3 +129,121 @@ def test_spent_refuses_what_has_no_cost():
         PrivacySpentDisplay.from_estimator(clf(epsilon=np.inf).fit(X, y))
     with pytest.raises(ValueError, match="kind must be"):
         PrivacySpentDisplay.from_estimator(clf().fit(X, y), kind="bars")
+
+
+def test_utility_from_cross_validations_and_curves():
+    def at(epsilon):
+        return cross_validate(clf(epsilon=epsilon), X, y, cv=3, params={"silos": SILOS})
+
+    validated = {e: at(e) for e in (4.0, 1.0, np.inf)}
+    shown = PrivacyUtilityDisplay.from_cv_results(validated, score_name="accuracy")
+    assert shown.epsilons == [1.0, 4.0]
+    assert np.allclose(shown.scores[0], validated[1.0]["test_score"])
+    assert np.allclose(shown.baseline, validated[np.inf]["test_score"])
+    assert shown.ax_.get_ylabel() == "accuracy (mean ± standard deviation)"
+    _, tested = validation_curve(
+        clf(), X, y, param_name="epsilon", param_range=[1, 4], cv=3, params={"silos": SILOS}
+    )
+    curve = PrivacyUtilityDisplay.from_cv_results(dict(zip([1, 4], tested, strict=True)))
+    assert np.allclose(curve.scores, shown.scores)
+
+
+def test_cv_results_that_are_not():
+    wrong = {
+        "results must be a fitted search": [0.5, 0.6],
+        '"test_score"': {1.0: {"test_accuracy": [0.5]}},
+        "no test scores": {"params": [{"epsilon": 1.0}], "param_epsilon": [1.0]},
+    }
+    for words, results in wrong.items():
+        with pytest.raises(ValueError, match=words):
+            PrivacyUtilityDisplay.from_cv_results(results)
+
+
+def test_several_metrics_show_the_one_that_refits():
+    grid = GridSearchCV(
+        clf(), {"epsilon": [1.0, 4.0]}, cv=2, scoring=["accuracy", "roc_auc"], refit="roc_auc"
+    ).fit(X, y, silos=SILOS)
+    shown = PrivacyUtilityDisplay.from_cv_results(grid)
+    assert np.allclose(np.mean(shown.scores, axis=1), grid.cv_results_["mean_test_roc_auc"])
+    assert shown.ax_.get_ylabel().startswith("roc auc")
+
+
+def test_displays_take_pipelines():
+    pipe = make_pipeline(Normalizer(), clf(average=False))
+    X_train, X_test, y_train, y_test, silos, _ = train_test_split(X, y, SILOS, random_state=0)
+    shown = ConvergenceDisplay.from_estimator(
+        pipe, X_train, y_train, X_test=X_test, y_test=y_test, silos=silos
+    )
+    assert len(shown.scores) == 10
+    assert shown.scores[-1] == shown.estimator_.score(X_test, y_test)
+    bars = PrivacySpentDisplay.from_estimator(shown.estimator_)
+    assert bars.epsilons.tolist() == shown.estimator_[-1].privacy_spent_.per_silo.tolist()
+    with pytest.warns(PrivacyLeakWarning, match="exact scores"):
+        utility = PrivacyUtilityDisplay.from_estimator(pipe, X, y, silos=SILOS, epsilons=[1], cv=2)
+    assert np.shape(utility.scores) == (1, 2)
+    for display in (PrivacyUtilityDisplay, ConvergenceDisplay):
+        held_out = {"X_test": X, "y_test": y} if display is ConvergenceDisplay else {}
+        with pytest.raises(ValueError, match="one of skdpfl's"):
+            display.from_estimator(LogisticRegression(), X, y, **held_out)
+
+
+def test_convergence_from_predictions():
+    rounds = [np.where(np.arange(len(y)) < wrong, 1 - y, y) for wrong in (100, 50, 0)]
+    shown = ConvergenceDisplay.from_predictions(y, rounds, name="mine")
+    assert shown.rounds == [1, 2, 3]
+    assert np.allclose(shown.line_.get_ydata(), 1 - np.array([100, 50, 0]) / len(y))
+    assert shown.ax_.get_ylabel() == "accuracy on held-out records"
+    some = ConvergenceDisplay.from_predictions(y.astype(float), {30: y, 10: rounds[0]})
+    assert some.rounds == [10, 30]
+    assert some.scores[1] == 1.0
+    assert some.ax_.get_ylabel().startswith("R²")
+
+
+def test_convergence_over_fits_with_more_and_more_rounds():
+    grid = GridSearchCV(clf(), {"n_rounds": [5, 1, 20]}, cv=3).fit(X, y, silos=SILOS)
+    shown = ConvergenceDisplay.from_cv_results(grid)
+    assert shown.rounds == [1, 5, 20]
+    assert np.isclose(shown.line_.get_ydata()[0], grid.cv_results_["mean_test_score"][1])
+    assert shown.band_ is not None
+    assert "each point a fit" in shown.ax_.get_xlabel()
+
+
+def test_spent_over_the_fits_of_a_ledger():
+    with PrivacyLedger(4.0, delta=1e-6) as ledger:
+        for epsilon in (0.5, 1.0, 1.0):
+            clf(epsilon=epsilon, random_state=None).fit(X, y, silos=SILOS)
+    shown = PrivacySpentDisplay.from_ledger(ledger)
+    assert shown.positions == [1, 2, 3]
+    assert shown.epsilons[-1] == pytest.approx(ledger.spent.epsilon_at(1e-6))
+    assert np.all(np.diff(shown.epsilons) > 0)
+    assert "δ = 1e-06" in shown.ax_.get_ylabel()
+    lines = [line.get_ydata()[0] for line in shown.ax_.lines if line.get_label() == "budget"]
+    assert lines == [4.0]
+    with PrivacyLedger() as empty:
+        pass
+    with pytest.raises(ValueError, match="No fit has been recorded"):
+        PrivacySpentDisplay.from_ledger(empty)
+
+
+def test_spent_over_the_fits_of_a_search():
+    grid = GridSearchCV(clf(random_state=None), {"clip_norm": [0.3, 1.0]}, cv=3)
+    shown = PrivacySpentDisplay.from_cv_results(grid.fit(X, y, silos=SILOS))
+    assert shown.positions[-1] == 7  # two candidates, three splits, the refit
+    with pytest.warns(PrivacyLeakWarning, match="exact scores"):
+        assert shown.epsilons[-1] == pytest.approx(skdpfl.privacy_spent(grid).epsilon)
+    private = DPRandomizedSearchCV(clf(), {"clip_norm": [0.3, 1.0]}, n_iter=2)
+    with pytest.raises(ValueError, match="has one cost"):
+        PrivacySpentDisplay.from_cv_results(private.fit(X, y, silos=SILOS))
+    with pytest.raises(ValueError, match="not known silo by silo"):
+        PrivacySpentDisplay.from_estimator(private)
+    with pytest.raises(ValueError, match="has no rounds of its own"):
+        PrivacySpentDisplay.from_estimator(private, kind="rounds")
+
+
+def test_lines_on_one_axes_have_colours_of_their_own():
+    first = PrivacyUtilityDisplay(epsilons=[1, 2], scores=[0.5, 0.6], baseline=[0.9]).plot()
+    second = PrivacyUtilityDisplay(epsilons=[1, 2], scores=[0.4, 0.5], baseline=[0.8])
+    second.plot(first.ax_)
+    colours = [d.line_.get_color() for d in (first, second)]
+    assert colours == ["#0072B2", "#D55E00"]  # blue and vermilion: seen apart by everyone
+    assert second.baseline_.get_color() == colours[1]
