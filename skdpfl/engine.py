@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.algorithms import Released
+from skdpfl.algorithms import Released, sends_one_gradient
 from skdpfl.federation import Federation, Work
 from skdpfl.privacy.cohorts import draw_cohort
 from skdpfl.privacy.mechanisms import Aggregate
@@ -39,10 +39,12 @@ def run(
 ) -> Outcome:
     """Run the plan's rounds and return the last model, or the average of the late ones."""
     plan, algorithm = work.plan, work.algorithm
-    if plan.mechanism.gradients_only and not algorithm.releases_only_gradients:
+    counted_on = plan.mechanism.gradients_only or plan.gradients_only
+    if counted_on and not sends_one_gradient(algorithm):
         raise ValueError(
-            f"{type(algorithm).__name__} sends more than one fresh gradient a round; "
-            'trust="server" needs a GradientMethod (one local step, nothing kept by silos).'
+            f"{type(algorithm).__name__} sends more than one fresh gradient a round, or something "
+            f"else; this plan with trust={plan.trust!r} needs a GradientMethod (one local step, "
+            "nothing kept by silos)."
         )
     federation.start(work)
     state = algorithm.init(work.model.init(work.dtype))

@@ -1,7 +1,14 @@
 """One file, one algorithm. Each sees gradients and messages, never a record."""
 
 from skdpfl.algorithms._accelerated import AcceleratedSGD
-from skdpfl.algorithms._base import Algorithm, Ball, Gradient, GradientMethod, Released
+from skdpfl.algorithms._base import (
+    Algorithm,
+    Ball,
+    Gradient,
+    GradientMethod,
+    Released,
+    sends_one_gradient,
+)
 from skdpfl.algorithms._fedavg import FedAvg
 from skdpfl.algorithms._fedexp import FedExp
 from skdpfl.algorithms._local_sgd import LocalSGD
@@ -22,5 +29,6 @@ __all__ = [
     "MultistageSGD",
     "Released",
     "Scaffold",
+    "sends_one_gradient",
     "whole_silo_control_rate",
 ]

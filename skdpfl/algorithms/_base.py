@@ -12,7 +12,16 @@ Everything is a flat vector on the last axis; ``local`` and ``remember`` see one
 or a stack of silos (``(n_silos, size)``) and must not care which. ``gradient(params)`` is private
 by itself and counts its uses: a round must use exactly ``n_gradients(round)`` of them, or the fit
 raises. The server end sees a :class:`Released`, never a message. So whoever writes an algorithm
-can waste privacy but not break it.
+can waste privacy but not break it, as long as the code keeps to these methods: Python holds nobody
+off who goes looking for records in objects that are not handed over.
+
+Formal guarantee
+----------------
+Where the server's noise hides records (trust "server", shufflers), and where others' noise is
+counted (the outsider's view), a silo's message has to be one fresh gradient.
+:func:`sends_one_gradient` tells so from the object that is about to run: an instance of
+:class:`GradientMethod` on which every name that decides the message leads to the code of this
+module, through whatever classes it inherits.
 """
 
 from __future__ import annotations
@@ -72,10 +81,6 @@ class Algorithm:
 
     Subclasses must implement :meth:`init`, :meth:`local`, :meth:`aggregate` and :meth:`params`.
     """
-
-    #: True where rounds release nothing but a cohort's sum of gradients taken at the broadcast
-    #: point: such an algorithm may run under trust="server" and an outsider sees all silos' noise.
-    releases_only_gradients = False
 
     #: True where the server needs the messages' mean squared norm: whole silos only, where what
     #: leaves a silo is one clipped vector and the statistic is part of it.
@@ -137,10 +142,9 @@ class GradientMethod(Algorithm):
     """An algorithm whose message is one gradient at a point the server chose.
 
     ``local`` is final, so that a cohort's sum of messages is a sum of fresh clipped gradients and
-    nothing else: the noise may then be added to that sum (trust="server").
+    nothing else: the noise may then be added to that sum (trust="server"). So are ``remember``,
+    ``memory_size`` and ``n_gradients``, wherever in the inheritance another one comes from.
     """
-
-    releases_only_gradients = True
 
     def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
         """Return the gradient at the broadcast point. Not to be overridden."""
@@ -148,11 +152,34 @@ class GradientMethod(Algorithm):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "local" in cls.__dict__ or "remember" in cls.__dict__ or "n_gradients" in cls.__dict__:
+        changed = _changed(cls)
+        if changed:
             raise TypeError(
-                f"{cls.__name__}: a GradientMethod sends one gradient and keeps nothing; "
-                "derive from Algorithm to write local steps."
+                f"{cls.__name__}: a GradientMethod sends one gradient and keeps nothing, but "
+                f"{', '.join(changed)} is not its own; derive from Algorithm to write local steps."
             )
+
+
+#: what decides a message, and how a silo finds it
+_FINAL = {
+    name: getattr(GradientMethod, name)
+    for name in ("local", "remember", "memory_size", "n_gradients", "__getattribute__")
+}
+
+
+def _changed(kind: type) -> list[str]:
+    """Return the names of the final methods that a class has others for."""
+    return [name for name, method in _FINAL.items() if getattr(kind, name) is not method]
+
+
+def sends_one_gradient(algorithm: Algorithm) -> bool:
+    """Whether a silo's message is one fresh gradient: the final methods are GradientMethod's own.
+
+    Classes can be changed after they were made, and objects too: this looks at what will run.
+    """
+    kind = type(algorithm)
+    own = not _changed(kind) if issubclass(kind, GradientMethod) else False
+    return own and _FINAL.keys().isdisjoint(vars(algorithm))
 
 
 #: x -> the point of the feasible set nearest to x

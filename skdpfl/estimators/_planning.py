@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdpfl.algorithms import Algorithm
+from skdpfl.algorithms import Algorithm, sends_one_gradient
 from skdpfl.estimators._checks import is_auto, per_silo
 from skdpfl.estimators._facts import Facts
 from skdpfl.estimators._noise_level import relation
@@ -62,7 +62,7 @@ def make_plan(
         silo_fraction=float(estimator.silo_fraction),
         noise_schedule=getattr(estimator, "noise_schedule", None),
         setup=() if exact else settled.scaling.setup,
-        gradients_only=algorithm.releases_only_gradients,
+        gradients_only=sends_one_gradient(algorithm),
         mechanism=sized(adapted(mechanism, estimator, algorithm, settings), size),
     )
     if exact:
@@ -90,7 +90,7 @@ def _check_noise(plan: PrivacyPlan, size: int) -> None:
 
 def _check_server(unit: str, trust: str, algorithm: Algorithm) -> None:
     """Raise where noise on the sum alone would not protect records."""
-    if (unit, trust) == ("record", "server") and not algorithm.releases_only_gradients:
+    if (unit, trust) == ("record", "server") and not sends_one_gradient(algorithm):
         raise ValueError(
             f'trust="server" with unit="record" takes one local step a round and keeps nothing in '
             f'the silos; {type(algorithm).__name__} does more. Nearest are trust="silo", '

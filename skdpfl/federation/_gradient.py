@@ -74,6 +74,7 @@ class PrivateGradient:
                 f"The algorithm declared {self.n_steps} private gradients for this round and asks "
                 "for more; each one is paid for, so declare it in n_gradients(round)."
             )
+        params = np.asarray(params)  # no subclass, whose methods would see what it meets
         step, self.n_calls = self.n_calls, self.n_calls + 1
         total, divisor = self._sum(params, self._batches[step]()), self._terms.divisor
         if self._noises is None:
