@@ -43,7 +43,7 @@ def run(
     if counted_on and not sends_one_gradient(algorithm):
         raise ValueError(
             f"{type(algorithm).__name__} sends more than one fresh gradient a round, or something "
-            f"else; this plan with trust={plan.trust!r} needs a GradientMethod (one local step, "
+            f'else; this plan with trust="{plan.trust}" needs a GradientMethod (one local step, '
             "nothing kept by silos)."
         )
     federation.start(work)
