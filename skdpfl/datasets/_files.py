@@ -6,16 +6,15 @@ The SHA-256 of a `.gz` file is that of its unpacked content, which is the same o
 import gzip
 import hashlib
 import os
-import shutil
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.request import urlopen
+from typing import NamedTuple
 
-TIMEOUT = 60  # seconds without an answer
+from skdpfl.datasets._download import download
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,25 @@ def read_files(
 ) -> list[bytes]:
     """Give the checked, unpacked contents of the files; an archive is downloaded once."""
     contents = []
+    partial = cache_folder(data_home) / ".partial" if cache else None
     with tempfile.TemporaryDirectory(prefix="skdpfl-") as scratch:
         for file in files:
             if (path := at_hand(file, data_home)) is not None:
                 contents.append(_checked(file, path.read_bytes(), path))
                 continue
-            raw = _download(file, Path(scratch), data_home, download_if_missing)
-            contents.append(_checked(file, raw, "the download"))
+            place = _Place(Path(scratch), partial)
+            raw, content = _download(file, place, data_home, download_if_missing)
+            contents.append(content)
             if cache:
                 _store(cache_folder(data_home) / file.name, raw)
     return contents
+
+
+class _Place(NamedTuple):
+    """Where downloads go: a folder of this call, and one that keeps what a cut leaves."""
+
+    scratch: Path
+    partial: Path | None
 
 
 def _checked(file: DataFile, raw: bytes, origin) -> bytes:
@@ -83,35 +91,54 @@ def _way_out(file: DataFile) -> str:
     return f"delete it to have {file.name} looked for elsewhere or downloaded again"
 
 
-def _download(file: DataFile, scratch: Path, data_home, allowed: bool) -> bytes:
-    """The raw bytes of the file from the first mirror that answers rightly."""
+def _download(file: DataFile, place: _Place, data_home, allowed: bool) -> tuple[bytes, bytes]:
+    """The raw and the checked, unpacked bytes from the first mirror that answers rightly."""
     failures = [] if allowed else ["downloading was not allowed (download_if_missing=False)"]
     for url in file.urls if allowed else ():
         try:
-            path = _fetched(url, scratch, file.archive_sha256)
-            if file.member is None:
-                return path.read_bytes()
-            with zipfile.ZipFile(path) as archive:
-                return archive.read(file.member)
+            raw = _from(url, file, place)
+            return raw, _checked(file, raw, "the download")
         except (OSError, zipfile.BadZipFile, KeyError) as error:
             failures.append(f"{url}: {error}")
     raise OSError(_absent(file, data_home, failures))
 
 
-def _fetched(url: str, scratch: Path, sha256: str | None) -> Path:
-    """Download a URL once into the scratch folder."""
-    path = scratch / hashlib.sha256(url.encode()).hexdigest()
-    if not path.exists():
-        partial = path.with_suffix(".part")
-        with urlopen(url, timeout=TIMEOUT) as answer, partial.open("wb") as out:
-            shutil.copyfileobj(answer, out)
-        if sha256 is not None:
-            with partial.open("rb") as stream:
-                found = hashlib.file_digest(stream, "sha256").hexdigest()
-            if found != sha256:
-                raise OSError(f"SHA-256 is {found}, expected {sha256}")
-        partial.replace(path)
+def _from(url: str, file: DataFile, place: _Place) -> bytes:
+    """The raw bytes of the file from one mirror."""
+    path = _fetched(url, file, place)
+    if file.member is None:
+        return path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        return archive.read(file.member)
+
+
+def _fetched(url: str, file: DataFile, place: _Place) -> Path:
+    """Download a URL once into the scratch folder; again from the start if two pieces don't fit."""
+    path = place.scratch / hashlib.sha256(url.encode()).hexdigest()
+    if path.exists():
+        return path
+    resumed = download(url, path, place.partial)
+    try:
+        _check_whole(path, file)
+    except OSError:
+        path.unlink()
+        if not resumed:
+            raise
+        download(url, path, place.partial)
+        _check_whole(path, file)
     return path
+
+
+def _check_whole(path: Path, file: DataFile) -> None:
+    """Refuse a download that is not the one that was published."""
+    if file.archive_sha256 is None:
+        if file.member is None:
+            _checked(file, path.read_bytes(), "the download")
+        return
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != file.archive_sha256:
+        raise OSError(f"SHA-256 is {found}, expected {file.archive_sha256}")
 
 
 def _absent(file: DataFile, data_home, failures: Sequence[str]) -> str:
@@ -135,5 +162,11 @@ def _store(path: Path, raw: bytes) -> None:
     """Write whole or not at all, also when two processes download at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as out:
-        out.write(raw)
-    Path(out.name).replace(path)
+        try:
+            out.write(raw)
+            out.close()
+            os.chmod(out.name, 0o644)  # as any other file: temporary ones are their owner's only
+            os.replace(out.name, path)
+        except BaseException:
+            Path(out.name).unlink(missing_ok=True)
+            raise

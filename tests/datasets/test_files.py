@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 
+from skdpfl.datasets import _download
 from skdpfl.datasets._files import DataFile, cache_folder, read_files
 
 CONTENT = b"age,charges\n1,2\n"
@@ -116,11 +117,9 @@ def test_archive_is_downloaded_once_and_checked(places, monkeypatch):
     archive = zipped(a=b"first", b=b"second")
     put(places / "mirror/all.zip", archive)
     opened = []
-    import skdpfl.datasets._files as module
-
-    original = module.urlopen
+    original = _download.urlopen
     monkeypatch.setattr(
-        module, "urlopen", lambda u, timeout: opened.append(u) or original(u, timeout=timeout)
+        _download, "urlopen", lambda r, timeout: opened.append(r) or original(r, timeout=timeout)
     )
     files = [
         DataFile(f"set/{m}", None, (url(places, "all.zip"),), m, sha256(archive)) for m in "ab"
