@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.pipeline import Pipeline
 
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection._parts import cross_fits, parts
 from skdpfl.inspection._unlearned import learns_nothing
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -67,7 +67,10 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     >>> skdpfl.privacy_spent(make_pipeline(Normalizer(), clf).fit(X, y))
     PrivacySpent(ε=2.00, δ=0.0001, unit='record', trust='silo')
     """
-    found = list(_visit(fitted, "", frozenset(public)))
+    _check(fitted)
+    names = _Public((public,) if isinstance(public, str) else public)
+    found = list(_visit(fitted, "", names))
+    names.check()
     paid = [f for f in found if isinstance(f, PrivacySpent)]
     leaks = [f for f in found if isinstance(f, Leak)]
     for leak in leaks:
@@ -107,9 +110,38 @@ def _warn_if_noise_repeats(costs: Sequence[PrivacySpent]) -> None:
 SCORES = "the choice was made by exact scores of the records"
 
 
-def _visit(obj: Any, path: str, public: frozenset[str]) -> Iterator[PrivacySpent | Leak]:
+class _Public:
+    """The names that were declared public, and what there was to declare."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names, self._used, self._seen = frozenset(names), set[str](), list[str]()
+
+    def covers(self, path: str) -> bool:
+        """Tell whether a step is declared public, by its path or by its own name."""
+        self._seen.append(path)
+        used = self._names & {path, path.rsplit("__", 1)[-1]}
+        self._used |= used
+        return bool(used)
+
+    def check(self) -> None:
+        """Refuse names that no step has: they would be taken for a declaration."""
+        unknown = sorted(self._names - self._used)
+        if unknown:
+            raise ValueError(f"public={unknown!r} names no step; there are {self._seen!r}.")
+
+
+def _check(fitted: Any) -> None:
+    """Refuse what was not fitted, and what cannot be."""
+    if not hasattr(fitted, "fit"):
+        raise TypeError(f"fitted must be a fitted estimator; got {type(fitted).__name__}.")
+    inner = fitted.steps[-1][1] if isinstance(fitted, Pipeline) else fitted
+    if hasattr(inner, "plan_for") and not hasattr(inner, "privacy_spent_"):
+        raise NotFittedError(f"This {type(inner).__name__} is not fitted yet: it has cost nothing.")
+
+
+def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak]:
     """Yield the costs and the leaks of a fitted object and all within it."""
-    if path and (path in public or path.rsplit("__", 1)[-1] in public):
+    if path and public.covers(path):
         return
     if isinstance(obj, FrozenEstimator):  # it was fitted before, and counts all the same
         obj = obj.estimator
@@ -118,9 +150,11 @@ def _visit(obj: Any, path: str, public: frozenset[str]) -> Iterator[PrivacySpent
         yield from _beside(obj, path, public)
     elif isinstance(obj, BaseSearchCV):
         yield from _search(obj, path, public)
-    elif (parts := _parts(obj)) is not None:
-        for name, part in parts:
+    elif (inside := parts(obj)) is not None:
+        for name, part in inside:
             yield from _visit(part, f"{path}__{name}" if path else name, public)
+        for member, n_splits in cross_fits(obj):
+            yield from [_on_split(member, member, n_splits)] * n_splits
         yield from _own_leaks(obj, path)
     elif not learns_nothing(obj):
         yield Leak(
@@ -131,58 +165,12 @@ def _visit(obj: Any, path: str, public: frozenset[str]) -> Iterator[PrivacySpent
         )
 
 
-def _beside(search: Any, path: str, public: frozenset[str]) -> Iterator[PrivacySpent | Leak]:
+def _beside(search: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak]:
     """Yield what a search's own cost leaves out: steps of its best pipeline before the last."""
     best = getattr(search, "best_estimator_", None)
     if isinstance(best, Pipeline):
         for name, part in best.steps[:-1]:
             yield from _visit(part, f"{path}__{name}" if path else name, public)
-
-
-def _parts(obj: Any) -> list[tuple[str, Any]] | None:
-    """Return the fitted estimators inside a meta-estimator; None if it is not a known kind."""
-    if isinstance(obj, Pipeline):
-        return list(obj.steps)
-    if isinstance(obj, ColumnTransformer):
-        return [(name, part) for name, part, _ in obj.transformers_]
-    if isinstance(obj, FeatureUnion):
-        return list(obj.transformer_list)
-    if isinstance(obj, TransformedTargetRegressor):
-        return [("regressor", obj.regressor_), ("transformer", obj.transformer_)]
-    if isinstance(obj, CalibratedClassifierCV):
-        members = [c.estimator for c in obj.calibrated_classifiers_]
-        return [(f"estimator{i}", m) for i, m in enumerate(members)]
-    if hasattr(obj, "estimators_"):
-        return [*_members(obj), *_last(obj)]
-    return None
-
-
-def _members(obj: Any) -> Iterator[tuple[str, Any]]:
-    times = _multiplicity(obj)
-    for i, member in enumerate(obj.estimators_):
-        if isinstance(member, str):  # a dropped member of a voting ensemble
-            continue
-        if times > 1 and hasattr(member, "privacy_spent_"):
-            member = _Paid(member.privacy_spent_.group(times))
-        yield f"estimator{i}", member
-
-
-class _Paid(NamedTuple):
-    """Stands for an estimator whose cost is known."""
-
-    privacy_spent_: PrivacySpent
-
-
-def _last(obj: Any) -> list[tuple[str, Any]]:
-    final = getattr(obj, "final_estimator_", None)
-    return [] if final is None else [("final_estimator", final)]
-
-
-def _multiplicity(obj: Any) -> int:
-    """Return how often the most often drawn record is in a member's sample."""
-    if not isinstance(obj, (BaggingClassifier, BaggingRegressor)) or not obj.bootstrap:
-        return 1
-    return max(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_)
 
 
 def _own_leaks(obj: Any, path: str) -> Iterator[Leak]:
@@ -196,12 +184,10 @@ def _own_leaks(obj: Any, path: str) -> Iterator[Leak]:
 
 def costs_of_search(search: BaseSearchCV) -> list[PrivacySpent]:
     """Return the costs of a search's fits, in the order they were made; leaks are left out."""
-    return [found for found in _search(search, "", frozenset()) if isinstance(found, PrivacySpent)]
+    return [found for found in _search(search, "", _Public(())) if isinstance(found, PrivacySpent)]
 
 
-def _search(
-    search: BaseSearchCV, path: str, public: frozenset[str]
-) -> Iterator[PrivacySpent | Leak]:
+def _search(search: BaseSearchCV, path: str, public: _Public) -> Iterator[PrivacySpent | Leak]:
     """Yield the cost of every fit of a search."""
     best = getattr(search, "best_estimator_", None)
     if best is None:

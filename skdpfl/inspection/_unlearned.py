@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
@@ -18,12 +20,13 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
+from skdpfl.inspection._row_by_row import rows_stay_apart
+
 #: transformers whose fit reads at most the number and the names of the features
 NOTHING = (
     AdditiveChi2Sampler,
     Binarizer,
     FeatureHasher,
-    FunctionTransformer,
     GaussianRandomProjection,
     HashingVectorizer,
     Normalizer,
@@ -42,11 +45,23 @@ def learns_nothing(step: Any) -> bool:
         return not isinstance(step.gamma, str)  # "scale" reads the variance of X
     if isinstance(step, NOTHING):
         return True
+    if isinstance(step, FunctionTransformer):
+        return rows_stay_apart(step)
     if isinstance(step, SimpleImputer):
-        return step.strategy == "constant" and step.keep_empty_features and not step.add_indicator
+        return step.strategy == "constant" and not step.add_indicator and not _dropped(step)
     if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
         return _declared(step)
     return False
+
+
+def _dropped(imputer: SimpleImputer) -> bool:
+    """Tell whether a column was left out since no record has a value there.
+
+    The number of columns is public: where none was left out, constants are all there is.
+    """
+    if imputer.keep_empty_features or not hasattr(imputer, "statistics_"):
+        return False
+    return bool(pd.isna(np.asarray(imputer.statistics_, dtype=object)).any())
 
 
 def _declared(encoder: Any) -> bool:

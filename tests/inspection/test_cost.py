@@ -5,10 +5,17 @@ import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
-from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -32,7 +39,10 @@ def clf(epsilon=1.0, **params):
 
 STEPS_THAT_LEARN_NOTHING = [
     Normalizer(),
+    FunctionTransformer(),
     FunctionTransformer(np.log1p),
+    FunctionTransformer(lambda Z: Z[:, :2] ** 2),
+    SimpleImputer(strategy="constant", fill_value=0),
     SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True),
     FeatureUnion([("a", Normalizer()), ("b", "passthrough")]),
     ColumnTransformer([("a", Normalizer(), [0, 1])], remainder="passthrough"),
@@ -48,7 +58,8 @@ def test_a_pipeline_costs_what_its_estimator_costs(step):
 STEPS_THAT_LEARN = [
     StandardScaler(),
     SimpleImputer(),
-    SimpleImputer(strategy="constant"),  # drops columns that are all missing
+    SimpleImputer(strategy="constant", add_indicator=True),
+    FunctionTransformer(lambda Z: (Z - Z.mean(0)) / Z.std(0)),
     ColumnTransformer([("scale", StandardScaler(), [0, 1])], remainder="passthrough"),
 ]
 
@@ -108,6 +119,67 @@ def test_bagging_with_replacement_pays_for_a_record_drawn_often():
     once = BaggingClassifier(clf(0.2), n_estimators=2, bootstrap=False).fit(X, y)
     often = BaggingClassifier(clf(0.2), n_estimators=2, bootstrap=True).fit(X, y)
     assert skdpfl.privacy_spent(often).epsilon > 2 * skdpfl.privacy_spent(once).epsilon
+
+
+@pytest.mark.filterwarnings("ignore:Skipping features without")
+def test_an_imputer_that_dropped_a_column_learnt_that_it_is_empty():
+    empty = np.column_stack([X[:, :3], np.full(len(X), np.nan)])
+    pipe = make_pipeline(SimpleImputer(strategy="constant", fill_value=0), clf()).fit(empty, y)
+    with pytest.warns(PrivacyLeakWarning, match="simpleimputer: .* learnt"):
+        assert np.isinf(skdpfl.privacy_spent(pipe).epsilon)
+
+
+def test_a_stack_pays_for_the_fits_that_only_gave_predictions():
+    one = clf(0.2).fit(X, y).privacy_spent_
+    stack = StackingClassifier([("a", clf(0.2)), ("b", clf(0.2))], clf(0.2), cv=3).fit(X, y)
+    by_hand = sum([one] * 8, start=one)  # 2 members, each on 3 splits as well, and the last step
+    assert skdpfl.privacy_spent(stack).epsilon == pytest.approx(by_hand.epsilon, rel=0.02)
+    frozen = [("a", clf(0.2).fit(X, y)), ("b", clf(0.2).fit(X, y))]
+    prefit = StackingClassifier(frozen, clf(0.2), cv="prefit").fit(X, y)
+    assert skdpfl.privacy_spent(prefit).epsilon == pytest.approx((one + one + one).epsilon)
+
+
+def test_a_chain_pays_for_the_fits_that_only_gave_predictions():
+    both = np.column_stack([y, X[:, 0] > 0.5]).astype(int)
+    one = clf(0.3).fit(X, y).privacy_spent_
+    chain = ClassifierChain(clf(0.3)).fit(X, both)
+    assert skdpfl.privacy_spent(chain).epsilon == pytest.approx((one + one).epsilon)
+    crossed = ClassifierChain(clf(0.3), cv=3).fit(X, both)
+    by_hand = sum([one] * 4, start=one)
+    assert skdpfl.privacy_spent(crossed).epsilon == pytest.approx(by_hand.epsilon, rel=0.02)
+
+
+def test_boosting_weighs_records_by_exact_errors():
+    class Weighted(skdpfl.ISRLDPClassifier):
+        """Takes weights and draws its records by them, as boosting of regressors does."""
+
+        def fit(self, X, y, sample_weight=None):
+            return super().fit(X, y)
+
+    boosted = AdaBoostClassifier(Weighted(epsilon=0.2, scaling=None, n_rounds=3), n_estimators=2)
+    with pytest.warns(PrivacyLeakWarning, match="AdaBoostClassifier learnt from the records"):
+        assert np.isinf(skdpfl.privacy_spent(boosted.fit(X, y)).epsilon)
+
+
+def test_a_given_threshold_costs_nothing():
+    model = FixedThresholdClassifier(clf(1.0), threshold=0.3).fit(X, y)
+    assert skdpfl.privacy_spent(model).epsilon == pytest.approx(1.0, rel=0.01)
+
+
+def test_what_was_not_fitted_has_no_cost():
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        skdpfl.privacy_spent(clf())
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        skdpfl.privacy_spent(make_pipeline(Normalizer(), clf()))
+    with pytest.raises(TypeError, match="must be a fitted estimator; got int"):
+        skdpfl.privacy_spent(3)
+
+
+def test_names_declared_public_are_looked_for():
+    pipe = make_pipeline(StandardScaler(), clf()).fit(X, y)
+    assert skdpfl.privacy_spent(pipe, public="standardscaler").epsilon < 1.01
+    with pytest.raises(ValueError, match=r"\['standardscalar'\] names no step; there are"):
+        skdpfl.privacy_spent(pipe, public=["standardscalar"])
 
 
 def test_calibration_on_the_records_is_a_leak():

@@ -219,7 +219,7 @@ def test_bad_arguments():
         PrivacyLedger(1, method="pld")
     with pytest.raises(ValueError, match="epsilon must be None or a number > 0; got 'x'"):
         PrivacyLedger("x")
-    with pytest.raises(ValueError, match="delta must be a number in .*; got 'auto'"):
+    with pytest.raises(ValueError, match=r"delta must be a number in .*; got 'auto'"):
         PrivacyLedger(1.0, delta="auto")
     ledger = PrivacyLedger(1.0)
     assert ledger.spent is None

@@ -108,9 +108,9 @@ class PrivacyLedger:
         method: str = "renyi",
         path: Any = None,
     ) -> None:
-        if epsilon is not None and not (isinstance(epsilon, Real) and epsilon > 0):
+        if epsilon is not None and not (_is_number(epsilon) and epsilon > 0):
             raise ValueError(f"epsilon must be None or a number > 0; got {epsilon!r}.")
-        if not (isinstance(delta, Real) and 0 < delta < 1):
+        if not (_is_number(delta) and 0 < delta < 1):
             raise ValueError(f"delta must be a number in (0, 1); got {delta!r}.")
         if method not in ("renyi", "gaussian"):
             raise ValueError(f"method must be 'renyi' or 'gaussian'; got {method!r}.")
@@ -239,13 +239,17 @@ class PrivacyLedger:
         return total, left, f"Renyi divergence at order {order:.3g}"
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real)
+
+
 def _under_one_relation(costs: list[PrivacySpent]) -> list[PrivacySpent]:
     """Return the costs under the first one's relation: it was chosen before any output was seen."""
     relation = costs[0].neighbours
     if relation == "add_remove" and any(cost.neighbours != relation for cost in costs):
         raise ValueError(
-            'This ledger counts under neighbours="add_remove", the relation of its first fit; a fit '
-            'under "replace" is not covered by that. Use one relation, or fit the one under '
+            'This ledger counts under neighbours="add_remove", the relation of its first fit; a '
+            'fit under "replace" is not covered by that. Use one relation, or fit the one under '
             '"replace" first: the others are then priced under it as well.'
         )
     return [cost.under(relation) for cost in costs]

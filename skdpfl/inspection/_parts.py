@@ -1,0 +1,124 @@
+"""What fitted meta-estimators hold: their members, and the fits they made and threw away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.model_selection import FixedThresholdClassifier, check_cv
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
+from sklearn.multioutput import (
+    ClassifierChain,
+    MultiOutputClassifier,
+    MultiOutputRegressor,
+    RegressorChain,
+)
+from sklearn.pipeline import FeatureUnion, Pipeline
+
+from skdpfl.privacy.spending.spent import PrivacySpent
+
+_BAGS = (BaggingClassifier, BaggingRegressor)
+_STACKS = (StackingClassifier, StackingRegressor)
+_CHAINS = (ClassifierChain, RegressorChain)
+#: ensembles whose members read the records, and nothing else does; others may weigh or draw records
+#: by exact errors (boosting), so they are not taken apart
+ENSEMBLES = (
+    *_BAGS,
+    *_STACKS,
+    *_CHAINS,
+    VotingClassifier,
+    VotingRegressor,
+    MultiOutputClassifier,
+    MultiOutputRegressor,
+    OneVsOneClassifier,
+    OneVsRestClassifier,
+    OutputCodeClassifier,
+)
+
+
+def parts(obj: Any) -> list[tuple[str, Any]] | None:
+    """Return the fitted estimators inside a meta-estimator; None if it is not a known kind."""
+    if isinstance(obj, Pipeline):
+        return list(obj.steps)
+    if isinstance(obj, ColumnTransformer):
+        return [(name, part) for name, part, _ in obj.transformers_]
+    if isinstance(obj, FeatureUnion):
+        return list(obj.transformer_list)
+    if isinstance(obj, TransformedTargetRegressor):
+        return [("regressor", obj.regressor_), ("transformer", obj.transformer_)]
+    if isinstance(obj, FixedThresholdClassifier):  # its threshold is given
+        return [("estimator", obj.estimator_)]
+    if isinstance(obj, CalibratedClassifierCV):
+        members = [c.estimator for c in obj.calibrated_classifiers_]
+        return [(f"estimator{i}", m) for i, m in enumerate(members)]
+    if isinstance(obj, ENSEMBLES):
+        return [*_members(obj), *_last(obj)]
+    return None
+
+
+def cross_fits(obj: Any) -> Iterator[tuple[Any, int]]:
+    """Yield (member, n_splits) of the fits on parts of the records that only gave predictions.
+
+    A stack, and a chain with ``cv``, predict each record by models of the other splits; a chain
+    does so for every member but the last.
+    """
+    if not isinstance(obj, (*_STACKS, *_CHAINS)):
+        return
+    cv = obj.cv
+    if (isinstance(cv, str) and cv == "prefit") or (isinstance(obj, _CHAINS) and cv is None):
+        return
+    # labels are irrelevant to the number of splits
+    n_splits = check_cv(cv).get_n_splits(np.zeros((2, 1)), np.zeros(2), np.zeros(2))
+    members = obj.estimators_ if isinstance(obj, _STACKS) else obj.estimators_[:-1]
+    for member in members:
+        for inner in _paying_parts(member):
+            yield inner, n_splits
+
+
+def _paying_parts(member: Any) -> Iterator[Any]:
+    """Yield the estimators in a member that pay."""
+    if hasattr(member, "plan_for"):
+        yield member
+    else:
+        for _, part in parts(member) or []:
+            yield from _paying_parts(part)
+
+
+def _members(obj: Any) -> Iterator[tuple[str, Any]]:
+    times = _multiplicity(obj)
+    for i, member in enumerate(obj.estimators_):
+        if isinstance(member, str):  # a dropped member of a voting ensemble
+            continue
+        if times > 1 and hasattr(member, "privacy_spent_"):
+            spent = member.privacy_spent_
+            member = _Paid(spent if spent.unit == "silo" else spent.group(times))
+        yield f"estimator{i}", member
+
+
+class _Paid(NamedTuple):
+    """Stands for an estimator whose cost is known."""
+
+    privacy_spent_: PrivacySpent
+
+
+def _last(obj: Any) -> list[tuple[str, Any]]:
+    final = getattr(obj, "final_estimator_", None)
+    return [] if final is None else [("final_estimator", final)]
+
+
+def _multiplicity(obj: Any) -> int:
+    """Return how often the most often drawn record is in a member's sample."""
+    if not isinstance(obj, _BAGS) or not obj.bootstrap:
+        return 1
+    return max(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_)
