@@ -81,9 +81,9 @@ fig, axes = plt.subplots(1, 2, sharey=True, figsize=(7.5, 3.6), layout="constrai
 for ax, (title, rows) in zip(axes, results.items(), strict=True):
     for place, (name, values) in enumerate(rows.items()):
         print(f"{title:30s} {name:15s} {np.mean(values):.3f} ± {np.std(values):.3f}")
-        ax.bar(place, np.mean(values), 0.6, color=("#0072B2", "#E69F00", "0.75")[place])
+        ax.bar(place, np.mean(values), 0.6, color=("#0072B2", "#E69F00", "0.55")[place])
         ax.scatter([place] * len(values), values, s=14, color="black", zorder=2)
-        ax.annotate(f"{np.mean(values):.2f}", (place, 0.03), ha="center", color="black")
+        ax.annotate(f"{np.mean(values):.2f}", (place, 0.03), ha="center", color="white")
     ax.set_xticks(range(len(rows)), rows)
     ax.set_title(title, fontsize="medium")
     ax.spines[["top", "right"]].set_visible(False)
