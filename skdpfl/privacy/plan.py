@@ -103,6 +103,11 @@ class PrivacyPlan:
             object.__setattr__(self, "weights", np.full(self.n_silos, 1 / self.n_silos))
         if self.mechanism is None:
             object.__setattr__(self, "mechanism", mechanism_for(self.unit, self.trust))
+        if self.unit == "silo" and self.noise_schedule is not None:
+            raise ValueError(
+                f"noise_schedule={self.noise_schedule!r} is about the noise on records' gradients; "
+                'unit="silo" noises whole messages, all alike: it must be None.'
+            )
         for name in ("noise_multiplier", "delta"):
             value = np.broadcast_to(np.asarray(getattr(self, name), dtype=float), (self.n_silos,))
             object.__setattr__(self, name, value)

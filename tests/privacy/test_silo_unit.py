@@ -490,3 +490,8 @@ def test_a_plan_for_whole_silos_knows_no_sizes():
     assert plan.silo_sizes is None and plan.schedule is None
     with pytest.raises(ValueError, match="protected"):
         _ = plan.expected_sizes
+
+
+def test_schedules_of_noise_on_records_are_refused():
+    with pytest.raises(ValueError, match=r"noise_schedule=\('round', 0.5, 0\).*must be None"):
+        plan_of(SiloMessages(), noise_schedule=("round", 0.5, 0))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from skdpfl.privacy.calibration import Search
-from skdpfl.privacy.events import Composition
+from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism
 from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
 from skdpfl.privacy.mechanisms.binomial_law import binomial_quantiles
@@ -26,7 +26,7 @@ from skdpfl.privacy.mechanisms.precision import DOUBLE, choose_precision
 from skdpfl.privacy.mechanisms.records import gradient_sums
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Disjoint, Levels
-from skdpfl.privacy.shuffling.rounds import shuffled_rounds
+from skdpfl.privacy.shuffling.rounds import shuffled_levels
 
 if TYPE_CHECKING:
     from skdpfl.privacy.plan import PrivacyPlan
@@ -44,10 +44,10 @@ class ShuffledGradients(Mechanism):
     -----
     **Formal guarantee.** The messages of all rounds, each round's in random order, are
     (epsilon, delta)-DP under replacement of a record, against everybody who sees them:
-    :mod:`skdpfl.privacy.shuffling.rounds`, which says what is proved there. The number of messages
-    that hide a record's is taken to be that of the smallest round. A silo that leaves out its
-    noise, or tells the server which messages are its own, makes the others' records less hidden:
-    the guarantee counts on all of them.
+    :mod:`skdpfl.privacy.shuffling.rounds`, which says what is proved there. Rounds of different
+    noise are priced each at their own. The number of messages that hide a record's is taken to be
+    that of the smallest round. A silo that leaves out its noise, or tells the server which messages
+    are its own, makes the others' records less hidden: the guarantee counts on all of them.
     """
 
     gradients_only = True
@@ -55,12 +55,8 @@ class ShuffledGradients(Mechanism):
     search: ClassVar[Search] = Search(start=3.0, share=0.99, narrow=1e-3)
 
     def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
-        if math.isinf(z):  # pure noise
-            return ()
-        n_rounds, rate = sum(count for _, count in levels), plan.sampling.expected_size(n) / n
-        if isinstance(plan.sampling, Disjoint):  # a record is in one of the rounds only
-            n_rounds, rate = 1, 1.0
-        return shuffled_rounds(z, smallest_round(plan), rate, n_rounds, float(plan.delta.min()))
+        met, rate = _met(plan, n, levels)
+        return shuffled_levels(met, smallest_round(plan), rate, float(plan.delta.min()))
 
     def exposure(self, plan: PrivacyPlan) -> np.ndarray | None:
         return np.ones(plan.n_silos)
@@ -99,10 +95,11 @@ class ShuffledSums(Mechanism):
     **Formal guarantee.** The numbers of ones of each coordinate, of all rounds, are
     (epsilon, delta)-DP under replacement of a record, against everybody who sees the shuffled bits:
     a round is dominated by a Gaussian release of multiplier ``protocol(plan, z).noise_multiplier``
-    and a procedure that fails with probability ``failure``; both are priced. The bits are counted
-    with the silos of the smallest round. If a share s of the silos leaves out its noise bits, the
-    multiplier falls by sqrt(1 - s). Rounding x + c with a public c (the penalty's gradient is in
-    the message) moves neighbours by integers within 1 of their difference, as rounding x does.
+    and a procedure that fails with probability ``failure``; both are priced, at the z of each round
+    and with the bits that the silos of the smallest round send. If a share s of the silos leaves
+    out its noise bits, the multiplier falls by sqrt(1 - s). Rounding x + c with a public c (the
+    penalty's gradient is in the message) moves neighbours by integers within 1 of their difference,
+    as rounding x does.
     """
 
     dimension: int = 1
@@ -117,22 +114,20 @@ class ShuffledSums(Mechanism):
         )
 
     def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
-        if math.isinf(z):  # pure noise
-            return ()
-        n_rounds, rate = sum(count for _, count in levels), plan.sampling.expected_size(n) / n
-        if isinstance(plan.sampling, Disjoint):  # a record is in one of the rounds only
-            n_rounds, rate = 1, 1.0
-        return self.protocol(plan, z).composition(n_rounds, rate)
+        met, rate = _met(plan, n, levels)
+        rounds = [self.protocol(plan, level).composition(count, rate) for level, count in met]
+        return compose(part for parts in rounds for part in parts)
 
     def message_bits(self, plan: PrivacyPlan) -> int:
-        """Return how many bits a silo sends in a round."""
-        return self._run(plan).bits_per_contributor
+        """Return how many bits a silo sends in a round, at most."""
+        return max(self._run(plan, r).bits_per_contributor for r in range(plan.n_rounds))
 
     def exposure(self, plan: PrivacyPlan) -> np.ndarray | None:
         return np.ones(plan.n_silos)
 
     def noise_on_mean(self, plan: PrivacyPlan) -> float:
-        protocol, n_silos = self._run(plan), plan.n_silos * plan.silo_fraction
+        protocol = self.protocol(plan, float(plan.noise_multiplier[0]))
+        n_silos = plan.n_silos * plan.silo_fraction
         p = protocol.probability
         each = protocol.noise_bits * p * (1 - p) + 1 / 4  # the rounding's variance at most
         noise = protocol.unit * math.sqrt(n_silos * each)
@@ -152,14 +147,14 @@ class ShuffledSums(Mechanism):
         keys: Streams,
         clip_norm: float,
     ) -> np.ndarray:
-        unit, sizes = self._run(plan).unit, plan.expected_sizes[silos, None]
+        unit, sizes = self._run(plan, round).unit, plan.expected_sizes[silos, None]
         uniforms = keys.uniform_block("rounding", silos, round, kept.shape[-1:])
         return np.floor(kept * (sizes / unit) + uniforms) * (unit / sizes)
 
     def release(
         self, plan: PrivacyPlan, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
-        protocol, scale = self._run(plan), float(plan.expected_sizes.sum())
+        protocol, scale = self._run(plan, round), float(plan.expected_sizes.sum())
         bits = protocol.noise_bits * int(np.rint(aggregate.divisor * plan.n_silos))
         uniforms = keys.stream("aggregate", round=round).random(aggregate.total.shape)
         ones = np.rint(aggregate.total * (scale / protocol.unit))  # the weights are sizes / scale
@@ -167,9 +162,9 @@ class ShuffledSums(Mechanism):
         ones -= bits * protocol.probability
         return ones * (protocol.unit / scale) / aggregate.divisor
 
-    def _run(self, plan: PrivacyPlan) -> BinomialSum:
-        """Return the protocol that runs."""
-        return self.protocol(plan, float(plan.noise_multiplier[0]))
+    def _run(self, plan: PrivacyPlan, round: int) -> BinomialSum:
+        """Return the protocol that runs in a round."""
+        return self.protocol(plan, float(plan.noise_multiplier[0]) * float(plan.factors[round][0]))
 
 
 @lru_cache(maxsize=256)
@@ -179,6 +174,14 @@ def _protocol(
     return binomial_sum(
         z, dimension=dimension, clip_norm=clip_norm, n_contributors=n_silos, records=records
     )
+
+
+def _met(plan: PrivacyPlan, n: int, levels: Levels) -> tuple[Levels, float]:
+    """Return the noise multipliers that a record meets, and the share of its silo in a batch."""
+    present = [(z, count) for z, count in levels if count and math.isfinite(z)]  # inf: pure noise
+    if isinstance(plan.sampling, Disjoint):  # one round only, perhaps that of the least noise
+        return ([(min(present)[0], 1)] if present else []), 1.0
+    return present, plan.sampling.expected_size(n) / n
 
 
 def smallest_cohort(plan: PrivacyPlan) -> int:

@@ -23,7 +23,8 @@ rounds; the shuffler and the other silos are trusted to take part, with noise.
    included. The local guarantee of the record's own message holds besides; the smaller of the two
    is taken, for each distance of the two inputs. (:mod:`skdpfl.privacy.shuffling.clones` has bounds
    for pure randomisers and for any that are (eps, delta)-DP; for Gaussian messages they are far
-larger.) 2. *Sampling of records.* Let g = K / n. With the record drawn the round compares
+   larger.)
+2. *Sampling of records.* Let g = K / n. With the record drawn the round compares
    neighbours; without it the round is the same for both; and a batch with the record is coupled
    with one in which another record stands in its place, again a neighbour. Hence by advanced joint
    convexity [1]_ ::
@@ -32,8 +33,8 @@ larger.) 2. *Sampling of records.* Let g = K / n. With the record drawn the roun
 
    Batches must have a fixed size: the number of messages is seen. That a silo takes part in a
    round is public and earns nothing at record level.
-3. *Rounds* compose, adaptively, with fresh noise and batches, as any releases with known profiles
-   do (:class:`~skdpfl.privacy.events.Profile`, :mod:`skdpfl.privacy.accounting`).
+3. *Rounds* compose, adaptively, with fresh noise (each its own amount) and batches, as any
+   releases with known profiles do (:class:`~skdpfl.privacy.events.Profile`, :mod:`skdpfl.privacy.accounting`).
 
 Profiles are convex in e^eps, so that bounds at a few points bound everything in between.
 
@@ -49,13 +50,15 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from skdpfl.privacy.accounting import noise_multiplier_for
-from skdpfl.privacy.events import Composition
+from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.pricing.price import price_epsilon
+from skdpfl.privacy.sampling import Levels
 from skdpfl.privacy.shuffling.one_round import shuffled_deltas, shuffled_profile
 
 __all__ = [
     "shuffle_gain",
     "shuffled_deltas",
+    "shuffled_levels",
     "shuffled_noise_multiplier",
     "shuffled_profile",
     "shuffled_rounds",
@@ -130,10 +133,20 @@ def shuffled_rounds(
     noise_multiplier: float, n_reports: int, sampling_rate: float, n_rounds: int, delta: float
 ) -> Composition:
     """Return what ``n_rounds`` rounds release, with tails cut to fit a budget's delta."""
-    slack = _SLACK_SHARE * delta / (n_rounds * sampling_rate)
-    slack = min(1e-3, slack)
-    event = shuffled_profile(noise_multiplier, n_reports, sampling_rate, slack=slack)
-    return ((event, n_rounds),)
+    return shuffled_levels([(noise_multiplier, n_rounds)], n_reports, sampling_rate, delta)
+
+
+def shuffled_levels(
+    levels: Levels, n_reports: int, sampling_rate: float, delta: float
+) -> Composition:
+    """Return what rounds of several noise multipliers release: pairs (z, how many rounds)."""
+    n_rounds = sum(count for _, count in levels)
+    slack = min(1e-3, _SLACK_SHARE * delta / (max(1, n_rounds) * sampling_rate))
+    return compose(
+        (shuffled_profile(z, n_reports, sampling_rate, slack=slack), count)
+        for z, count in levels
+        if count
+    )
 
 
 def shuffle_gain(
