@@ -34,7 +34,8 @@ rounds; the shuffler and the other silos are trusted to take part, with noise.
    Batches must have a fixed size: the number of messages is seen. That a silo takes part in a
    round is public and earns nothing at record level.
 3. *Rounds* compose, adaptively, with fresh noise (each its own amount) and batches, as any
-   releases with known profiles do (:class:`~skdpfl.privacy.events.Profile`, :mod:`skdpfl.privacy.accounting`).
+   releases with known profiles do (:class:`~skdpfl.privacy.events.Profile`,
+   :mod:`skdpfl.privacy.accounting`).
 
 Profiles are convex in e^eps, so that bounds at a few points bound everything in between.
 
