@@ -29,6 +29,7 @@ ESTIMATORS = {
     "FedAvg-server": (DPFedAvgClassifier, {"unit": "silo", "trust": "server"}),
     "Scaffold": (DPScaffoldClassifier, {"unit": "silo"}),
     "Scaffold-server": (DPScaffoldClassifier, {"unit": "silo", "trust": "server"}),
+    "Federated": (DPFederatedClassifier, {"unit": "silo"}),
     "Federated-server": (DPFederatedClassifier, {"unit": "silo", "trust": "server"}),
 }
 
