@@ -21,6 +21,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from skdpfl.inspection._row_by_row import rows_stay_apart
+from skdpfl.preprocessing import DPMinMaxScaler
 
 #: transformers whose fit reads at most the number and the names of the features
 NOTHING = (
@@ -45,6 +46,8 @@ def learns_nothing(step: Any) -> bool:
         return not isinstance(step.gamma, str)  # "scale" reads the variance of X
     if isinstance(step, NOTHING):
         return True
+    if isinstance(step, DPMinMaxScaler):
+        return step.feature_bounds is not None
     if isinstance(step, FunctionTransformer):
         return rows_stay_apart(step)
     if isinstance(step, SimpleImputer):

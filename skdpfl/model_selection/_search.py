@@ -10,11 +10,13 @@ of candidates is drawn, each fit is paid for, and so is one noisy vector of all 
 
 ``trust="server"``: runs stay with the server. A random number of runs is made and only the best
 one's candidate, model and noisy score are given out (:mod:`skdpfl.privacy.spending.repetition`).
+While they last nothing is told of them: callbacks are taken off, warnings are not shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -30,7 +32,13 @@ from skdpfl.model_selection._search_budget import SearchBudget, fit_budget, with
 from skdpfl.model_selection._search_candidate import Candidate
 from skdpfl.model_selection._search_promise import Promise, promise_of
 from skdpfl.model_selection._search_split import split
-from skdpfl.model_selection._search_steps import paying_step, unpaid_steps, warn_of
+from skdpfl.model_selection._search_steps import (
+    check_budgets,
+    nothing_said,
+    paying_step,
+    unpaid_steps,
+    warn_of,
+)
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.randomness.streams import Streams, streams_for
@@ -190,20 +198,22 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         spent = self._spent(budget, delta, promise, streams, exact=bool(unpaid))
         self._charge(spent)
         models = []
-        for i, candidate in enumerate(candidates):
-            own = within(budget, candidate.price, delta, repetition, promise.neighbours)
-            seed = _seed(streams, "run", i)
-            model = candidate.fit((X, y, silos), parts.train, (own, delta), seed)
-            if not unpaid:
-                candidate.check(model, own, delta)
-            models.append(model)
-        score = NoisyScore(inner, promise, parts)
-        noisy = score.of(models, X, y, budget.score_noise, streams)
+        with nothing_said() if repetition else nullcontext():
+            for i, candidate in enumerate(candidates):
+                own = within(budget, candidate.price, delta, repetition, promise.neighbours)
+                seed, secret = _seed(streams, "run", i), repetition is not None
+                model = candidate.fit((X, y, silos), parts.train, (own, delta), seed, secret=secret)
+                if not unpaid:
+                    candidate.check(model, own, delta)
+                models.append(model)
+            score = NoisyScore(inner, promise, parts)
+            noisy = score.of(models, X, y, budget.score_noise, streams)
         self._give_out([c.params for c in candidates], models, noisy, promise)
         self.privacy_spent_, self.fit_epsilon_ = spent, budget.epsilon
         return self
 
     def _check(self) -> None:
+        check_budgets(_names(self.param_distributions))
         if not isinstance(self.n_iter, (int, np.integer)) or self.n_iter < 1:
             raise ValueError(f"n_iter must be an integer of at least 1; got {self.n_iter!r}.")
         if not 0 < self.holdout < 1:
@@ -313,6 +323,12 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         return tags
+
+
+def _names(distributions: Any) -> set[str]:
+    """Return the parameters that are searched over."""
+    each = [distributions] if isinstance(distributions, Mapping) else distributions
+    return {name for part in each for name in part}
 
 
 def _n_points(distributions: Any) -> int:

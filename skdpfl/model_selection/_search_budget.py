@@ -7,17 +7,19 @@ Scoring records pay for nothing but the scores, so these have the whole budget t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from skdpfl.privacy.accounting import calibrate
 from skdpfl.privacy.events import Composition, Gaussian, compose
+from skdpfl.privacy.pricing.dominance import dearest
 from skdpfl.privacy.pricing.price import Neighbours, price_epsilon
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.spending.repetition import ORDERS, Repetition
-from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.privacy.spending.spent import Cost, PrivacySpent
 
 #: (epsilon, delta) -> what a candidate's fit costs
 Price = Callable[[float, float], PrivacySpent]
@@ -88,7 +90,7 @@ def curve(parts: Collection[Composition], neighbours: Neighbours) -> np.ndarray:
 
 
 def _searched(
-    cost: Callable[[float], Composition],
+    cost: Callable[[float], Sequence[Composition]],
     noise: float,
     epsilon: float,
     delta: float,
@@ -97,12 +99,12 @@ def _searched(
 ) -> SearchBudget:
     """Return the largest single epsilon whose cost stays within the budget."""
     low, high = 0.0, epsilon
-    best: Composition = ()
+    best: Sequence[Composition] = ()
     for _ in range(30):
         middle = np.sqrt(low * high) if low else high / 2
-        composition = cost(middle)
-        if price_epsilon(composition, delta, neighbours) <= epsilon:
-            low, best = middle, composition
+        parts = cost(middle)
+        if max(price_epsilon(part, delta, neighbours) for part in parts) <= epsilon:
+            low, best = middle, parts
         else:
             high = middle
         if low and high / low < 1.005:
@@ -111,13 +113,26 @@ def _searched(
         raise ValueError(
             f"epsilon={epsilon:g} is too little for a search over {n_scores} candidates."
         )
-    return SearchBudget(low, noise, (best, ((Gaussian(noise), 1),)), np.zeros(0))
+    return SearchBudget(low, noise, (*best, ((Gaussian(noise), 1),)), np.zeros(0))
 
 
-def _of_all(prices: Sequence[Price], epsilon: float, delta: float) -> Composition:
-    """Return the composition of all candidates' fits, for the silo that pays most in each."""
-    worst = [max(price(epsilon, delta).costs, key=lambda c: c.epsilon) for price in prices]
-    return compose(pair for cost in worst for pair in cost.composition)
+def _of_all(prices: Sequence[Price], epsilon: float, delta: float) -> list[Composition]:
+    """Return what silos may have paid for all candidates' fits together, the dearest only."""
+    spents = [price(epsilon, delta) for price in prices]
+    together = [
+        compose(pair for cost in costs for pair in cost.composition) for costs in _met(spents)
+    ]
+    return [together[i] for i in dearest(together)]
+
+
+def _met(spents: Sequence[PrivacySpent]) -> Iterator[tuple[Cost, ...]]:
+    """Yield the costs, one of each fit, that some silo has; all mixtures where it is not known."""
+    each = [spent.silo_costs for spent in spents]
+    if any(silos is None for silos in each):
+        yield from itertools.product(*(spent.costs for spent in spents))
+        return
+    for positions in dict.fromkeys(zip(*(s for s in each if s is not None), strict=True)):
+        yield tuple(spent.costs[i] for spent, i in zip(spents, positions, strict=True))
 
 
 def _of_best(
@@ -127,10 +142,10 @@ def _of_best(
     repetition: Repetition,
     noise: float,
     neighbours: Neighbours,
-) -> Composition:
+) -> list[Composition]:
     """Return the composition of keeping the best of a random number of runs."""
     fits = {cost.composition for price in prices for cost in price(epsilon, delta).costs}
-    return ((repetition.profile((*fits, ((Gaussian(noise), 1),)), neighbours), 1),)
+    return [((repetition.profile((*fits, ((Gaussian(noise), 1),)), neighbours), 1),)]
 
 
 def _score_noise(

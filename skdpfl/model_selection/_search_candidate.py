@@ -10,7 +10,7 @@ from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing
 
-from skdpfl.model_selection._search_steps import paying_step, width_seen
+from skdpfl.model_selection._search_steps import paying_step, width_seen, without_listeners
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.spending.spent import PrivacySpent
 
@@ -68,14 +68,21 @@ class Candidate:
         train: np.ndarray,
         budget: tuple[float, float],
         seed: int | None,
+        *,
+        secret: bool,
     ) -> Any:
-        """Return the model fitted to the training rows of (X, y, silos); its price must be paid."""
+        """Return the model fitted to the training rows of (X, y, silos); its price must be paid.
+
+        Of a secret run nothing is told while it lasts: no callbacks, no output.
+        """
         X, y, silos = (None if part is None else _safe_indexing(part, train) for part in data)
         model = self.model()
         inner = self._paying(model, *budget)
         inner.set_params(random_state=seed, verbose=0)
         if self._labels is not None and inner.classes is None:
             inner.set_params(classes=self._labels)  # they are public, and priced; some may be rare
+        if secret:
+            without_listeners(model)
         inner._covered = True  # the search has charged the ledgers
         routed = inner is model or get_config()["enable_metadata_routing"]
         name = "" if routed else f"{model.steps[-1][0]}__"

@@ -7,7 +7,9 @@ cost infinite; one that pays by itself would pay in every run, beside the budget
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -50,11 +52,38 @@ def unpaid_steps(models: Iterable[Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for model in models:
         for path, step in _before_last(model):
+            if learns_nothing(step):
+                continue
             if isinstance(step, Recorded):
                 raise ValueError(_PAYS_APART.format(path=path, kind=type(step).__name__))
-            if not learns_nothing(step):
-                found[path] = type(step).__name__
+            found[path] = type(step).__name__
     return found
+
+
+def check_budgets(names: Iterable[str]) -> None:
+    """Refuse to search over what decides the cost: the search divides its own budget."""
+    for name in names:
+        if name.rsplit("__", 1)[-1] in ("epsilon", "delta", "noise_multiplier"):
+            raise ValueError(
+                f"param_distributions has {name!r}, but every run's budget is its part of the "
+                "search's epsilon: leave it out."
+            )
+
+
+def without_listeners(model: Any) -> None:
+    """Take callbacks off a model and all its parts: they would see a run that stays secret."""
+    for part in (model, *model.get_params(deep=True).values()):
+        for name in ("_skl_callbacks", "_watch"):
+            if name in getattr(part, "__dict__", {}):
+                delattr(part, name)
+
+
+@contextmanager
+def nothing_said() -> Iterator[None]:
+    """Show no warnings: of a secret run they would tell what it met."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def warn_of(unpaid: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.model_selection._noisy_score import NoisyScore
 from skdpfl.model_selection._search_promise import promise_of
 from skdpfl.model_selection._search_split import Split
+from skdpfl.preprocessing import DPMinMaxScaler
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
@@ -82,6 +83,78 @@ def test_the_published_division_does_not_tell_the_number_of_runs(monkeypatch):
         fitted = search(base(trust="server")).fit(X, y, silos=SILOS)
         told.add((fitted.fit_epsilon_, fitted.privacy_spent_.epsilon))
     assert len(told) == 1
+
+
+class Listener:
+    """Counts the rounds it is told of, as a callback or a display would."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, model):
+        self.calls += 1
+
+
+def test_nothing_is_told_of_secret_runs(monkeypatch):
+    """Overflowing scores warn, and rounds are watched: both tell how many runs there were."""
+    listener = Listener()
+    wild = np.where(np.arange(X.size).reshape(X.shape) == 7, 1e300, X)
+    monkeypatch.setattr(Repetition, "draw", lambda self, stream: 4)
+    inner = base(trust="server")
+    inner._watch = listener
+    secret = search(inner)
+    monkeypatch.setattr(type(inner), "__sklearn_clone__", _clone_with_watch)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        secret.fit(wild, y, silos=SILOS)
+    assert listener.calls == 0
+    assert not caught
+    open_ = search(base(trust="silo"))
+    open_.estimator._watch = listener
+    open_.fit(X, y, silos=SILOS)
+    assert listener.calls == 3 * 10
+
+
+def _clone_with_watch(self):
+    copy = type(self)(**{name: clone(v, safe=False) for name, v in self.get_params().items()})
+    if hasattr(self, "_watch"):
+        copy._watch = self._watch
+    return copy
+
+
+def test_each_silo_pays_for_its_own_part_of_every_candidate():
+    """Cohorts differ from candidate to candidate: no silo has the dearest part of all of them."""
+    inner = base(silo_fraction=0.5, cohort="poisson", n_rounds=6)
+    fitted = search(inner, n_iter=4).fit(X, y, silos=SILOS)
+    assert len(fitted.privacy_spent_.costs) > 2
+    assert 0.97 * 4.0 <= fitted.privacy_spent_.epsilon <= 4.0
+
+
+def test_at_every_delta_the_dearer_part_counts():
+    """Fits on few records and scores cost alike at the search's delta, not at others."""
+    inner = base(sampling_rate=0.02, n_rounds=50)
+    spent = search(inner).fit(X, y, silos=SILOS).privacy_spent_
+    fits, scores = (price_epsilon(c.composition, 1e-8, "replace") for c in spent.costs)
+    assert spent.epsilon_at(1e-8) == max(fits, scores)
+    assert abs(fits - scores) > 0.2
+
+
+@pytest.mark.parametrize("name", ["epsilon", "delta", "noise_multiplier"])
+def test_what_decides_the_cost_is_not_searched_over(name):
+    with pytest.raises(ValueError, match=f"param_distributions has '{name}'"):
+        DPRandomizedSearchCV(base(), {name: [1.0, 2.0]}).fit(X, y)
+
+
+def test_declared_ranges_may_be_a_step_of_what_is_searched():
+    pipe = make_pipeline(DPMinMaxScaler(feature_bounds=(-4, 4)), base())
+    params = {"isrldpclassifier__clip_norm": [0.1, 1.0]}
+    with PrivacyLedger() as ledger:
+        fitted = DPRandomizedSearchCV(pipe, params, n_iter=2, random_state=0).fit(X, y)
+    assert privacy_spent(fitted).epsilon == pytest.approx(1.0, rel=0.02)
+    assert [entry.name for entry in ledger.entries] == ["DPRandomizedSearchCV"]
+    paying = make_pipeline(DPMinMaxScaler(), base())
+    with pytest.raises(ValueError, match="dpminmaxscaler: DPMinMaxScaler would be paid for"):
+        DPRandomizedSearchCV(paying, params, n_iter=2).fit(X, y)
 
 
 def test_every_run_has_fresh_noise_and_a_seed_repeats_the_search():

@@ -21,9 +21,10 @@ class Recorded(DocLinks):
     def _charge(self, spent: PrivacySpent) -> None:
         """Write the cost into every ledger, or raise BudgetExceeded.
 
-        A fit that is a run of a search was charged by the search.
+        A fit that is a run of a search was charged by the search; one that releases nothing needs
+        no entry.
         """
-        if self.__dict__.get("_covered", False):
+        if self.__dict__.get("_covered", False) or not any(c.composition for c in spent.costs):
             return
         for ledger in _ledgers_of(self):
             ledger.charge(type(self).__name__, spent)
