@@ -48,7 +48,8 @@ PARAMETERS = {
     "n_rounds": """"auto" or int, default="auto"
     The number of rounds.""",
     "learning_rate": """"auto" or float, default="auto"
-    The step on the average clipped gradient, sum / (sampling_rate * n_i).""",
+    The step on the average clipped gradient, sum / (sampling_rate * n_i); where whole silos are
+    protected, a silo's own step on its mean gradient.""",
     "clip_norm": """"auto" or float, default="auto"
     The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. A
     message's norm is learnt under "auto": half of them stay as they are, by a noised bit of each
@@ -99,10 +100,14 @@ PARAMETERS = {
     ``("round", beta, start)`` or ``("step", beta, start)``: the noise's variance falls by the
     factor ``beta`` each round (each local step) after round ``start``.""",
     "solver": """{"minibatch", "accelerated", "multistage", "local"}, default="minibatch"
-    The optimisation method: plain steps along the silos' mean gradient, accelerated ones, those in
-    stages (needs ``alpha > 0``), or ``local_steps`` steps of each silo by itself.""",
+    The optimisation method. "minibatch": a step along the silos' mean gradient, with momentum at
+    the server if ``learning_rate="auto"``. "accelerated": the same gradients at a point between two
+    sequences (AC-SA); fewer rounds. "multistage": that in stages; needs ``alpha > 0``. "local":
+    ``local_steps`` steps of each silo by itself; ``trust="silo"`` only. ``local_steps`` is an error
+    with the other three; ``radius``, ``average`` and ``sampling="disjoint"`` are for all.""",
     "radius": """float, default=None
-    Keep the (scaled) parameters within this distance of zero.""",
+    Keep the (scaled) parameters within this distance of zero, after every step of the server (of a
+    silo, with ``solver="local"``). Published steps take it for the distance to the optimum.""",
     "algorithm": """Algorithm, default=None
     An object of :class:`skdpfl.algorithms.Algorithm`; None is DP-FedAvg with one local step.""",
 }
@@ -121,8 +126,16 @@ plan_ : PrivacyPlan
     What was run and priced.
 silo_ids_ : ndarray
     The silos' ids.
-n_rounds_, learning_rate_, clip_norm_, sampling_rate_, scaling_
-    What was chosen where the parameter is "auto".
+n_rounds_ : int
+    The number of rounds of the plan.
+learning_rate_ : float
+    The (first) step.
+clip_norm_ : float
+    The norm that was clipped to; where it is learnt, the last one. inf without privacy.
+sampling_rate_ : float
+    The share of its records that a silo read in a step.
+scaling_ : object
+    How features were scaled; ``scaling_.transform(X)`` does it.
 n_iter_ : int
     The number of rounds that ran.
 n_features_in_ : int
@@ -131,15 +144,37 @@ feature_names_in_ : ndarray
     Their names, if X has names that are strings.
 """
 
+#: family -> what it is good for
+FAMILIES = {
+    "ISRLDP": "One private gradient a round, or the accelerated solvers.",
+    "DPScaffold": "Local steps that unlike silos do not drift in.",
+    "DPFedAvg": "Local steps or epochs, averaged.",
+    "DPFedEXP": "Many silos, each protected as a whole, with adaptive server steps.",
+    "DPFederated": "Any algorithm object, also one's own.",
+}
+
+
+def see_also(name: str) -> str:
+    """Return the section that points from one estimator to the others of its kind."""
+    kind = "Classifier" if name.endswith("Classifier") else "Regressor"
+    twin = "Regressor" if kind == "Classifier" else "Classifier"
+    family = name.removesuffix(kind)
+    lines = [f"{family}{twin} : The same for {'numbers' if twin == 'Regressor' else 'labels'}."]
+    lines += [f"{f}{kind} : {words}" for f, words in FAMILIES.items() if f != family]
+    return "\n\nSee Also\n--------\n" + "\n".join(lines)
+
 
 def documented(cls: T) -> T:
-    """Put a Parameters and an Attributes section behind the first paragraphs of a docstring."""
+    """Put Parameters, Attributes and See Also behind the first paragraphs of a docstring."""
     names = [n for n in inspect.signature(cls).parameters]
     known = PARAMETERS | getattr(cls, "_parameter_docs", {})
     parameters = "\n".join(f"{name} : {known[name]}" for name in names)
     summary, mark, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n\nNotes\n-----")
-    fitted = FITTED.rstrip()
+    fitted = FITTED.rstrip() + getattr(cls, "_fitted_docs", "")
     if "classes" in names:
         fitted += "\nclasses_ : ndarray\n    The labels."
-    cls.__doc__ = f"{summary}\n\nParameters\n----------\n{parameters}\n{fitted}{mark}{rest}\n"
+    others = see_also(cls.__name__)
+    cls.__doc__ = (
+        f"{summary}\n\nParameters\n----------\n{parameters}\n{fitted}{others}{mark}{rest}\n"
+    )
     return cls

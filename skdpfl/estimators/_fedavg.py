@@ -41,6 +41,19 @@ class DPFedAvgClassifier(_DPFedAvg, FederatedClassifier):
     sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
     of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
     ``privacy_spent_`` composes exactly the releases of ``plan_``.
+
+    Examples
+    --------
+    >>> from skdpfl import DPFedAvgClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> data = make_federated_classification(5, 400, n_features=10, n_classes=2, random_state=0)
+    >>> clf = DPFedAvgClassifier(2.0, local_epochs=1, sampling_rate=0.1, n_rounds=10)
+    >>> clf.set_params(feature_bounds=(-8, 8), random_state=0)
+    DPFedAvgClassifier(...)
+    >>> clf.fit(data.data, data.target, silos=data.silos).plan_.steps[0]  # an epoch in tenths
+    10
+    >>> clf.score(data.data, data.target) > 0.75
+    True
     """
 
     def __init__(
@@ -124,6 +137,19 @@ class DPFedAvgRegressor(_DPFedAvg, FederatedRegressor):
     sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
     of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
     ``privacy_spent_`` composes exactly the releases of ``plan_``.
+
+    Examples
+    --------
+    >>> from skdpfl import DPFedAvgRegressor
+    >>> from skdpfl.datasets import make_federated_regression
+    >>> data = make_federated_regression(5, 400, n_features=10, random_state=0)
+    >>> model = DPFedAvgRegressor(
+    ...     2.0, local_steps=5, feature_bounds=(-8, 8), target_bounds=(-20, 20), random_state=0
+    ... )
+    >>> model.fit(data.data, data.target, silos=data.silos).n_rounds_
+    20
+    >>> model.score(data.data, data.target) > 0.5
+    True
     """
 
     def __init__(

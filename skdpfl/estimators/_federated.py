@@ -44,6 +44,18 @@ class DPFederatedClassifier(_DPFederated, FederatedClassifier):
     sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
     of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
     ``privacy_spent_`` composes exactly the releases of ``plan_``.
+
+    Examples
+    --------
+    >>> from skdpfl import DPFederatedClassifier
+    >>> from skdpfl.algorithms import MinibatchSGD
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> data = make_federated_classification(5, 400, n_features=10, n_classes=2, random_state=0)
+    >>> clf = DPFederatedClassifier(
+    ...     2.0, algorithm=MinibatchSGD(3.0, momentum=0.5), n_rounds=40, feature_bounds=(-8, 8)
+    ... )
+    >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')
     """
 
     def __init__(
@@ -121,6 +133,18 @@ class DPFederatedRegressor(_DPFederated, FederatedRegressor):
     sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
     of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
     ``privacy_spent_`` composes exactly the releases of ``plan_``.
+
+    Examples
+    --------
+    >>> from skdpfl import DPFederatedRegressor
+    >>> from skdpfl.algorithms import MinibatchSGD
+    >>> from skdpfl.datasets import make_federated_regression
+    >>> data = make_federated_regression(5, 400, n_features=10, random_state=0)
+    >>> model = DPFederatedRegressor(
+    ...     2.0, algorithm=MinibatchSGD(0.3), feature_bounds=(-8, 8), target_bounds=(-20, 20)
+    ... )
+    >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')
     """
 
     def __init__(

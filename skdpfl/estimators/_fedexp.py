@@ -43,6 +43,10 @@ class _DPFedEXP:
     of messages, under ``trust="server"``) over ``clip_norm``. Not for ``mechanism="privunit"``.""",
     }
 
+    _fitted_docs = (
+        "\nglobal_step_sizes_ : ndarray of shape (n_rounds_,)\n    The server's steps, one a round."
+    )
+
     def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
         return FedExp(settings.learning_rate, settings.steps)
 
@@ -111,7 +115,18 @@ class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
     (:mod:`skdpfl.privacy.mechanisms`); ``privacy_spent_`` composes exactly those releases. The step
     sizes are functions of them.
 
-    ``global_step_sizes_`` are the server's steps, one a round.
+    Examples
+    --------
+    >>> from skdpfl import DPFedEXPClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> data = make_federated_classification(
+    ...     2000, 5, alpha=0, beta=0, n_features=10, n_classes=2, random_state=0
+    ... )
+    >>> clf = DPFedEXPClassifier(2.0, trust="server", feature_bounds=(-8, 8), random_state=0)
+    >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
+    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server')
+    >>> clf.global_step_sizes_.shape == (clf.n_rounds_,)
+    True
     """
 
     def __init__(
@@ -190,7 +205,16 @@ class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
     (:mod:`skdpfl.privacy.mechanisms`); ``privacy_spent_`` composes exactly those releases. The step
     sizes are functions of them.
 
-    ``global_step_sizes_`` are the server's steps, one a round.
+    Examples
+    --------
+    >>> from skdpfl import DPFedEXPRegressor
+    >>> from skdpfl.datasets import make_federated_regression
+    >>> data = make_federated_regression(2000, 5, n_features=10, random_state=0)
+    >>> model = DPFedEXPRegressor(
+    ...     2.0, trust="server", feature_bounds=(-8, 8), target_bounds=(-20, 20), random_state=0
+    ... )
+    >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
+    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server')
     """
 
     def __init__(

@@ -25,10 +25,11 @@ class _ISRLDP:
     _parameter_docs: ClassVar[dict[str, str]] = {
         "learning_rate": """"auto", "optimal" or float, default="auto"
     The step on the average clipped gradient; for the accelerated solvers, whose steps grow, about
-    what a gradient moves the result by (1 / v in the papers). "optimal" is the published choice:
-    from the smoothness of the loss, the plan's noise, ``alpha`` and ``radius`` (with ``alpha > 0``
-    plain steps decrease and their average is weighted). "auto" is the same for the accelerated
-    solvers.""",
+    what a gradient moves the result by (1 / v in the papers). "optimal" is the published choice
+    for the solver, from the smoothness of the loss, the plan's noise, ``alpha`` and ``radius``:
+    a constant step with ``alpha=0``; with ``alpha > 0`` plain steps decrease and their average is
+    weighted. "auto" is longer where clipping makes that safe, and has momentum (minibatch). Either
+    is decided after the plan is priced, so none of it changes what is released.""",
         "local_steps": """"auto", int or sequence of int, default="auto"
     Gradient steps of a silo in a round, each of them paid for; ``solver="local"`` only ("auto":
     5).""",
@@ -136,6 +137,17 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
     together are, as long as the other silos add their noise too: proofs are in
     :mod:`skdpfl.privacy.shuffling.rounds` (single messages: minibatch) and
     :mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage).
+
+    Examples
+    --------
+    >>> from skdpfl import ISRLDPClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> data = make_federated_classification(5, 400, n_features=10, n_classes=2, random_state=0)
+    >>> clf = ISRLDPClassifier(epsilon=2.0, feature_bounds=(-8, 8), random_state=0)
+    >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')
+    >>> clf.score(data.data, data.target) > 0.8
+    True
     """
 
     def __init__(
@@ -216,6 +228,19 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc]
     together are, as long as the other silos add their noise too: proofs are in
     :mod:`skdpfl.privacy.shuffling.rounds` (single messages: minibatch) and
     :mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage).
+
+    Examples
+    --------
+    >>> from skdpfl import ISRLDPRegressor
+    >>> from skdpfl.datasets import make_federated_regression
+    >>> data = make_federated_regression(5, 400, n_features=10, random_state=0)
+    >>> model = ISRLDPRegressor(
+    ...     epsilon=2.0, feature_bounds=(-8, 8), target_bounds=(-20, 20), random_state=0
+    ... )
+    >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')
+    >>> model.score(data.data, data.target) > 0.5
+    True
     """
 
     def __init__(

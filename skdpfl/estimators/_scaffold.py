@@ -60,6 +60,17 @@ class DPScaffoldClassifier(_DPScaffold, FederatedClassifier):
     sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
     of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
     ``privacy_spent_`` composes exactly the releases of ``plan_``.
+
+    Examples
+    --------
+    >>> from skdpfl import DPScaffoldClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> data = make_federated_classification(5, 400, n_features=10, n_classes=2, random_state=0)
+    >>> clf = DPScaffoldClassifier(2.0, local_steps=20, feature_bounds=(-8, 8), random_state=0)
+    >>> clf.fit(data.data, data.target, silos=data.silos).n_rounds_
+    5
+    >>> clf.score(data.data, data.target) > 0.75
+    True
     """
 
     def __init__(
@@ -140,6 +151,19 @@ class DPScaffoldRegressor(_DPScaffold, FederatedRegressor):
     sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
     of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
     ``privacy_spent_`` composes exactly the releases of ``plan_``.
+
+    Examples
+    --------
+    >>> from skdpfl import DPScaffoldRegressor
+    >>> from skdpfl.datasets import make_federated_regression
+    >>> data = make_federated_regression(5, 400, n_features=10, random_state=0)
+    >>> model = DPScaffoldRegressor(
+    ...     2.0, local_steps=20, feature_bounds=(-8, 8), target_bounds=(-20, 20), random_state=0
+    ... )
+    >>> model.fit(data.data, data.target, silos=data.silos).n_rounds_
+    5
+    >>> model.score(data.data, data.target) > 0.5
+    True
     """
 
     def __init__(
