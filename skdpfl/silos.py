@@ -15,10 +15,14 @@ import pandas as pd
 
 
 class Silos(NamedTuple):
-    """Each row's silo: ``codes`` (n,) into ``ids``, which are sorted and all in use."""
+    """Each row's silo: ``codes`` (n,) into ``ids``, which are sorted and all in use.
+
+    ``rows``: the rows' own labels, where the data came with some.
+    """
 
     codes: np.ndarray
     ids: pd.Index
+    rows: pd.Index | None = None
 
     @property
     def sizes(self) -> np.ndarray:
@@ -26,10 +30,19 @@ class Silos(NamedTuple):
         return np.bincount(self.codes, minlength=len(self.ids))
 
     def digest(self) -> str:
-        """A digest of the map row -> silo, so that costs add silo by silo where it is equal."""
+        """A digest of the map record -> silo, so that costs add silo by silo where it is equal.
+
+        Records are told apart by their labels, in whatever order they come, or by their position
+        where they have none.
+        """
         small = self.codes.astype(np.min_scalar_type(len(self.ids)))  # less to hash
-        digest = hashlib.blake2b(small, digest_size=16)
-        digest.update(repr(self.ids.tolist()).encode())
+        digest = hashlib.blake2b(repr(self.ids.tolist()).encode(), digest_size=16)
+        if self.rows is not None:
+            labels = pd.util.hash_array(self.rows.to_numpy())
+            order = np.argsort(labels, kind="stable")
+            small, labels = small[order], labels[order]
+            digest.update(labels)
+        digest.update(small)
         return digest.hexdigest()
 
 
@@ -74,6 +87,19 @@ def read_silos(silos: Any, n_rows: int, X: Any = None) -> Silos:
         The data as they were passed: a Series whose index holds the same labels as a frame's in
         another order is refused, since it would be read by position.
     """
+    return _read(silos, n_rows, X)._replace(rows=_labels(X))
+
+
+def _labels(X: Any) -> pd.Index | None:
+    """Return a frame's index, unless it only counts the rows."""
+    index = X.index if isinstance(X, pd.DataFrame) else None
+    if index is None or isinstance(index, pd.MultiIndex) or not index.is_unique:
+        return None
+    counts = isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
+    return None if counts else index
+
+
+def _read(silos: Any, n_rows: int, X: Any) -> Silos:
     if silos is None:
         return Silos(np.zeros(n_rows, dtype=np.intp), pd.RangeIndex(1))
     if isinstance(silos, (str, bytes)):

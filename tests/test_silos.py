@@ -187,3 +187,17 @@ def test_integers_that_lie_close_together_are_numbered_as_all_ids_are(dtype, sta
     assert read.ids.tolist() == plain.ids.tolist() == sorted(set(values.tolist()))
     assert read.ids.dtype == np.dtype(dtype)
     assert read.digest() == plain.digest()
+
+
+def test_records_are_told_apart_by_their_labels():
+    silos = np.array(["a", "b", "b", "c"])
+    frame = pd.DataFrame({"x": range(4)}, index=[10, 11, 12, 13])
+    turned, rolled = [2, 0, 3, 1], [1, 2, 3, 0]
+    whole = read_silos(silos, 4, frame).digest()
+    assert read_silos(silos[turned], 4, frame.iloc[turned]).digest() == whole
+    # the same codes in the same places, but records have changed silos
+    assert read_silos(silos, 4, frame.iloc[rolled]).digest() != whole
+    assert read_silos(silos, 4, frame.set_axis(list("wxyz"))).digest() != whole
+    counted = frame.reset_index(drop=True)
+    unlabelled = read_silos(silos, 4, counted.to_numpy())
+    assert read_silos(silos, 4, counted).digest() == unlabelled.digest()

@@ -75,7 +75,7 @@ def silo_scores(
             "with metadata routing enabled), or use silo_column=... and a DataFrame"
         )
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    codes, ids = read_silos(given, n_rows, X)
+    codes, ids = read_silos(given, n_rows, X)[:2]
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     scores = [scorer(estimator, _safe_indexing(X, r), _safe_indexing(y, r)) for r in rows]
     return pd.Series(scores, index=pd.Index(ids.tolist()), name="score", dtype=float)

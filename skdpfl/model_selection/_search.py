@@ -187,18 +187,22 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         delta = self._delta(len(groups.ids if promise.unit == "silo" else groups.codes))
         count, repetition = self._runs(promise, streams)
         draw = partial(self._candidates, streams=streams, sizes=parts.sizes, X=X, y=y)
-        candidates = draw("candidates", count, distinct=repetition is None)
-        # the division of the budget is published, so it must not tell which and how many runs
-        # there are: where that is secret it is made for other draws from the same public law
-        known = candidates if repetition is None else draw("reference", REFERENCE, distinct=False)
-        unpaid = unpaid_steps(candidate.model() for candidate in [*known, *candidates])
+        quiet = nullcontext if repetition is None else nothing_said
+        with quiet():
+            candidates = draw("candidates", count, distinct=repetition is None)
+            # the division of the budget is published, so it must not tell which and how many runs
+            # there are: where that is secret it is made for other draws from the same public law
+            known = (
+                candidates if repetition is None else draw("reference", REFERENCE, distinct=False)
+            )
+            unpaid = unpaid_steps(candidate.model() for candidate in [*known, *candidates])
+            prices = [candidate.price for candidate in known]
+            budget = fit_budget(promise.neighbours, prices, self.epsilon, delta, repetition)
         warn_of(unpaid)
-        prices = [candidate.price for candidate in known]
-        budget = fit_budget(promise.neighbours, prices, self.epsilon, delta, repetition)
         spent = self._spent(budget, delta, promise, streams, exact=bool(unpaid))
         self._charge(spent)
         models = []
-        with nothing_said() if repetition else nullcontext():
+        with quiet():
             for i, candidate in enumerate(candidates):
                 own = within(budget, candidate.price, delta, repetition, promise.neighbours)
                 seed, secret = _seed(streams, "run", i), repetition is not None

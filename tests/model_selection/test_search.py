@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor, privacy_spent
 from skdpfl.datasets import split_into_silos
@@ -109,10 +109,21 @@ def test_nothing_is_told_of_secret_runs(monkeypatch):
         secret.fit(wild, y, silos=SILOS)
     assert listener.calls == 0
     assert not caught
+    talking = make_pipeline(FunctionTransformer(says_something), inner)
+    clips = {"isrldpclassifier__clip_norm": [0.1, 1.0]}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DPRandomizedSearchCV(talking, clips, n_iter=3, epsilon=4.0, random_state=0).fit(X, y)
+    assert not caught
     open_ = search(base(trust="silo"))
     open_.estimator._watch = listener
     open_.fit(X, y, silos=SILOS)
     assert listener.calls == 3 * 10
+
+
+def says_something(Z):
+    warnings.warn("a run", UserWarning, stacklevel=2)
+    return Z
 
 
 def _clone_with_watch(self):

@@ -74,6 +74,8 @@ class PrivacySpent:
         For each silo the index of its cost.
     assignment : str or None
         Says which record belongs to which silo (a digest): equal ones allow adding silo by silo.
+        Records are told apart by a DataFrame's index; where there is none their rows must come in
+        the same order in both fits.
     simulation_seeds : frozenset of int
         The integer seeds the noise came from; empty for cryptographic noise.
 
