@@ -123,7 +123,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             The fitted estimator. A fit that fails leaves the estimator as it was.
         """
         refuse_arguments(self, refused)
-        with _unchanged_on_error(self):
+        # a warning (or, by np.seterr, an error) of arithmetic would tell of a single wild record
+        with _unchanged_on_error(self), np.errstate(all="ignore"):
             return self._fit(X, y, silos)
 
     def _fit(self, X: Any, y: Any, silos: Any) -> Any:

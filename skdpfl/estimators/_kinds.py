@@ -191,7 +191,9 @@ class FederatedRegressor(RegressorMixin, FederatedEstimator):
         return {"y_numeric": True}
 
     def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        return check_array(y, ensure_2d=False, dtype=dtype, input_name="y")
+        y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+        # no error where a finite target does not fit single precision: it would tell of a record
+        return np.clip(y, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype, copy=False)
 
     def _n_outputs(self) -> int:
         return 1

@@ -126,8 +126,11 @@ class LocalFederation(Federation):
         return self._walk(shared, self._memory.read(silos), gradient)
 
     def _walk(self, shared: Any, memory: np.ndarray, gradient: PrivateGradient) -> np.ndarray:
-        """Run the algorithm's local part; steps that diverge show in the model."""
-        with np.errstate(over="ignore", invalid="ignore"):
+        """Run the algorithm's local part; steps that diverge show in the model.
+
+        Threads begin with the errors' state of their own. No warning may tell of a record.
+        """
+        with np.errstate(all="ignore"):
             message = self._work.algorithm.local(shared, memory, gradient)
         gradient.check_used()
         return message

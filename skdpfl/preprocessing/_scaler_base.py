@@ -61,6 +61,15 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
         self : object
         """
         _check_budget(self.epsilon, self.delta)
+        # a warning (or, by np.seterr, an error) of arithmetic would tell of a single wild record
+        with np.errstate(all="ignore"):
+            plan = self._fit(X, silos)
+        if plan.advice:
+            warnings.warn(plan.advice, UserWarning, stacklevel=2)
+        return self
+
+    def _fit(self, X: Any, silos: Any) -> ScalingPlan:
+        """Set the fitted attributes, all or none, and return the plan that ran."""
         streams = streams_for(self.random_state)
         features, silos = split_silo_column(X, silos, self.silo_column)
         before = dict(self.__dict__)
@@ -79,14 +88,12 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
-        if plan.advice:
-            warnings.warn(plan.advice, UserWarning, stacklevel=2)
         self.scaling_ = scaling
         self._set_attributes(scaling)
         named = self.silo_column is not None
         self._silo_position = list(X.columns).index(self.silo_column) if named else None
         self.silo_ids_, self.privacy_spent_ = read.ids.to_numpy(), spent
-        return self
+        return plan
 
     def _bounds(self, n_features: int) -> Bounds | None:
         if self.feature_bounds is None:
