@@ -79,15 +79,20 @@ def momentum(n_steps: int, noise: float) -> float:
     return min(most, max(0.0, 1 - 5 / n_steps))
 
 
-def clip_norm(noise: float, rows: Rows) -> float:
-    """Return C: the less noise there is, the fewer gradients are clipped, and none hides a bias."""
+def clip_norm(noise: float, rows: Rows, alpha: float = 0.0) -> float:
+    """Return C: the less noise there is, the fewer gradients are clipped, and none hides a bias.
+
+    A penalty is balanced by clipped gradients, so clipping makes it stronger; and it shrinks the
+    noise along with the model, by about h / (h + alpha): C may be larger by as much.
+    """
     if noise <= 0:
         return math.inf
     if rows.is_classifier:
         kappa = min(0.8, max(0.2, 0.2 * math.sqrt(0.005 / noise)))
     else:
         kappa = min(1.0, max(0.1, 0.012 / (noise * rows.norm)))
-    return kappa * rows.norm
+    most = 1.0 if rows.is_classifier else 2.0  # beyond that little is clipped
+    return min(kappa * (1 + alpha / rows.curvature), most) * rows.norm
 
 
 def learning_rate(clip: float, n_steps: int, momentum: float, noise: float, rows: Rows) -> float:
@@ -105,6 +110,14 @@ def learning_rate(clip: float, n_steps: int, momentum: float, noise: float, rows
     else:
         bearable *= (1 + momentum) * max(3.0, 0.3 / kappa)
     return min((1 - momentum) * carried / (noise * n_steps * rows.norm * clip), bearable)
+
+
+def borne_by(eta: float, alpha: float, server: float, momentum: float) -> float:
+    """Return a step that the penalty's curvature alpha bears: its pull is not clipped.
+
+    A round moves the model by ``server eta alpha`` times itself: at most 2 (1 + m), or it diverges.
+    """
+    return eta / (1 + 1.1 * eta * server * alpha / (1 + momentum))
 
 
 def message_clip_norm(steps: tuple[int, ...], noise: float, rows: Rows) -> float:

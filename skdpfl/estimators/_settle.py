@@ -64,7 +64,9 @@ def with_learning_rate(estimator: Any, settings: Settings, noise: float, rows: R
         eta = _auto.learning_rate(settings.clip_norm, n_steps, settings.momentum, *numbers)
         if noise <= 0 and max(settings.steps) > 1:
             eta /= 2  # a silo's own curvature may be larger than that of all
-    eta /= getattr(estimator, "global_learning_rate", 1.0)
+    server = getattr(estimator, "global_learning_rate", 1.0)
+    eta /= server
+    eta = _auto.borne_by(eta, float(estimator.alpha), max(1.0, server), settings.momentum)
     return dataclasses.replace(settings, learning_rate=eta)
 
 
@@ -164,7 +166,7 @@ def _clip_norm(estimator: Any, steps: tuple[int, ...], noise: float, rows: Rows)
         return float(estimator.clip_norm)
     if _whole(estimator):
         return _auto.message_clip_norm(steps, noise, rows)
-    return _auto.clip_norm(noise, rows)
+    return _auto.clip_norm(noise, rows, float(estimator.alpha))
 
 
 def _momentum(estimator: Any, steps: tuple[int, ...], noise: float) -> float:

@@ -126,8 +126,9 @@ def eager(constants: Constants, known: Committed) -> Constants:
     """Return constants for steps that are longer than any proof allows; see the module."""
     clipped = math.sqrt(known.squared_row) / known.plan.clip_norm
     slack = 2 * max(1.0, min(4.0, clipped))
+    data = constants.smoothness - known.alpha  # the penalty is not clipped: no slack there
     return dataclasses.replace(
-        constants, smoothness=constants.smoothness / slack, variance=constants.variance / 4
+        constants, smoothness=data / slack + known.alpha, variance=constants.variance / 4
     )
 
 
