@@ -27,8 +27,10 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from skdpfl._compat import CallbackSupportMixin, with_callbacks
 from skdpfl.model_selection._noisy_score import NoisyScore
 from skdpfl.model_selection._search_budget import SearchBudget, fit_budget, within
+from skdpfl.model_selection._search_callbacks import Runs
 from skdpfl.model_selection._search_candidate import Candidate
 from skdpfl.model_selection._search_promise import Promise, promise_of
 from skdpfl.model_selection._search_split import split
@@ -59,7 +61,7 @@ def _best_has(method: str) -> Callable[[Any], bool]:
 REFERENCE = 16
 
 
-class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
+class DPRandomizedSearchCV(CallbackSupportMixin, Recorded, MetaEstimatorMixin, BaseEstimator):
     """Randomised search under one privacy budget.
 
     Parameters
@@ -161,6 +163,7 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         self.holdout = holdout
         self.random_state = random_state
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, *, silos: Any = None) -> DPRandomizedSearchCV:
         """Search, and keep the best run's model.
 
@@ -201,17 +204,20 @@ class DPRandomizedSearchCV(Recorded, MetaEstimatorMixin, BaseEstimator):
         warn_of(unpaid)
         spent = self._spent(budget, delta, promise, streams, exact=bool(unpaid))
         self._charge(spent)
+        runs = Runs(self, None if repetition else count)
+        runs.say_what_is_hidden(self.estimator)
         models = []
         with quiet():
             for i, candidate in enumerate(candidates):
                 own = within(budget, candidate.price, delta, repetition, promise.neighbours)
-                seed, secret = _seed(streams, "run", i), repetition is not None
-                model = candidate.fit((X, y, silos), parts.train, (own, delta), seed, secret=secret)
+                seed = _seed(streams, "run", i)
+                model = candidate.fit((X, y, silos), parts.train, (own, delta), seed, runs)
                 if not unpaid:
                     candidate.check(model, own, delta)
                 models.append(model)
             score = NoisyScore(inner, promise, parts)
             noisy = score.of(models, X, y, budget.score_noise, streams)
+        runs.end()
         self._give_out([c.params for c in candidates], models, noisy, promise)
         self.privacy_spent_, self.fit_epsilon_ = spent, budget.epsilon
         return self

@@ -10,7 +10,8 @@ from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing
 
-from skdpfl.model_selection._search_steps import paying_step, width_seen, without_listeners
+from skdpfl.model_selection._search_callbacks import Runs
+from skdpfl.model_selection._search_steps import paying_step, width_seen
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.spending.spent import PrivacySpent
 
@@ -68,12 +69,11 @@ class Candidate:
         train: np.ndarray,
         budget: tuple[float, float],
         seed: int | None,
-        *,
-        secret: bool,
+        runs: Runs,
     ) -> Any:
         """Return the model fitted to the training rows of (X, y, silos); its price must be paid.
 
-        Of a secret run nothing is told while it lasts: no callbacks, no output.
+        ``runs`` tells the search's callbacks of it, unless it is a secret.
         """
         X, y, silos = (None if part is None else _safe_indexing(part, train) for part in data)
         model = self.model()
@@ -81,12 +81,11 @@ class Candidate:
         inner.set_params(random_state=seed, verbose=0)
         if self._labels is not None and inner.classes is None:
             inner.set_params(classes=self._labels)  # they are public, and priced; some may be rare
-        if secret:
-            without_listeners(model)
         inner._covered = True  # the search has charged the ledgers
         routed = inner is model or get_config()["enable_metadata_routing"]
         name = "" if routed else f"{model.steps[-1][0]}__"
-        model.fit(X, y, **({} if silos is None else {f"{name}silos": silos}))
+        with runs.run(model):
+            model.fit(X, y, **({} if silos is None else {f"{name}silos": silos}))
         del inner._covered, inner._schedule_streams
         return model
 

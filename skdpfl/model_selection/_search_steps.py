@@ -70,12 +70,18 @@ def check_budgets(names: Iterable[str]) -> None:
             )
 
 
-def without_listeners(model: Any) -> None:
-    """Take callbacks off a model and all its parts: they would see a run that stays secret."""
+def listeners(model: Any) -> Iterator[tuple[Any, str]]:
+    """Yield the parts of a model that callbacks are set on, and the attribute that holds them."""
     for part in (model, *model.get_params(deep=True).values()):
         for name in ("_skl_callbacks", "_watch"):
             if name in getattr(part, "__dict__", {}):
-                delattr(part, name)
+                yield part, name
+
+
+def without_listeners(model: Any) -> None:
+    """Take callbacks off a model and all its parts: they would see a run that stays secret."""
+    for part, name in list(listeners(model)):
+        delattr(part, name)
 
 
 @contextmanager

@@ -1,0 +1,60 @@
+"""A search and its callbacks: told of every run where all runs are public, of none where not.
+
+How many runs a secret search makes, how long they take and what they find is not paid for; a
+callback (a progress bar, say) would show all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from skdpfl.estimators._warnings import warn
+from skdpfl.model_selection._search_steps import listeners, without_listeners
+
+
+class Runs:
+    """Tells the callbacks of a search (scikit-learn 1.9 on) about its runs.
+
+    Parameters
+    ----------
+    search : estimator
+        The search.
+    count : int or None
+        The number of runs; None where it is secret.
+    """
+
+    def __init__(self, search: Any, count: int | None) -> None:
+        self._search, self._secret = search, count is None
+        self._context = None
+        if hasattr(search, "_init_callback_context"):
+            self._context = search._init_callback_context(max_subtasks=count or 0)
+            self._context.call_on_fit_task_begin(estimator=search)
+
+    def say_what_is_hidden(self, model: Any) -> None:
+        """Warn of callbacks that will not be called."""
+        if self._secret and any(True for _ in listeners(model)):
+            warn(
+                'Callbacks of the estimator are not called in a search with trust="server": they '
+                "would show the number of runs and the models that lost, which is not paid for."
+            )
+
+    @contextmanager
+    def run(self, model: Any) -> Iterator[None]:
+        """Surround one run's fit, so that its rounds are counted under it."""
+        if self._secret:
+            without_listeners(model)
+        if self._secret or self._context is None:
+            yield
+            return
+        context = self._context.subcontext(task_name="candidate")
+        with context.propagate_callback_context(model):
+            context.call_on_fit_task_begin(estimator=self._search)
+            yield
+            context.call_on_fit_task_end(estimator=self._search)
+
+    def end(self) -> None:
+        """Close the search's own task."""
+        if self._context is not None:
+            self._context.call_on_fit_task_end(estimator=self._search)
