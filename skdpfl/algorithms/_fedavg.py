@@ -25,7 +25,19 @@ def steps_of_round(local_steps: int | Sequence[int], round: int) -> int:
 
 @dataclass(frozen=True)
 class FedAvg(Algorithm):
-    """Federated averaging of ``local_steps`` gradient steps."""
+    """Federated averaging of ``local_steps`` gradient steps.
+
+    Parameters
+    ----------
+    learning_rate : float
+        eta_l, the silos' step.
+    local_steps : int or tuple of int, default=1
+        K, one number or one a round.
+    global_learning_rate : float, default=1.0
+        eta_g, the server's step on the mean message.
+    momentum : float, default=0.0
+        Heavy-ball momentum of the local steps, starting anew in each round.
+    """
 
     learning_rate: float
     local_steps: int | tuple[int, ...] = 1

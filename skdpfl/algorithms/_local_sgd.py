@@ -20,7 +20,17 @@ from skdpfl.algorithms._fedavg import steps_of_round
 
 @dataclass(frozen=True)
 class LocalSGD(Algorithm):
-    """Local SGD of ``local_steps`` projected gradient steps (a number, or one per round)."""
+    """Local SGD of ``local_steps`` projected gradient steps (a number, or one per round).
+
+    Parameters
+    ----------
+    learning_rate : float
+        eta, the silos' step.
+    local_steps : int or sequence of int, default=1
+        K, one number or one a round.
+    projection : callable, default=Ball()
+        Projection onto the feasible set, after every step.
+    """
 
     learning_rate: float
     local_steps: int | Sequence[int] = 1

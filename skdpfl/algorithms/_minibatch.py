@@ -26,7 +26,19 @@ class MinibatchState(NamedTuple):
 
 @dataclass(frozen=True)
 class MinibatchSGD(GradientMethod):
-    """Minibatch SGD with optional heavy-ball momentum at the server and projection."""
+    """Minibatch SGD with optional heavy-ball momentum at the server and projection.
+
+    Parameters
+    ----------
+    learning_rate : float or tuple of float
+        eta, one number or one a round.
+    momentum : float, default=0.0
+        Heavy-ball momentum at the server.
+    projection : callable, default=Ball()
+        Projection onto the feasible set.
+    output_weights : tuple of float, default=None
+        The weight of each round's model in the average; None is the second half.
+    """
 
     learning_rate: float | tuple[float, ...]
     momentum: float = 0.0

@@ -83,6 +83,19 @@ class Scaffold(Algorithm):
     """SCAFFOLD with ``local_steps`` gradient steps and an optional, charged, warm start.
 
     ``control_rate`` in (0, 1] is how fast control variates follow: 1 is the published algorithm.
+
+    Parameters
+    ----------
+    learning_rate : float
+        eta_l, the silos' step.
+    local_steps : int or tuple of int
+        K, one number or one a round.
+    global_learning_rate : float, default=1.0
+        eta_g, the server's step on the mean message.
+    warm_start_rounds : int, default=0
+        First rounds that learn the control variates only.
+    control_rate : float, default=1.0
+        a, the share of their change by which control variates move; below 1 for whole silos.
     """
 
     learning_rate: float

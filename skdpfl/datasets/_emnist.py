@@ -1,6 +1,7 @@
 """EMNIST: handwritten digits and letters in 47 classes."""
 
 import io
+from typing import Any
 
 import numpy as np
 
@@ -54,14 +55,14 @@ def fetch_emnist(
     split: str = "iid",
     alpha: float = 0.5,
     similarity: float = 0.0,
-    random_state=0,
+    random_state: Any = 0,
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
-    data_home=None,
+    data_home: Any = None,
     download_if_missing: bool = True,
     cache: bool = True,
-):
+) -> Any:
     """Load EMNIST (47 classes of handwritten characters) in silos.
 
     ================   ========================================================
@@ -109,6 +110,12 @@ def fetch_emnist(
     bunch : :class:`~sklearn.utils.Bunch`
         `data` (uint8, 0 to 255), `target` (0 to 46), `silos`, `feature_names`, `target_names` (the
         characters), `feature_bounds`, `frame`, `DESCR`.
+
+    See Also
+    --------
+    fetch_mnist : Handwritten digits.
+    fetch_fashion_mnist : Pictures of clothes.
+    split_into_silos : Other silos for the same records.
 
     Examples
     --------

@@ -1,5 +1,7 @@
 """Fashion-MNIST: ten kinds of clothes."""
 
+from typing import Any
+
 import numpy as np
 
 from skdpfl.datasets._images import SILOS_DESCR, Dealing, fetch_idx, idx_files
@@ -40,14 +42,14 @@ def fetch_fashion_mnist(
     split: str = "iid",
     alpha: float = 0.5,
     similarity: float = 0.0,
-    random_state=0,
+    random_state: Any = 0,
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
-    data_home=None,
+    data_home: Any = None,
     download_if_missing: bool = True,
     cache: bool = True,
-):
+) -> Any:
     """Load Fashion-MNIST (ten kinds of clothes) in silos.
 
     ================   =========================
@@ -92,6 +94,12 @@ def fetch_fashion_mnist(
     bunch : :class:`~sklearn.utils.Bunch`
         `data` (uint8, 0 to 255), `target`, `silos`, `feature_names`, `target_names`,
         `feature_bounds`, `frame`, `DESCR`.
+
+    See Also
+    --------
+    fetch_mnist : Handwritten digits.
+    fetch_emnist : Handwritten letters and digits.
+    split_into_silos : Other silos for the same records.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Heart disease: patients of four hospitals, a federation as it came."""
 
 import io
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -71,10 +72,10 @@ def fetch_heart_disease(
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
-    data_home=None,
+    data_home: Any = None,
     download_if_missing: bool = True,
     cache: bool = True,
-):
+) -> Any:
     """Load the heart disease data (two classes, four hospitals as silos).
 
     ================   ===================================
@@ -116,6 +117,12 @@ def fetch_heart_disease(
         `data`, `target` (1: disease), `silos` (names of the hospitals), `feature_names`,
         `target_names`, `feature_bounds` (public knowledge; two arrays, or a mapping column ->
         (low, high) for a frame), `categories`, `frame`, `DESCR`.
+
+    See Also
+    --------
+    fetch_insurance : Medical charges: numbers.
+    fetch_obesity : Seven levels of obesity.
+    split_into_silos : Other silos for the same records.
 
     Examples
     --------

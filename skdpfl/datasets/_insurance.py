@@ -1,6 +1,7 @@
 """Medical cost: what a year of health care cost 1338 insured persons."""
 
 import io
+from typing import Any
 
 import pandas as pd
 
@@ -50,10 +51,10 @@ def fetch_insurance(
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
-    data_home=None,
+    data_home: Any = None,
     download_if_missing: bool = True,
     cache: bool = True,
-):
+) -> Any:
     """Load the medical cost data (regression, silos of sorted charges).
 
     ================   =========
@@ -92,6 +93,12 @@ def fetch_insurance(
     bunch : :class:`~sklearn.utils.Bunch`
         `data`, `target`, `silos`, `feature_names`, `feature_bounds` (public knowledge; two arrays,
         or a mapping column -> (low, high) for a frame), `categories`, `frame`, `DESCR`.
+
+    See Also
+    --------
+    fetch_obesity : Seven levels of obesity.
+    fetch_heart_disease : Four real hospitals.
+    split_into_silos : Other silos for the same records.
 
     Examples
     --------

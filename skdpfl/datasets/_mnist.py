@@ -1,5 +1,7 @@
 """MNIST: ten handwritten digits."""
 
+from typing import Any
+
 import numpy as np
 
 from skdpfl.datasets._images import SILOS_DESCR, Dealing, fetch_idx, idx_files
@@ -35,14 +37,14 @@ def fetch_mnist(
     split: str = "iid",
     alpha: float = 0.5,
     similarity: float = 0.0,
-    random_state=0,
+    random_state: Any = 0,
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
-    data_home=None,
+    data_home: Any = None,
     download_if_missing: bool = True,
     cache: bool = True,
-):
+) -> Any:
     """Load MNIST (ten handwritten digits) in silos.
 
     ================   =========================
@@ -87,6 +89,12 @@ def fetch_mnist(
     bunch : :class:`~sklearn.utils.Bunch`
         `data` (uint8, 0 to 255), `target`, `silos`, `feature_names`, `target_names`,
         `feature_bounds`, `frame`, `DESCR`.
+
+    See Also
+    --------
+    fetch_fashion_mnist : Pictures of clothes.
+    fetch_emnist : Handwritten letters and digits.
+    split_into_silos : Other silos for the same records.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Obesity levels: 2111 persons, their habits and seven levels of weight."""
 
 import io
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -73,10 +74,10 @@ def fetch_obesity(
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
-    data_home=None,
+    data_home: Any = None,
     download_if_missing: bool = True,
     cache: bool = True,
-):
+) -> Any:
     """Load the obesity levels data (seven classes, one silo for each).
 
     ================   =========
@@ -115,6 +116,12 @@ def fetch_obesity(
         `data`, `target` (0 to 6), `silos` (the names of the classes), `feature_names`,
         `target_names`, `feature_bounds` (public knowledge; two arrays, or a mapping column ->
         (low, high) for a frame), `categories`, `frame`, `DESCR`.
+
+    See Also
+    --------
+    fetch_insurance : Medical charges: numbers.
+    fetch_heart_disease : Four real hospitals.
+    split_into_silos : Other silos for the same records.
 
     Examples
     --------

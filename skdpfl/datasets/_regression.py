@@ -7,6 +7,8 @@ Shapes: d features, n_i records in silo i.
               x ~ N(m_i, I), y = x . w_i; then each row x and each silo's vector y to norm one
 """
 
+from typing import Any
+
 import numpy as np
 
 from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
@@ -16,7 +18,7 @@ from skdpfl.datasets._random import as_generator
 
 def make_federated_regression(
     n_silos: int = 10,
-    n_records=100,
+    n_records: Any = 100,
     *,
     n_features: int = 10,
     design: str = "general",
@@ -27,8 +29,8 @@ def make_federated_regression(
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
-    random_state=None,
-):
+    random_state: Any = None,
+) -> Any:
     """Generate a regression problem that is born in silos.
 
     Records of a silo stand together, silo 0 first.
@@ -72,6 +74,11 @@ def make_federated_regression(
         `data` of shape (n, n_features), `target` (n,), `silos` (n,), `feature_names`, `frame`
         (with ``as_frame=True``), `DESCR`, and for ``design="general"`` also `coef` (n_features,),
         the common model, and `silo_coef` (n_silos, n_features).
+
+    See Also
+    --------
+    make_federated_classification : The same for labels.
+    split_into_silos : Silos for a table that has none.
 
     References
     ----------

@@ -6,6 +6,8 @@ Formulas (n records, N silos, n_c records of class c):
     similarity   round(s n) records dealt at random, the others sorted by y
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from sklearn.utils.multiclass import type_of_target
@@ -17,13 +19,13 @@ HOW = ("iid", "sorted", "dirichlet", "similarity")
 
 
 def split_into_silos(
-    y,
+    y: Any,
     n_silos: int,
     how: str = "iid",
     *,
     alpha: float = 0.5,
     similarity: float = 0.0,
-    random_state=None,
+    random_state: Any = None,
 ) -> np.ndarray:
     """Give every record of a table a silo.
 

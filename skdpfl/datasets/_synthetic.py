@@ -7,6 +7,8 @@ Shapes: d features, k classes, n_i records in silo i.
 and each label is replaced with probability `label_noise` by a uniform one.
 """
 
+from typing import Any
+
 import numpy as np
 
 from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
@@ -19,7 +21,7 @@ BLOCK = 256
 
 def make_federated_classification(
     n_silos: int = 10,
-    n_records=100,
+    n_records: Any = 100,
     *,
     n_features: int = 40,
     n_classes: int = 10,
@@ -30,8 +32,8 @@ def make_federated_classification(
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
-    random_state=None,
-):
+    random_state: Any = None,
+) -> Any:
     """Generate a classification problem that is born in silos.
 
     The synthetic (alpha, beta) set-up of the DP-SCAFFOLD experiments [1]_, after FedProx [2]_:
@@ -71,6 +73,11 @@ def make_federated_classification(
     bunch : :class:`~sklearn.utils.Bunch`
         `data` of shape (n, n_features), `target` (n,), `silos` (n,), `feature_names`,
         `target_names`, `frame` (with ``as_frame=True``) and `DESCR`.
+
+    See Also
+    --------
+    make_federated_regression : The same for numbers.
+    split_into_silos : Silos for a table that has none.
 
     References
     ----------

@@ -44,7 +44,7 @@ class _DPFedEXP:
     }
 
     _fitted_docs = (
-        "\nglobal_step_sizes_ : ndarray of shape (n_rounds_,)\n    The server's steps, one a round."
+        "\nglobal_step_sizes_ : ndarray of shape (n_rounds,)\n    The server's steps, one a round."
     )
 
     def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:

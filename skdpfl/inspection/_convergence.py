@@ -43,6 +43,25 @@ class ConvergenceDisplay:
         Where it was drawn.
     estimator_ : estimator
         The fitted clone; only from :meth:`from_estimator`.
+
+    Examples
+    --------
+    >>> from skdpfl import ISRLDPClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> data = make_federated_classification(3, 200, n_classes=2, n_features=5, random_state=0)
+    >>> from skdpfl.inspection import ConvergenceDisplay
+    >>> clf = ISRLDPClassifier(epsilon=2.0, delta=1e-4, n_rounds=10, feature_bounds=(-9, 9))
+    >>> new = make_federated_classification(3, 50, n_classes=2, n_features=5, random_state=0)
+    >>> display = ConvergenceDisplay.from_estimator(
+    ...     clf, data.data, data.target, silos=data.silos, X_test=new.data, y_test=new.target
+    ... )
+    >>> len(display.scores)
+    10
+
+    See Also
+    --------
+    PrivacyUtilityDisplay : Scores over epsilon.
+    PrivacySpentDisplay : What each silo, round or fit cost.
     """
 
     estimator_: Any

@@ -48,6 +48,11 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
         The composition of all fits; epsilon is infinite if a step learnt from the records without
         paying. Each such step gives a :class:`~skdpfl.exceptions.PrivacyLeakWarning`.
 
+    See Also
+    --------
+    skdpfl.privacy.PrivacyLedger : One budget for all fits on a data set.
+    skdpfl.privacy.PrivacySpent : What is returned.
+
     Notes
     -----
     For searches each candidate's fit is charged on every split, by its plan at the mean size of a

@@ -126,6 +126,10 @@ def heterogeneity(
     ConvergenceWarning
         If no minimiser was found (there may be none: separable classes and alpha 0).
 
+    See Also
+    --------
+    skdpfl.datasets.split_into_silos : Silos that are more or less alike.
+
     References
     ----------
     A. Lowy and M. Razaviyayn, "Private Federated Learning Without a Trusted Server: Optimal

@@ -42,6 +42,24 @@ class PrivacySpentDisplay:
         What :meth:`plot` drew.
     ax_, figure_ : matplotlib Axes and Figure
         Where it was drawn.
+
+    Examples
+    --------
+    >>> from skdpfl import ISRLDPClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> data = make_federated_classification(3, 200, n_classes=2, n_features=5, random_state=0)
+    >>> from skdpfl.inspection import PrivacySpentDisplay
+    >>> clf = ISRLDPClassifier(epsilon={0: 1.0, 1: 2.0, 2: 4.0}, delta=1e-4, feature_bounds=(-9, 9))
+    >>> clf.fit(data.data, data.target, silos=data.silos)
+    ISRLDPClassifier(...)
+    >>> display = PrivacySpentDisplay.from_estimator(clf)
+    >>> len(display.ax_.patches)
+    3
+
+    See Also
+    --------
+    PrivacyUtilityDisplay : Scores over epsilon.
+    ConvergenceDisplay : Scores on held-out records over rounds.
     """
 
     def __init__(

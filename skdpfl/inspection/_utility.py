@@ -47,6 +47,20 @@ class PrivacyUtilityDisplay:
         What :meth:`plot` drew; ``baseline_`` is None without a baseline.
     ax_, figure_ : matplotlib Axes and Figure
         Where it was drawn.
+
+    Examples
+    --------
+    >>> from skdpfl.inspection import PrivacyUtilityDisplay
+    >>> display = PrivacyUtilityDisplay(
+    ...     epsilons=[1, 3, 9], scores=[[0.6, 0.7], [0.8, 0.8], [0.9, 0.8]], baseline=[0.9]
+    ... ).plot()
+    >>> display.ax_.get_xscale()
+    'log'
+
+    See Also
+    --------
+    ConvergenceDisplay : Scores on held-out records over rounds.
+    PrivacySpentDisplay : What each silo, round or fit cost.
     """
 
     def __init__(

@@ -21,10 +21,10 @@ class LogLoss(Loss):
 
     Notes
     -----
-    Log-sum-exp is convex. *Lipschitz*: |p - y| <= 1; with k > 1 outputs
-    |p - e_y|^2 = (1 - p_y)^2 + sum_{c != y} p_c^2 <= 2 (1 - p_y)^2 <= 2. *Curvature*: p (1 - p)
-    <= 1/4; with k > 1 the Hessian is diag(p) - p p^T, whose form v -> Var_p(v) is at most
-    (max v - min v)^2 / 4 <= |v|^2 / 2.
+    Log-sum-exp is convex. *Lipschitz*: ``|p - y| <= 1``; with k > 1 outputs
+    ``|p - e_y|^2 = (1 - p_y)^2 + sum_{c != y} p_c^2 <= 2 (1 - p_y)^2 <= 2``. *Curvature*:
+    ``p (1 - p) <= 1/4``; with k > 1 the Hessian is ``diag(p) - p p^T``, whose form v -> Var_p(v)
+    is at most ``(max v - min v)^2 / 4 <= |v|^2 / 2``.
     """
 
     is_classifier: ClassVar[bool] = True

@@ -159,7 +159,7 @@ class Quantile(Loss):
 
 @dataclass(frozen=True)
 class AbsoluteError(Loss):
-    """Absolute error |r|, or its Moreau envelope.
+    """Absolute error ``|r|``, or its Moreau envelope.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class AbsoluteError(Loss):
     Notes
     -----
     A maximum of two linear functions: convex, Lipschitz with 1. The envelope is Huber's loss
-    with a threshold of its own for each record: its curvature is b / |(x, 1)|^2. See
+    with a threshold of its own for each record: its curvature is ``b / |(x, 1)|^2``. See
     `skdpfl.losses.Kink`.
     """
 

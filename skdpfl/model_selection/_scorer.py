@@ -6,6 +6,7 @@ Exact scores on records are paid for by no budget.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,13 @@ _AGGREGATES: dict[object, Callable[[np.ndarray], float]] = {"min": np.min, "mean
 
 
 def silo_scores(
-    estimator, X, y, *, silos=None, scoring=None, silo_column: str | None = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    silos: Any = None,
+    scoring: Any = None,
+    silo_column: str | None = None,
 ) -> pd.Series:
     """Score a fitted estimator on each silo's records by themselves.
 
@@ -170,7 +177,7 @@ class SiloScorer:
 
 
 def make_silo_scorer(
-    scoring=None, *, aggregate: Aggregate = "min", silo_column: str | None = None
+    scoring: Any = None, *, aggregate: Aggregate = "min", silo_column: str | None = None
 ) -> SiloScorer:
     """Make a scorer out of the scores of each silo.
 
@@ -218,7 +225,7 @@ def make_silo_scorer(
     return SiloScorer(scoring, aggregate, silo_column)
 
 
-def worst_silo_scorer(scoring=None, *, silo_column: str | None = None) -> SiloScorer:
+def worst_silo_scorer(scoring: Any = None, *, silo_column: str | None = None) -> SiloScorer:
     """Make a scorer of the worst silo's score.
 
     Parameters

@@ -294,24 +294,70 @@ class DPRandomizedSearchCV(CallbackSupportMixin, Recorded, MetaEstimatorMixin, B
     # ---- the best model's methods --------------------------------------------------------------
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the best model's predictions."""
+        """Return the best model's predictions.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels or numbers.
+        """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict(X)
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the best model's exact score on other records."""
+        """Return the best model's exact score on other records.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records.
+        y : array-like of shape (n_samples,)
+            The truth.
+
+        Returns
+        -------
+        float
+            By the model's own score method: exact, so it is not for publication.
+        """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(X, y)
 
     @available_if(_best_has("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the best model's probabilities."""
+        """Return the best model's probabilities.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns as in ``classes_``.
+        """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_proba(X)
 
     @available_if(_best_has("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the best model's raw predictions."""
+        """Return the best model's raw predictions.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            As the model's own.
+        """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.decision_function(X)
 

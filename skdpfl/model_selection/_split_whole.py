@@ -1,6 +1,7 @@
 """Folds of whole silos: largest first, each to the fold with the fewest records; or one a fold."""
 
 import heapq
+from typing import Any
 
 import numpy as np
 
@@ -114,7 +115,9 @@ class LeaveOneSiloOut(SiloSplitter):
     def __init__(self, *, silo_column: str | None = None):
         self.silo_column = silo_column
 
-    def get_n_splits(self, X=None, y=None, groups=None, *, silos=None) -> int:
+    def get_n_splits(
+        self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
+    ) -> int:
         """Give the number of splits: that of the silos.
 
         Parameters

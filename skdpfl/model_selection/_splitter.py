@@ -1,6 +1,7 @@
 """What all splitters by silo share: how the silos reach them, and splits from folds."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
@@ -19,7 +20,7 @@ class SiloSplitter(BaseCrossValidator):
     silo_column: str | None = None
 
     def split(
-        self, X, y=None, groups=None, *, silos=None
+        self, X: Any, y: Any = None, groups: Any = None, *, silos: Any = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Generate the rows of training and test sets.
 
@@ -85,8 +86,15 @@ class SiloFolds(SiloSplitter):
         self.random_state = random_state
         self.silo_column = silo_column
 
-    def get_n_splits(self, X=None, y=None, groups=None, *, silos=None) -> int:
+    def get_n_splits(
+        self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
+    ) -> int:
         """Give the number of splits; no argument matters.
+
+        Parameters
+        ----------
+        X, y, groups, silos : object
+            Not looked at.
 
         Returns
         -------

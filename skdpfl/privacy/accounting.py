@@ -113,6 +113,11 @@ def noise_multiplier_for(
     float
         Its price is at most ``epsilon``, and at least 99 % of it.
 
+    See Also
+    --------
+    epsilon_of : The price of given noise.
+    n_steps_for : The steps that a budget allows.
+
     Examples
     --------
     >>> from skdpfl.privacy import noise_multiplier_for
@@ -149,6 +154,11 @@ def n_steps_for(
     -------
     int
         May be 0: then not a single step fits.
+
+    See Also
+    --------
+    epsilon_of : The price of given steps.
+    noise_multiplier_for : The noise that a budget asks for.
 
     Examples
     --------

@@ -75,6 +75,20 @@ class PrivacyPlan:
         The silos' names; by default 0, 1, ... Without ``silo_sizes`` they say how many there are.
     mechanism : Mechanism
         Where the noise is; chosen by unit and trust unless given.
+
+    Examples
+    --------
+    >>> from skdpfl import DPScaffoldClassifier
+    >>> clf = DPScaffoldClassifier(epsilon=1.0, local_steps=10, scaling=None)
+    >>> plan = clf.plan_for(silo_sizes=[500, 500, 1000], n_features=20)
+    >>> plan.n_rounds, plan.steps[0], plan.delta[0]
+    (10, 10, np.float64(1e-05))
+    >>> plan.spent().epsilon <= 1.0
+    True
+
+    See Also
+    --------
+    skdpfl.privacy.epsilon_of : The price of steps without a plan.
     """
 
     silo_sizes: np.ndarray | None
@@ -259,6 +273,13 @@ class PrivacyPlan:
     ) -> PrivacySpent:
         """Price the plan.
 
+        Parameters
+        ----------
+        assignment : str, default=None
+            A digest of which record is in which silo.
+        simulation_seed : int, default=None
+            The integer seed, if the noise comes from one.
+
         Returns
         -------
         PrivacySpent
@@ -327,7 +348,18 @@ class PrivacyPlan:
     # ---- calibration -------------------------------------------------------------------------
 
     def with_noise(self, noise_multiplier: float | np.ndarray) -> PrivacyPlan:
-        """Return the same plan with other noise (one multiplier, or one a silo)."""
+        """Return the same plan with other noise (one multiplier, or one a silo).
+
+        Parameters
+        ----------
+        noise_multiplier : float or ndarray of shape (n_silos,)
+            The noise on a clipped sum over the clip norm.
+
+        Returns
+        -------
+        PrivacyPlan
+            Another one; plans never change.
+        """
         exposure = self.mechanism.exposure(self)
         if exposure is not None:  # one noise for all
             most = (np.broadcast_to(noise_multiplier, exposure.shape) * exposure).max()
@@ -340,6 +372,16 @@ class PrivacyPlan:
 
         One number gives all silos the same multiplier, that of the silo that would pay most;
         an array gives each silo its own.
+
+        Parameters
+        ----------
+        epsilon : float or ndarray of shape (n_silos,)
+            The budget, or each silo's own.
+
+        Returns
+        -------
+        PrivacyPlan
+            Another one; plans never change.
         """
         budgets = np.broadcast_to(np.asarray(epsilon, dtype=float), (self.n_silos,))
         if self.unit == "silo":

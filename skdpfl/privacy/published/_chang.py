@@ -83,6 +83,11 @@ def chang2022(
         With ``method="theorem"``, one for each of the theorems' conditions that does not hold
         (see :func:`chang2022_conditions`).
 
+    See Also
+    --------
+    skdpfl.privacy.epsilon_of : The sound price.
+    noble2022 : The same theorem in another paper.
+
     Notes
     -----
     **Why this is not what the library reports**: both methods multiply the sampling rates of
@@ -143,6 +148,10 @@ def chang2022_conditions(
     tuple of str
         The bound on the order, a <= last variance * ln(1 / (p q)), is not among them:
         :func:`chang2022` respects it.
+
+    See Also
+    --------
+    chang2022 : The epsilon that the conditions are for.
 
     Examples
     --------

@@ -91,6 +91,10 @@ def chang2022_convergence(
     ConvergenceBound
         The factor A, the effective and the local step, and the bound.
 
+    See Also
+    --------
+    chang2022 : The epsilon of the same schedule.
+
     Notes
     -----
     **Why this is not what the library uses**: the constants (distance, drift, variance) are

@@ -168,6 +168,16 @@ def chang2022_rounds(
     constant_rounds : float
         Rounds of constant noise to compare with.
 
+    Returns
+    -------
+    int
+        The number of rounds.
+
+    See Also
+    --------
+    chang2022 : The epsilon that the paper's theorem gives.
+    skdpfl.privacy.n_steps_for : The sound counterpart.
+
     Notes
     -----
     The paper's stops, 497 and 428 rounds against 600, do not follow from its theorems, which

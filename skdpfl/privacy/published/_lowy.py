@@ -73,6 +73,10 @@ def lowy2023_sigma(
         If the batch is smaller than the formula asks for (as in some of the paper's own
         experiments, which round it down).
 
+    See Also
+    --------
+    skdpfl.privacy.noise_multiplier_for : The sound counterpart.
+
     Notes
     -----
     **Why this is not what the library reports**: "theory" adds ten to thirty times the noise
@@ -123,6 +127,10 @@ def lowy2023_batch(
     float
         To be rounded up; above ``n_records`` no minibatch will do.
 
+    See Also
+    --------
+    lowy2023_sigma : The noise for this batch.
+
     Examples
     --------
     >>> from skdpfl.privacy.published import lowy2023_batch
@@ -155,6 +163,11 @@ def lowy2023_one_pass_sigma(
     -------
     float
         The standard deviation of the noise on a silo's mean minibatch gradient.
+
+    See Also
+    --------
+    lowy2023_sigma : The noise of several passes.
+    skdpfl.privacy.noise_multiplier_for : The sound counterpart.
 
     Notes
     -----

@@ -69,6 +69,11 @@ def noble2022(
     float
         The paper's epsilon: an upper bound only under assumptions that fail, see below.
 
+    See Also
+    --------
+    skdpfl.privacy.epsilon_of : The sound price.
+    noble2022_rounds : The rounds that this number allows.
+
     Notes
     -----
     **Why this is not what the library reports**: the outsider's number credits the sampling of
@@ -122,6 +127,16 @@ def noble2022_rounds(
         The published epsilon to stay within.
     sigma_g, n_silos, n_records, silo_rate, record_rate, local_steps, delta, view
         As in :func:`noble2022`.
+
+    Returns
+    -------
+    int
+        The largest T; 0 if not even one round fits.
+
+    See Also
+    --------
+    skdpfl.privacy.n_steps_for : The sound counterpart.
+    noble2022 : The number that is inverted here.
 
     Notes
     -----

@@ -178,7 +178,15 @@ class PrivacyLedger:
             return sum(costs[1:], start=costs[0]) if costs else None
 
     def charge(self, name: str, spent: PrivacySpent) -> None:
-        """Write a fit's cost down, or raise BudgetExceeded; called before the fit reads data."""
+        """Write a fit's cost down, or raise BudgetExceeded; called before the fit reads data.
+
+        Parameters
+        ----------
+        name : str
+            What is charged, for the entry and the error.
+        spent : PrivacySpent
+            Its cost.
+        """
         if not self._journal.exists():
             warnings.warn(
                 f"The ledger at {self._journal.path} that this estimator was copied from is gone; "

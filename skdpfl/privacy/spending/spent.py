@@ -79,6 +79,24 @@ class PrivacySpent:
     simulation_seeds : frozenset of int
         The integer seeds the noise came from; empty for cryptographic noise.
 
+    Examples
+    --------
+    >>> from skdpfl import ISRLDPClassifier
+    >>> plan = ISRLDPClassifier(2.0, delta=1e-5, scaling=None).plan_for(
+    ...     silo_sizes={"a": 900, "b": 600}, n_features=5
+    ... )
+    >>> spent = plan.spent()
+    >>> spent
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')
+    >>> epsilon, delta = spent
+    >>> round(spent.group(2).epsilon, 1), list(spent.per_silo.index)
+    (4.4, ['a', 'b'])
+
+    See Also
+    --------
+    skdpfl.privacy_spent : What a pipeline or a search cost.
+    PrivacyLedger : A budget for fits that depend on earlier ones.
+
     Notes
     -----
     **Formal guarantee.** Each cost's composition is (cost.epsilon, cost.delta)-DP under
@@ -218,22 +236,65 @@ class PrivacySpent:
         return pd.Series(epsilons, index=index, name="epsilon", dtype=float)
 
     def epsilon_at(self, delta: float) -> float:
-        """Return the epsilon of the same releases at another delta."""
+        """Return the epsilon of the same releases at another delta.
+
+        Parameters
+        ----------
+        delta : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        float
+            The largest over the silos.
+        """
         return max(price_epsilon(c.composition, float(delta), self.neighbours) for c in self.costs)
 
     def delta_at(self, epsilon: float) -> float:
-        """Return the delta of the same releases at another epsilon."""
+        """Return the delta of the same releases at another epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            At least 0.
+
+        Returns
+        -------
+        float
+            The largest over the silos.
+        """
         return max(price_delta(c.composition, float(epsilon), self.neighbours) for c in self.costs)
 
     def group(self, k: int) -> PrivacySpent:
         """Return the cost for ``k`` records (or silos) together, at the same delta.
 
         One person with k rows, or in k silos, is protected by this, not by ``epsilon``.
+
+        Parameters
+        ----------
+        k : int
+            How many.
+
+        Returns
+        -------
+        PrivacySpent
+            Exact for plain Gaussian releases, otherwise an upper bound.
         """
         return of_group(self, k)
 
     def under(self, neighbours: Neighbours) -> PrivacySpent:
-        """Return the same releases priced under "replace" (from "add_remove"; not the reverse)."""
+        """Return the same releases priced under "replace" (from "add_remove"; not the reverse).
+
+        Parameters
+        ----------
+        neighbours : {"replace", "add_remove"}
+            The relation to price under.
+
+        Returns
+        -------
+        PrivacySpent
+            At the same delta.
+        """
         return _spent_sum.reprice(self, neighbours)
 
     def __add__(self, other: object) -> PrivacySpent:
@@ -270,6 +331,11 @@ class PrivacySpent:
         """Return everything but the seeds as plain lists, strings and numbers, for audit files.
 
         Infinity becomes the string "inf", which JSON can hold and ``float`` reads back.
+
+        Returns
+        -------
+        dict
+            What JSON can hold.
         """
         return as_dict(self)
 

@@ -1,0 +1,113 @@
+"""The API reference is complete: every public name documents what a caller has to know.
+
+The rules are numpydoc's; what the pages list is read from ``docs/api.rst``.
+"""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import skdpfl
+
+PAGE = Path(__file__).parents[2] / "docs" / "api.rst"
+NAMES = re.findall(r"^   ([a-z_A-Z0-9.]+)$", PAGE.read_text(), re.MULTILINE)
+BLOCKS = ("algorithms.", "losses.", "federation.", "exceptions.")  # for those who extend
+USED = [name for name in NAMES if not name.startswith(BLOCKS)]
+ESTIMATORS = [name for name in NAMES if "." not in name and name[0].isupper()]
+MODULES = (
+    "skdpfl",
+    "skdpfl.privacy",
+    "skdpfl.model_selection",
+    "skdpfl.preprocessing",
+    "skdpfl.inspection",
+    "skdpfl.datasets",
+)
+
+
+def find(name):
+    owner, _, last = f"skdpfl.{name}".rpartition(".")
+    return getattr(importlib.import_module(owner), last)
+
+
+def documented_names(doc):
+    """Return the names before a colon, or alone on a line, in the sections of a docstring."""
+    lines = re.findall(r"^(\*{0,2}\w+(?:, \w+)*)(?: :.*)?$", doc, re.MULTILINE)
+    return {name.strip("* ") for line in lines for name in line.split(",")}
+
+
+def parameters(obj):
+    found = inspect.signature(obj).parameters.values()
+    return [p for p in found if p.name not in ("self", "args", "kwargs")]
+
+
+def own_methods(cls):
+    """Yield the public methods that were written here, not by scikit-learn."""
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        ours = (method.__module__ or "").startswith("skdpfl")
+        if ours and not name.startswith("_") and not name.endswith("_request"):
+            yield name, method
+
+
+def test_every_public_name_has_a_page():
+    here = {"__version__", "inspection.privacy_spent", "inspection.Heterogeneity"}
+    for module in map(importlib.import_module, MODULES):
+        prefix = module.__name__.removeprefix("skdpfl").lstrip(".")
+        for name in module.__all__:
+            if inspect.ismodule(getattr(module, name)):
+                continue
+            full = f"{prefix}.{name}" if prefix else name
+            assert full in {*NAMES, *here}, f"{full} is missing in docs/api.rst"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_are_documented(name):
+    obj = find(name)
+    assert inspect.getdoc(obj)
+    if issubclass(obj, Exception) if inspect.isclass(obj) else False:
+        return
+    known = documented_names(inspect.getdoc(obj))
+    if name not in ("privacy.PrivacySpent", "algorithms.Released", "algorithms.Ball"):
+        missing = [p.name for p in parameters(obj) if p.name not in known]
+        assert not missing, f"{name}: {missing} not documented"
+
+
+@pytest.mark.parametrize("name", USED)
+def test_what_a_user_calls_has_examples_and_links(name):
+    doc = inspect.getdoc(find(name))
+    for section in ("Examples", "See Also"):
+        assert re.search(rf"^{section}\n-+$", doc, re.MULTILINE), f"{name}: no {section}"
+
+
+@pytest.mark.parametrize("name", [n for n in USED if inspect.isfunction(find(n))])
+def test_functions_say_what_they_return_and_are_typed(name):
+    function = find(name)
+    assert re.search(r"^(Returns|Yields)\n-+$", inspect.getdoc(function), re.MULTILINE)
+    signature = inspect.signature(function)
+    assert signature.return_annotation is not inspect.Signature.empty
+    assert all(p.annotation is not p.empty for p in signature.parameters.values())
+
+
+@pytest.mark.parametrize("name", [n for n in USED if inspect.isclass(find(n))])
+def test_methods_are_documented_and_typed(name):
+    for method_name, method in own_methods(find(name)):
+        doc, where = inspect.getdoc(method) or "", f"{name}.{method_name}"
+        assert doc, f"{where} has no docstring"
+        if name == "privacy.PrivacyPlan" and method_name not in ("spent", "calibrated"):
+            continue  # the engine's side of the plan
+        missing = [p.name for p in parameters(method) if p.name not in documented_names(doc)]
+        assert not missing, f"{where}: {missing} not documented"
+        untyped = [p.name for p in parameters(method) if p.annotation is p.empty]
+        assert not untyped, f"{where}: {untyped} without types"
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimators_say_what_is_promised_and_what_is_fitted(name):
+    doc = inspect.getdoc(getattr(skdpfl, name))
+    assert "**Formal guarantee.**" in doc
+    order = [doc.index(f"\n{s}\n---") for s in ("Parameters", "Attributes", "See Also", "Notes")]
+    assert order == sorted(order)
+    for fitted in ("coef_", "privacy_spent_", "plan_", "n_rounds_", "silo_ids_"):
+        assert re.search(rf"^{fitted} :", doc, re.MULTILINE)
