@@ -14,7 +14,7 @@ import pytest
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -148,6 +148,17 @@ def test_equal_seeds_are_reported():
         model(random_state=4).fit(X, y)
         with pytest.warns(PrivacyLeakWarning, match="random_state=3.*same noise"):
             model(0.5, random_state=3).fit(X, y)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_seed_that_repeats_is_said_once(n_jobs):
+    with warnings.catch_warnings(record=True) as caught, PrivacyLedger() as ledger:
+        warnings.simplefilter("always")
+        cross_val_score(model(random_state=3), X, y, cv=4, n_jobs=n_jobs)
+    assert len(ledger.entries) == 4
+    texts = [str(w.message) for w in caught if issubclass(w.category, PrivacyLeakWarning)]
+    assert sum("random_state=3" in text for text in texts) == 1
+    assert len(texts) == 2  # the other: scored exactly
 
 
 def test_worker_processes_started_before_the_ledger_are_seen():

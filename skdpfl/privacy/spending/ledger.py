@@ -38,6 +38,7 @@ import os
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from numbers import Real
 from types import TracebackType
 from typing import Any
@@ -118,6 +119,7 @@ class PrivacyLedger:
         self._temporary = path is None
         self._journal = Journal(_temporary_file() if path is None else os.path.abspath(path))
         self._final: list[Entry] | None = None
+        self._said: set[int] = set()  # seeds whose repetition was warned of
 
     def __enter__(self) -> PrivacyLedger:
         if self._final is not None:
@@ -136,6 +138,7 @@ class PrivacyLedger:
         self._final = self._journal.entries()
         if self._temporary:
             os.unlink(self._journal.path)
+        self._warn_of_seeds_elsewhere(self._final)
         if any(entry.scored for entry in self._final):
             warnings.warn(
                 f"{sum(e.scored for e in self._final)} fit(s) in this ledger were scored exactly "
@@ -144,6 +147,18 @@ class PrivacyLedger:
                 PrivacyLeakWarning,
                 stacklevel=2,
             )
+
+    def _warn_of_seeds_elsewhere(self, entries: list[Entry]) -> None:
+        """Warn of seeds that repeated in worker processes, whose warnings are not seen here."""
+        counts = Counter(seed for entry in entries for seed in entry.spent.simulation_seeds)
+        for seed, times in counts.items():
+            if times > 1 and seed not in self._said:
+                warnings.warn(
+                    f"{times} fits in this ledger had random_state={seed}: their noise repeats, "
+                    "and together they have no privacy. Use None, or other seeds.",
+                    PrivacyLeakWarning,
+                    stacklevel=3,
+                )
 
     def __reduce__(self) -> Any:
         return _reopen, (self.epsilon, self.delta, self.method, self._journal.path)
@@ -204,9 +219,10 @@ class PrivacyLedger:
                 repeated.extend(cost.simulation_seeds & spent.simulation_seeds)
 
         self._journal.append(Entry(name, _scored_exactly(), spent), check)
-        if repeated:
+        for seed in sorted({*repeated} - self._said):
+            self._said.add(seed)
             warnings.warn(
-                f"random_state={repeated[0]} was used by an earlier fit on the same records: both "
+                f"random_state={seed} was used by an earlier fit on the same records: both "
                 "have the same noise, and together they have no privacy. Use None, or other seeds.",
                 PrivacyLeakWarning,
                 stacklevel=4,
