@@ -21,9 +21,9 @@ from sklearn.preprocessing import FunctionTransformer
 from skdpfl import ISRLDPClassifier
 from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
 from skdpfl.privacy import PrivacyLedger, PrivacySpent
-from skdpfl.privacy.events import Gaussian, PoissonGaussian
+from skdpfl.privacy.events import Approximate, Gaussian, PoissonGaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.spending.ledger import filter_order, renyi_budget
+from skdpfl.privacy.spending.ledger import failure_share, filter_order, renyi_budget
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)
@@ -92,6 +92,30 @@ def test_what_the_renyi_filter_admits_meets_the_budget(epsilon):
     order = filter_order(epsilon, 1e-5)
     mu = math.sqrt(2 * renyi_budget(epsilon, 1e-5, order) / order)
     assert 0.85 * gaussian_mu(epsilon, 1e-5) < mu < gaussian_mu(epsilon, 1e-5)
+
+
+@pytest.mark.parametrize("first", [0.0, 0.05, 0.2])
+def test_the_share_of_delta_for_failures_does_not_depend_on_later_fits(first):
+    """Paths that fail much and paths that fail little have the same Renyi budget."""
+    delta = 1e-5
+    share = failure_share(delta, first * delta)
+    assert share == (delta / 10 if first <= 0.1 else delta / 2)
+    start = (Approximate(0.0, first * delta), 1)
+
+    def left(*failures):
+        with PrivacyLedger(3.0, delta) as ledger:
+            ledger.charge("first", cost(start))
+            for f in failures:
+                ledger.charge("later", cost((Gaussian(100.0), 1), (Approximate(0.0, f), 1)))
+            used = ledger._used_and_left([e.spent for e in ledger.entries])
+        return used[1]
+
+    room = share - first * delta
+    order = filter_order(3.0, delta)
+    for failures in [(), (0.0,), (room / 3, room / 3), (0.99 * room,)]:
+        assert left(*failures) == renyi_budget(3.0, delta - share, order)
+    with pytest.raises(BudgetExceeded, match="chances of failure"):
+        left(0.9 * room, 0.2 * room)
 
 
 def test_gaussian_filter_wastes_nothing_and_refuses_other_fits():

@@ -68,6 +68,24 @@ def test_randomised_response_by_hand(order):
     assert renyi_of_event(step, order, "replace")[0] >= value
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("failure", [1e-6, 0.3, 0.9])
+def test_what_is_left_of_a_profile_without_its_failures_is_a_law(order, failure):
+    """The profile of an (epsilon, delta) release, in fine steps, costs what the release costs."""
+    eps = np.linspace(0, 1, 4000)
+    pure = np.maximum((math.e - np.exp(eps)) / (1 + math.e), 0.0)
+    # each step at its left end: the profile itself
+    event = Profile(tuple(eps), tuple(failure + (1 - failure) * pure))
+    value, delta = renyi_of_event(event, order, "replace")
+    true = renyi_of_event(Approximate(1.0, failure), order, "replace")[0]
+    assert delta == pytest.approx(failure, rel=1e-12)
+    assert true <= value <= 1.01 * true
+
+
+def test_a_profile_that_says_nothing_may_always_fail():
+    assert renyi_of_event(Profile((0.0, 1.0), (1.0, 1.0)), 2.0, "replace") == (0.0, 1.0)
+
+
 def test_compositions_add_up_and_unknown_events_are_refused():
     parts = ((Gaussian(2.0), 3), (Approximate(0.1, 1e-7), 5))
     value, delta = renyi(parts, 3.0, "replace")

@@ -132,10 +132,16 @@ def _randomised_response(epsilon: float, order: float) -> float:
 
 
 def _of_profile(event: Profile, order: float) -> float:
-    """Return the divergence from a step profile, its last delta taken as the chance of failure."""
-    edges = np.concatenate([[0.0], event.epsilons])
-    deltas = np.maximum(np.concatenate([[1.0], event.deltas]) - event.deltas[-1], 0)
+    """Return the divergence from a step profile, its last delta f taken as the chance of failure.
+
+    The rest are laws P', Q' with P = (1 - f) P' + f E: their profile is (d - f) / (1 - f).
+    """
+    edges, failure = np.concatenate([[0.0], event.epsilons]), event.deltas[-1]
+    if failure >= 1.0:
+        return 0.0
+    deltas = np.concatenate([[1.0], event.deltas]) - failure
     with np.errstate(divide="ignore"):
+        deltas = np.maximum(deltas, 0) / (1 - failure)
         return _integrate(edges, np.log(deltas), order)
 
 

@@ -6,16 +6,26 @@ notebook. Stopping when the composed distributions reach the budget would then n
 100 Poisson steps, each of which composes with the first to epsilon = 3, has delta = 1.7e-5. So
 admission is decided by a Renyi filter at one order fixed in advance::
 
-    admit while  sum_i D_a(fit_i) <= budget_a,
-    budget_a = eps - log((a - 1) / a) + (log delta' + log a) / (a - 1),   delta' = delta minus
-               the fits' own chances of failure (at most half of delta)
+    admit while  sum_i D_a(fit_i) <= budget_a   and   sum_i f_i <= F,      f_i: chances of failure
+    budget_a = eps - log((a - 1) / a) + (log(delta - F) + log a) / (a - 1)
+    F        = delta / 10,  or delta / 2 if the first fit alone has more than the former
 
 Formal guarantee
 ----------------
 *Renyi filter.* Feldman and Zrnic (NeurIPS 2021): stopping before the Renyi budget at one order,
 fixed beforehand, would be exceeded makes the whole adaptive sequence Renyi-private at that order;
-the conversion to (eps, delta) is that of Canonne, Kamath and Steinke (NeurIPS 2020). A first fit
-that meets (epsilon, delta) by its own distribution is admitted even if it is beyond the Renyi
+the conversion to (eps, delta) is that of Canonne, Kamath and Steinke (NeurIPS 2020). The share F of
+delta is fixed beforehand too, by the first fit at most, whose parameters no output could influence.
+Let the t-th fit's law under either neighbour be ``(1 - f_t) P'_t + f_t E_t``, P'_t of bounded
+divergence; f_t and the bound may depend on the outputs y before, the same for both neighbours. With
+``w(y) = prod_t (1 - f_t)``, at least 1 - F on every path, the transcript's law P lies above w P'
+and exceeds it by a mass of at most F, likewise Q. So for all events S ::
+
+    P(S) - e^eps Q(S)  <=  F + int_S w (P' - e^eps Q')  <=  F + (delta - F)
+
+by the filter's conversion for P' and Q'. (Were delta' to shrink by the failures of the path, a
+failure averaged under P' would meet a delta' averaged under a tilted law: up to 1.5 delta.) A first
+fit that meets (epsilon, delta) by its own distribution is admitted even if it is beyond the Renyi
 budget; nothing is admitted after it, so that one fit, with parameters no output could influence, is
 all there is.
 
@@ -252,15 +262,14 @@ class PrivacyLedger:
             used = sum(max(_squared_mu(c.composition, cost) for c in cost.costs) for cost in costs)
             return used, budget**2, "squared mu of Gaussian DP"
         order = filter_order(self.epsilon, self.delta)
-        total, failure = 0.0, 0.0
-        for cost in costs:
-            prices = [renyi(c.composition, order, cost.neighbours) for c in cost.costs]
-            total += max(p[0] for p in prices)
-            failure += max(p[1] for p in prices)
-        if failure > self.delta / 2:
-            return math.inf, 0.0, "chances of failure"
-        left = renyi_budget(self.epsilon, self.delta - failure, order)
-        return total, left, f"Renyi divergence at order {order:.3g}"
+        fits = [[renyi(c.composition, order, fit.neighbours) for c in fit.costs] for fit in costs]
+        failures = [max(failure for _, failure in prices) for prices in fits]
+        share = failure_share(self.delta, failures[0])
+        if sum(failures) > share:
+            return sum(failures), share, "chances of failure, a fixed share of delta"
+        used = sum(max(divergence for divergence, _ in prices) for prices in fits)
+        left = renyi_budget(self.epsilon, self.delta - share, order)
+        return used, left, f"Renyi divergence at order {order:.3g}"
 
 
 def _is_number(value: object) -> bool:
@@ -289,6 +298,11 @@ def _squared_mu(composition: Composition, cost: PrivacySpent) -> float:
         for event, count in composition
         if isinstance(event, Gaussian)
     )
+
+
+def failure_share(delta: float, first: float) -> float:
+    """Return the share of delta for failures, fixed by the first fit's chance of failure."""
+    return delta / 10 if first <= delta / 10 else delta / 2
 
 
 def filter_order(epsilon: float, delta: float) -> float:
