@@ -14,6 +14,7 @@ a sum whose sensitivity is ``D`` gives the mean over all records, with weights `
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -53,12 +54,12 @@ class Setting:
         """Whether the noise is added once, to the sum over all silos."""
         return self.trust == "server"
 
-    @property
+    @cached_property
     def spends(self) -> Array:
         """The mu each silo spends from: its own, or the smallest where the noise is common."""
         return np.full(self.n_silos, self.mu.min()) if self.at_server else self.mu
 
-    @property
+    @cached_property
     def units(self) -> Array:
         """How many protected units a silo's message adds up."""
         if self.unit == "silo":
@@ -71,7 +72,7 @@ class Setting:
             return np.full(self.n_silos, self.every)
         return -(-sizes // self.most)
 
-    @property
+    @cached_property
     def weights(self) -> Array:
         """Each silo's weight in the common mean; they sum to 1.
 

@@ -19,6 +19,8 @@ from skdpfl.preprocessing._scaling import Array
 _SCALES = np.arange(-16, 36, 0.5)
 #: prior of a scale's log2: tables hold lengths in metres and incomes in cents
 _PRIOR_LOG2, _PRIOR_OCTAVES = 3.0, 7.0
+#: smaller shares count as none
+_NEGLIGIBLE = 1e-9
 
 
 @cache
@@ -39,8 +41,10 @@ def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
     bonus[own:, scales != 1] = -np.inf
     prior = np.exp(-(((_SCALES - _PRIOR_LOG2) / _PRIOR_OCTAVES) ** 2) / 2)
     low, high = np.array(ends, np.float32).T[:, :, None] * scales.astype(np.float32)
+    rounded = np.array(shares, np.float32)
+    rounded[rounded < _NEGLIGIBLE] = 0.0
     return ShapeLibrary(
-        np.array(shares, np.float32),
+        rounded,
         low,
         high,
         (np.array(weights) / np.sum(weights)).astype(np.float32),
