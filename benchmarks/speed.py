@@ -2,9 +2,11 @@
 
 Three workloads (:mod:`benchmarks.speed_parts.workloads`), whole public calls, medians, contenders
 in turns. Peers are installed into environments of their own under ``--envs``, about 1 GB each;
-without ``--peers`` they are left out. ``--growth`` measures how time grows with rows and silos and
-draws it, ``--profile`` says where the time goes, ``--quick`` does everything but the peers at small
-sizes in half a minute, to see that it runs.
+without ``--peers`` they are left out. ``--profile`` says where the time goes, ``--growth`` how time
+grows with rounds, rows and silos, ``--memory`` how much memory fits take, to 4 GB on disk among
+others. ``--write`` does all of it, peers included, and writes ``benchmarks/speed.md`` and the
+picture in the documentation. ``--quick`` does everything but the peers at small sizes in half a
+minute, to see that it runs.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +27,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.speed_parts import bare, peers
 from benchmarks.speed_parts.growth import draw, measure_growth
-from benchmarks.speed_parts.timing import Contender, RoundClock, header, table, take_turns, timed
+from benchmarks.speed_parts.memory import measure_memory
+from benchmarks.speed_parts.timing import (
+    Contender,
+    RoundClock,
+    header,
+    in_new_process,
+    load,
+    table,
+    take_turns,
+    timed,
+)
 from benchmarks.speed_parts.where import profile
 from benchmarks.speed_parts.workloads import (
     QUICK,
@@ -37,6 +50,12 @@ from benchmarks.speed_parts.workloads import (
     insurance,
     many_silos,
 )
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, PICTURE = ROOT / "benchmarks" / "speed.md", ROOT / "docs" / "_static" / "speed.svg"
+#: what a new process does before it fits W2 for the first time, or without any price known
+FIRST = "from benchmarks.speed_parts.workloads import *; data = insurance()"
+FORGOT = f"{FIRST}; fit_w2(data)\nfrom benchmarks.speed_parts.timing import *; forget_prices()"
 
 
 def rounds_of_w1(data: Data, sizes: Sizes, n_jobs: int, **kw):
@@ -66,12 +85,14 @@ def contenders_w1(data: Data, sizes: Sizes) -> list[Contender]:
 
 def contenders_w2(data: Data) -> list[Contender]:
     """Return W2's contenders; a unit is a fit."""
-    ours = partial(Contender, "W2, a fit")
+    ours, fit = partial(Contender, "W2, a fit"), "fit_w2(data)"
     return [
         ours("skdpfl", timed(partial(fit_w2, data))),
         ours("skdpfl", timed(partial(fit_w2, data, random_state=None)), note="secret noise"),
         ours("skdpfl", timed(partial(fit_w2, data, n_rounds=100)), note="100 rounds"),
         ours("skdpfl", timed(partial(fit_w2, data, scaling="private")), note="private scaling"),
+        ours("skdpfl", in_new_process(FORGOT, fit), note="prices not cached", repeats=5),
+        ours("skdpfl", in_new_process(FIRST, fit), note="a process's first", repeats=5),
         ours("bare NumPy", timed(bare.w2(data))),
     ]
 
@@ -104,8 +125,8 @@ def add_peers(groups: list[list[Contender]], data: list[Data], sizes: Sizes, env
     groups[2].append(Contender("W3, a fit", "pfl 0.6", peers.pfl(python, w3, "W3", 1)))
 
 
-def compare(data: list[Data], sizes: Sizes, options: argparse.Namespace) -> None:
-    """Print the table of all contenders."""
+def compare(data: list[Data], sizes: Sizes, options: argparse.Namespace) -> Iterator[str]:
+    """Yield the table of each workload's contenders."""
     groups = [contenders_w1(data[0], sizes), contenders_w2(data[1])]
     groups.append(contenders_w3(data[2], sizes))
     if options.peers:
@@ -113,25 +134,39 @@ def compare(data: list[Data], sizes: Sizes, options: argparse.Namespace) -> None
     repeats = (1, 3, 1) if options.quick else (5, 40, 7)
     for group, n in zip(groups, repeats, strict=True):
         take_turns(group, n)
-        print(table(group), flush=True)
+        yield f"{table(group)}\n\n{load()}\n"
+
+
+def sections(options: argparse.Namespace) -> Iterator[str]:
+    """Yield what the command line asks for, in markdown."""
+    sizes = QUICK if options.quick else Sizes()
+    data = [femnist(sizes), insurance(), many_silos(sizes)]
+    everything = options.quick or options.write
+    yield f"{header()}. Data: {', '.join(d.source for d in data)}.\n"
+    if everything or not (options.growth or options.profile or options.memory):
+        yield from compare(data, sizes, options)
+    if everything or options.profile:
+        yield f"Shares of processor time:\n\n{profile(data, sizes)}\n"
+    if everything or options.growth:
+        measured = measure_growth(options.quick)
+        yield f"{measured.table()}\n\n{load()}\n"
+        if options.picture:
+            draw(measured, options.picture)
+    if everything or options.memory:
+        yield measure_memory(options.quick) + "\n"
 
 
 def main() -> None:
-    """Do what the command line asks for."""
+    """Print what the command line asks for, and write it where that is asked for."""
     options = parser().parse_args()
-    sizes = QUICK if options.quick else Sizes()
-    print(header(), flush=True)
-    data = [femnist(sizes), insurance(), many_silos(sizes)]
-    print(f"data: {', '.join(d.source for d in data)}\n")
-    if options.quick or not (options.growth or options.profile):
-        compare(data, sizes, options)
-    if options.quick or options.profile:
-        print(profile(data, sizes), flush=True)
-    if options.quick or options.growth:
-        measured = measure_growth(options.quick)
-        print(measured.table())
-        if options.picture:
-            draw(measured, options.picture)
+    if options.write:
+        options.peers, options.picture = True, options.picture or PICTURE
+    parts = []
+    for part in sections(options):
+        print(part, flush=True)
+        parts.append(part)
+    if options.write:
+        RESULTS.write_text("\n".join(parts))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -141,6 +176,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--peers", action="store_true", help="Opacus and pfl as well")
     parser.add_argument("--growth", action="store_true", help="only how time grows")
     parser.add_argument("--profile", action="store_true", help="only where the time goes")
+    parser.add_argument("--memory", action="store_true", help="only how much memory fits take")
+    parser.add_argument("--write", action="store_true", help="all of it, into files; half an hour")
     parser.add_argument("--picture", type=Path, help="where to draw the growth")
     default = Path.home() / ".cache" / "skdpfl-benchmarks"
     parser.add_argument("--envs", type=Path, default=default, help="where peers are installed")

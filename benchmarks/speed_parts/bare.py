@@ -2,7 +2,8 @@
 
 What a fit costs beyond these loops is what a library adds. Noise is float32 Gaussian noise added in
 floating point, which gives no formal guarantee (see the guide on privacy); batches are drawn from
-one NumPy generator.
+one NumPy generator, W1's normals by Box and Muller's method from 24-bit uniforms, which is quicker
+than NumPy's own normals and ends at 5.8 standard deviations.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def w1(data: Data, sizes: Sizes) -> Callable[[], None]:
             P[rows, data.y[drawn]] -= 1
             P *= np.minimum(1, 1 / np.sqrt(np.einsum("ij,ij->i", P, P)))[:, None]
             G = X.T @ P
-            rng.standard_normal(dtype=np.float32, out=noise)
+            box_muller(rng, noise)
             np.multiply(noise, 5, out=noise)
             G += noise
             G /= b
@@ -58,6 +59,17 @@ def w1(data: Data, sizes: Sizes) -> Callable[[], None]:
         control = control + change / sizes.w1_silos
 
     return run
+
+
+def box_muller(rng: np.random.Generator, out: np.ndarray) -> None:
+    """Fill an array of even size with float32 normals."""
+    radius, angle = rng.random((2, out.size // 2), dtype=np.float32)
+    np.log1p(np.negative(radius, out=radius), out=radius)
+    np.sqrt(np.multiply(radius, -2, out=radius), out=radius)
+    angle *= np.float32(2 * np.pi)
+    halves = out.reshape(2, -1)
+    np.multiply(radius, np.cos(angle), out=halves[0])
+    np.multiply(radius, np.sin(angle), out=halves[1])
 
 
 def w2(data: Data) -> Callable[[], None]:

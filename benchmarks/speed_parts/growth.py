@@ -1,5 +1,6 @@
-"""How the time of a fit grows with rows and with silos, and how much memory it takes.
+"""How the time of a fit grows with rounds, rows and silos, and how much memory it takes.
 
+rounds  5 silos of 200 records, 10 features, a fifth of the records a round
 rows    10 silos, 20 features, 20 rounds of a tenth of the records
 silos   one million rows, 10 rounds of everybody, one local step in float32; and whole silos,
         50 rounds of 100 silos
@@ -36,16 +37,20 @@ class Point(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """Fits over the number of rows, and over the number of silos."""
+    """Fits over the number of rounds, of rows, and of silos."""
 
+    rounds: list[Point]
     rows: list[Point]
     silos: list[Point]
     whole: list[Point]
 
     def table(self) -> str:
         """Return the numbers as markdown."""
-        lines = ["| grows | number | seconds | peak memory beside X, in X |", "|---|---|---|---|"]
-        names = ("rows", "silos (records protected)", "silos (whole silos protected)")
+        lines = [
+            "| grows | number | seconds | peak memory beside the data, in X |",
+            "|---|---|---|---|",
+        ]
+        names = ("rounds", "rows", "silos (records protected)", "silos (whole silos protected)")
         for name, points in zip(names, self, strict=True):
             lines += [
                 f"| {name} | {p.number:,} | {p.seconds:.3g} | {p.memory:.2g} |" for p in points
@@ -56,16 +61,25 @@ class Growth(NamedTuple):
 def measure_growth(quick: bool) -> Growth:
     """Measure; seconds by the best of some runs, memory by one more."""
     top = 4 if quick else 7
+    rounds = [_rounds(10**k) for k in range(1, 3 if quick else 5)]
     rows = [_rows(10**k) for k in range(3, top + 1)]
     n = 10**4 if quick else 10**6
     counts = [10**k for k in range(0, 3 if quick else 6)]
-    return Growth(rows, [_silos(n, m, False) for m in counts], [_silos(n, m, True) for m in counts])
+    silos, whole = ([_silos(n, m, unit) for m in counts] for unit in (False, True))
+    return Growth(rounds, rows, silos, whole)
 
 
 def _data(n: int, d: int = 20) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=np.float32)
     return X, (X[:, 0] > 0).astype(np.int8)
+
+
+def _rounds(n_rounds: int) -> Point:
+    X, y = _data(1000, 10)
+    silos = np.arange(1000) * 5 // 1000
+    model = skdpfl.ISRLDPClassifier(n_rounds=n_rounds, sampling_rate=0.2, **COMMON)
+    return _measured(n_rounds, X, lambda: model.fit(X, y, silos=silos))
 
 
 def _rows(n: int) -> Point:
@@ -103,31 +117,27 @@ def _measured(number: int, X: np.ndarray, fit: Callable[[], object]) -> Point:
 
 
 def draw(growth: Growth, path: Path) -> None:
-    """Draw the seconds over the numbers, with a line of slope one for comparison."""
+    """Draw the seconds over the numbers, with lines of slope one for comparison."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3.4), sharey=True, layout="constrained")
-    sides = [("rows", [("", growth.rows)])]
-    sides.append(("silos", [("records protected", growth.silos), ("silos", growth.whole)]))
-    for axis, (label, lines) in zip(axes, sides, strict=True):
-        for name, points in lines:
+    plt.rcParams["svg.hashsalt"] = "speed"
+    figure, axes = plt.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
+    silos = {"each record protected": growth.silos, "whole silos protected": growth.whole}
+    sides = {"rounds": {"": growth.rounds}, "rows": {"": growth.rows}, "silos": silos}
+    for axis, (label, lines) in zip(axes, sides.items(), strict=True):
+        for name, points in lines.items():
             axis.plot([p.number for p in points], [p.seconds for p in points], "o-", label=name)
         axis.set(xscale="log", yscale="log", xlabel=f"number of {label}")
         axis.grid(alpha=0.3)
-    last = growth.rows[-1]
-    first = growth.rows[0].number
-    axes[0].plot(
-        [first, last.number],
-        [last.seconds * first / last.number, last.seconds],
-        "--",
-        color="grey",
-        label="in proportion",
-    )
-    axes[0].legend(frameon=False)
-    axes[1].legend(frameon=False)
+    for axis, points in zip(axes, (growth.rounds, growth.rows), strict=False):
+        (first, *_), (last, seconds, _) = points[0], points[-1]
+        ends = [seconds * first / last, seconds]
+        axis.plot([first, last], ends, "--", color="grey", label="in proportion")
+        axis.legend(handles=axis.lines[1:], frameon=False)
+    axes[2].legend(frameon=False)
     axes[0].set_ylabel("seconds of a fit")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_info
+
+ROOT = Path(__file__).resolve().parents[2]
 
 #: seconds of wall and of processor time
 Times = tuple[float, float]
@@ -18,13 +24,17 @@ Times = tuple[float, float]
 
 @dataclass
 class Contender:
-    """Somebody's way to do a unit of work; ``run`` does it and returns the times of each unit."""
+    """Somebody's way to do a unit of work; ``run`` does it and returns the times of each unit.
+
+    ``repeats`` is how often it takes part at most; None: as often as the others.
+    """
 
     workload: str
     name: str
     run: Callable[[], Iterable[Times]]
     threads: int = 1
     note: str = ""
+    repeats: int | None = None
     times: list[Times] = field(default_factory=list)
 
     def median(self, which: int) -> float:
@@ -39,6 +49,29 @@ def timed(function: Callable[[], object]) -> Callable[[], list[Times]]:
         wall, cpu = time.perf_counter(), time.process_time()
         function()
         return [(time.perf_counter() - wall, time.process_time() - cpu)]
+
+    return run
+
+
+def forget_prices() -> None:
+    """Empty all caches of functions: prices, calibrations, tables of shapes."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("skdpfl."):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
+
+
+def in_new_process(prepare: str, code: str) -> Callable[[], list[Times]]:
+    """Return a run that times a line of code in a process that has run another."""
+    clock = "import time; t, c = time.perf_counter(), time.process_time()"
+    end = "print(time.perf_counter() - t, time.process_time() - c)"
+    command = [sys.executable, "-c", "\n".join([prepare, clock, code, end])]
+
+    def run() -> list[Times]:
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+        wall, cpu = map(float, done.stdout.split())
+        return [(wall, cpu)]
 
     return run
 
@@ -72,9 +105,10 @@ def take_turns(contenders: list[Contender], repeats: int) -> None:
     """Run everybody once to warm up, then ``repeats`` times in turn."""
     for contender in contenders:
         contender.run()
-    for _ in range(repeats):
+    for number in range(repeats):
         for contender in contenders:
-            contender.times.extend(contender.run())
+            if contender.repeats is None or number < contender.repeats:
+                contender.times.extend(contender.run())
 
 
 def header() -> str:
@@ -85,28 +119,42 @@ def header() -> str:
             packages.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             packages.append(f"no {name}")
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    blas = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
+    kernels = ", ".join(f"{b['internal_api']} {b['version']} ({b['architecture']})" for b in blas)
     return (
         f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {', '.join(packages)}, "
-        f"{blas['name']} {blas['version']}, {os.cpu_count()} cores, "
+        f"{kernels}, {_processor()}, {os.cpu_count()} cores, one BLAS thread, "
         f"load {os.getloadavg()[0]:.1f} at the start"
     )
+
+
+def load() -> str:
+    """Say how busy the machine is."""
+    return f"Load {os.getloadavg()[0]:.1f}, this process included."
+
+
+def _processor() -> str:
+    """Return the processor's name where Linux tells it."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def table(contenders: list[Contender]) -> str:
     """Return a markdown table; ratios are to our first contender of the same workload."""
     lines = [
-        "| workload | who | threads | wall | processor | wall / ours |",
-        "|---|---|---|---|---|---|",
+        "| workload | who | threads | wall | processor | wall / ours | processor / ours |",
+        "|---|---|---|---|---|---|---|",
     ]
     for c in contenders:
         if c.times:
             ours = next(o for o in contenders if o.workload == c.workload and o.times)
-            ratio = c.median(0) / ours.median(0)
+            wall, cpu = (c.median(i) / ours.median(i) for i in (0, 1))
             name = f"{c.name} ({c.note})" if c.note else c.name
             lines.append(
                 f"| {c.workload} | {name} | {c.threads} | {_short(c.median(0))} "
-                f"| {_short(c.median(1))} | {ratio:.3g} |"
+                f"| {_short(c.median(1))} | {wall:.3g} | {cpu:.3g} |"
             )
     return "\n".join(lines)
 

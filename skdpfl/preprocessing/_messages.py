@@ -100,7 +100,8 @@ class Messages:
             silos = np.arange(first, min(first + per_block, self.plan.setting.n_silos))
             exact = np.zeros((silos.size, weights.size, release.entries))
             for columns, local in self._rows_of(silos, release):
-                exact += sums(columns, local, silos.size)
+                low, high = local[0], local[-1] + 1  # the silos that the block has rows of
+                exact[low:high] += sums(columns, local - low, high - low)
             if self.plan.setting.unit == "silo":
                 # means, rounded: STEP is a power of two, so this is rint(mean / STEP) * STEP
                 exact /= (np.diff(self.starts)[silos] * STEP)[:, None, None]
