@@ -168,9 +168,12 @@ def peak_of(function):
 
 MODELS = {
     "batches": lambda: ISRLDPClassifier(n_rounds=2, sampling_rate=0.02, **COMMON),
-    "everybody": lambda: ISRLDPClassifier(n_rounds=2, sampling_rate=1.0, **COMMON),
+    "everybody": lambda: ISRLDPClassifier(n_rounds=4, sampling_rate=1.0, **COMMON),
     "local steps": lambda: DPScaffoldClassifier(
         n_rounds=1, local_steps=2, sampling_rate=0.05, **COMMON
+    ),
+    "scales found": lambda: ISRLDPClassifier(
+        n_rounds=2, sampling_rate=0.02, **COMMON | {"scaling": "private", "noise_multiplier": 0.6}
     ),
 }
 
@@ -178,10 +181,12 @@ MODELS = {
 @pytest.mark.parametrize("order", ["sorted", "mixed", "on disk"])
 @pytest.mark.parametrize("model", MODELS)
 def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
-    """80 MB in 5 silos, in parts of 1 MB: a quarter of X at most, y and ids included."""
-    from skdpfl.federation import _batches
+    """80 MB in 5 silos, large from 64 MB on: a quarter of X at most, y and ids included."""
+    from skdpfl.federation import _batches, _data, _local
 
     monkeypatch.setattr(_batches, "PART", 2**18)
+    for module in (_data, _local):
+        monkeypatch.setattr(module, "LARGE", 2**26)
     X, y, silos = records(100_000, 200, 5, mixed=order == "mixed")
     y = (y > 5).astype(np.int8)
     if order == "on disk":

@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-#: data beyond this many bytes are gathered and transformed batch by batch, never copied whole
+#: data beyond this many bytes, in memory or mapped, are gathered and transformed batch by batch,
+#: never copied whole
 LARGE = 2**28
 
 #: row numbers, or rows that stand together
@@ -43,7 +44,7 @@ class SiloData:
         is_sorted = n_silos == 1 or bool((codes[1:] >= codes[:-1]).all())
         small = codes.astype(np.uint16) if n_silos <= 2**16 else codes  # radix sort: 10 x faster
         order = None if is_sorted else np.argsort(small, kind="stable")
-        if transform is not None and X.nbytes <= LARGE and not isinstance(X, np.memmap):
+        if transform is not None and X.nbytes <= LARGE:
             X, transform = transform(X), None
         return cls(np.asarray(X), y, starts, order, transform)
 

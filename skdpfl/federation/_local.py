@@ -32,6 +32,8 @@ STACK_WORK = 200_000
 MANY_PASSES = 4
 #: a stack holds at most this many numbers
 STACK_SIZE = 2**22
+#: numbers whose row norms are computed at once
+AT_ONCE = 2**18
 
 
 class LocalFederation(Federation):
@@ -166,8 +168,8 @@ class LocalFederation(Federation):
             at_once = max(1, STACK_SIZE // per_silo)
             yield from (silos[i : i + at_once] for i in range(0, len(silos), at_once))
 
-    def _squared_norms(self, work: Work, rows: int = 2**14) -> np.ndarray:
-        n = len(self._data.y)
+    def _squared_norms(self, work: Work) -> np.ndarray:
+        n, rows = len(self._data.y), max(1, AT_ONCE // work.model.n_features)
         norms = np.empty(n, dtype=work.dtype)
         for i in range(0, n, rows):
             X, _ = self._data.at(slice(i, i + rows))
