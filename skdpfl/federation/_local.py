@@ -33,7 +33,7 @@ MANY_PASSES = 4
 #: a stack holds at most this many numbers
 STACK_SIZE = 2**22
 #: numbers whose row norms are computed at once
-AT_ONCE = 2**18
+AT_ONCE = 2**20
 
 
 class LocalFederation(Federation):
