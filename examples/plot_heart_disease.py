@@ -26,6 +26,7 @@ except OSError:  # the story runs without the files, on four synthetic hospitals
     X, y = data.data, data.target
     silos, limit = data.silos, np.ceil(np.abs(X).max())
     bounds = (-limit, limit)
+    print("Four synthetic hospitals; skdpfl.datasets.fetch_heart_disease() fetches the real ones.")
 hospitals = np.unique(silos)
 
 # %%
@@ -74,8 +75,9 @@ right.set(title="each hospital its own ε", xlabel="")
 plt.show()
 
 # %%
-# Cleveland and Long Beach ("va") gain a little by taking part, Budapest nothing, at this budget.
-# Where nearly all patients are ill (Zürich, "switzerland"), always saying so is hard to beat, and a
-# model for all does not even try: look at each silo's score, not at the average only. What each
+# Of the real hospitals Cleveland and Long Beach ("va") gain a little by taking part at this budget,
+# Budapest nothing. Where nearly all patients are ill (Zürich, "switzerland"), always saying so is
+# hard to beat, and a model for all does not even try: look at each silo's score, not at the average
+# only. What each
 # pays is its own choice; a hospital that asks for more privacy makes the common model noisier, and
 # nobody's guarantee weaker.

@@ -31,6 +31,7 @@ except OSError:  # the story runs without the file, on synthetic silos
     limit = np.ceil(np.abs(X).max())
     bounds, target_bounds = (-limit, limit), (-np.ceil(np.abs(y).max()), np.ceil(np.abs(y).max()))
     name = "synthetic: five silos of 250 records"
+    print("Synthetic silos; skdpfl.datasets.fetch_insurance() fetches the real records.")
 
 # %%
 # Five folds that keep every insurer, five budgets, and the same model without privacy.
@@ -76,9 +77,10 @@ ax.legend(frameon=False, loc="lower right")
 plt.show()
 
 # %%
-# From epsilon 3 on the insurers need no trusted server; at 0.5 it is worth a lot. What one fit at
-# epsilon 1 cost, and what of it somebody can learn who sees the models only: the other insurers'
-# noise helps against such an outsider (one local step, fresh gradients), not against the server.
+# From epsilon 3 on the real insurers need no trusted server; at 0.5 it is worth a lot. Now what one
+# fit at epsilon 1 cost, and what of it somebody can learn who sees the models only: the other
+# insurers' noise helps against such an outsider (one local step, fresh gradients), not against the
+# server.
 model = ISRLDPRegressor(
     epsilon=1.0,
     delta=1e-5,

@@ -28,6 +28,7 @@ except OSError:  # the story runs without the file, on synthetic data
     X, y = data.data, data.target
     silos, limit = y, np.ceil(np.abs(X).max())
     bounds, levels = (-limit, limit), [f"level {label}" for label in range(7)]
+    print("Synthetic silos; skdpfl.datasets.fetch_obesity() fetches the real records.")
 folds = list(SiloStratifiedKFold(3, shuffle=True, random_state=0).split(X, groups=silos))
 
 # %%
@@ -86,5 +87,5 @@ right.set(xlabel="predicted", ylabel="clinic", title="ISRL-DP at ε = 3, % of a 
 plt.show()
 
 # %%
-# Most errors are between neighbouring levels, which is what noise should do to a model that has
-# understood something.
+# On the real records most errors are between neighbouring levels, which is what noise should do to
+# a model that has understood something.
