@@ -5,10 +5,8 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from numbers import Integral
 from typing import Any, NamedTuple
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
@@ -17,6 +15,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection._on_split import Unknown, cost_on_split, costs_of_candidate
 from skdpfl.inspection._parts import cross_fits, parts
 from skdpfl.inspection._unlearned import learns_nothing
 from skdpfl.privacy.events import Exact
@@ -159,7 +158,7 @@ def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak
         for name, part in inside:
             yield from _visit(part, f"{path}__{name}" if path else name, public)
         for member, n_splits in cross_fits(obj):
-            yield from [_on_split(member, member, n_splits)] * n_splits
+            yield from [cost_on_split(member, member, n_splits)] * n_splits
         yield from _own_leaks(obj, path)
     elif not learns_nothing(obj):
         yield Leak(
@@ -201,36 +200,20 @@ def _search(search: BaseSearchCV, path: str, public: _Public) -> Iterator[Privac
         return
     for params in search.cv_results_["params"]:
         candidate = clone(search.estimator).set_params(**params)
-        for inner, fitted in _paying(candidate, best):
-            cost = _on_split(inner, fitted, search.n_splits_)
-            yield from [cost] * search.n_splits_
+        try:
+            yield from costs_of_candidate(candidate, best, search.n_splits_)
+        except Unknown:
+            what = (
+                f"what candidates of {type(search.estimator).__name__} cost is not known any more"
+            )
+            yield Leak(path, what, "Record the search in a PrivacyLedger, which sees every fit.")
+            break
     yield from _visit(best, path, public)
     yield Leak(
         path,
         SCORES,
         "What is returned is the cost of the fits only; DPRandomizedSearchCV pays for the choice.",
     )
-
-
-def _paying(candidate: Any, best: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the estimators within a candidate that pay, each with its fitted twin."""
-    twins = {"": best, **best.get_params(deep=True)}
-    for name, inner in {"": candidate, **candidate.get_params(deep=True)}.items():
-        if hasattr(inner, "plan_for") and hasattr(twins.get(name), "plan_"):
-            yield inner, twins[name]
-
-
-def _on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
-    """Return the cost of a candidate's fit on a training split: that of its plan at such sizes."""
-    sizes = np.maximum(1, np.floor(fitted.plan_.silo_sizes * (1 - 1 / n_splits))).astype(int)
-    n_classes = len(getattr(fitted, "classes_", (0, 1)))
-    plan = clone(inner).plan_for(
-        silo_sizes=dict(zip(fitted.plan_.silo_ids.tolist(), sizes.tolist(), strict=True)),
-        n_features=fitted.n_features_in_,
-        n_classes=n_classes,
-    )
-    seed = inner.random_state
-    return plan.spent(simulation_seed=int(seed) if isinstance(seed, Integral) else None)
 
 
 def _nothing(paid: list[PrivacySpent], *, exact: bool) -> PrivacySpent:

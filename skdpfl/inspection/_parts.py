@@ -26,6 +26,7 @@ from sklearn.multioutput import (
 )
 from sklearn.pipeline import FeatureUnion, Pipeline
 
+from skdpfl.preprocessing._scaler_base import PrivateScaler
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 _BAGS = (BaggingClassifier, BaggingRegressor)
@@ -88,7 +89,7 @@ def cross_fits(obj: Any) -> Iterator[tuple[Any, int]]:
 
 def _paying_parts(member: Any) -> Iterator[Any]:
     """Yield the estimators in a member that pay."""
-    if hasattr(member, "plan_for"):
+    if hasattr(member, "plan_for") or isinstance(member, PrivateScaler):
         yield member
     else:
         for _, part in parts(member) or []:

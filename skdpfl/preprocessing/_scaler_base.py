@@ -93,6 +93,7 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
         named = self.silo_column is not None
         self._silo_position = list(X.columns).index(self.silo_column) if named else None
         self.silo_ids_, self.privacy_spent_ = read.ids.to_numpy(), spent
+        self.n_samples_seen_ = len(values)
         return plan
 
     def _bounds(self, n_features: int) -> Bounds | None:

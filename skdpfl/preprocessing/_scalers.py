@@ -54,6 +54,8 @@ class DPStandardScaler(PrivateScaler):
         The silos.
     n_features_in_ : int
         The number of features, the silo column not counted.
+    n_samples_seen_ : int
+        The number of records.
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X is a DataFrame.
 
@@ -124,6 +126,8 @@ class DPMinMaxScaler(PrivateScaler):
         The silos.
     n_features_in_ : int
         The number of features, the silo column not counted.
+    n_samples_seen_ : int
+        The number of records.
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X is a DataFrame.
 

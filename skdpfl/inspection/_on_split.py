@@ -1,0 +1,130 @@
+"""What a fit on a training split cost, long after: by the plan it must have had."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+
+from skdpfl.inspection._parts import parts
+from skdpfl.inspection._unlearned import learns_nothing
+from skdpfl.preprocessing._scaler_base import PrivateScaler
+from skdpfl.privacy.events import Composition, Exact, Gaussian
+from skdpfl.privacy.pricing.automatic_delta import automatic_delta
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.spent import PrivacySpent
+
+
+class Unknown(Exception):
+    """What a candidate's fits cost cannot be told from the refitted best one."""
+
+
+def costs_of_candidate(candidate: Any, best: Any, n_splits: int) -> list[PrivacySpent]:
+    """Return the costs of a candidate's fits on all splits, or raise Unknown.
+
+    Every paying part of the candidate needs a fitted twin at the same place in the best one, whose
+    sizes it is priced at.
+    """
+    twins = dict(_fitted(best, ""))
+    given = {"": candidate, **candidate.get_params(deep=True)}
+    for name, inner in given.items():
+        if isinstance(inner, Recorded) and not learns_nothing(inner):
+            _check_place(name, twins, given)
+    found = []
+    for path, twin in twins.items():
+        if path not in given:  # a member of an ensemble, which is no parameter
+            raise Unknown(path)
+        inner = given[path]
+        if learns_nothing(inner) or isinstance(inner, FrozenEstimator):
+            continue
+        if not _is_twin(inner, twin):
+            raise Unknown(path)
+        found += [cost_on_split(inner, twin, n_splits)] * n_splits
+    return found
+
+
+def _fitted(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield (path, part) of all fitted parts that paid; what is frozen was fitted before."""
+    if isinstance(obj, FrozenEstimator):
+        return
+    if hasattr(obj, "privacy_spent_"):
+        yield path, obj
+        return
+    for name, part in parts(obj) or []:
+        yield from _fitted(part, f"{path}__{name}" if path else name)
+
+
+def _is_within(name: str, path: str) -> bool:
+    return name != path and (path == "" or name.startswith(f"{path}__"))
+
+
+def _check_place(name: str, twins: dict[str, Any], given: dict[str, Any]) -> None:
+    """Raise Unknown unless a paying parameter has a twin, is part of one, or is not fitted."""
+    frozen = [n for n, value in given.items() if isinstance(value, FrozenEstimator)]
+    if name not in twins and not any(_is_within(name, path) for path in (*twins, *frozen)):
+        raise Unknown(name)
+
+
+def _is_twin(inner: Any, fitted: Any) -> bool:
+    """Tell whether the fitted part has the sizes that the other one is priced at."""
+    if isinstance(inner, PrivateScaler):
+        return hasattr(fitted, "n_samples_seen_")
+    return hasattr(inner, "plan_for") and hasattr(fitted, "plan_")
+
+
+def cost_on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
+    """Return the cost of a candidate's fit on a training split of the mean size.
+
+    ``fitted`` is the candidate's twin, fitted on all records.
+    """
+    seed = inner.random_state
+    if isinstance(inner, PrivateScaler):
+        return _of_scaler(inner, fitted, n_splits, frozenset(_seeds(seed)))
+    whole = fitted.plan_.silo_sizes
+    if whole is None:  # protected: nothing depends on them
+        whole = np.ones(fitted.plan_.n_silos)
+    sizes = np.maximum(1, np.floor(whole * (1 - 1 / n_splits))).astype(int)
+    plan = clone(inner).plan_for(
+        silo_sizes=dict(zip(fitted.plan_.silo_ids.tolist(), sizes.tolist(), strict=True)),
+        n_features=fitted.n_features_in_,
+        n_classes=len(getattr(fitted, "classes_", (0, 1))),
+    )
+    return plan.spent(simulation_seed=next(_seeds(seed), None))
+
+
+def _of_scaler(
+    inner: PrivateScaler, fitted: Any, n_splits: int, seeds: frozenset[int]
+) -> PrivacySpent:
+    """Return the cost of a private scaler: Gaussian noise that meets its epsilon and delta.
+
+    Its releases are Gaussian mechanisms whose mu, squared and added up, are at most the square of
+    the mu that meets (epsilon, delta): together they cost at most one of that mu.
+    """
+    n = max(1, math.floor(fitted.n_samples_seen_ * (1 - 1 / n_splits)))
+    delta = automatic_delta(n) if isinstance(inner.delta, str) else float(inner.delta)
+    composition: Composition = ((Exact(), 1),)
+    if learns_nothing(inner):
+        composition = ()
+    elif math.isfinite(inner.epsilon):
+        composition = ((Gaussian(2 / gaussian_mu(float(inner.epsilon), delta)), 1),)
+    return PrivacySpent.from_compositions(
+        unit="record",
+        trust="silo",
+        neighbours="replace",
+        delta=delta,
+        compositions=[composition],
+        n_releases=len(composition),
+        simulation_seeds=seeds,
+    )
+
+
+def _seeds(random_state: Any) -> Iterator[int]:
+    """Yield the seed that a fit drew its noise from, if it is known."""
+    if isinstance(random_state, Integral):
+        yield int(random_state)
