@@ -6,11 +6,12 @@
     mean      = sum_i w_i message_i / n_i                    (server: one sum, noise added once)
 
 Contributions are points of a fixed bounded set whatever the record holds (a NaN, an infinity and
-1e300 included): a one in one bin per column, or ``phi`` inside a box per column.
+1e300 included): a one in one bin per column, ``phi`` inside a box per column, or a row in a ball.
 
 **Formal guarantee.** Let ``D`` bound ``|S(data) - S(data')|_2`` over neighbouring data, S being the
 sum: replacing a record moves S by at most the diameter of the contributions' set, zeroing it by at
-most the largest norm; over columns these add in squares with the squared weights. With unit "silo"
+most the largest norm; over columns (a row in a ball counts as one) these add in squares with the
+squared weights. With unit "silo"
 S is the mean over the silo's records, which lies in the convex hull of the same set, rounded to
 multiples of 2^-27. Contributions are such multiples too, so float64 adds up 2^25 of them without
 rounding, in any order. Which records are read depends on their index and silo alone. Noise and sum
@@ -31,6 +32,7 @@ import numpy as np
 from skdpfl.preprocessing._magnitudes import MagnitudeGrid
 from skdpfl.preprocessing._moments import Boxes, levels, phi_sums
 from skdpfl.preprocessing._plan import STEP, Release, ScalingPlan
+from skdpfl.preprocessing._rows import sums_of_rows
 from skdpfl.preprocessing._scaling import Array, squash
 from skdpfl.privacy.randomness.grid import grid_for, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
@@ -178,6 +180,21 @@ def moments_in(boxes: Boxes) -> Sums:
         counts = np.diff(np.append(first, len(silos)))[:, None]
         total[silos[first]] = phi_sums(linear, square, counts)
         return total.transpose(0, 2, 1)
+
+    return sums
+
+
+def rows_in(boxes: Boxes, release: Release) -> Sums:
+    """Sums of rows in the release's ball, and of the target's ``phi``."""
+    ball = release.ball
+    if ball is None:
+        raise ValueError("The release has no ball.")
+
+    def sums(columns: Array, silos: np.ndarray, n_silos: int) -> Array:
+        total = np.zeros((n_silos, columns.shape[1], 2))
+        first = np.flatnonzero(np.diff(silos, prepend=-1))
+        total[silos[first]] = sums_of_rows(columns, first, boxes, ball)
+        return total
 
     return sums
 

@@ -57,11 +57,12 @@ class Boxes(NamedTuple):
 
 class Estimate(NamedTuple):
     """Posterior mean of each column's mean and variance (which may come out negative), in box
-    units, and the standard deviation of the latter."""
+    units, and the standard deviations of the latter and of the former."""
 
     mean: Array
     variance: Array
     doubt: Array
+    mean_doubt: Array
 
 
 def levels(columns: Array, boxes: Boxes) -> Array:
@@ -89,11 +90,20 @@ def estimate(noisy: Array, noise: Array, pool: np.ndarray) -> Estimate:
     are shrunk towards their common mean; the others are shrunk each towards the prior's centre.
     """
     mean_hat, square_hat = noisy[0], noisy[1] / A + B
-    mean = np.clip(_shrink(mean_hat, noise**2, pool, _MEAN)[0], -1.0, 1.0)
-    variance_hat = square_hat - mean_hat**2 + noise**2
-    its_noise = noise**2 / A**2 + 4 * mean**2 * noise**2 + 2 * noise**4
-    variance, left = _shrink(variance_hat, its_noise, pool, _VARIANCE)
-    return Estimate(mean, variance, np.sqrt(left))
+    mean, mean_left = _shrink(mean_hat, noise**2, pool, _MEAN)
+    mean = np.clip(mean, -1.0, 1.0)
+    seen, its_noise = variance_seen(square_hat, noise / A, mean, mean_left)
+    variance, left = _shrink(seen, its_noise, pool, _VARIANCE)
+    return Estimate(mean, variance, np.sqrt(left), np.sqrt(mean_left))
+
+
+def variance_seen(square: Array, noise: Array, mean: Array, left: Array) -> tuple[Array, Array]:
+    """Variances from noisy mean squares, and the variance of their error.
+
+    ``mean`` and ``left`` are the posterior of the mean: its square is ``mean^2 + left`` on average,
+    which is less noisy than the square of a noisy mean.
+    """
+    return square - mean**2 - left, noise**2 + 4 * mean**2 * left + 2 * left**2
 
 
 def zoomed(boxes: Boxes, found: Estimate, noise: Array) -> Boxes:

@@ -11,6 +11,7 @@ import numpy as np
 from skdpfl.preprocessing._bounds import Bounds
 from skdpfl.preprocessing._magnitudes import MagnitudeGrid
 from skdpfl.preprocessing._moments import DIAMETER, RADIUS
+from skdpfl.preprocessing._rows import Ball
 from skdpfl.preprocessing._scaling import Array
 from skdpfl.preprocessing._setting import Setting
 from skdpfl.privacy.events import Composition, Event, Exact, Gaussian, compose
@@ -31,13 +32,15 @@ TARGET_WEIGHT = 2.0
 class Release:
     """One noisy message from every silo, or one noisy sum over all, spending ``share`` of mu.
 
-    "counts": each record adds a one to its bin, column by column. "moments": it adds its ``phi``.
+    "counts": each record adds a one to its bin, column by column. "moments": it adds its ``phi``;
+    with a ``ball``, the features' part is a point of that (:mod:`skdpfl.preprocessing._rows`).
     Diameter and radius bound the change when a record is replaced, or set to zero, per column of
     weight 1, in L2.
     """
 
     share: float
     grid: MagnitudeGrid | None = None
+    ball: Ball | None = None
 
     @property
     def is_counts(self) -> bool:
@@ -74,7 +77,7 @@ class ScalingPlan:
     counts : Release or None
         Finds the magnitude of columns without bounds.
     moments : tuple of Release
-        Rounds of means and variances; the second in boxes that the first narrowed.
+        Rounds of means and variances; the second in boxes that the first narrowed, or in a ball.
     floor : float or None
         The smallest scale, in half boxes; None: as the data have it.
     advice : str
@@ -153,8 +156,12 @@ class ScalingPlan:
 
     def sensitivity(self, release: Release) -> float:
         """How far one unit's data move the sum (unit "silo": mean) of contributions, in L2."""
-        each = release.diameter if self.setting.neighbours == "replace" else release.radius
-        return each * float(np.linalg.norm(self.weights(release)))
+        replaced = self.setting.neighbours == "replace"
+        each = release.diameter if replaced else release.radius
+        if release.ball is None:
+            return each * float(np.linalg.norm(self.weights(release)))
+        row = release.ball.diameter if replaced else release.ball.norm
+        return float(np.hypot(row, each * np.linalg.norm(self.weights(release)[~self.pool])))
 
     def largest_entry(self, release: Release) -> Array:
         """Bound of the entries of each silo's sum, or of the one sum at the server (M,)."""
@@ -162,7 +169,8 @@ class ScalingPlan:
         units = (
             np.full(setting.n_silos, setting.units.sum()) if setting.at_server else setting.units
         )
-        return release.radius * self.weights(release).max(initial=0.0) * units
+        longest = 0.0 if release.ball is None else max(release.ball.radius, release.ball.squares)
+        return max(longest, release.radius * self.weights(release).max(initial=0.0)) * units
 
     def noise_scale(self, release: Release) -> Array:
         """Standard deviation of the noise on each silo's message (M,); 0 for an infinite budget.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from skdpfl.preprocessing._bounds import Bounds
 from skdpfl.preprocessing._magnitudes import MagnitudeGrid
 from skdpfl.preprocessing._plan import Features, Release, ScalingPlan
+from skdpfl.preprocessing._rows import Ball
 from skdpfl.preprocessing._setting import Neighbours, Setting, Trust, Unit
 
 #: records that are plenty: more are read only where the noise asks for them
@@ -21,28 +22,36 @@ _HOPELESS = 0.25
 _SECOND_ROUND = 0.07
 #: noise of the typical feature's mean, in half ranges, beyond which moments teach nothing
 _USELESS = 0.5
+#: a typical deviation, in half ranges
+_TYPICAL = 0.3
 #: bins of one octave where counts are less noisy than this, else of one and a half
 _FINE = 0.05
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How much of mu scaling may take: moments in known bounds; counts, and moments after them.
+    """How much of mu scaling may take.
 
-    Shares shrink until the noise of a mean (in half ranges; of a count in shares of the records) is
-    no smaller than ``enough``. ``floor`` is the smallest scale, in half ranges.
+    Moments in known bounds, and a second look at whole rows (0: none); or counts, and moments after
+    them. Shares shrink until the noise of a mean (in half ranges; of a count in shares of the
+    records) is no smaller than ``enough``, and inside known bounds, in deviations, than
+    ``precise``. ``floor`` is the smallest scale, in half ranges.
     """
 
     bounded: float = 0.3
+    again: float = 0.3
     counts: float = 0.42
     moments: float = 0.27
     enough: float = 0.03
+    precise: float = 0.2
     floor: float | None = 0.2
 
 
-#: scaling before a training, which is left 0.95 or 0.87 of mu; scaling and nothing else
+#: scaling before a training, which is left 0.91 or 0.87 of mu; scaling and nothing else
 TRAINING = Shares()
-EVERYTHING = Shares(bounded=1.0, counts=0.5**0.5, moments=0.5**0.5, enough=0.0, floor=None)
+EVERYTHING = Shares(
+    bounded=1.0, again=0.0, counts=0.5**0.5, moments=0.5**0.5, enough=0.0, precise=0.0, floor=None
+)
 
 
 def plan_scaling(
@@ -120,6 +129,8 @@ def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     if not plan.pool.size:
         return plan
     plan = replace(plan, setting=_sparing(plan, shares))
+    if shares.again and not plan.unbounded.any():
+        return replace(plan, moments=_two_looks(plan, shares))
     counts = None
     if plan.unbounded.any():
         counts = _sized(plan, Release(shares.counts, MagnitudeGrid(1.5)), shares.enough)
@@ -130,6 +141,13 @@ def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     halved = replace(moments, share=moments.share / np.sqrt(2))
     twice = plan.noise(halved).max() < _SECOND_ROUND
     return replace(plan, counts=counts, moments=(halved, halved) if twice else (moments,))
+
+
+def _two_looks(plan: ScalingPlan, shares: Shares) -> tuple[Release, Release]:
+    """Moments in known boxes, and then of rows in a ball around what these showed."""
+    ball = Ball(int(plan.read.sum()))
+    first = _sized(plan, Release(shares.bounded), _TYPICAL * shares.precise)
+    return first, _sized(plan, Release(shares.again, ball=ball), shares.precise)
 
 
 def _sparing(plan: ScalingPlan, shares: Shares) -> Setting:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.preprocessing._bounds import affine_from_bounds
-from skdpfl.preprocessing._messages import Messages, counts_on, moments_in
+from skdpfl.preprocessing._messages import Messages, counts_on, moments_in, rows_in
 from skdpfl.preprocessing._moments import Boxes, Estimate, center_and_scale, estimate, zoomed
 from skdpfl.preprocessing._plan import ScalingPlan
+from skdpfl.preprocessing._rows import looked_at, refined
 from skdpfl.preprocessing._scaling import (
     AffineScaling,
     AffineTarget,
@@ -67,6 +68,9 @@ def find(plan: ScalingPlan, messages: Messages) -> Found:
     first = boxes = _boxes(plan, messages)
     found = _moments(plan, messages, boxes, 0)
     for number in range(1, len(plan.moments)):
+        if plan.moments[number].ball is not None:
+            found = _looked_again(plan, messages, Found(first, boxes, found), number)
+            continue
         boxes = zoomed(boxes, found, plan.noise(plan.moments[number - 1]))
         found = _moments(plan, messages, boxes, number)
     return Found(first, boxes, found)
@@ -76,6 +80,14 @@ def _moments(plan: ScalingPlan, messages: Messages, boxes: Boxes, number: int) -
     release = plan.moments[number]
     noisy = messages.mean(release, moments_in(boxes), 1 + number)
     return estimate(noisy.T, plan.noise(release), plan.pool)
+
+
+def _looked_again(plan: ScalingPlan, messages: Messages, so_far: Found, number: int) -> Estimate:
+    """Estimates in the same boxes, refined by rows in a ball."""
+    release, found = plan.moments[number], so_far.moments
+    boxes = looked_at(so_far.last, found, plan.pool)
+    noisy = messages.mean(release, rows_in(boxes, release), 1 + number)
+    return refined(found, noisy, plan.noise(release), plan.pool)
 
 
 def _boxes(plan: ScalingPlan, messages: Messages) -> Boxes:

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from skdpfl.preprocessing._bounds import feature_bounds_of, target_bounds_of
 from skdpfl.preprocessing._magnitudes import MagnitudeGrid
-from skdpfl.preprocessing._messages import Messages, counts_on, moments_in
+from skdpfl.preprocessing._messages import Messages, counts_on, moments_in, rows_in
 from skdpfl.preprocessing._moments import DIAMETER, RADIUS, A, B, Boxes, levels
+from skdpfl.preprocessing._plan import Release
 from skdpfl.preprocessing._planning import plan_scaling
+from skdpfl.preprocessing._rows import Ball, contributions
 from skdpfl.privacy.randomness.streams import streams_for
 
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 5e-324, 1e300, -1e300, np.inf, -np.inf, np.nan, 1e9, 2.0**-20]
@@ -40,6 +42,22 @@ def test_contributions_stay_on_the_curve_whatever_the_values(values, center, hal
     assert np.linalg.norm(phi[0] - phi[1]) <= DIAMETER
     assert (np.linalg.norm(phi, axis=1) <= RADIUS).all()
     np.testing.assert_array_equal(phi * 2.0**27, np.rint(phi * 2.0**27))
+
+
+@given(
+    st.lists(st.lists(ANY, min_size=3, max_size=3), min_size=2, max_size=2),
+    st.floats(-1e300, 1e300),
+    st.floats(1e-300, 1e300),
+)
+def test_rows_stay_in_their_ball_whatever_the_values(values, center, half):
+    ball = Ball(3)
+    boxes = Boxes(np.full(3, center), np.full(3, half))
+    a, b = np.moveaxis(contributions(np.array(values), boxes, ball), -1, 0)
+    assert np.linalg.norm(a, axis=1).max() <= ball.radius
+    assert np.linalg.norm(b, axis=1).max() <= ball.squares and b.min() >= 0
+    assert np.hypot(np.linalg.norm(a[0] - a[1]), np.linalg.norm(b[0] - b[1])) <= ball.diameter
+    for entries in (a, b):
+        np.testing.assert_array_equal(entries * 2.0**20, np.rint(entries * 2.0**20))
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=repr)
@@ -107,10 +125,20 @@ def exact_sums(plan, release, X):
     """The silos' exact sums (means for unit "silo"), flattened per silo."""
     boxes = Boxes(np.array([0.0, 0.0, 0.0, 5.0]), np.array([1.0, 1.0, 1.0, 5.0]))
     of = counts_on(release.grid) if release.is_counts else moments_in(boxes)
+    of = of if release.ball is None else rows_in(boxes, release)
     messages = Messages(plan, X[:, :3], X[:, 3], CODES, streams_for(0))
     sums = np.concatenate([block for _, block in messages._silo_sums(release, of)])
     sums = sums.reshape(2, -1)
     return sums.sum(axis=0) if plan.setting.at_server else sums[1]
+
+
+def furthest(plan, release):
+    """How far apart two records' contributions are at most, worked out anew."""
+    weights = plan.weights(release)
+    if release.ball is None:
+        return release.diameter * np.linalg.norm(weights)
+    d = release.ball.n_features  # 2 R, sqrt(2) Q, and the target's phi
+    return np.sqrt(4 * 0.64 * d + 2 * 0.49 * d + (2 * weights[d:]) @ (2 * weights[d:]))
 
 
 @pytest.mark.parametrize("plan", list(plans()), ids=label)
@@ -121,11 +149,10 @@ def test_a_unit_moves_a_message_by_at_most_the_sensitivity(plan, rows):
     where = where if plan.setting.unit == "silo" else where[:1]
     for release in plan.releases:
         moved = exact_sums(plan, release, data(rows, where)) - exact_sums(plan, release, data())
-        diameter = release.diameter * np.linalg.norm(plan.weights(release))
         slack = 1e-12 if plan.setting.unit == "silo" else 0.0
-        assert np.linalg.norm(moved) <= diameter + slack
+        assert np.linalg.norm(moved) <= furthest(plan, release) + slack
         if plan.setting.neighbours == "replace":
-            assert plan.sensitivity(release) == pytest.approx(diameter)
+            assert plan.sensitivity(release) == pytest.approx(furthest(plan, release))
 
 
 @pytest.mark.parametrize("plan", list(plans()), ids=label)
@@ -135,6 +162,8 @@ def test_the_sensitivity_is_attained(plan):
     where = where if plan.setting.unit == "silo" else where[:1]
     low, high = np.array([-1.0, -1.0, -1.0, 0.0]), np.array([1.0, 1.0, 1.0, 10.0])
     for release in plan.releases:
+        if release.ball is not None:
+            continue
         ends = [exact_sums(plan, release, data([row] * len(where), where)) for row in (low, high)]
         moved = np.linalg.norm(ends[1] - ends[0])
         if plan.setting.neighbours == "replace":
@@ -146,11 +175,25 @@ def test_the_sensitivity_is_attained(plan):
             assert moved <= 2 * plan.sensitivity(release)
 
 
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_the_sensitivity_to_a_row_is_nearly_attained(neighbours):
+    """Opposite long rows: 2 R apart; a row alone: both its parts are as long as they may be."""
+    plan = plan_scaling(silo_sizes=[4, 3], n_features=3, mu=np.inf, neighbours=neighbours,
+                        feature_bounds=feature_bounds_of((-1, 1), 3))  # fmt: skip
+    release, boxes = plan.moments[1], Boxes(np.zeros(3), np.ones(3))
+    one, other = contributions(np.array([[9.0, 0, 0], [0, -9.0, 9.0]]), boxes, release.ball)
+    far = np.linalg.norm(one - other) if neighbours == "replace" else np.linalg.norm(one)
+    parts = {"replace": np.sqrt(2) * release.ball.norm, "add_remove": release.ball.norm}
+    assert far == pytest.approx(parts[neighbours], rel=1e-5)
+    assert far <= plan.sensitivity(release) <= 1.3 * far
+
+
 def test_sums_are_exact_so_the_order_of_records_does_not_show():
     rng = np.random.default_rng(0)
     columns = rng.normal(size=(100_000, 3)) * 10.0 ** rng.integers(-9, 9, (100_000, 3))
-    sums = moments_in(Boxes(np.array([0.1, 0, 0]), np.array([1.0, 7, 3])))
+    boxes = Boxes(np.array([0.1, 0, 0]), np.array([1.0, 7, 3]))
     codes = np.zeros(len(columns), int)
-    one = sums(columns, codes, 1)
-    np.testing.assert_array_equal(one, sums(columns[rng.permutation(len(columns))], codes, 1))
-    np.testing.assert_array_equal(one * 2.0**27, np.rint(one * 2.0**27))
+    for sums in (moments_in(boxes), rows_in(boxes, Release(0.1, ball=Ball(2)))):
+        one = sums(columns, codes, 1)
+        np.testing.assert_array_equal(one, sums(columns[rng.permutation(len(columns))], codes, 1))
+        np.testing.assert_array_equal(one * 2.0**27, np.rint(one * 2.0**27))

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 from skdpfl.preprocessing._bounds import feature_bounds_of
-from skdpfl.preprocessing._messages import Messages, Noise, counts_on, moments_in
+from skdpfl.preprocessing._messages import Messages, Noise, counts_on, moments_in, rows_in
 from skdpfl.preprocessing._moments import Boxes
 from skdpfl.preprocessing._planning import EVERYTHING, plan_scaling
 from skdpfl.privacy.accounting import price_epsilon
@@ -50,12 +50,18 @@ def unit_boxes(d):
 
 @pytest.mark.parametrize("mu", BUDGETS, ids=["equal", "unequal"])
 @pytest.mark.parametrize("setting", SETTINGS, ids="-".join)
-@pytest.mark.parametrize("bounded", [True, False], ids=["moments", "counts"])
-def test_noise_of_the_mean_is_as_planned(setting, mu, bounded):
+@pytest.mark.parametrize("kind", ["moments", "rows", "counts"])
+def test_noise_of_the_mean_is_as_planned(setting, mu, kind):
     """A two-sided chi-square test of the variance, false alarms below 1e-7 each."""
-    plan = plan_of(*setting, mu=mu, bounded=bounded)
-    release = plan.moments[0] if bounded else plan.counts
-    of = moments_in(unit_boxes(D)) if bounded else counts_on(release.grid)
+    plan = plan_of(*setting, mu=mu, bounded=kind != "counts")
+    if kind == "counts":
+        release = plan.counts
+        of = counts_on(release.grid)
+    elif kind == "rows":
+        release = plan.moments[1]
+        of = rows_in(unit_boxes(D), release)
+    else:
+        release, of = plan.moments[0], moments_in(unit_boxes(D))
     exact = of(np.zeros((1, D)), np.zeros(1, int), 1)[0]
     noise = (messages_of(plan).mean(release, of, 0) - exact) / plan.noise(release)[:, None]
     total, low, high = (noise**2).sum(), *chi2.ppf([5e-8, 1 - 5e-8], noise.size)
