@@ -7,7 +7,7 @@ are touched by validation (whose errors are visible outputs: NaN, a single class
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -186,8 +186,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _schedule_from(self, streams: Streams) -> Streams:
         """Return what the public schedule is drawn from: a search has priced one beforehand."""
-        given: Streams | None = self.__dict__.get("_schedule_streams")
-        return streams if given is None else given
+        given: Callable[[], Streams] | None = self.__dict__.get("_schedule_streams")
+        return streams if given is None else given()
 
     def _read(self, X: Any, y: Any, silos: Any) -> Problem:
         """Validate the data; nothing is learnt from them here but their public numbers."""

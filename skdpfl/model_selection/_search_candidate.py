@@ -101,5 +101,5 @@ class Candidate:
     def _paying(self, model: Any, epsilon: float, delta: float) -> Any:
         inner = paying_step(model)
         inner.set_params(epsilon=epsilon, delta=delta, noise_multiplier=None)
-        inner._schedule_streams = self._schedule
+        inner._schedule_streams = lambda: self._schedule  # copies of the estimator share it
         return inner

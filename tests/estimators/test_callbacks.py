@@ -1,11 +1,11 @@
-"""Callbacks over rounds (scikit-learn 1.9 on), early stopping, verbose."""
+"""Callbacks over rounds (scikit-learn 1.9 on), early stopping."""
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV
 
-from skdpfl import DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import ISRLDPClassifier
 from skdpfl.exceptions import PrivacyLeakWarning
 
 callback = pytest.importorskip("sklearn.callback", reason="scikit-learn < 1.9")
@@ -94,11 +94,3 @@ def test_progress_bar_nests_under_a_search(capsys):
 def test_no_callback_costs_nothing_and_leaves_nothing():
     clf = model().fit(X, y)
     assert not [name for name in vars(clf) if "callback" in name]
-
-
-@pytest.mark.parametrize("make", [DPScaffoldClassifier, ISRLDPRegressor])
-def test_verbose_prints_rounds_and_nothing_of_the_data(make, capsys):
-    make(n_rounds=3, scaling=None, verbose=1).fit(X, y)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
-    assert lines[0].startswith(f"[{make.__name__}] round 1 of 3")

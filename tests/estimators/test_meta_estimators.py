@@ -9,11 +9,18 @@ import sklearn
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, VotingClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
 from sklearn.feature_selection import RFE, SequentialFeatureSelector
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import (
     GridSearchCV,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
     cross_validate,
     learning_curve,
     permutation_test_score,
@@ -25,6 +32,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.preprocessing import DPStandardScaler
 
 X, y = load_breast_cancer(return_X_y=True)
 X, y = X[:160, :4] / X[:160, :4].max(axis=0), y[:160]
@@ -80,6 +89,11 @@ def permutation_test(data, silos, column):
     )
 
 
+def predict_out_of_fold(data, silos, column):
+    params = None if silos is None else {"silos": silos}
+    return cross_val_predict(clf(silo_column=column), data, y, cv=2, params=params)
+
+
 def importance(data, silos, column):
     model = clf(silo_column=column).fit(data, y, **({} if silos is None else {"silos": silos}))
     return permutation_importance(model, data, y, n_repeats=1)
@@ -105,6 +119,21 @@ def meta(make):
     return fit(lambda column: make(clf(silo_column=column)))
 
 
+def search_pipeline(make):
+    """A search over a step's parameter of the pipeline above."""
+
+    def call(data, silos, column):
+        found = make(pipeline(column), {"isrldpclassifier__clip_norm": [0.5, 1.0]})
+        return found.fit(data, y, **({} if silos is None else {"silos": silos}))
+
+    return call
+
+
+def scaled(column):
+    scaler = DPStandardScaler(silo_column=column, feature_bounds=(0, 1))
+    return make_pipeline(scaler.set_output(transform="pandas"), clf(silo_column=column))
+
+
 OK = None
 ROUTING = "enable_metadata_routing=True"
 FRAME_LOST = "could not convert string to float|needs a DataFrame"
@@ -113,8 +142,22 @@ FRAME_LOST = "could not convert string to float|needs a DataFrame"
 TABLE = {
     "Pipeline": (fit(pipeline), "stepname__parameter", OK, OK),
     "Pipeline, step__silos": (fit(pipeline, "isrldpclassifier__silos"), OK, "unexpected", OK),
+    "DPStandardScaler in a Pipeline": (fit(scaled), "stepname__parameter", OK, OK),
     "GridSearchCV": (search, OK, OK, OK),
+    "GridSearchCV of a Pipeline": (
+        search_pipeline(lambda pipe, grid: GridSearchCV(pipe, grid, cv=2)),
+        "stepname__parameter",
+        OK,
+        OK,
+    ),
+    "DPRandomizedSearchCV, also of a Pipeline": (
+        search_pipeline(lambda pipe, grid: DPRandomizedSearchCV(pipe, grid, n_iter=2, epsilon=4.0)),
+        OK,
+        OK,
+        OK,
+    ),
     "cross_validate": (validate, OK, OK, OK),
+    "cross_val_predict": (predict_out_of_fold, OK, OK, OK),
     "learning_curve": (learn, OK, OK, OK),
     "validation_curve": (validation, OK, OK, OK),
     "permutation_test_score": (permutation_test, OK, OK, OK),
@@ -134,6 +177,18 @@ TABLE = {
     "RFE": (meta(lambda m: RFE(m, n_features_to_select=2)), OK, OK, FRAME_LOST),
     "OneVsRestClassifier": (meta(OneVsRestClassifier), ROUTING, OK, OK),
     "VotingClassifier": (meta(lambda m: VotingClassifier([("a", m)])), ROUTING, OK, OK),
+    "TunedThresholdClassifierCV": (
+        meta(lambda m: TunedThresholdClassifierCV(m, cv=2)),
+        ROUTING,
+        OK,
+        OK,
+    ),
+    "StackingClassifier": (
+        meta(lambda m: StackingClassifier([("a", m)], cv=2)),
+        ROUTING,
+        "unexpected keyword argument 'silos'",
+        OK,
+    ),
     "BaggingClassifier": (
         meta(lambda m: BaggingClassifier(m, n_estimators=2)),
         ROUTING,
