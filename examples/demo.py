@@ -147,7 +147,7 @@ def save_picture(tables, path):
     handles, labels = axes[0, 0].get_legend_handles_labels()
     fig.legend(handles, labels, frameon=False, loc="outside lower center", ncols=2)
     fig.suptitle("Every record is protected against the server and the other silos")
-    fig.savefig(path, dpi=150)
+    fig.savefig(path, dpi=110)
 
 
 def draw_panel(ax, name, results):

@@ -1,7 +1,8 @@
 """Every Python snippet of README and the pages runs, in order, page by page.
 
 A fence ```python is executed; ```{code-block} python and other fences are not. Lines that begin
-with ``>>>`` are run as doctests, so their printed results are checked too.
+with ``>>>`` are run as doctests, so their printed results are checked too; elsewhere a comment
+``# prints ...`` says what a line has to print.
 """
 
 import doctest
@@ -13,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PRINTS = re.compile(r"# prints (.*)$", re.MULTILINE)
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -21,7 +23,7 @@ def snippets(page):
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=lambda p: p.name)
-def test_snippets_run(page, tmp_path, monkeypatch):
+def test_snippets_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": page.stem}
     for number, code in enumerate(snippets(page), start=1):
@@ -34,5 +36,8 @@ def test_snippets_run(page, tmp_path, monkeypatch):
             assert runner.failures == 0, f"{name}: see the output above"
             namespace = test.globs
         else:
+            capsys.readouterr()
             exec(compile(code, name, "exec"), namespace)
+            if promised := PRINTS.findall(code):
+                assert capsys.readouterr().out.splitlines() == promised, name
     plt.close("all")
