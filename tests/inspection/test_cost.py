@@ -1,6 +1,9 @@
 """privacy_spent: what whole pipelines, searches and ensembles cost."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -94,6 +97,22 @@ def test_a_search_pays_for_all_its_fits():
     by_hand = sum([ones] * 6, start=by_hand)
     assert spent.epsilon == pytest.approx(by_hand.epsilon, rel=0.02)
     assert spent.epsilon > 2.5
+
+
+def test_a_search_over_whole_silos_pays_for_all_its_fits_though_their_sizes_are_protected():
+    silo = skdpfl.DPFedAvgClassifier(
+        unit="silo", trust="server", epsilon=1.0, n_rounds=2, scaling=None
+    )
+    silo.set_params(silo_column="silo", delta=1e-3)
+    X20 = pd.DataFrame(X).rename(columns=str).assign(silo=np.arange(len(X)) % 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        grid = GridSearchCV(silo, {"clip_norm": [0.3, 1.0]}, cv=2).fit(X20, y)
+        with pytest.warns(PrivacyLeakWarning, match="exact scores"):
+            spent = skdpfl.privacy_spent(grid)
+        one = grid.best_estimator_.privacy_spent_
+    assert (spent.unit, spent.per_silo) == ("silo", None)
+    assert spent.epsilon == pytest.approx((one + one + one + one + one).epsilon, rel=0.01)
 
 
 def test_a_search_over_a_pipeline_names_the_step_that_learnt():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtri
 
 from skdpfl.privacy import epsilon_of, n_steps_for, noise_multiplier_for
 from skdpfl.privacy.accounting import price_delta, price_epsilon
@@ -22,6 +23,8 @@ from skdpfl.privacy.events import (
     compose,
 )
 from skdpfl.privacy.pricing.dominance import dearest
+from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
+from skdpfl.privacy.pricing.renyi import renyi
 
 few = settings(max_examples=12, deadline=None, derandomize=True)
 
@@ -312,3 +315,49 @@ def test_pricing_imports_no_other_accountant():
         "assert not {'dp_accounting', 'sklearn', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---- limits ---------------------------------------------------------------------------------
+
+#: releases at the very delta that they may fail with, and what is left: pure privacy
+AT_THEIR_OWN_DELTA = [
+    ((Approximate(1.0, 1e-5), 1), 1e-5, 1.0),
+    ((Approximate(0.0, 1e-5), 1), 1e-5, 0.0),
+    ((Profile((0.0,), (0.1,)), 1), 0.1, 0.0),
+    ((Profile((0.0, 1.0), (0.1, 0.01)), 1), 0.01, 1.0),
+    ((Approximate(1.0, 1e-6), 10), -math.expm1(10 * math.log1p(-1e-6)), 10.0),
+]
+
+
+@pytest.mark.parametrize(("release", "delta", "epsilon"), AT_THEIR_OWN_DELTA)
+def test_a_release_at_its_own_delta_costs_its_own_epsilon(release, delta, epsilon):
+    assert price_epsilon((release,), delta, "replace") == epsilon
+    assert price_epsilon((release,), 0.999 * delta, "replace") == math.inf
+    assert price_epsilon((release,), 1.01 * delta, "replace") <= epsilon
+    assert price_delta((release,), epsilon, "replace") == delta
+
+
+@pytest.mark.parametrize("z", [1e-8, 1e-30, 1e-70, 1e-150, 1e-155, 1e-200, 5e-324])
+def test_next_to_no_noise_costs_next_to_infinity(z):
+    for distance, neighbours in ((2, "replace"), (1, "add_remove")):
+        priced = price_epsilon(((Gaussian(z), 3),), 1e-5, neighbours)
+        mu = math.sqrt(3) * distance / z
+        assert priced >= mu * (mu / 2)  # the loss's mean alone
+        assert priced <= 1.001 * mu * (mu / 2)
+        assert price_delta(((Gaussian(z), 3),), 0.99 * mu * (mu / 2), neighbours) == 1.0
+        for order in (2.0, 30.0):
+            least = order * 2 * distance / z
+            assert renyi(((Gaussian(z), 1),), order, neighbours)[0] >= least
+        assert price_epsilon(((PoissonGaussian(z, 0.5), 1),), 1e-5, neighbours) >= 1 / z
+        assert renyi(((PoissonGaussian(z, 0.5), 1),), 2.0, neighbours)[0] >= 1 / z
+    assert price_epsilon(((FixedSizeGaussian(z, 0.5), 1),), 1e-5, "replace") >= 1 / z
+
+
+@pytest.mark.parametrize("mu", [9e3, 1.1e4, 1e6, 1e12])
+@pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-100])
+def test_large_gaussian_epsilons_are_not_below_the_truth(mu, delta):
+    # Phi(mu/2 - eps/mu) is above delta, and by less than 1 / (mu x) of it
+    shift = -float(ndtri(delta))
+    priced = gaussian_epsilon(mu, delta)
+    assert mu * (mu / 2) + mu * shift * (1 - 1e-3) < priced * (1 + 1e-15)
+    assert priced < (mu * (mu / 2) + mu * shift) * (1 + 1e-11)

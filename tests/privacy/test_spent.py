@@ -22,6 +22,7 @@ from skdpfl.privacy.events import (
     Profile,
     compose,
 )
+from skdpfl.privacy.shuffling.rounds import shuffled_rounds
 
 DELTA = 1e-5
 A, B, C = (
@@ -311,6 +312,45 @@ def test_a_group_pays_at_least_what_its_records_can_be_told_by():
         2 * math.pi
     )
     assert np.trapezoid(excess, x) < 1e-3
+
+
+SHUFFLED = shuffled_rounds(4.0, 200, 0.1, 10, DELTA)
+GROUPS = {
+    "shuffled": (SHUFFLED, 2),
+    "short profile": (((Profile((0.0, 1.0, 2.0), (0.2, 0.01, 1e-6)), 1),), 2),
+    "large epsilon": (((PoissonGaussian(0.3, 0.1), 100),), 50),
+    "failures": (((Approximate(0.0, DELTA / 2), 1), (PoissonGaussian(3.0, 0.5), 1)), 3),
+    "some failures": (((Approximate(1.0, 1e-7), 1), (PoissonGaussian(1.0, 0.01), 100)), 2),
+    "pure": (((Approximate(1.0, 0.0), 3),), 2),
+    "nothing": (((PoissonGaussian(1e6, 0.01), 1),), 3),
+    "nothing but failures": (((Approximate(0.0, DELTA / 10), 1),), 3),
+}
+
+
+@pytest.mark.parametrize(("composition", "k"), GROUPS.values(), ids=GROUPS)
+def test_every_cost_has_a_group(composition, k):
+    cost = spent(composition)
+    group = cost.group(k)
+    assert group.epsilon >= k * cost.epsilon or group.epsilon == 0 == cost.epsilon
+    if math.isfinite(group.epsilon) and group.epsilon > 0:
+        # the chain's bound at the epsilon given meets delta, and is not given away
+        one = group.epsilon / k
+        ratio = math.expm1(k * one) / math.expm1(one)
+        assert price_delta(composition, one, "replace") * ratio <= 1.001 * DELTA
+
+
+def test_groups_by_hand():
+    # pure privacy: k times as much
+    assert spent(*[GROUPS["pure"][0]]).group(2).epsilon == pytest.approx(6.0, rel=2e-3)
+    # what fails with delta / 10 and says nothing else fails three times as often for three
+    failing = spent(GROUPS["nothing but failures"][0])
+    assert (failing.group(3).epsilon, failing.group(9).epsilon) == (0.0, 0.0)
+    assert failing.group(11).epsilon == math.inf
+    # no epsilon is enough where failures alone, as often as the chain counts them, exceed delta
+    assert spent(*[GROUPS["failures"][0]]).group(3).epsilon == math.inf
+    assert math.isfinite(spent(GROUPS["some failures"][0]).group(2).epsilon)
+    # 50 times an epsilon of hundreds is no number that anything can be done with
+    assert spent(*[GROUPS["large epsilon"][0]]).group(50).epsilon == math.inf
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True])

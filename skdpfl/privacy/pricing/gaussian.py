@@ -20,7 +20,11 @@ from __future__ import annotations
 import math
 
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri
+
+#: Beyond this mu the second term of delta is below a thousandth of the first, and is left out: it
+#: could not be told from rounding for long.
+_LARGE = 1e4
 
 #: Room for rounding in ``log_ndtr`` and ``expm1``, far below anything a budget is stated to.
 _SAFE = 1e-12
@@ -43,6 +47,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return 0.0 if mu == 0.0 else math.inf
     if mu == 0.0 or gaussian_delta(mu, 0.0) <= delta:
         return 0.0
+    if mu > _LARGE:
+        return mu * (mu / 2 - float(ndtri(delta))) * (1.0 + _SAFE)
     # delta(eps) <= Phi(-eps/mu + mu/2) <= exp(-(eps/mu - mu/2)^2 / 2): a bracket without a search.
     upper = mu * (mu / 2 + math.sqrt(-2.0 * math.log(delta)))
     log_delta = math.log(delta)
@@ -76,6 +82,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 def _log_delta(mu: float, epsilon: float) -> float:
     """Log of delta(epsilon); from logarithms, so that neither exp(epsilon) nor a tail is lost."""
+    if mu > _LARGE:  # up to the rounding of the difference
+        return float(log_ndtr(mu / 2 - epsilon / mu + 1e-15 * mu))
     above = float(log_ndtr(-epsilon / mu + mu / 2))
     below = float(log_ndtr(-epsilon / mu - mu / 2))
     gap = -math.expm1(min(0.0, epsilon + below - above))

@@ -65,7 +65,7 @@ def approximate_pair(epsilon: float, delta: float) -> AtomsPair:
 def profile_pair(epsilons: tuple[float, ...], deltas: tuple[float, ...]) -> AtomsPair:
     """The worst pair whose delta at each given epsilon is at most the delta given there."""
     points = [(e, d) for e, d in zip(epsilons, deltas, strict=True) if abs(e) <= _LARGEST]
-    points += [(-e, 1.0 - math.exp(-e) * (1.0 - d)) for e, d in points]
+    points += [(-e, 1.0 - math.exp(-e) * (1.0 - d)) for e, d in points if e != 0.0]
     corners = _lower_hull(sorted(points))
     if not corners:
         return AtomsPair((0.0,), (0.0,), 1.0)

@@ -78,7 +78,9 @@ class LossSum:
             return math.inf
         # Between two points delta + e^epsilon * const is constant; the margin is the left point's.
         upper = above[j] + window.margins()[j - 1] - room / window.scale
-        step = math.log(upper / above_q[j]) if upper > 0.0 else -math.inf
+        step = -math.inf
+        if upper > 0.0:
+            step = math.log(upper / above_q[j]) if above_q[j] > 0.0 else math.inf
         between = max(window.losses[j - 1], window.centre + step)
         return float(max(0.0, min(window.losses[j], between)))
 
@@ -240,7 +242,10 @@ def _convolve(
     offset = 0
     for grid, n in parts:
         exponents = tilt * grid.losses
-        weights = grid.probs * np.exp(exponents - exponents.max())
+        # points without any probability may lie far above the others
+        weights = np.where(grid.probs > 0.0, grid.probs, 0.0)
+        exponents -= exponents[weights > 0.0].max()
+        weights *= np.exp(np.minimum(exponents, 0.0))
         weights /= weights.sum()
         # Turn about the mean: powers then multiply small angles, and their errors stay small.
         middle = round(float((weights * np.arange(weights.size)).sum()))

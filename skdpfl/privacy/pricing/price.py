@@ -76,9 +76,10 @@ def price_epsilon(composition: Composition, delta: float, neighbours: Neighbours
     known = releases(composition, neighbours)
     if not known.pairs or known.mu == math.inf:
         return gaussian_epsilon(known.mu, delta)
-    if delta == 0.0:
-        return _pure_epsilon(known)
-    return _worst(known, delta, lambda loss: loss.epsilon(delta))
+    told, largest = _probability_of_telling(known), _largest_loss(known)
+    if told >= delta:
+        return largest if told == delta else math.inf
+    return min(largest, _worst(known, delta, lambda loss: loss.epsilon(delta)))
 
 
 @lru_cache(maxsize=4096)
@@ -100,7 +101,7 @@ def price_delta(composition: Composition, epsilon: float, neighbours: Neighbours
     if not known.pairs or known.mu == math.inf:
         return gaussian_delta(known.mu, epsilon)
     told = _probability_of_telling(known)
-    if epsilon == math.inf:
+    if epsilon >= _largest_loss(known):
         return told
     # What may be neglected is a share of a delta that is not known yet.
     guess = max(told, 1e-7)
@@ -148,19 +149,24 @@ def _symmetric(both: list[tuple[tuple[GridLoss, GridLoss], int]]) -> bool:
     return all(one is other for (one, other), _ in both)
 
 
-def _pure_epsilon(known: Releases) -> float:
-    """Epsilon at delta = 0: finite for pure randomisers only."""
+def _largest_loss(known: Releases) -> float:
+    """The sum of the largest finite losses: beyond, delta is the probability of telling."""
+    if known.mu_squared:
+        return math.inf
     total = 0.0
     for pair, n in known.pairs:
-        if not isinstance(pair, AtomsPair) or pair.infinite > 0.0:
+        if not isinstance(pair, AtomsPair):
             return math.inf
         total += n * max(pair.losses)
-    return math.inf if known.mu_squared else total
+    return total
 
 
 def _probability_of_telling(known: Releases) -> float:
     """The probability that some release has an infinite loss."""
-    atoms = [(pair, n) for pair, n in known.pairs if isinstance(pair, AtomsPair)]
-    if any(pair.infinite == 1.0 for pair, _ in atoms):
+    atoms = [(pair.infinite, n) for pair, n in known.pairs if isinstance(pair, AtomsPair)]
+    atoms = [(infinite, n) for infinite, n in atoms if infinite]
+    if any(infinite == 1.0 for infinite, _ in atoms):
         return 1.0
-    return -math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in atoms))
+    if len(atoms) == 1 and atoms[0][1] == 1:  # no rounding: it may be all that delta is
+        return atoms[0][0]
+    return -math.expm1(sum(n * math.log1p(-infinite) for infinite, n in atoms))

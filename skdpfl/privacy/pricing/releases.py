@@ -27,6 +27,9 @@ from skdpfl.privacy.pricing.loss_pairs import FixedSizePair, ReplacePair, ZeroOu
 Neighbours = Literal["replace", "add_remove"]
 LossPair = ReplacePair | ZeroOutPair | FixedSizePair | AtomsPair
 
+#: Sampled sums with less noise are taken to be exact: squares of the loss would overflow.
+_NO_NOISE = 1e-60
+
 #: How far one record moves a clipped sum, in clip norms.
 _DISTANCE = {"replace": 2.0, "add_remove": 1.0}
 
@@ -75,7 +78,8 @@ def _exact(event: Exact, neighbours: Neighbours) -> _Price:
 
 def _gaussian(event: Gaussian, neighbours: Neighbours) -> _Price:
     z = _noise(event.noise_multiplier)
-    return (math.inf if z == 0 else (_DISTANCE[neighbours] / z) ** 2), None
+    mu = math.inf if z == 0 else _DISTANCE[neighbours] / z
+    return mu * mu, None  # not mu**2, which raises where this is infinite
 
 
 def _poisson(event: PoissonGaussian, neighbours: Neighbours) -> _Price:
@@ -97,7 +101,9 @@ def _fixed_size(event: FixedSizeGaussian, neighbours: Neighbours) -> _Price:
 def _sampled(z: float, rate: float, neighbours: Neighbours, pair: Any) -> _Price:
     if rate == 0.0 or z == math.inf:
         return 0.0, None
-    if rate == 1.0 or z == 0.0:
+    if z < _NO_NOISE:
+        return math.inf, None
+    if rate == 1.0:
         return _gaussian(Gaussian(z), neighbours)
     return 0.0, pair(rate, 1.0 / z)
 

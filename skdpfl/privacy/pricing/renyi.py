@@ -37,6 +37,9 @@ from skdpfl.privacy.events import (
 
 _CELLS = 20_000
 
+#: Sampled sums with less noise are taken to be exact: squares of the loss would overflow.
+_NO_NOISE = 1e-60
+
 
 def renyi(composition: Composition, order: float, neighbours: str) -> tuple[float, float]:
     """Return (D, delta): the composition is delta-approximately (order, D)-Renyi DP.
@@ -62,7 +65,7 @@ def renyi_of_event(event: Event, order: float, neighbours: str) -> tuple[float, 
         return math.inf, 0.0
     if isinstance(event, Gaussian):
         shift = math.inf if event.noise_multiplier == 0 else distance / event.noise_multiplier
-        return order * shift**2 / 2, 0.0
+        return order * shift * shift / 2, 0.0
     if isinstance(event, Approximate):
         return _randomised_response(event.epsilon, order), event.delta
     if isinstance(event, Profile):
@@ -71,7 +74,7 @@ def renyi_of_event(event: Event, order: float, neighbours: str) -> tuple[float, 
         raise TypeError(f"{type(event).__name__} is not an event this accountant knows: refused.")
     if isinstance(event, FixedSizeGaussian) and neighbours != "replace":
         raise ValueError("FixedSizeGaussian is priced under neighbours='replace' only.")
-    if event.noise_multiplier == 0:
+    if event.noise_multiplier < _NO_NOISE:
         return math.inf, 0.0
     return _sampled(event, distance / event.noise_multiplier, order, neighbours), 0.0
 

@@ -4,7 +4,9 @@ Change k records one after the other: every step is a neighbour, in whichever si
 
 - mu-GDP each step gives (k mu)-GDP in all (Dong, Roth & Su 2022, theorem 2.14).
 - (eps, delta(eps)) each step gives (k eps, delta(eps) (1 + e^eps + ... + e^{(k-1) eps})) in all:
-  P_0(A) <= e^eps P_1(A) + delta <= ... <= e^{k eps} P_k(A) + delta sum_j e^{j eps}.
+  P_0(A) <= e^eps P_1(A) + delta <= ... <= e^{k eps} P_k(A) + delta sum_j e^{j eps}. The sum grows
+  without bound, but delta(eps) never falls below the chance of failure: where their product is
+  beyond the delta that is asked for, no larger eps will do, and the group's is infinite.
 """
 
 from __future__ import annotations
@@ -20,8 +22,13 @@ from skdpfl.privacy.pricing.price import price_delta
 if TYPE_CHECKING:
     from skdpfl.privacy.spending.spent import PrivacySpent
 
-#: Where the group's profile is told, as multiples of the epsilon at the stated delta.
+#: Where the group's profile is told, as multiples of the epsilon at the stated delta; where that
+#: epsilon is 0, the epsilons of one record.
 _POINTS = (0.3, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.6, 2.0)
+_NEAR_ZERO = (0.0, 1e-3, 1e-2, 0.1, 0.3, 1.0)
+
+#: Deltas are not told apart below; profiles end at this epsilon.
+_LEAST, _LARGEST = 1e-250, 600.0
 
 
 def of_group(spent: PrivacySpent, k: int) -> PrivacySpent:
@@ -70,14 +77,32 @@ def _chained(compositions: list[Composition], spent: PrivacySpent, k: int) -> Co
 
     def delta(epsilon: float) -> float:
         one = max(price_delta(c, epsilon, spent.neighbours) for c in compositions)
-        ratio = k if epsilon == 0 else math.expm1(min(700.0, k * epsilon)) / math.expm1(epsilon)
-        return min(1.0, one * ratio)
+        return _k_times(one, epsilon, k)
 
-    low, high = 0.0, max(1e-3, spent.epsilon)
-    while delta(high) > spent.delta:
-        low, high = high, 2 * high
-    while high - low > 1e-3 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if delta(middle) <= spent.delta else (middle, high)
-    points = [point * high for point in _POINTS]
+    def enough(epsilon: float) -> bool:
+        return delta(epsilon) <= spent.delta
+
+    if enough(0.0):
+        points = [e for e in _NEAR_ZERO if k * e < _LARGEST]
+    else:
+        failure = delta(math.inf)
+        low, high = 0.0, max(1e-3, spent.epsilon)
+        while not enough(high):
+            if _k_times(failure, high, k) > spent.delta or k * high > _LARGEST:
+                return ((Exact(), 1),)
+            low, high = high, 1.5 * high
+        while high - low > 1e-3 * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        points = [point * high for point in _POINTS]
     return ((Profile(tuple(k * e for e in points), tuple(delta(e) for e in points)), 1),)
+
+
+def _k_times(delta: float, epsilon: float, k: int) -> float:
+    """Return delta (1 + e^eps + ... + e^{(k-1) eps}), at most 1; for eps = inf, delta itself."""
+    if epsilon == math.inf:
+        return delta
+    if epsilon == 0.0:
+        return min(1.0, k * delta)
+    log_ratio = (k - 1) * epsilon + math.log(math.expm1(-k * epsilon) / math.expm1(-epsilon))
+    return math.exp(min(0.0, math.log(max(delta, _LEAST)) + log_ratio + 1e-9))

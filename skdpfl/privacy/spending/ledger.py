@@ -294,7 +294,7 @@ def _squared_mu(composition: Composition, cost: PrivacySpent) -> float:
     if not all(isinstance(e, Gaussian) and e.noise_multiplier > 0 for e, _ in composition):
         return math.inf
     return sum(
-        count * (distance / event.noise_multiplier) ** 2
+        count * (distance / event.noise_multiplier) * (distance / event.noise_multiplier)
         for event, count in composition
         if isinstance(event, Gaussian)
     )
