@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
@@ -372,6 +373,9 @@ class DPRandomizedSearchCV(CallbackSupportMixin, Recorded, MetaEstimatorMixin, B
         """The number of features."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.n_features_in_
+
+    #: the HTML picture shows the best model once there is one, as scikit-learn's searches do
+    _sk_visual_block_ = BaseSearchCV._sk_visual_block_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -47,6 +47,12 @@ def test_the_picture_is_quick_and_shows_what_was_fitted(model, monkeypatch):
         assert "privacy_spent_" in html
 
 
+def test_a_search_shows_its_best_model():
+    search = sklearn.clone(EACH[-1])
+    assert "estimator: ISRLDPClassifier" in search._repr_html_()
+    assert "best_estimator_: ISRLDPClassifier" in fitted(search)._repr_html_()
+
+
 @pytest.mark.parametrize("model", EACH, ids=lambda m: type(m).__name__)
 def test_links_go_to_pages_that_are_built(model, monkeypatch):
     monkeypatch.setenv("SKDPFL_DOCS", "file:///pages/")
