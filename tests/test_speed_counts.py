@@ -98,6 +98,37 @@ def test_a_round_of_small_silos_is_two_products(counted, rate):
     assert counted["draws"] <= 30  # second draws of normals, in some rounds
 
 
+def test_silos_of_unlike_sizes_draw_ahead_as_those_of_like_sizes_do(counted):
+    sizes = [3, 6, 12, 24, 48, 96, 190, 380]
+    silos = np.repeat(np.arange(8), sizes)
+    X = np.random.default_rng(0).normal(size=(len(silos), 5))
+    model = ISRLDPClassifier(n_rounds=200, sampling_rate=0.3, **COMMON)
+    model.fit(X, X[:, 0] > 0, silos=silos)
+    # a block of each stack's batches and noise serves many rounds
+    assert counted["draws of many rounds"] <= 8 * 2 * 4
+
+
+def test_blocks_drawn_ahead_do_not_pile_up():
+    """Cohorts that change bring new stacks: only the last ones' numbers are kept."""
+    from skdpfl.federation._ahead import STACKS, Ahead
+
+    made = []
+
+    def make(silos, steps):
+        made.append((silos[0], steps))
+        return 1000.0 * silos[None, :] + np.arange(steps.start, steps.stop)[:, None]
+
+    ahead, stacks = Ahead(make, 1), [np.array([i]) for i in range(STACKS + 5)]
+    for step in range(3):
+        for silos in stacks[:STACKS]:
+            assert ahead.get(silos, step, 3) == 1000 * silos[0] + step
+    assert len(made) == STACKS
+    for silos in stacks:
+        ahead.get(silos, 0, 3)
+    assert (len(made), len(ahead._blocks)) == (STACKS + 5, STACKS)
+    assert ahead.get(stacks[0].copy(), 2, 3) == 2  # another array: another stack
+
+
 def test_a_cohort_of_small_silos_is_two_products_a_local_step(counted):
     X, y, silos = records(6000, 10, 300, mixed=True)
     DPFedAvgClassifier(
