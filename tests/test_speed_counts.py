@@ -228,6 +228,20 @@ def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
     assert peak_of(lambda: fit().fit(X, y, silos=silos)) < 0.25 * X.nbytes
 
 
+def test_a_batch_is_gathered_once():
+    """A second copy of a batch would show: a batch is most of what this fit allocates."""
+    X, y, silos = records(3200, 4000, 4)
+    batch = 4 * 200 * 4000
+
+    def fit():
+        DPScaffoldClassifier(
+            n_rounds=1, local_steps=2, sampling_rate=0.25, sampling="without_replacement", **COMMON
+        ).fit(X, y > 5, silos=silos)
+
+    fit()
+    assert peak_of(fit) < 1.6 * batch
+
+
 def test_many_silos_take_little_memory():
     X, y, silos = records(100_000, 20, 10_000, mixed=True)
 
