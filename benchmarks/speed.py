@@ -118,11 +118,13 @@ def add_peers(groups: list[list[Contender]], data: list[Data], sizes: Sizes, env
     name = "Opacus 1.6, ghost clipping"
     for threads in (1, 2):
         run = peers.Opacus(python, w1, threads, *numbers)
-        groups[0].append(Contender("W1, a round", name, run, threads))
+        most = 3 if threads > 1 else None
+        groups[0].append(Contender("W1, a round", name, run, threads, repeats=most))
     python = peers.python_of("pfl", envs)
     less = "no clipping or noise in local steps"
     groups[0].append(Contender("W1, a round", "pfl 0.6", peers.pfl(python, w1, "W1", 2), note=less))
-    groups[2].append(Contender("W3, a fit", "pfl 0.6", peers.pfl(python, w3, "W3", 1)))
+    run = peers.pfl(python, w3, "W3", 1)
+    groups[2].append(Contender("W3, a fit", "pfl 0.6", run, repeats=2))
 
 
 def compare(data: list[Data], sizes: Sizes, options: argparse.Namespace) -> Iterator[str]:
@@ -142,18 +144,18 @@ def sections(options: argparse.Namespace) -> Iterator[str]:
     sizes = QUICK if options.quick else Sizes()
     data = [femnist(sizes), insurance(), many_silos(sizes)]
     everything = options.quick or options.write
-    yield f"{header()}. Data: {', '.join(d.source for d in data)}.\n"
+    yield f"{header()}.\nData: {', '.join(d.source for d in data)}.\n"
     if everything or not (options.growth or options.profile or options.memory):
         yield from compare(data, sizes, options)
     if everything or options.profile:
-        yield f"Shares of processor time:\n\n{profile(data, sizes)}\n"
+        yield f"Where the processor time of our fits goes:\n\n{profile(data, sizes)}\n"
     if everything or options.growth:
         measured = measure_growth(options.quick)
-        yield f"{measured.table()}\n\n{load()}\n"
+        yield f"How fits grow (wall time, best of several):\n\n{measured.table()}\n\n{load()}\n"
         if options.picture:
             draw(measured, options.picture)
     if everything or options.memory:
-        yield measure_memory(options.quick) + "\n"
+        yield f"Memory of whole processes:\n\n{measure_memory(options.quick)}\n"
 
 
 def main() -> None:

@@ -87,7 +87,8 @@ def measure_memory(quick: bool) -> str:
             name = f"{4 * np.prod(shape) / 1e9:.2g} GB on disk, {order}"
             lines.append(_row(name, fit, [folder, *map(str, shape), order, fit]))
     sizes = Sizes(w3_silos=500, w3_rounds=10) if quick else Sizes()
-    lines.append(_row("W3, 17 MB in memory", "W3", [str(sizes.w3_silos), str(sizes.w3_rounds)]))
+    name = f"W3, {sizes.w3_silos * 20 * 20 * 4 / 1e6:.2g} MB in memory"
+    lines.append(_row(name, "W3", [str(sizes.w3_silos), str(sizes.w3_rounds)]))
     return "\n".join(lines)
 
 
