@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[test,dev,docs]"
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable ".[test,dev,docs]"
 	touch $@
 
 demo: $(VENV)/.installed   ## the main job: private baselines over silos, a table and a picture

@@ -67,7 +67,7 @@ STEPS_THAT_LEARN = [
 ]
 
 
-@pytest.mark.parametrize("step", STEPS_THAT_LEARN, ids=repr)
+@pytest.mark.parametrize("step", STEPS_THAT_LEARN, ids=lambda s: type(s).__name__)
 def test_a_step_that_learnt_is_named_and_costs_everything(step):
     pipe = make_pipeline(step, clf()).fit(X, y)
     name = "columntransformer__scale" if isinstance(step, ColumnTransformer) else pipe.steps[0][0]
