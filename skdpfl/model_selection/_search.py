@@ -34,6 +34,7 @@ from skdpfl.model_selection._search_budget import SearchBudget, fit_budget, with
 from skdpfl.model_selection._search_callbacks import Runs
 from skdpfl.model_selection._search_candidate import Candidate
 from skdpfl.model_selection._search_promise import Promise, promise_of
+from skdpfl.model_selection._search_read import readable
 from skdpfl.model_selection._search_split import split
 from skdpfl.model_selection._search_steps import (
     check_budgets,
@@ -184,6 +185,7 @@ class DPRandomizedSearchCV(CallbackSupportMixin, Recorded, MetaEstimatorMixin, B
         self._check()
         inner = paying_step(self.estimator)
         promise = promise_of(inner)
+        X, y = readable(X, y, inner is self.estimator)
         _, given = split_silo_column(X, silos, inner.silo_column)
         groups = read_silos(given, _num_samples(X), X)
         streams = streams_for(self.random_state)
@@ -367,6 +369,12 @@ class DPRandomizedSearchCV(CallbackSupportMixin, Recorded, MetaEstimatorMixin, B
         """The best model's labels."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.classes_
+
+    @available_if(_best_has("predict_log_proba"))
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of the best model's probabilities."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict_log_proba(X)
 
     @property
     def n_features_in_(self) -> int:

@@ -53,7 +53,10 @@ def _of_records(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
     scored = np.maximum(1, np.round(holdout * silos.sizes)).astype(int)
     if (scored >= silos.sizes).any():
         silo = silos.ids[int(np.argmax(scored >= silos.sizes))]
-        raise ValueError(f"Silo {silo!r} has too few records to hold {holdout:g} of them out.")
+        size = silos.sizes[int(np.argmax(scored >= silos.sizes))]
+        raise ValueError(
+            f"Silo {silo!r} has too few records to hold {holdout:g} of them out (n_samples={size})."
+        )
     return rank < scored[silos.codes]
 
 
