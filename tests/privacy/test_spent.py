@@ -23,6 +23,8 @@ from skdpfl.privacy.events import (
     compose,
 )
 from skdpfl.privacy.shuffling.rounds import shuffled_rounds
+from skdpfl.privacy.spending import spent as spent_module
+from skdpfl.privacy.spending.sums import total
 
 DELTA = 1e-5
 A, B, C = (
@@ -357,3 +359,47 @@ def test_groups_by_hand():
 def test_bad_groups(k):
     with pytest.raises(ValueError, match=f"k={k!r}"):
         spent(A).group(k)
+
+
+# ---- many at once ---------------------------------------------------------------------------
+
+
+def some_fits(kind, n=4):
+    """Fits to add up: in the same silos, in other silos, of one cost each, of many each."""
+    fits = [two_silos(A, B), two_silos(B, C), two_silos(C, A), two_silos(A, A)]
+    if kind == "aligned":
+        return [dataclasses.replace(fit, assignment="same") for fit in fits]
+    if kind == "one cost":
+        return [spent(c) for c in (A, B, C, A)]
+    if kind == "many ways":
+        return [two_silos(((Gaussian(9.0 + i), 3),), C) for i in range(6)]
+    return [*fits[:2], spent(C)]
+
+
+@pytest.mark.parametrize("kind", ["aligned", "one cost", "many ways", "mixed"])
+def test_all_at_once_is_one_after_the_other(kind):
+    fits = some_fits(kind)
+    at_once, in_turn = total(fits), sum(fits)
+    for name in ("delta", "unit", "trust", "silo_ids", "assignment", "n_releases"):
+        assert getattr(at_once, name) == getattr(in_turn, name)
+    assert at_once.noise_multiplier == in_turn.noise_multiplier
+    assert at_once.epsilon == pytest.approx(in_turn.epsilon, rel=1e-6)
+    if kind == "aligned":
+        assert at_once.per_silo.to_dict() == pytest.approx(in_turn.per_silo.to_dict())
+        assert at_once.per_silo["x"] != at_once.per_silo["y"]
+
+
+def test_partial_sums_are_not_priced(monkeypatch):
+    calls = []
+    original = spent_module.price_epsilon
+    fits = [spent(((PoissonGaussian(20.0 + i, 0.1), 10),)) for i in range(30)]
+    monkeypatch.setattr(
+        spent_module, "price_epsilon", lambda *args: calls.append(args) or original(*args)
+    )
+    assert len(total(fits).costs[0].composition) == 30
+    assert len(calls) == 1
+
+
+def test_totals_of_unlike_costs_are_refused():
+    with pytest.raises(ValueError, match="unit='record' and unit='silo'"):
+        total([spent(A), spent(A, unit="silo", ids=None)])

@@ -61,6 +61,7 @@ from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.spending.journal import Entry, Journal
 from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.privacy.spending.sums import total
 
 #: open ledgers of this process, outermost first; threads share them
 _OPEN: list[PrivacyLedger] = []
@@ -198,9 +199,7 @@ class PrivacyLedger:
         costs = [entry.spent for entry in self.entries]
         if any(cost.neighbours == "replace" for cost in costs):
             costs = [cost.under("replace") for cost in costs]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyLeakWarning)  # said when the fit was charged
-            return sum(costs[1:], start=costs[0]) if costs else None
+        return total(costs) if costs else None
 
     def charge(self, name: str, spent: PrivacySpent) -> None:
         """Write a fit's cost down, or raise BudgetExceeded; called before the fit reads data.

@@ -7,11 +7,15 @@ after looking at earlier outputs need a filter: :class:`skdpfl.privacy.PrivacyLe
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.privacy.events import Approximate, Composition, Event, Profile, compose
+from skdpfl.privacy.events import Approximate, Composition, Profile, compose
 from skdpfl.privacy.pricing.dominance import dearest
 from skdpfl.privacy.pricing.price import Neighbours
 
@@ -27,35 +31,63 @@ _MOST_COSTS = 5
 
 def add(a: PrivacySpent, b: PrivacySpent) -> PrivacySpent:
     """Compose the releases of two fits on the same records."""
-    from skdpfl.privacy.spending.spent import PrivacySpent
-
     _check_alike(a, b)
     _warn_if_noise_repeats(a, b)
-    met = _silo_by_silo(a, b) or _whatever_silo(a, b)
+    return _composed([a, b])
+
+
+def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
+    """Compose many fits at once, without a word about seeds; partial sums are not priced."""
+    for part in parts[1:]:
+        _check_alike(parts[0], part)
+    if len(parts) == 1:
+        return parts[0]
+    if _ways(parts) <= _MOST_COSTS**2:
+        return _composed(parts)
+    return reduce(lambda sum, part: _composed([sum, part]), parts)
+
+
+def _ways(parts: Sequence[PrivacySpent]) -> int:
+    """How many compositions a record may have paid."""
+    return 1 if _aligned(parts) else math.prod(len(_in_short(part)) for part in parts)
+
+
+def _composed(parts: Sequence[PrivacySpent]) -> PrivacySpent:
+    from skdpfl.privacy.spending.spent import PrivacySpent
+
+    first, met = parts[0], _silo_by_silo(parts) or _whatever_silo(parts)
     spent = PrivacySpent.from_compositions(
-        unit=a.unit,
-        trust=max(a.trust, b.trust, key=_TRUST.index),
-        neighbours=a.neighbours,
+        unit=first.unit,
+        trust=max((part.trust for part in parts), key=_TRUST.index),
+        neighbours=first.neighbours,
         delta=max(met.deltas),
         compositions=met.compositions,
         group_deltas=met.deltas,
         silo_ids=met.silo_ids,
         group_of_silo=met.silo_costs,
-        noise_multiplier=a.noise_multiplier if a.noise_multiplier == b.noise_multiplier else None,
-        n_releases=a.n_releases + b.n_releases,
-        assignment=None if met.silo_ids is None else a.assignment,
-        simulation_seeds=a.simulation_seeds | b.simulation_seeds,
+        noise_multiplier=_if_all([part.noise_multiplier for part in parts]),
+        n_releases=sum(part.n_releases for part in parts),
+        assignment=None if met.silo_ids is None else first.assignment,
+        simulation_seeds=frozenset().union(*(part.simulation_seeds for part in parts)),
     )
-    if met.silo_ids is None and a.silo_ids and b.silo_ids and {*a.silo_ids} == {*b.silo_ids}:
-        spent = _dearest_for_all(spent, a.silo_ids)
-    outsider = None if a.outsider is None or b.outsider is None else add(a.outsider, b.outsider)
-    return dataclasses.replace(spent, outsider=outsider, group_size=a.group_size)
+    if met.silo_ids is None and all(part.silo_ids for part in parts):
+        spent = _dearest_for_all(spent, [part.silo_ids or () for part in parts])
+    outsiders = [part.outsider for part in parts if part.outsider is not None]
+    outsider = total(outsiders) if len(outsiders) == len(parts) else None
+    return dataclasses.replace(spent, outsider=outsider, group_size=first.group_size)
 
 
-def _dearest_for_all(spent: PrivacySpent, silo_ids: tuple[Any, ...]) -> PrivacySpent:
+def _if_all(values: list[float | None]) -> float | None:
+    """The values, if they are one."""
+    return values[0] if len(set(values)) == 1 else None
+
+
+def _dearest_for_all(spent: PrivacySpent, ids: list[tuple[Any, ...]]) -> PrivacySpent:
     """Charge every silo the largest cost: records may have changed silos between the fits."""
+    if any({*some} != {*ids[0]} for some in ids):
+        return spent
     worst = max(range(len(spent.costs)), key=lambda i: spent.costs[i].epsilon)
-    return dataclasses.replace(spent, silo_ids=silo_ids, silo_costs=(worst,) * len(silo_ids))
+    return dataclasses.replace(spent, silo_ids=ids[0], silo_costs=(worst,) * len(ids[0]))
 
 
 def reprice(spent: PrivacySpent, neighbours: Neighbours) -> PrivacySpent:
@@ -101,7 +133,7 @@ def _warn_if_noise_repeats(a: PrivacySpent, b: PrivacySpent) -> None:
 
 
 class _Met(NamedTuple):
-    """What a record may have paid in both fits together."""
+    """What a record may have paid in all fits together."""
 
     compositions: list[Composition]
     deltas: list[float]
@@ -109,23 +141,34 @@ class _Met(NamedTuple):
     silo_costs: list[int] | None = None
 
 
-def _silo_by_silo(a: PrivacySpent, b: PrivacySpent) -> _Met | None:
-    """Add within silos; None unless every record is known to be in the same silo in both fits."""
-    if a.assignment is None or a.assignment != b.assignment or a.silo_ids != b.silo_ids:
-        return None
-    if a.silo_costs is None or b.silo_costs is None:
-        return None
-    met = list(zip(a.silo_costs, b.silo_costs, strict=True))
-    position = {pair: k for k, pair in enumerate(dict.fromkeys(met))}
-    both = [_together(a.costs[i], b.costs[j]) for i, j in position]
-    compositions, deltas = zip(*both, strict=True)
-    return _Met(list(compositions), list(deltas), a.silo_ids, [position[pair] for pair in met])
+def _aligned(parts: Sequence[PrivacySpent]) -> bool:
+    """Whether every record is known to be in the same silo in all fits."""
+    first = parts[0]
+    return first.assignment is not None and all(
+        part.silo_costs is not None
+        and (part.assignment, part.silo_ids) == (first.assignment, first.silo_ids)
+        for part in parts
+    )
 
 
-def _whatever_silo(a: PrivacySpent, b: PrivacySpent) -> _Met:
-    """Add every cost of one fit that a record may have paid to every cost of the other."""
-    both = [_together(x, y) for x in _in_short(a) for y in _in_short(b)]
-    compositions, deltas = zip(*both, strict=True)
+def _silo_by_silo(parts: Sequence[PrivacySpent]) -> _Met | None:
+    """Add within silos; None unless every record is known to be in the same silo in all fits."""
+    if not _aligned(parts):
+        return None
+    met = list(zip(*(part.silo_costs or () for part in parts), strict=True))
+    position = {ways: k for k, ways in enumerate(dict.fromkeys(met))}
+    paid = [
+        _together([part.costs[i] for part, i in zip(parts, ways, strict=True)]) for ways in position
+    ]
+    compositions, deltas = zip(*paid, strict=True)
+    silo_costs = [position[ways] for ways in met]
+    return _Met(list(compositions), list(deltas), parts[0].silo_ids, silo_costs)
+
+
+def _whatever_silo(parts: Sequence[PrivacySpent]) -> _Met:
+    """Add every cost of one fit that a record may have paid to every cost of the others."""
+    paid = [_together(costs) for costs in itertools.product(*map(_in_short, parts))]
+    compositions, deltas = zip(*paid, strict=True)
     return _Met(list(compositions), list(deltas))
 
 
@@ -140,12 +183,16 @@ def _in_short(spent: PrivacySpent) -> list[Cost]:
     return [Cost(((Approximate(spent.epsilon, largest), 1),), largest, spent.epsilon)]
 
 
-def _together(x: Cost, y: Cost) -> tuple[Composition, float]:
-    """Both costs' releases, and the delta to price them at: the larger, unless it is used up."""
-    told = sum(n * e.delta for e, n in (*x.composition, *y.composition) if _fails(e))
-    delta = max(x.delta, y.delta)
-    return compose((*x.composition, *y.composition)), delta if told < delta else x.delta + y.delta
+def _together(costs: Sequence[Cost]) -> tuple[Composition, float]:
+    """All costs' releases, and the delta to price them at: the largest, unless it is used up."""
+    releases, told, delta = list(costs[0].composition), _told(costs[0]), costs[0].delta
+    for cost in costs[1:]:
+        releases += cost.composition
+        told += _told(cost)
+        delta = max(delta, cost.delta) if told < max(delta, cost.delta) else delta + cost.delta
+    return compose(releases), delta
 
 
-def _fails(event: Event) -> TypeGuard[Approximate]:
-    return isinstance(event, Approximate) and event.delta > 0
+def _told(cost: Cost) -> float:
+    """The chances of failure of a cost's releases."""
+    return sum(n * event.delta for event, n in cost.composition if isinstance(event, Approximate))
