@@ -127,7 +127,8 @@ class Scaffold(Algorithm):
             step = gradient(at)
             step += correction
             step *= -self.learning_rate
-            moved = step + moved
+            step += moved
+            moved = step
         return np.asarray(moved)
 
     def remember(

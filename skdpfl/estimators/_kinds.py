@@ -137,7 +137,7 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
                 "two (give classes=[...] if others may come)."
             )
         if len(self.classes_) == 2:
-            return (y == self.classes_[1]).astype(np.intp)
+            return (y == self.classes_[1]).astype(np.int8)
         return np.searchsorted(self.classes_, y)
 
     def _n_outputs(self) -> int:

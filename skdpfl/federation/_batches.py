@@ -26,7 +26,7 @@ MASK_RATE = 0.5
 #: and if a silo's gradient is fewer multiplications than this, at any rate
 MASK_WORK = 20_000
 #: a part of a batch has about this many numbers
-PART = 2**22
+PART = 2**20
 
 
 class BatchMaker:
