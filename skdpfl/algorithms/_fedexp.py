@@ -63,12 +63,16 @@ class FedExp(Algorithm):
     n_averaged : int, optional
         How many of the last models are averaged (2 as published); by default the second half,
         which averages noise as well.
+    largest_step : float, default=inf
+        Server steps are at most this long, and at least 1. Near an optimum that the silos do not
+        share, their moves cancel and the extrapolation knows no end.
     """
 
     learning_rate: float
     local_steps: int | tuple[int, ...] = 1
     half: bool = False
     n_averaged: int | None = None
+    largest_step: float = float("inf")
 
     reads_squared_norm = True
 
@@ -100,7 +104,9 @@ class FedExp(Algorithm):
         return float(round >= n_rounds - self.n_averaged)
 
     def _step(self, released: Released) -> float:
-        """Return eta_g."""
+        """Return eta_g; moves that are not finite have diverged, whatever the step."""
+        if not np.isfinite(released.mean).all():
+            return 1.0
         if np.isnan(released.squared_norm):
             raise ValueError(
                 "FedExp reads the mean squared norm of the messages, which only mechanisms for "
@@ -108,4 +114,4 @@ class FedExp(Algorithm):
             )
         target = released.squared_norm / 2 if self.half else released.squared_norm
         length = float(np.vdot(released.mean, released.mean))
-        return max(1.0, target / length) if length > 0 else 1.0
+        return min(max(1.0, target / length), self.largest_step) if length > 0 else 1.0

@@ -21,6 +21,8 @@ from threadpoolctl import ThreadpoolController
 from skdpfl._compat import CALLBACK_STATE, CallbackSupportMixin, with_callbacks, with_names
 from skdpfl.algorithms import Algorithm
 from skdpfl.engine import Outcome, run
+from skdpfl.estimators._diverged import warn_if_diverged, warn_if_penalty_diverges
+from skdpfl.estimators._exact import Records, measured
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._parameters import check_parameters
 from skdpfl.estimators._planning import make_plan
@@ -28,7 +30,6 @@ from skdpfl.estimators._refusals import refuse_arguments, refuse_sparse
 from skdpfl.estimators._rounds import AfterRound
 from skdpfl.estimators._settle import informed, settle
 from skdpfl.estimators._theory import Committed, Training, smoothed
-from skdpfl.estimators._warnings import warn
 from skdpfl.estimators._whole_silos import warn_of_noise
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import Loss
@@ -141,7 +142,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         with _one_blas_thread():
             scales = settled.scaling.find(problem.X, problem.y, problem.silos, streams)
             known = self._committed(problem.facts, settled.settings, plan, spent, scales)
-            known = informed(self, known, problem.X, scales)
+            known = self._informed(algorithm, known, problem, scales)
             training = self._training(self._algorithm(known.settings, known.facts), known)
             work = self._work(problem.facts, training, plan, streams, problem.X.dtype)
             federation = self._federation(problem, scales)
@@ -151,8 +152,10 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
                 partial(self._as_fitted, problem, training.settings, scales, work),
                 lambda: (problem.X, self._labels(problem.y)),
             )
-            outcome = run(work, federation, average=self.average, on_round=after)
+            average = self.average and not known.is_still
+            outcome = run(work, federation, average=average, on_round=after)
             after.end()
+        warn_if_diverged(outcome.params, work, federation.data)
         self._unpack(problem, training.settings, scales, work, outcome.params)
         self._unpack_outcome(outcome)
         self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
@@ -234,6 +237,18 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         row_norm, alpha = scales.features.row_norm, float(self.alpha)
         return Committed(facts, settings, plan, spent.epsilon, alpha, self.fit_intercept, row_norm)
 
+    def _informed(
+        self, algorithm: Algorithm, known: Committed, problem: Problem, scales: Scales
+    ) -> Committed:
+        """Return what is known with the step for the noise, or for the data if nothing is hidden.
+
+        A given step stays.
+        """
+        warn_if_penalty_diverges(self, known.settings.momentum)
+        if known.plan.private or not isinstance(self.learning_rate, str):
+            return informed(self, known)
+        return measured(self, algorithm, known, Records(problem.X, problem.silos), scales)
+
     def _federation(self, problem: Problem, scales: Scales) -> LocalFederation:
         X, y, silos, facts = problem
         target = self._scaled_target(y, scales)
@@ -260,8 +275,6 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         self, problem: Problem, settings: Settings, scales: Scales, work: Work, params: np.ndarray
     ) -> None:
         """Set the fitted attributes."""
-        if not np.isfinite(params).all():
-            warn("The model is not finite: the steps diverged. Give a smaller learning_rate.")
         coef, intercept = scales.unscale(*work.model.unpack(params.astype(np.float64)))
         self._set_coefficients(coef.astype(params.dtype), intercept.astype(params.dtype))
         self.scaling_ = scales.features

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from skdpfl.algorithms import Algorithm, FedExp
 from skdpfl.engine import Outcome
-from skdpfl.estimators._checks import check_choice
+from skdpfl.estimators._checks import check_choice, is_auto
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
@@ -73,7 +74,13 @@ class _DPFedEXP:
     def _training(self, algorithm: Algorithm, known: Committed) -> Training:
         if self.mechanism == "privunit" and known.plan.private:
             _compare(known)
-        return super()._training(algorithm, known)  # type: ignore[misc]
+        training: Training = super()._training(algorithm, known)  # type: ignore[misc]
+        if known.measured is None or not is_auto(self.learning_rate):  # type: ignore[attr-defined]
+            return training
+        pace = known.settings.learning_rate * max(known.settings.steps) * sum(known.measured)
+        assert isinstance(algorithm, FedExp)
+        algorithm = dataclasses.replace(algorithm, largest_step=max(1.0, 1.5 / pace))
+        return training._replace(algorithm=algorithm)
 
     def _unpack_outcome(self, outcome: Outcome) -> None:
         super()._unpack_outcome(outcome)  # type: ignore[misc]

@@ -24,8 +24,6 @@ from skdpfl.preprocessing._scaling import Scales
 from skdpfl.privacy.events import Composition
 from skdpfl.silos import Silos
 
-#: products with the data that find their largest eigenvalue, rows at once
-_POWERS, _BLOCK = 12, 2**14
 #: mean square of a value uniform on [-1, 1], and of a squashed one: what to expect of public maps
 _MEAN_SQUARE = 1 / 3
 
@@ -80,25 +78,6 @@ def plan_scales(estimator: Any, facts: Facts, mu: float) -> ScalingStep:
             neighbours=relation(estimator.neighbours, unit, estimator.trust),
         )
     )
-
-
-def largest_eigenvalue(X: np.ndarray, scales: Scales, fit_intercept: bool) -> float:
-    """Return that of the mean of a a^T over scaled rows a, where nothing is to be protected.
-
-    By power iteration from the mean square of each column, 5 % up: convergence is from below.
-    """
-    n, v = len(X), np.ones(X.shape[1] + 1) / np.sqrt(X.shape[1] + 1)
-    v[-1] *= fit_intercept
-    found = 1.0
-    for _ in range(_POWERS):
-        image = np.zeros_like(v)
-        for i in range(0, n, _BLOCK):
-            Z = scales.features.transform(X[i : i + _BLOCK])
-            raw = Z @ v[:-1] + v[-1]
-            image += np.append(raw @ Z, raw.sum() * fit_intercept)
-        found = max(float(np.linalg.norm(image)) / n, 1e-300)
-        v = image / (n * found)
-    return 1.05 * found
 
 
 def _feature_bounds(estimator: Any, facts: Facts) -> Bounds | None:

@@ -13,9 +13,8 @@ from skdpfl.estimators._auto import Rows
 from skdpfl.estimators._checks import is_auto
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._noise_level import Level, noise_level
-from skdpfl.estimators._scales import ScalingStep, largest_eigenvalue, plan_scales
+from skdpfl.estimators._scales import ScalingStep, plan_scales
 from skdpfl.estimators._theory import Committed
-from skdpfl.preprocessing._scaling import Scales
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, WithoutReplacement
 
 #: steps of one pass over disjoint batches, whose noise grows with their number
@@ -62,30 +61,22 @@ def with_learning_rate(estimator: Any, settings: Settings, noise: float, rows: R
     else:
         n_steps = sum(settings.steps)
         eta = _auto.learning_rate(settings.clip_norm, n_steps, settings.momentum, *numbers)
-        if noise <= 0 and max(settings.steps) > 1:
-            eta /= 2  # a silo's own curvature may be larger than that of all
     server = getattr(estimator, "global_learning_rate", 1.0)
     eta /= server
     eta = _auto.borne_by(eta, float(estimator.alpha), max(1.0, server), settings.momentum)
     return dataclasses.replace(settings, learning_rate=eta)
 
 
-def informed(estimator: Any, known: Committed, X: np.ndarray, scales: Scales) -> Committed:
-    """Return what is known with the step that the plan's own noise and the found scales ask for.
-
-    Without privacy the step is that of the data's own curvature.
-    """
+def informed(estimator: Any, known: Committed) -> Committed:
+    """Return what is known with the step that the plan's own noise and the found scales ask for."""
     if not is_auto(estimator.learning_rate):
         return known
-    plan, noise, bound = known.plan, 0.0, known.squared_row
-    if plan.private:
-        n_noised = plan.n_rounds if plan.unit == "silo" else sum(plan.steps)
-        scheduled = math.sqrt(np.square(np.concatenate(plan.factors)).mean())
-        noise = plan.mechanism.noise_on_mean(plan) / plan.clip_norm
-        noise *= scheduled / math.sqrt(n_noised)
-    else:
-        bound = largest_eigenvalue(X, scales, estimator.fit_intercept)
-    rows = _rows(estimator, known.facts, bound - estimator.fit_intercept)
+    plan = known.plan
+    n_noised = plan.n_rounds if plan.unit == "silo" else sum(plan.steps)
+    scheduled = math.sqrt(np.square(np.concatenate(plan.factors)).mean())
+    noise = plan.mechanism.noise_on_mean(plan) / plan.clip_norm
+    noise *= scheduled / math.sqrt(n_noised)
+    rows = _rows(estimator, known.facts, known.squared_row - estimator.fit_intercept)
     settings = with_learning_rate(estimator, known.settings, noise, rows)
     return dataclasses.replace(known, settings=settings)
 
@@ -115,8 +106,11 @@ def local_steps(estimator: Any, facts: Facts, rate: float, rows: Rows) -> tuple[
 
 
 def _automatic_local_steps(estimator: Any) -> int:
-    """Return K; one round is one step, so that it is what it looks like."""
-    if not is_auto(estimator.n_rounds) and estimator.n_rounds == 1:
+    """Return K; one round is one step, so that it is what it looks like.
+
+    Without privacy steps are not paid for, and several of them only drift to silos' own optima.
+    """
+    if _is_exact(estimator) or (not is_auto(estimator.n_rounds) and estimator.n_rounds == 1):
         return 1
     own: int = estimator._automatic_local_steps
     return max(own, _SILO_STEPS) if _whole(estimator) else own

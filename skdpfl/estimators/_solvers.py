@@ -78,6 +78,8 @@ def finished(estimator: Any, algorithm: Algorithm, loss: Loss, known: Committed)
     if not isinstance(rate, str) and estimator.solver != "multistage":
         return Training(algorithm, loss, known.settings)
     constants = constants_of(loss, known, radius)
+    if known.measured is not None:
+        constants = exact(constants, known, algorithm)
     if rate != "optimal" and known.plan.private:
         constants = eager(constants, known)
     n_rounds = known.settings.n_rounds
@@ -97,7 +99,8 @@ def finished(estimator: Any, algorithm: Algorithm, loss: Loss, known: Committed)
 def automatic_rounds(estimator: Any, facts: Facts, default: int) -> int:
     """Return the number of rounds that "auto" stands for."""
     one_pass = estimator.sampling == "disjoint"
-    if not one_pass and estimator.solver not in ("accelerated", "multistage"):
+    exact = isinstance(estimator.epsilon, (int, float)) and math.isinf(estimator.epsilon)
+    if not one_pass and (exact or estimator.solver not in ("accelerated", "multistage")):
         return default
     squared_row = facts.n_features + 1.0  # standardised
     n_silos = max(1.0, estimator.silo_fraction * facts.n_silos)
@@ -130,6 +133,19 @@ def eager(constants: Constants, known: Committed) -> Constants:
     return dataclasses.replace(
         constants, smoothness=data / slack + known.alpha, variance=constants.variance / 4
     )
+
+
+def exact(constants: Constants, known: Committed, algorithm: Algorithm) -> Constants:
+    """Return constants with the data's own smoothness, where nothing is to be hidden.
+
+    What sampling adds counts for more in accelerated steps, which grow with the rounds.
+    """
+    assert known.measured is not None
+    growth = 1.0
+    if isinstance(algorithm, (AcceleratedSGD, MultistageSGD)):
+        growth = max(1.0, known.settings.n_rounds / 3)
+    whole, drawn = known.measured
+    return dataclasses.replace(constants, smoothness=whole + growth * drawn)
 
 
 def best_scale(constants: Constants, n_rounds: int) -> float:

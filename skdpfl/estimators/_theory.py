@@ -32,11 +32,19 @@ from skdpfl.privacy.plan import PrivacyPlan
 _MARGIN, _TARGET = 3.0, 1.0
 
 
+class Measured(NamedTuple):
+    """Where nothing is to be hidden: L and V of :mod:`skdpfl.estimators._exact`."""
+
+    whole: float
+    drawn: float
+
+
 @dataclass(frozen=True, eq=False)
 class Committed:
     """What is known once the plan stands and the scales are found; ``epsilon`` is what is spent.
 
-    ``row_norm`` is the root mean square norm of scaled rows, None if nobody knows it.
+    ``row_norm`` is the root mean square norm of scaled rows, None if nobody knows it; ``measured``
+    is None where records are protected, and where the step is given.
     """
 
     facts: Facts
@@ -46,6 +54,12 @@ class Committed:
     alpha: float
     fit_intercept: bool
     row_norm: float | None
+    measured: Measured | None = None
+
+    @property
+    def is_still(self) -> bool:
+        """Whether rounds have nothing random that an average of their models would help against."""
+        return self.measured is not None and not self.measured.drawn
 
     @property
     def squared_row(self) -> float:

@@ -51,6 +51,11 @@ class LocalFederation(Federation):
         self._data, self._n_jobs = data, n_jobs
 
     @property
+    def data(self) -> SiloData:
+        """All silos' records, in whatever order they are kept."""
+        return self._data
+
+    @property
     def n_silos(self) -> int:
         return len(self._data.starts) - 1
 

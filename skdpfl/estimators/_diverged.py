@@ -1,0 +1,53 @@
+"""Saying that steps were too long, from what may be known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skdpfl.estimators._warnings import warn
+from skdpfl.federation import SiloData, Work
+
+#: an objective this many times that of the model 0 is no accident
+_WORSE, _BLOCK = 2.0, 2**14
+
+
+def warn_if_penalty_diverges(estimator: Any, momentum: float) -> None:
+    """Warn of a given step that the penalty does not bear; no data are needed to know."""
+    rate, alpha = estimator.learning_rate, float(estimator.alpha)
+    if isinstance(rate, str) or getattr(estimator, "algorithm", None) is not None:
+        return
+    pace = float(rate) * alpha * max(1.0, getattr(estimator, "global_learning_rate", 1.0))
+    if pace > 2 * (1 + momentum):
+        warn(
+            f"learning_rate={rate:g} with alpha={alpha:g} diverges: a step takes {pace:.3g} times "
+            'the weights away. Give a smaller learning_rate, or leave it "auto".'
+        )
+
+
+def warn_if_diverged(params: np.ndarray, work: Work, data: SiloData) -> None:
+    """Warn of a model that is not finite, or (without privacy) worse than no model at all.
+
+    With privacy, how well a model fits is nobody's to know.
+    """
+    if not np.isfinite(params).all():
+        warn("The model is not finite: the steps diverged. Give a smaller learning_rate.")
+    elif not work.plan.private:
+        found, nothing = objective(params, work, data), objective(0 * params, work, data)
+        if not found <= _WORSE * nothing:
+            warn(
+                f"The steps diverged: the objective is {found:.3g} where the model 0 has "
+                f"{nothing:.3g}. Give a smaller learning_rate."
+            )
+
+
+def objective(params: np.ndarray, work: Work, data: SiloData) -> float:
+    """Return the mean loss over all records plus the penalty."""
+    total, n = 0.0, len(data.y)
+    params = params.astype(np.float64)
+    for i in range(0, n, _BLOCK):
+        X, y = data.at(slice(i, i + _BLOCK))
+        total += len(y) / n * float(work.model.mean_loss(params, X, y, work.loss))
+    weights, _ = work.model.split(params)
+    return total + work.alpha / 2 * float(np.square(weights).sum())

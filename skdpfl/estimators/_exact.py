@@ -1,0 +1,194 @@
+"""Steps where nothing is to be hidden: as long as the data's own curvature bears.
+
+With rows a (the intercept's 1 counted), a loss of curvature h, silos of weight w and n records,
+m the momentum, q and f the shares of records and of silos that a round reads, K local steps, g the
+server's step::
+
+    L_i  = h (largest eigenvalue of silo i's mean a a^T) + alpha
+    L    = the same of all silos' weighted mean
+    V    = (1 - q) / (q f) max_i(w_i / n_i) h max |a|^2  +  (1 - f) / f max_i w_i L_i
+    V_i  = (1 - q) / (q n_i) h max |a|^2
+
+V is what sampling adds: a round's Hessian H' has E H'^2 <= H^2 + V H, so errors shrink in mean
+square, whatever is drawn, under steps of
+
+    one step a round        g eta = 1 / (L / (1.8 (1 + m)) + V / (1 - m))
+    local steps               eta = 0.9 / max_i(L_i + V_i), where each silo's walk contracts, and
+                                    the server's steps of s = g M max_i w_i silos' lengths do not
+                                    overshoot: at most 1.5 / (s K max L_i) if s > 1.5
+    ... corrected by          eta at most 1 / (g K (L + 3 V)) as well: corrections made elsewhere
+    control variates                are wrong by what H_i and H differ times the way from there
+
+Kinked losses, smoothed by b, have the curvature b / |a|^2 in a record: rows of norm 1, h = b.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpfl.algorithms import Algorithm, FedExp, GradientMethod, Scaffold
+from skdpfl.estimators._checks import is_auto
+from skdpfl.estimators._theory import Committed, Measured, smoothed
+from skdpfl.losses import Loss
+from skdpfl.preprocessing._scaling import Scales
+from skdpfl.privacy.sampling import Disjoint
+from skdpfl.silos import Silos
+
+#: more columns than this: their Gram matrix costs more than products with the data
+_COLUMNS, _POWERS, _BLOCK = 300, 40, 2**14
+
+
+class Records(NamedTuple):
+    """Features and silos of all records."""
+
+    X: np.ndarray
+    silos: Silos
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Largest curvatures of the objective, from the data themselves."""
+
+    X: np.ndarray
+    silos: Silos
+    scales: Scales
+    loss: Loss
+    known: Committed
+
+    @cached_property
+    def whole(self) -> float:
+        """L."""
+        weights = self.known.plan.weights / self._sizes
+
+        def blocks() -> Iterator[np.ndarray]:
+            for i in range(0, len(self.X), _BLOCK):
+                codes = self.silos.codes[i : i + _BLOCK]
+                yield self._rows(slice(i, i + _BLOCK)) * np.sqrt(weights[codes])[:, None]
+
+        return self._bent(largest_eigenvalue(blocks))
+
+    @cached_property
+    def of_silos(self) -> np.ndarray:
+        """L_i, shape (n_silos,)."""
+        order = np.argsort(self.silos.codes, kind="stable")
+        ends = np.cumsum(self._sizes)
+        each = (order[end - n : end] for n, end in zip(self._sizes, ends, strict=True))
+        values = [
+            largest_eigenvalue(lambda rows=rows: [self._rows(rows) / math.sqrt(len(rows))])  # type: ignore[misc]
+            for rows in each
+        ]
+        return np.array([self._bent(value) for value in values])
+
+    @cached_property
+    def drawn(self) -> float:
+        """V."""
+        plan, found = self.known.plan, 0.0
+        if self.missing:
+            heaviest = float((plan.weights / self._sizes).max())
+            found = self.missing / plan.silo_fraction * heaviest * self._longest
+        if plan.silo_fraction < 1:
+            worst = float((plan.weights * self.of_silos).max())
+            found += (1 - plan.silo_fraction) / plan.silo_fraction * worst
+        return found
+
+    @property
+    def missing(self) -> float:
+        """(1 - q) / q."""
+        sampling = self.known.plan.sampling
+        rate = 1 / sampling.n_parts if isinstance(sampling, Disjoint) else self.known.settings.rate
+        return 1 / rate - 1
+
+    @property
+    def steepest(self) -> float:
+        """max_i(L_i + V_i)."""
+        drawn = self.missing / self._sizes * self._longest if self.missing else 0.0
+        return float((self.of_silos + drawn).max())
+
+    @cached_property
+    def _sizes(self) -> np.ndarray:
+        return np.bincount(self.silos.codes, minlength=self.known.facts.n_silos)
+
+    @cached_property
+    def _longest(self) -> float:
+        """The largest curvature of a single record."""
+        starts = range(0, len(self.X), _BLOCK)
+        blocks = (self._rows(slice(i, i + _BLOCK)) for i in starts)
+        return self._bent(max(float(np.square(rows).sum(axis=1).max()) for rows in blocks))
+
+    def _bent(self, squared: float) -> float:
+        """Return the objective's curvature along rows of this mean square."""
+        return self.loss.smoothness(self.known.facts.n_outputs, 1.0) * squared + self.known.alpha
+
+    def _rows(self, which: slice | np.ndarray) -> np.ndarray:
+        """Return a: scaled rows with the intercept's 1; of norm 1 for losses that had a kink."""
+        rows = self.scales.features.transform(self.X[which]).astype(np.float64, copy=False)
+        if self.known.fit_intercept:
+            rows = np.column_stack([rows, np.ones(len(rows))])
+        if math.isinf(self.loss.curvature(self.known.facts.n_outputs)):
+            norms = np.linalg.norm(rows, axis=1, keepdims=True)
+            rows = rows / np.maximum(norms, np.finfo(np.float64).tiny)
+        return rows
+
+
+def measured(
+    estimator: Any, algorithm: Algorithm, known: Committed, data: Records, scales: Scales
+) -> Committed:
+    """Return what is known with the data's curvature and, where it is automatic, the step."""
+    loss = smoothed(estimator._loss(), known, getattr(estimator, "radius", None))
+    curvature = Curvature(*data, scales, loss, known)
+    settings = known.settings
+    if is_auto(estimator.learning_rate):
+        server = float(getattr(estimator, "global_learning_rate", 1.0))
+        eta = bearable_step(algorithm, server, curvature)
+        settings = dataclasses.replace(settings, learning_rate=eta)
+    found = Measured(curvature.whole, curvature.drawn)
+    return dataclasses.replace(known, settings=settings, measured=found)
+
+
+def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> float:
+    """Return the longest step that the data bear; see the module."""
+    settings, plan = curvature.known.settings, curvature.known.plan
+    n_steps, at_server = max(settings.steps), isinstance(algorithm, GradientMethod)
+    if at_server or (n_steps == 1 and not isinstance(algorithm, FedExp)):
+        momentum = settings.momentum if at_server else 0.0
+        drawn = curvature.drawn * (3 if isinstance(algorithm, Scaffold) else 1)
+        return 1 / (curvature.whole / (1.8 * (1 + momentum)) + drawn / (1 - momentum)) / server
+    eta = 0.9 / curvature.steepest
+    pace = server * plan.n_silos * float(plan.weights.max())
+    if pace > 1.5:
+        eta = min(eta, 1.5 / (pace * n_steps * float(curvature.of_silos.max())))
+    if isinstance(algorithm, Scaffold):
+        eta = min(eta, 1 / (server * n_steps * (curvature.whole + 3 * curvature.drawn)))
+    return eta
+
+
+def largest_eigenvalue(blocks: Callable[[], Iterable[np.ndarray]]) -> float:
+    """Return that of the sum of a a^T over the rows of all blocks; never too small.
+
+    Of many columns by power iteration, 5 % up, since convergence is from below.
+    """
+    first = next(iter(blocks()))
+    d = first.shape[1]
+    if d <= _COLUMNS:
+        gram = np.zeros((d, d))
+        for rows in blocks():
+            gram += rows.T @ rows
+        return float(np.linalg.eigvalsh(gram)[-1]) if np.isfinite(gram).all() else math.inf
+    v = np.random.default_rng(0).normal(size=d)
+    found = 0.0
+    for _ in range(_POWERS):
+        v /= np.linalg.norm(v)
+        image = np.zeros(d)
+        for rows in blocks():
+            image += rows.T @ (rows @ v)
+        v, found = image, float(np.linalg.norm(image))
+        if not 0 < found < math.inf:
+            return found
+    return 1.05 * found

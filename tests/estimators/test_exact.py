@@ -1,0 +1,153 @@
+"""Without privacy, untuned: scikit-learn's optimum, or near it where records or silos are drawn.
+
+Silos are sorted by the target, the worst case: no two are alike.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+
+import skdpfl
+from skdpfl.estimators._exact import largest_eigenvalue
+
+
+def slow(*values):
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+#: family, options, whether silos count alike
+FAMILIES = [
+    ("ISRLDP", {}, False),
+    ("ISRLDP", {"solver": "accelerated"}, False),
+    ("ISRLDP", {"solver": "multistage"}, False),
+    ("ISRLDP", {"solver": "local"}, False),
+    ("ISRLDP", {"learning_rate": "optimal"}, False),
+    ("DPScaffold", {}, False),
+    ("DPScaffold", {"unit": "silo", "trust": "server"}, True),
+    ("DPFedAvg", {}, False),
+    ("DPFedAvg", {"unit": "silo"}, True),
+    ("DPFedEXP", {}, True),
+    ("DPFederated", {}, False),
+]
+#: what is drawn, or walked, besides
+WAYS = [
+    ("ISRLDP", {"sampling_rate": 0.1}),
+    ("ISRLDP", {"silo_fraction": 0.5}),
+    ("ISRLDP", {"sampling": "disjoint"}),
+    ("ISRLDP", {"solver": "accelerated", "sampling_rate": 0.1}),
+    ("ISRLDP", {"solver": "accelerated", "silo_fraction": 0.5}),
+    ("ISRLDP", {"solver": "local", "local_steps": 20}),
+    ("ISRLDP", {"solver": "local", "silo_fraction": 0.3}),
+    ("DPScaffold", {"sampling_rate": 0.1}),
+    ("DPScaffold", {"silo_fraction": 0.3}),
+    ("DPScaffold", {"local_steps": 20, "silo_fraction": 0.5}),
+    ("DPScaffold", {"local_steps": 20, "sampling_rate": 0.1}),
+    ("DPScaffold", {"global_learning_rate": 0.5, "local_steps": 5}),
+    ("DPScaffold", {"unit": "silo", "trust": "server", "silo_fraction": 0.5}),
+    ("DPFedAvg", {"local_steps": 20}),
+    ("DPFedAvg", {"local_steps": 20, "silo_weights": {0: 1.0, 1: 20.0, 2: 1.0, 3: 1.0}}),
+    ("DPFedAvg", {"momentum": 0.9, "sampling_rate": 0.1}),
+    ("DPFedAvg", {"global_learning_rate": 3.0, "local_steps": 5}),
+    ("DPFedAvg", {"sampling": "disjoint"}),
+    ("DPFedEXP", {"local_steps": 10}),
+    ("DPFedEXP", {"silo_fraction": 0.5}),
+    ("DPFedEXP", {"sampling_rate": 0.1}),
+    ("DPFederated", {"sampling_rate": 0.1, "silo_fraction": 0.5}),
+]
+
+
+def problem(kind, n=400):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    X[:, 1] += X[:, 0]
+    signal = X @ [1.0, -2.0, 0.0, 0.5] + 5
+    y = signal + 0.3 * rng.normal(size=n)
+    if kind == "Classifier":
+        y = (signal - 5 + rng.logistic(size=n) > 0).astype(int)
+    silos = np.empty(n, dtype=int)
+    silos[np.argsort(signal)] = np.repeat([0, 1, 2, 3], [n // 8, n // 2, n // 8, n // 4])
+    return 3 * X + 7, y, silos
+
+
+def fitted(name, kind, alpha, **options):
+    X, y, silos = problem(kind)
+    cls = getattr(skdpfl, name + kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = cls(epsilon=np.inf, alpha=alpha, random_state=0, **options)
+        return model.fit(X, y, silos=silos), X, y, silos
+
+
+def raw_and_best(model, X, y, silos, alike):
+    """Scaled predictions of the model and of the optimum of the objective."""
+    Z, alpha = model.scaling_.transform(X), model.alpha * len(y)
+    weights = len(y) / 4 / np.bincount(silos)[silos] if alike else np.ones(len(y))
+    if hasattr(model, "classes_"):
+        best = LogisticRegression(C=1 / alpha, tol=1e-10, max_iter=9999).fit(Z, y, weights)
+        return model.decision_function(X), best.decision_function(Z)
+    best = Ridge(alpha=alpha).fit(Z, (y - y.mean()) / y.std(), weights)
+    return (model.predict(X) - y.mean()) / y.std(), best.predict(Z)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1.0, *slow(0.1, 10.0)])
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+@pytest.mark.parametrize(("name", "options", "alike"), FAMILIES, ids=str)
+def test_the_optimum_untuned(name, options, alike, kind, alpha):
+    model, *rest = fitted(name, kind, alpha, **options)
+    raw, best = raw_and_best(model, *rest, alike)
+    np.testing.assert_allclose(raw, best, atol=3e-3 if options and alpha == 10 else 5e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.0, *slow(0.1, 10.0)])
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+@pytest.mark.parametrize(("name", "options"), WAYS, ids=str)
+def test_nothing_that_is_drawn_or_walked_diverges(name, options, kind, alpha):
+    """Never worse than a constant; nearly all of what a small penalty leaves."""
+    model, X, y, _ = fitted(name, kind, alpha, **options)
+    constant = max(y.mean(), 1 - y.mean()) if kind == "Classifier" else 0.0
+    lost = 0.2 if alpha == 10 else 0.02  # the intercept of few steps, where weights are near zero
+    assert model.score(X, y) > constant - lost
+    if alpha < 1:
+        best = LogisticRegression() if kind == "Classifier" else Ridge()
+        assert model.score(X, y) > 0.75 * best.fit(X, y).score(X, y)
+
+
+@pytest.mark.parametrize("sizes", [(50, 3), (20, 400), (600, 350)])
+def test_the_largest_eigenvalue_is_never_missed(sizes):
+    """Nor where the one direction of all columns is orthogonal to it."""
+    A = np.random.default_rng(0).normal(size=sizes)
+    A[:, 0] = -A[:, 1] * 3
+    exact = np.linalg.eigvalsh(A.T @ A)[-1]
+    half = len(A) // 2
+    found = largest_eigenvalue(lambda: [A[:half], A[half:]])
+    assert exact * (1 - 1e-9) <= found <= 1.06 * exact
+
+
+def test_opposite_columns():
+    """Power iteration from the sum of the columns saw nothing of their difference."""
+    x = np.random.default_rng(0).normal(size=300)
+    X, y = np.column_stack([x, -x, x, -x]), 2 * x
+    model = skdpfl.ISRLDPRegressor(epsilon=np.inf).fit(X, y)
+    assert model.score(X, y) > 0.999
+
+
+# ---- and what was given is respected, in words ---------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+@pytest.mark.parametrize("name", ["ISRLDP", "DPScaffold", "DPFedAvg", "DPFedEXP"])
+def test_steps_that_are_too_long_are_told(name, kind):
+    X, y, silos = problem(kind)
+    cls = getattr(skdpfl, name + kind)
+    with pytest.warns(UserWarning, match="diverge"):
+        cls(epsilon=np.inf, learning_rate=30.0, alpha=0.1, n_rounds=50).fit(X, y, silos=silos)
+
+
+def test_a_penalty_that_a_given_step_does_not_bear_is_told_with_privacy_too():
+    X, y, silos = problem("Classifier")
+    with pytest.warns(UserWarning, match="learning_rate=3 with alpha=1 diverges"):
+        skdpfl.ISRLDPClassifier(epsilon=3.0, learning_rate=3.0, alpha=1.0, random_state=0).fit(
+            X, y, silos=silos
+        )
