@@ -85,7 +85,8 @@ PARAMETERS = {
     "verbose": """int, default=0
     Print the rounds.""",
     "local_steps": """"auto", int or sequence of int, default="auto"
-    Gradient steps of a silo in a round; a sequence has one number per round.""",
+    Gradient steps of a silo in a round; a sequence has one number per round. "auto" is 1 without
+    privacy, so that nothing drifts.""",
     "local_epochs": """float or sequence, default=None
     Instead of ``local_steps``: passes over a silo's records in a round (divided by the sampling
     rate this is the number of steps).""",

@@ -181,7 +181,7 @@ def largest_eigenvalue(blocks: Callable[[], Iterable[np.ndarray]]) -> float:
         for rows in blocks():
             gram += rows.T @ rows
         return float(np.linalg.eigvalsh(gram)[-1]) if np.isfinite(gram).all() else math.inf
-    v = np.random.default_rng(0).normal(size=d)
+    v: np.ndarray = np.random.default_rng(0).normal(size=(d,))
     found = 0.0
     for _ in range(_POWERS):
         v /= np.linalg.norm(v)

@@ -32,7 +32,7 @@ class _ISRLDP:
     is decided after the plan is priced, so none of it changes what is released.""",
         "local_steps": """"auto", int or sequence of int, default="auto"
     Gradient steps of a silo in a round, each of them paid for; ``solver="local"`` only ("auto":
-    5).""",
+    5; without privacy 1: more of them drift to the silos' own optima).""",
         "noise_multiplier": """float, default=None
     Instead of a budget (``epsilon=None``): the noise's standard deviation on the clipped sum over
     ``clip_norm``; under ``trust="shuffler"`` that on each record's message.""",
