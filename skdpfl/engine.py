@@ -93,6 +93,8 @@ def _round(work: Work, federation: Federation, now: Round, state: object) -> Rel
         sampled = weight = plan.silo_fraction
     aggregate = Aggregate(total, sampled, now.clip_norm)
     mean = plan.mechanism.release(plan, aggregate, now.number, work.streams)
+    if plan.mechanism.noised_later and work.alpha:
+        mean[:size] += weight / sampled * work.penalty * shared
     known = plan.mechanism.statistics(plan, mean[size:], now.clip_norm)
     return Released(mean[:size].astype(work.dtype), weight, sampled, *known)
 

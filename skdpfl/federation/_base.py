@@ -36,6 +36,11 @@ class Work:
     dtype: np.dtype
     alpha: float = 0.0
 
+    @property
+    def penalty(self) -> np.ndarray:
+        """What the penalty's gradient multiplies the parameters by, (size,): not the intercept."""
+        return self.alpha * self.model.penalty_mask()
+
 
 class Federation(ABC):
     """A set of silos that can be asked to take part in rounds."""
@@ -63,4 +68,5 @@ class Federation(ABC):
             Some of the cohort, increasing; each silo is yielded once.
         messages : ndarray of shape (n, size + n_extra)
             Their messages as they left the silos, with what the mechanism sends beside them.
+            Where it is ``noised_later``, gradients are without the penalty's.
         """

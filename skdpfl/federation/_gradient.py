@@ -4,8 +4,9 @@
 
 The sum and the noise are added exactly (:mod:`skdpfl.privacy.randomness.grid`), in the precision
 that the clip norm was reduced for (:mod:`skdpfl.privacy.mechanisms.precision`); params is already
-public, so the penalty costs nothing; it skips the intercept. One instance serves one silo, or a
-stack of silos with their leading axis, for one round.
+public, so the penalty costs nothing; it skips the intercept. Where the server or a shuffler adds
+the noise, both are left out here and the engine adds alpha params to what was released. One
+instance serves one silo, or a stack of silos with their leading axis, for one round.
 """
 
 from __future__ import annotations

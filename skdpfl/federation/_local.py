@@ -68,13 +68,12 @@ class LocalFederation(Federation):
             self._data = self._data.in_order()
         self._memory = Memory(self.n_silos, work.algorithm.memory_size(model.size), work.dtype)
         self._terms = terms = plan.mechanism.gradient_terms(plan, model.size, work.dtype)
-        on_sum = terms.std is None and terms.precision is not None  # noised later: stay exact
-        self._dtype = DOUBLE if on_sum else work.dtype
+        later = plan.mechanism.noised_later  # sums stay exact, and what is public stays out
+        self._dtype = DOUBLE if later else work.dtype
         self._batches = BatchMaker(self._data, self._squared_norms(work), work, terms.precision)
         self._noises = None if terms.std is None else NoiseMaker(work, terms)
         self._clips = bool(np.isfinite(terms.clip).any())
-        penalty = (work.alpha * model.penalty_mask()).astype(work.dtype)
-        self._penalty = penalty if work.alpha else None
+        self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
         typical = float(np.median(plan.expected_sizes)) * model.size
         self._stacks = self.n_silos > 1 and typical <= STACK_WORK
         self._last: tuple[np.ndarray, list[np.ndarray]] | None = None

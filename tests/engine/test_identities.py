@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.engine import run
+from skdpfl.privacy.mechanisms import ServerGradients
 from skdpfl.privacy.sampling import Poisson
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
@@ -165,3 +166,27 @@ def test_an_algorithm_that_declares_the_wrong_number_of_gradients_fails(calls):
     work = replace(work_of("fedavg", p, s), algorithm=Greedy(0.1, 2))
     with pytest.raises(RuntimeError, match="declared 2 private gradients"):
         run(work, federation_of(p))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_that_are_noised_later_are_bounded_whatever_the_model(monkeypatch, dtype):
+    """A diverging fit with a penalty: what meets the noise is clipped gradients alone."""
+    p = problem(alpha=1.0)
+    s = setting(z=None, on_sum=0.1, lr=1e7)
+    totals, original = [], ServerGradients.release
+
+    def release(self, plan, aggregate, round, keys):
+        totals.append(np.abs(aggregate.total).max())
+        return original(self, plan, aggregate, round, keys)
+
+    monkeypatch.setattr(ServerGradients, "release", release)
+    work, seen = work_of("minibatch", p, s, dtype), []
+    run(
+        work,
+        federation_of(p, dtype),
+        average=False,
+        on_round=lambda r, x: seen.append(np.abs(x).max()),
+    )
+    plan = work.plan
+    assert max(seen) > 1e30  # beyond any integer that the sum could be released in
+    assert max(totals) <= float(plan.record_shares @ plan.largest_batches) * plan.clip_norm

@@ -72,6 +72,9 @@ class Mechanism:
 
     #: the server may only be given sums of fresh gradients
     gradients_only = False
+    #: sums are noised after they left the silos: what is public is added to the released mean, for
+    #: the noise, its grid and the rounding are made for sums of clipped gradients and nothing else
+    noised_later = False
     #: how to look for the noise that meets a budget
     search: ClassVar[Search] = THOROUGH
     #: releases have a noise multiplier

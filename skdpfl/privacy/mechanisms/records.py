@@ -44,9 +44,13 @@ class ServerGradients(Mechanism):
 
     One record of silo i moves that sum by at most D C w_i / (q_i n_i), D = 2 or 1. The noise has
     one standard deviation s for all, so silo i has the multiplier s / (C w_i / (q_i n_i)).
+
+    The sum is of nothing else, whatever the model: the penalty's gradient, which is public and
+    without bound where a fit diverges, is added to what was released.
     """
 
     gradients_only = True
+    noised_later = True
 
     def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
         return plan.sampling.composition(n, levels)

@@ -97,13 +97,13 @@ class ShuffledSums(Mechanism):
     a round is dominated by a Gaussian release of multiplier ``protocol(plan, z).noise_multiplier``
     and a procedure that fails with probability ``failure``; both are priced, at the z of each round
     and with the bits that the silos of the smallest round send. If a share s of the silos leaves
-    out its noise bits, the multiplier falls by sqrt(1 - s). Rounding x + c with a public c (the
-    penalty's gradient is in the message) moves neighbours by integers within 1 of their difference,
-    as rounding x does.
+    out its noise bits, the multiplier falls by sqrt(1 - s). The penalty's gradient is public and
+    no part of the sums.
     """
 
     dimension: int = 1
     gradients_only = True
+    noised_later = True
     #: whole bits make prices jump a little
     search: ClassVar[Search] = Search(share=0.99, narrow=1e-4)
 
