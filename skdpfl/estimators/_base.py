@@ -222,7 +222,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         streams: Any,
         dtype: np.dtype,
     ) -> Work:
-        model = LinearModel(facts.n_features, facts.n_outputs, self.fit_intercept)
+        model = LinearModel(facts.n_features, facts.n_outputs, bool(self.fit_intercept))
         algorithm, loss, _ = training
         return Work(model, loss, algorithm, plan, streams, dtype, float(self.alpha))
 

@@ -42,7 +42,8 @@ PARAMETERS = {
     Ridge's ``alpha`` is n_records times this one, LogisticRegression's ``C`` is
     1 / (n_records * alpha).""",
     "fit_intercept": """bool, default=True
-    Whether the model has an intercept.""",
+    Whether the model has an intercept. Without one columns and target are scaled, not centred: zero
+    stays zero.""",
     "classes": """array-like, default=None
     The label set, if it is to be fixed beforehand; by default the labels in ``y``. Public.""",
     "n_rounds": """"auto" or int, default="auto"

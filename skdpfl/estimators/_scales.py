@@ -16,7 +16,12 @@ import numpy as np
 from skdpfl.estimators._facts import Facts
 from skdpfl.estimators._noise_level import relation
 from skdpfl.estimators._warnings import warn
-from skdpfl.preprocessing._bounds import Bounds, feature_bounds_of, target_bounds_of
+from skdpfl.preprocessing._bounds import (
+    Bounds,
+    affine_from_bounds,
+    feature_bounds_of,
+    target_bounds_of,
+)
 from skdpfl.preprocessing._plan import ScalingPlan
 from skdpfl.preprocessing._planning import plan_scaling
 from skdpfl.preprocessing._private_scales import run_scaling
@@ -42,7 +47,9 @@ class ScalingStep:
     @property
     def squared_row(self) -> float:
         """The mean square norm to expect of a scaled row, from public numbers."""
-        features = self.plan.features
+        features, bounds = self.plan.features, self.plan.feature_bounds
+        if features == "bounds" and bounds is not None and not self.plan.centred:
+            return float(affine_from_bounds(bounds, centred=False).row_norm or 0.0) ** 2
         if features in ("bounds", "squash"):
             return _MEAN_SQUARE * float(self._n_used)
         return float(self._n_used)
@@ -76,6 +83,7 @@ def plan_scales(estimator: Any, facts: Facts, mu: float) -> ScalingStep:
             unit=unit,
             trust=estimator.trust,
             neighbours=relation(estimator.neighbours, unit, estimator.trust),
+            centred=bool(estimator.fit_intercept),
         )
     )
 

@@ -97,11 +97,16 @@ def target_bounds_of(target_bounds: Any) -> Bounds:
     return Bounds(low[None], high[None])
 
 
-def affine_from_bounds(bounds: Bounds) -> AffineScaling:
-    """The map of the bounds onto [-1, 1]; ignored features go to 0."""
+def affine_from_bounds(bounds: Bounds, centred: bool = True) -> AffineScaling:
+    """The map of the bounds onto [-1, 1], into it if zero is to stay zero; ignored features: 0."""
     scale = np.where(bounds.used, bounds.half_range, np.inf)
     spread = np.where(bounds.used, _UNIFORM_SPREAD, 0.0)
-    return AffineScaling(bounds.center, scale, float(np.sqrt(bounds.used.sum())), spread)
+    center, radius = bounds.center, float(np.sqrt(bounds.used.sum()))
+    if not centred:
+        furthest = scale + np.abs(center)
+        spread = np.hypot(_UNIFORM_SPREAD * bounds.half_range, center) / furthest
+        center, scale = np.zeros_like(center), furthest
+    return AffineScaling(center, scale, radius, spread)
 
 
 def target_from_bounds(bounds: Bounds) -> AffineTarget:

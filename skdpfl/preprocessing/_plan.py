@@ -82,6 +82,9 @@ class ScalingPlan:
         The smallest scale, in half boxes; None: as the data have it.
     advice : str
         Text for a UserWarning where something given would help; empty otherwise.
+    centred : bool
+        False for models without an intercept: columns and target keep their zero, and their scale
+        is their root mean square.
 
     Notes
     -----
@@ -101,6 +104,7 @@ class ScalingPlan:
     moments: tuple[Release, ...] = ()
     floor: float | None = 0.2
     advice: str = field(default="", repr=False)
+    centred: bool = True
 
     @property
     def releases(self) -> tuple[Release, ...]:

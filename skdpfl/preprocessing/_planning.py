@@ -67,6 +67,7 @@ def plan_scaling(
     trust: Trust = "silo",
     neighbours: Neighbours = "replace",
     shares: Shares = TRAINING,
+    centred: bool = True,
 ) -> ScalingPlan:
     """Decide how to scale.
 
@@ -87,6 +88,8 @@ def plan_scaling(
         What is protected, from whom.
     shares : Shares
         How much of the budget scaling may take.
+    centred : bool
+        False: zero stays zero, for models without an intercept.
 
     Returns
     -------
@@ -96,8 +99,9 @@ def plan_scaling(
     budgets = np.broadcast_to(np.asarray(mu, np.float64), sizes.shape)
     setting = Setting(sizes, budgets, unit, trust, neighbours)
     plan = ScalingPlan(
-        setting, n_features, "none", "none", feature_bounds, target_bounds, floor=shares.floor
-    )
+        setting, n_features, "none", "none", feature_bounds, target_bounds,
+        floor=shares.floor, centred=centred,
+    )  # fmt: skip
     if scaling is None:
         return plan
     if has_target:

@@ -137,6 +137,8 @@ def _blocks(plan: ScalingPlan, X: Array, y: Array | None) -> Iterator[Array]:
 
 def _maps(plan: ScalingPlan, center: Array, scale: Array, spread: Array) -> Scales:
     """The maps of features and target, from what was found for the columns read."""
+    if not plan.centred:
+        center, scale, spread = uncentred(center, scale, spread)
     target = AffineTarget()
     if plan.reads_target:
         target = AffineTarget(float(center[-1]), float(scale[-1]))
@@ -151,6 +153,12 @@ def _maps(plan: ScalingPlan, center: Array, scale: Array, spread: Array) -> Scal
         for values, fill in zip((center, scale, spread), ignored, strict=True)
     )
     return Scales(AffineScaling(center, scale, _radius(plan, center, scale), spread), target)
+
+
+def uncentred(center: Array, scale: Array, spread: Array) -> tuple[Array, Array, Array]:
+    """Leave zero where it is: scale by the root mean square instead of the deviation."""
+    whole = np.hypot(center, scale)
+    return np.zeros_like(center), whole, np.hypot(spread * scale, center) / whole
 
 
 def _spread_out(plan: ScalingPlan, values: Array, fill: float) -> Array:
@@ -174,5 +182,5 @@ def _features_without_data(plan: ScalingPlan) -> Scaling:
     if plan.features in ("squash", "refined squash"):
         return SquashScaling()
     if plan.features != "none" and plan.feature_bounds is not None:
-        return affine_from_bounds(plan.feature_bounds)
+        return affine_from_bounds(plan.feature_bounds, plan.centred)
     return IdentityScaling()

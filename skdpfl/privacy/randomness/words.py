@@ -84,7 +84,7 @@ def round_by_round(
 
 def bucket(count: int) -> int:
     """Return the power of two, at least 4, that ``count`` words are read from."""
-    return max(4, 1 << (count - 1).bit_length())
+    return max(4, 1 << (int(count) - 1).bit_length())
 
 
 class SimulationWords:

@@ -1,0 +1,90 @@
+"""fit_intercept=False: the model is zero where all features are, whatever scaled them."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+import skdpfl
+from skdpfl.estimators._scales import ScalingStep
+from skdpfl.preprocessing._bounds import affine_from_bounds, feature_bounds_of
+from skdpfl.preprocessing._planning import plan_scaling
+from tests.estimators.fits import ALL, make
+
+#: scaling, what is given, budget: exact, found in bounds, bounds alone, found without bounds, curve
+SCALINGS = {
+    "exact": {"epsilon": np.inf},
+    "refined bounds": {"epsilon": 10.0, "feature_bounds": (-2, 8), "target_bounds": (90, 130)},
+    "bounds": {"epsilon": 0.02, "feature_bounds": (-2, 8), "target_bounds": (90, 130)},
+    "private": {"epsilon": 10.0, "scaling": "private"},
+    "refined squash": {"epsilon": 0.4},
+    "none": {"epsilon": 10.0, "scaling": None},
+}
+
+
+def problem(name):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4)) + 3
+    y = X.sum(axis=1) + 100
+    if name.endswith("Classifier"):
+        y = (X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=400) > 0).astype(int)
+    return X, y, np.repeat([0, 1, 2, 3], 100)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("name", ALL)
+def test_no_intercept_anywhere(name, scaling):
+    X, y, silos = problem(name)
+    model = make(name, fit_intercept=False, random_state=0, **SCALINGS[scaling])
+    model.fit(X, y, silos=silos)
+    assert not np.any(model.intercept_)
+    raw = model.predict if name.endswith("Regressor") else model.decision_function
+    assert not np.any(raw(np.zeros((1, 4))))
+    assert np.any(model.coef_)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_is_the_optimum_through_the_origin(name):
+    X, y, silos = problem(name)
+    model = make(name, epsilon=np.inf, fit_intercept=False).fit(X, y, silos=silos)
+    if name.endswith("Regressor"):
+        best = LinearRegression(fit_intercept=False).fit(X, y)
+        assert model.score(X, y) == pytest.approx(best.score(X, y), abs=0.02)
+    else:
+        best = LogisticRegression(C=1e6, fit_intercept=False, max_iter=9999).fit(X, y)
+        assert model.score(X, y) > best.score(X, y) - 0.02
+
+
+@pytest.mark.parametrize("name", ["ISRLDPClassifier", "ISRLDPRegressor"])
+def test_columns_are_scaled_by_their_root_mean_square(name):
+    X, y, silos = problem(name)
+    model = make(name, epsilon=np.inf, fit_intercept=False).fit(X, y, silos=silos)
+    Z = model.scaling_.transform(X)
+    np.testing.assert_allclose(np.sqrt((Z**2).mean(axis=0)), 1)
+    np.testing.assert_allclose(model.scaling_.transform(0 * X), 0)
+    assert model.scaling_.row_norm == pytest.approx(2)
+
+
+def test_bounds_far_from_zero():
+    bounds = feature_bounds_of(([-1, 9, 0, 0], [1, 11, 4, 0]), 4)
+    scaling = affine_from_bounds(bounds, centred=False)
+    corners = scaling.transform(np.array([[-1.0, 9, 0, 5], [1, 11, 4, 5], [0, 0, 0, 0]]))
+    assert np.abs(corners).max() <= 1
+    assert not corners[:, 3].any() and not corners[2].any()
+    rows = np.random.default_rng(0).uniform([-1, 9, 0, 0], [1, 11, 4, 0], (20000, 4))
+    measured = np.sqrt((scaling.transform(rows) ** 2).mean(axis=0))
+    np.testing.assert_allclose(scaling.spread, measured, atol=0.01)
+    step = ScalingStep(
+        plan_scaling(silo_sizes=[5], n_features=4, mu=1e-3, feature_bounds=bounds, centred=False)
+    )
+    assert step.plan.features == "bounds"
+    assert step.squared_row == pytest.approx(np.square(scaling.spread).sum())
+
+
+def test_numpy_booleans_and_seeds():
+    X, y, silos = problem("ISRLDPClassifier")
+    for value in (np.True_, np.False_):
+        kw = {"random_state": 0, "n_rounds": 5, "feature_bounds": (-4, 8)}
+        one = skdpfl.ISRLDPClassifier(fit_intercept=value, **kw).fit(X, y, silos=silos)
+        two = skdpfl.ISRLDPClassifier(fit_intercept=bool(value), **kw).fit(X, y, silos=silos)
+        assert np.array_equal(one.coef_, two.coef_)
