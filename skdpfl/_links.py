@@ -1,4 +1,4 @@
-"""Links from an estimator's HTML picture to its page of this documentation.
+"""An estimator's HTML picture: links to its page of this documentation, and what it cost.
 
 Where the pages are is for whoever serves them to say: ``$SKDPFL_DOCS`` (any URL, ``file:///...``
 too), else the package's "Documentation" URL. Where neither is set there is no link, not a dead one.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
+from typing import Any
 
 
 class DocLinks:
-    """Mixin that overrides scikit-learn's links; comes before BaseEstimator."""
+    """Mixin that overrides parts of scikit-learn's picture; comes before BaseEstimator."""
 
     _doc_link_module = "skdpfl"
 
@@ -26,6 +27,24 @@ class DocLinks:
         package, part, *_ = type(self).__module__.split(".")
         place = package if part == "estimators" else f"{package}.{part}"
         return {"public_name": f"{place}.{type(self).__name__}"}
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """Return the table of fitted attributes; values are cut at 30 characters there."""
+        table = super()._get_fitted_attr_html(doc_link)  # type: ignore[misc]
+        if "privacy_spent_" in table:
+            row = table["privacy_spent_"]
+            table["privacy_spent_"] = {**row, "value": _Price(row["value"])}
+        return table
+
+
+class _Price:
+    """Shows what matters most of a cost in few characters."""
+
+    def __init__(self, spent: Any) -> None:
+        self._spent = spent
+
+    def __repr__(self) -> str:
+        return f"ε = {self._spent.epsilon:.3g}, δ = {self._spent.delta:.2g}"
 
 
 @functools.cache

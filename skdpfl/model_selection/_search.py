@@ -92,7 +92,8 @@ class DPRandomizedSearchCV(CallbackSupportMixin, Recorded, MetaEstimatorMixin, B
     Attributes
     ----------
     best_estimator_ : estimator
-        The best run's model. It is not fitted again: that would be paid twice.
+        The best run's model. It is not fitted again: that would be paid twice. (Its own
+        ``privacy_spent_`` is the cost of that fit alone.)
     best_params_ : dict
         Its parameters.
     best_score_ : float
@@ -222,7 +223,7 @@ class DPRandomizedSearchCV(CallbackSupportMixin, Recorded, MetaEstimatorMixin, B
             noisy = score.of(models, X, y, budget.score_noise, streams)
         runs.end()
         self._give_out([c.params for c in candidates], models, noisy, promise)
-        self.privacy_spent_, self.fit_epsilon_ = spent, budget.epsilon
+        self.privacy_spent_, self.fit_epsilon_ = spent, float(budget.epsilon)
         return self
 
     def _check(self) -> None:

@@ -45,6 +45,8 @@ def test_the_picture_is_quick_and_shows_what_was_fitted(model, monkeypatch):
     assert "href" not in html  # no dead links
     if parse_version(sklearn.__version__) >= parse_version("1.9"):
         assert "privacy_spent_" in html
+        spent = model.privacy_spent_
+        assert f"ε = {spent.epsilon:.3g}, δ = {spent.delta:.2g}" in html
 
 
 def test_a_search_shows_its_best_model():
