@@ -59,7 +59,11 @@ def main() -> None:
     args = parser.parse_args()
     if args.one:
         return one(*args.one, args.silos)
+    from where import header
+
     lines = [
+        header(),
+        "",
         f"{args.silos:,} silos of 20 records and 20 features, 1 % a round, 100 rounds of 5 local "
         "steps, epsilon 1, trusted server, float64:",
         "",
