@@ -215,5 +215,7 @@ def test_a_private_fit_reaches_what_its_noise_allows():
         (FedAvg(1.0, 5), ServerMessages()),
     ):
         models, _ = fit(algorithm, X, y, 10, mechanism, **options)
-        errors.append(np.linalg.norm(models[-1] - w) / np.linalg.norm(w))
-    assert errors[0] < 0.1 and 0.4 < errors[1] < 0.8
+        errors.append(np.linalg.norm(models - w, axis=1) / np.linalg.norm(w))
+    assert errors[0][-1] < 0.1 and 0.4 < errors[1][-1] < 0.8
+    # as near as FedAvg comes in 10 rounds, at the same price, in 6 at most
+    assert np.argmax(errors[0] < errors[1][-1]) + 1 <= 6
