@@ -15,7 +15,7 @@ While they last nothing is told of them: callbacks are taken off, warnings are n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -24,11 +24,10 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.model_selection import ParameterGrid, ParameterSampler
-from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples
 
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
+from skdpfl.model_selection._best_model import BestModel
 from skdpfl.model_selection._noisy_score import NoisyScore
 from skdpfl.model_selection._search_budget import SearchBudget, fit_budget, within
 from skdpfl.model_selection._search_callbacks import Runs
@@ -51,19 +50,13 @@ from skdpfl.privacy.spending.repetition import Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column
 
-
-def _best_has(method: str) -> Callable[[Any], bool]:
-    def check(search: Any) -> bool:
-        return hasattr(getattr(search, "best_estimator_", search.estimator), method)
-
-    return check
-
-
 #: draws from the law of candidates that a secret search's budget is divided for
 REFERENCE = 16
 
 
-class DPRandomizedSearchCV(CallbackSupportMixin, Recorded, MetaEstimatorMixin, BaseEstimator):
+class DPRandomizedSearchCV(
+    CallbackSupportMixin, Recorded, BestModel, MetaEstimatorMixin, BaseEstimator
+):
     """Randomised search under one privacy budget.
 
     Parameters
@@ -294,104 +287,6 @@ class DPRandomizedSearchCV(CallbackSupportMixin, Recorded, MetaEstimatorMixin, B
             self.candidates_ = pd.DataFrame(points).assign(noisy_score=noisy)
         elif hasattr(self, "candidates_"):
             del self.candidates_
-
-    # ---- the best model's methods --------------------------------------------------------------
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the best model's predictions.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels or numbers.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict(X)
-
-    def score(self, X: Any, y: Any) -> float:
-        """Return the best model's exact score on other records.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Records.
-        y : array-like of shape (n_samples,)
-            The truth.
-
-        Returns
-        -------
-        float
-            By the model's own score method: exact, so it is not for publication.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.score(X, y)
-
-    @available_if(_best_has("predict_proba"))
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the best model's probabilities.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Columns as in ``classes_``.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_proba(X)
-
-    @available_if(_best_has("decision_function"))
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the best model's raw predictions.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            As the model's own.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.decision_function(X)
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """The best model's labels."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.classes_
-
-    @available_if(_best_has("predict_log_proba"))
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithms of the best model's probabilities."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_log_proba(X)
-
-    @property
-    def n_features_in_(self) -> int:
-        """The number of features."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.n_features_in_
-
-    #: the HTML picture shows the best model once there is one, as scikit-learn's searches do
-    _sk_visual_block_ = BaseSearchCV._sk_visual_block_
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = self.estimator.__sklearn_tags__()
-        tags.estimator_type = inner.estimator_type
-        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
-        return tags
 
 
 def _names(distributions: Any) -> set[str]:
