@@ -2,13 +2,14 @@
 
 import dataclasses
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from skdpfl.privacy.pricing.loss_atoms import approximate_pair, profile_pair
-from skdpfl.privacy.pricing.loss_grid import Grid, TooFine
+from skdpfl.privacy.pricing.loss_grid import Grid, TooFine, normal_masses
 from skdpfl.privacy.pricing.loss_pairs import FixedSizePair, ReplacePair, ZeroOutPair, gaussian_pair
 from skdpfl.privacy.pricing.loss_sum import LossSum
 from tests.privacy import _reference as reference
@@ -177,3 +178,55 @@ def test_what_is_missing_is_added():
     for size in (1e-2, 1e-4, 1e-6):  # the larger, the shorter the window
         assert total.finite_delta(2.0, size) >= truth * (1 - 1e-9)
         assert total.finite_delta(2.0, size) <= truth + 1e-3 * size
+
+
+def divergence_in_the_plane(alpha, rate, u, v, step=0.02, reach=9.0):
+    """H_alpha of (1-q) N(0) + q N(u) against (1-q) N(0) + q N(v), by quadrature."""
+    x = np.arange(-reach, reach, step)
+    square = np.add.outer(x**2, x**2)
+
+    def density(c):
+        moved = np.add.outer((x - c[0]) ** 2, (x - c[1]) ** 2)
+        return (1 - rate) * np.exp(-square / 2) + rate * np.exp(-moved / 2)
+
+    return float(np.maximum(density(u) - alpha * density(v), 0).sum()) * step**2 / (2 * math.pi)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("alpha", [1.0, 1.1, 2.0])
+def test_no_replaced_record_is_easier_to_see_than_an_opposite_one(rate, alpha):
+    """Random pairs of moves in the unit disc, on its edge, on one line: none beats (m, -m)."""
+    rng = np.random.default_rng(0)
+    m = 1.5
+    worst = divergence_in_the_plane(alpha, rate, (m, 0.0), (-m, 0.0))
+    assert worst > 0
+    angles = rng.uniform(0, 2 * math.pi, (12, 2))
+    norms = m * rng.uniform(0, 1, (12, 2)) ** 0.5
+    norms[:4], norms[4:6, 1], angles[6:8, 1] = m, 0.0, angles[6:8, 0] + math.pi
+    for (one, other), (r, s) in zip(angles, norms, strict=True):
+        u, v = (r * math.cos(one), r * math.sin(one)), (s * math.cos(other), s * math.sin(other))
+        assert divergence_in_the_plane(alpha, rate, u, v) <= worst * (1 + 1e-6)
+
+
+def exact_tail(x):
+    """P(N > x) for x >= 0 to 40 digits, x a Decimal."""
+    with localcontext() as context:
+        context.prec = 60 + int(x * x / 4)
+        term = total = x
+        k = 1
+        while abs(term) > Decimal(10) ** -context.prec:
+            term = term * x * x / (2 * k + 1)
+            total, k = total + term, k + 1
+        pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640629")
+        return Decimal("0.5") - total * (-x * x / 2).exp() / (2 * pi).sqrt()
+
+
+@pytest.mark.parametrize("centre", [0.0, 0.37])
+def test_probabilities_of_intervals_are_within_their_error_bounds(centre):
+    rng = np.random.default_rng(0)
+    x = np.sort(np.concatenate([-rng.uniform(0, 12, 60), rng.uniform(0, 3, 15)]))
+    mass, error = normal_masses(x, centre)
+    tails = [Decimal(b) - Decimal(centre) for b in x.tolist()]
+    below = [exact_tail(-t) if t <= 0 else 1 - exact_tail(t) for t in tails]
+    for i in range(len(x) - 1):
+        assert abs(Decimal(float(mass[i])) - (below[i + 1] - below[i])) <= Decimal(float(error[i]))

@@ -14,9 +14,26 @@ probabilities are differences of normal distribution functions.
 
 Formal guarantee
 ----------------
-*Poisson.* Fix the other records' sample; the record in question is in it with probability q and
-moves the sum by at most C in norm, to opposite sides at worst when it is replaced. By rotation the
-pair is one-dimensional, and it is attained; it is its own mirror image.
+*Poisson.* Fix the other records' sample, which both neighbours share (divergences are jointly
+convex); the record in question is in it with probability q and moves the sum by a vector u, its
+replacement by v, both of norm at most m. For alpha >= 1, with ``c = (alpha - 1)(1 - q) / q``,
+
+    H_alpha = q F,    F(u, v) = int (phi_u - alpha phi_v - c phi_0)_+
+
+is largest at v = -u, |u| = m, where rotation leaves one dimension; the pair is attained, and is its
+own mirror image, which covers alpha < 1. For let u and v move, S be the set where the integrand is
+positive, ``a = alpha phi_v`` and ``b = c phi_0``. Since ``d phi_u / dt = -u' . grad phi_u`` and
+``phi_u = a + b`` on the boundary of S, whose outward normal is ``-(a (u - v) + b u)`` up to a
+positive factor, the divergence theorem gives dF/dt as an integral over that boundary, with positive
+weights, of ::
+
+    (a (u' - v') + b u') . (a (u - v) + b u)
+        =  [ (a^2 + a b) d|u - v|^2/dt + (b^2 + a b) d|u|^2/dt - a b d|v|^2/dt ] / 2
+
+First turn v away from u, at fixed norms: F grows, up to v = -s u. On the line, u = r and v = -s,
+growing r makes all that counts grow, and growing s adds ``2 a^2 (r + s) + 2 a b r`` in all: so r =
+s = m. Zeroed out (v = 0, or u = 0 for the other direction) F grows with the norm alone: a linear
+contraction that keeps 0 is a garbling.
 
 *Fixed size* (batch of size b out of n, g = b/n, replace). Couple the two samples record by record:
 with probability 1 - g they are equal, with probability g they differ in one element. Advanced
