@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 from scipy.special import log_ndtr, ndtri
 
 from skdpfl.privacy.accounting import price_delta, price_epsilon
@@ -245,6 +245,18 @@ def test_quantiles_are_exact(n, p):
     assert k.dtype == np.int64 and k.min() >= 0 and k.max() <= n
     assert np.where(upper, law.sf(k) <= 1 - u, law.cdf(k) >= u).all()
     assert np.where(upper, law.sf(k - 1) > 1 - u, law.cdf(k - 1) < u).all()
+
+
+@pytest.mark.parametrize("depth", [0.0, 1.0, 3.0, 5.0])
+@pytest.mark.parametrize("n", [10**5, 10**7, 10**9])
+def test_simulated_probabilities_have_the_ratios_of_the_law(n, depth):
+    """Neighbouring probabilities' ratio is (n - m) / (m + 1): what a shift by one is seen by."""
+    middle = n // 2 - int(depth * math.sqrt(n) / 2)
+    m = np.arange(middle - 100.0, middle + 100.0)
+    below = special.betainc(n - m, m + 1.0, 0.5)  # what the quantiles are settled by
+    p = np.diff(below)
+    error = p[1:] / p[:-1] * (m[2:] / (n - m[1:-1])) - 1
+    assert np.abs(error).max() < 2e-7
 
 
 def test_quantiles_keep_their_shape():

@@ -21,7 +21,9 @@ directions the ratio of densities at any v is therefore 1, ``exp(eps)`` or ``exp
 any two inputs, and eps is exact. ``p`` is computed last, from the mass of the cap that is sampled,
 so the rounding of gamma costs nothing. What leaves is ``V`` rounded to a power-of-two grid of about
 2^-10 / sqrt(d): that is post-processing, and hides the last bits of the floating-point arithmetic
-but for an event whose probability is about d * 1e-12.
+but for an event whose probability is about d * 1e-12. By that total variation what runs may differ
+from what is proved, for each message. It is no part of the price, which is pure and that of real
+numbers: with d in the millions, where it is 1e-6, pure privacy is not what a computer gives.
 
 References
 ----------

@@ -16,8 +16,10 @@ Formal guarantee
 ----------------
 V is eps_direction-DP and the level eps_norm-DP for any two messages, and they are drawn
 independently given the message: together pure (eps_direction + eps_norm)-DP by basic composition,
-attained when direction and norm both change. Clipping comes before and c, s_hat after. This holds
-for any replacement of a silo's data, against everyone outside the silo.
+attained when direction and norm both change. (In floating point up to a total variation of about
+d * 1e-12 a message, which is not priced: :mod:`skdpfl.privacy.mechanisms.cap`.) Clipping comes
+before and c, s_hat after. This holds for any replacement of a silo's data, against everyone outside
+the silo.
 """
 
 from __future__ import annotations

@@ -98,7 +98,8 @@ class ShuffledSums(Mechanism):
     and a procedure that fails with probability ``failure``; both are priced, at the z of each round
     and with the bits that the silos of the smallest round send. If a share s of the silos leaves
     out its noise bits, the multiplier falls by sqrt(1 - s). The penalty's gradient is public and
-    no part of the sums.
+    no part of the sums. What is said of bits holds for their simulation as closely as
+    :mod:`skdpfl.privacy.mechanisms.binomial_law` says.
     """
 
     dimension: int = 1
