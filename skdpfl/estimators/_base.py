@@ -155,7 +155,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             average = self.average and not known.is_still
             outcome = run(work, federation, average=average, on_round=after)
             after.end()
-        warn_if_diverged(outcome.params, work, federation.data)
+        here = getattr(federation, "data", None)  # other back ends have the records elsewhere
+        warn_if_diverged(outcome.params, work, here)
         self._unpack(problem, training.settings, scales, work, outcome.params)
         self._unpack_outcome(outcome)
         self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds

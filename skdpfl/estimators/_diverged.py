@@ -26,14 +26,14 @@ def warn_if_penalty_diverges(estimator: Any, momentum: float) -> None:
         )
 
 
-def warn_if_diverged(params: np.ndarray, work: Work, data: SiloData) -> None:
+def warn_if_diverged(params: np.ndarray, work: Work, data: SiloData | None) -> None:
     """Warn of a model that is not finite, or (without privacy) worse than no model at all.
 
-    With privacy, how well a model fits is nobody's to know.
+    With privacy, how well a model fits is nobody's to know; without data it cannot be told.
     """
     if not np.isfinite(params).all():
         warn("The model is not finite: the steps diverged. Give a smaller learning_rate.")
-    elif not work.plan.private:
+    elif not work.plan.private and data is not None:
         found, nothing = objective(params, work, data), objective(0 * params, work, data)
         if not found <= _WORSE * nothing:
             warn(
