@@ -21,6 +21,7 @@ from threadpoolctl import ThreadpoolController
 from skdpfl._compat import CALLBACK_STATE, CallbackSupportMixin, with_callbacks, with_names
 from skdpfl.algorithms import Algorithm
 from skdpfl.engine import Outcome, run
+from skdpfl.estimators._checks import check_shape
 from skdpfl.estimators._diverged import warn_if_diverged, warn_if_penalty_diverges
 from skdpfl.estimators._exact import Records, measured
 from skdpfl.estimators._facts import Facts, Settings
@@ -180,7 +181,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             Noise, rounds and, by ``plan.spent()``, the cost.
         """
         check_parameters(self)
-        sizes = pd.Series(silo_sizes, dtype=np.int64)
+        sizes = check_shape(silo_sizes, n_features, n_classes)
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
         facts = self._facts(sizes.index, sizes.to_numpy(), int(n_features), outputs)
         settled = settle(self, facts)
@@ -246,8 +247,11 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         A given step stays.
         """
         warn_if_penalty_diverges(self, known.settings.momentum)
-        if known.plan.private or not isinstance(self.learning_rate, str):
+        given = not isinstance(self.learning_rate, str) or getattr(self, "algorithm", None)
+        if known.plan.private:
             return informed(self, known)
+        if given:
+            return known
         return measured(self, algorithm, known, Records(problem.X, problem.silos), scales)
 
     def _federation(self, problem: Problem, scales: Scales) -> LocalFederation:
@@ -282,6 +286,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         self.silo_ids_ = problem.silos.ids.to_numpy()
         self.n_rounds_, self.clip_norm_ = settings.n_rounds, settings.clip_norm
         self.learning_rate_ = settings.learning_rate
+        if hasattr(self, "local_steps"):
+            self.local_steps_ = _one_or_all(settings.steps)
         dealt = work.plan.sampling
         self.sampling_rate_ = 1 / dealt.n_parts if isinstance(dealt, Disjoint) else settings.rate
 
@@ -335,6 +341,11 @@ def _unchanged_on_error(estimator: Any) -> Iterator[None]:
         now.clear()
         now.update(before | callbacks)  # scikit-learn tears its callbacks down afterwards
         raise
+
+
+def _one_or_all(steps: tuple[int, ...]) -> int | tuple[int, ...]:
+    """Return the number that all rounds share, or every round's."""
+    return steps[0] if len(set(steps)) == 1 else steps
 
 
 _CONTROLLER: ThreadpoolController | None = None

@@ -71,6 +71,18 @@ def per_silo(name: str, value: Any, silo_ids: pd.Index) -> np.ndarray:
     return np.array([known[silo] for silo in silo_ids.tolist()], dtype=float)
 
 
+def check_shape(silo_sizes: Any, n_features: Any, n_classes: Any) -> pd.Series:
+    """Return the silos' sizes of data that a plan is asked for; raise where there are no such."""
+    sizes = pd.Series(silo_sizes, dtype=object)
+    if sizes.empty:
+        raise ValueError(f"silo_sizes must name at least one silo; got {silo_sizes!r}.")
+    for silo, size in sizes.items():
+        check_count(f"silo_sizes[{silo!r}]", size)
+    check_count("n_features", n_features)
+    check_count("n_classes", n_classes, low=2)
+    return sizes.astype(np.int64)
+
+
 def check_budget(epsilon: Any, noise_multiplier: Any) -> None:
     """Raise unless exactly one of the two is given, and valid."""
     if (epsilon is None) == (noise_multiplier is None):

@@ -130,6 +130,8 @@ silo_ids_ : ndarray
     The silos' ids.
 n_rounds_ : int
     The number of rounds of the plan.
+local_steps_ : int or tuple
+    The gradient steps of a silo in a round, where ``local_steps`` is a parameter.
 learning_rate_ : float
     The (first) step.
 clip_norm_ : float

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from skdpfl.algorithms import Algorithm, FedAvg, MinibatchSGD
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
+from skdpfl.estimators._theory import Committed, Training
 
 
 class _DPFederated:
@@ -27,6 +29,15 @@ class _DPFederated:
                 f"{self.algorithm!r}."
             )
         return self.algorithm
+
+    def _training(self, algorithm: Algorithm, known: Committed) -> Training:
+        """Return what runs; ``learning_rate_`` is that of the algorithm, None if it has none."""
+        training: Training = super()._training(algorithm, known)  # type: ignore[misc]
+        if self.algorithm is None:
+            return training
+        rate: Any = getattr(algorithm, "learning_rate", None)
+        settings = dataclasses.replace(training.settings, learning_rate=rate)
+        return training._replace(settings=settings)
 
 
 @documented

@@ -44,6 +44,7 @@ def check_parameters(estimator: Any) -> None:
     check_choice("loss", params.get("loss", estimator._losses[0]), estimator._losses)
     _check_numbers(params, estimator._learning_rates)
     _check_running(params)
+    _check_verbose(params["verbose"])
     _check_steps(params)
     _check_weights(params["silo_weights"])
     if params.get("noise_schedule") is not None:
@@ -98,6 +99,11 @@ def _check_running(params: dict[str, Any]) -> None:
         raise ValueError(
             f"n_jobs must be None, a positive number of threads, or -1 for all; got {jobs!r}."
         )
+
+
+def _check_verbose(verbose: Any) -> None:
+    if not isinstance(verbose, (Integral, np.bool_)) or verbose < 0:
+        raise ValueError(f"verbose must be True, False or an integer >= 0; got {verbose!r}.")
 
 
 def _check_steps(params: dict[str, Any]) -> None:

@@ -106,9 +106,16 @@ def plan_scaling(
         return plan
     if has_target:
         plan = replace(plan, target="private" if target_bounds is None else "refined bounds")
-    if feature_bounds is not None:
-        return _advised(_refined(plan, "refined bounds", "bounds", shares))
-    return _advised(_without_bounds(plan, scaling, shares))
+    found = _chosen(plan, scaling, shares)
+    if unit == "silo" and _target_is_hopeless(found):
+        return _advised(_chosen(replace(plan, target="none"), scaling, shares), "left as it is")
+    return _advised(found)
+
+
+def _chosen(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
+    if plan.feature_bounds is not None:
+        return _refined(plan, "refined bounds", "bounds", shares)
+    return _without_bounds(plan, scaling, shares)
 
 
 def _refined(plan: ScalingPlan, refined: Features, public: Features, shares: Shares) -> ScalingPlan:
@@ -180,13 +187,19 @@ def _sized(plan: ScalingPlan, release: Release, enough: float) -> Release:
     return replace(release, share=float(min(release.share, max(needed, 1e-3))))
 
 
+def _target_is_hopeless(plan: ScalingPlan) -> bool:
+    """Whether what would be found as the target's scale is noise, and nothing to predict by."""
+    alone = plan.target == "private" and plan.features != "private"
+    return alone and _counts_noise(plan) > _HOPELESS
+
+
 def _counts_noise(plan: ScalingPlan) -> float:
     """The counts' noise, in shares of all records."""
     return float(plan.noise(plan.counts).max()) if plan.counts is not None else 0.0
 
 
-def _advised(plan: ScalingPlan) -> ScalingPlan:
-    """Say what to give where the budget does not reach."""
+def _advised(plan: ScalingPlan, target: str = "") -> ScalingPlan:
+    """Say what to give where the budget does not reach; ``target``: what became of it."""
     advice = []
     if plan.features in ("squash", "refined squash"):
         advice.append(
@@ -200,10 +213,13 @@ def _advised(plan: ScalingPlan) -> ScalingPlan:
             f"The scales of {plan.n_features} features found privately in {_silos(plan)} will be "
             "mostly noise. Give feature_bounds=(low, high)."
         )
-    if plan.target == "private" and plan.features != "private" and _counts_noise(plan) > _HOPELESS:
+    if target or _target_is_hopeless(plan):
+        found = f"cannot be found privately in {_silos(plan)}, so it is {target}"
+        if not target:
+            found = f"found privately in {_silos(plan)} will be mostly noise"
         advice.append(
-            f"The target's scale found privately in {_silos(plan)} will be mostly noise. Give "
-            "target_bounds=(low, high), a range that is public knowledge."
+            f"The target's scale {found}. Give target_bounds=(low, high), a range that is public "
+            "knowledge."
         )
     return replace(plan, advice=" ".join(advice))
 

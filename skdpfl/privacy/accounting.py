@@ -15,7 +15,7 @@ import math
 from functools import lru_cache
 from typing import Literal, get_args
 
-from skdpfl.privacy.calibration import calibrate, check_budget
+from skdpfl.privacy.calibration import calibrate, check_budget, is_number
 from skdpfl.privacy.events import Composition, FixedSizeGaussian, Gaussian, PoissonGaussian
 from skdpfl.privacy.pricing.price import Neighbours, price_delta, price_epsilon
 
@@ -223,8 +223,8 @@ def _most_steps(
 
 def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> Composition:
     """What the steps release."""
-    if not 0 < rate <= 1:
-        raise ValueError(f"sampling_rate={rate!r} must lie in (0, 1].")
+    if not is_number(rate) or not 0 < rate <= 1:
+        raise ValueError(f"sampling_rate={rate!r} must lie in (0, 1], a number.")
     z, rate, n_steps = float(z), float(rate), int(n_steps)
     if sampling == "poisson":
         return ((PoissonGaussian(z, rate), n_steps),)
@@ -238,10 +238,11 @@ def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> Compo
 
 
 def _check_steps(n_steps: int) -> None:
-    if isinstance(n_steps, bool) or int(n_steps) != n_steps or not 1 <= n_steps <= _MOST_STEPS:
+    whole = is_number(n_steps) and n_steps % 1 == 0
+    if not whole or not 1 <= n_steps <= _MOST_STEPS:
         raise ValueError(f"n_steps={n_steps!r} must be a whole number from 1 to {_MOST_STEPS:g}.")
 
 
 def _check_noise(noise_multiplier: float) -> None:
-    if not noise_multiplier >= 0:
-        raise ValueError(f"noise_multiplier={noise_multiplier!r} must be at least 0.")
+    if not is_number(noise_multiplier) or not noise_multiplier >= 0:
+        raise ValueError(f"noise_multiplier={noise_multiplier!r} must be at least 0, a number.")

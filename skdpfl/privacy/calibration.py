@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 
 from skdpfl.privacy.events import Composition
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -98,10 +99,15 @@ def calibrate(
 
 def check_budget(epsilon: float, delta: float) -> None:
     """Refuse what is no budget."""
-    if not epsilon > 0:
-        raise ValueError(f"epsilon={epsilon!r} must be greater than 0 (inf: no privacy).")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta={delta!r} must lie in (0, 1).")
+    if not is_number(epsilon) or not epsilon > 0:
+        raise ValueError(f"epsilon={epsilon!r} must be greater than 0, a number (inf: no privacy).")
+    if not is_number(delta) or not 0 < delta < 1:
+        raise ValueError(f"delta={delta!r} must lie in (0, 1), a number.")
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a real number; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _central_limit(
