@@ -118,7 +118,7 @@ def add_peers(groups: list[list[Contender]], data: list[Data], sizes: Sizes, env
     name = "Opacus 1.6, ghost clipping"
     for threads in (1, 2):
         run = peers.Opacus(python, w1, threads, *numbers)
-        most = 3 if threads > 1 else None
+        most = 2 if threads > 1 else None  # they wait in loops for a busy core
         groups[0].append(Contender("W1, a round", name, run, threads, repeats=most))
     python = peers.python_of("pfl", envs)
     less = "no clipping or noise in local steps"
