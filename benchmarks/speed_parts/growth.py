@@ -29,11 +29,12 @@ COMMON = {
 
 
 class Point(NamedTuple):
-    """A fit: how many of what, its seconds, and its peak memory over the size of X."""
+    """A fit: how many of what, its seconds, the bytes of X and those allocated beside the data."""
 
     number: int
     seconds: float
-    memory: float
+    data: int
+    memory: int
 
 
 class Growth(NamedTuple):
@@ -46,14 +47,12 @@ class Growth(NamedTuple):
 
     def table(self) -> str:
         """Return the numbers as markdown."""
-        lines = [
-            "| grows | number | seconds | peak memory beside the data, in X |",
-            "|---|---|---|---|",
-        ]
+        lines = ["| grows | number | seconds | X, MB | beside it at most, MB |", "|---" * 5 + "|"]
         names = ("rounds", "rows", "silos (records protected)", "silos (whole silos protected)")
         for name, points in zip(names, self, strict=True):
             lines += [
-                f"| {name} | {p.number:,} | {p.seconds:.3g} | {p.memory:.2g} |" for p in points
+                f"| {name} | {p.number:,} | {p.seconds:.3g} | {_mb(p.data)} | {_mb(p.memory)} |"
+                for p in points
             ]
         return "\n".join(lines)
 
@@ -67,6 +66,10 @@ def measure_growth(quick: bool) -> Growth:
     counts = [10**k for k in range(0, 3 if quick else 6)]
     silos, whole = ([_silos(n, m, unit) for m in counts] for unit in (False, True))
     return Growth(rounds, rows, silos, whole)
+
+
+def _mb(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.0f}" if n_bytes > 1e7 else f"{n_bytes / 1e6:.2g}"
 
 
 def _data(n: int, d: int = 20) -> tuple[np.ndarray, np.ndarray]:
@@ -113,7 +116,7 @@ def _measured(number: int, X: np.ndarray, fit: Callable[[], object]) -> Point:
     fit()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return Point(number, min(seconds), peak / X.nbytes)
+    return Point(number, min(seconds), X.nbytes, peak)
 
 
 def draw(growth: Growth, path: Path) -> None:
@@ -123,7 +126,7 @@ def draw(growth: Growth, path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams["svg.hashsalt"] = "speed"
+    plt.rcParams |= {"svg.hashsalt": "speed", "svg.fonttype": "none"}
     figure, axes = plt.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
     silos = {"each record protected": growth.silos, "whole silos protected": growth.whole}
     sides = {"rounds": {"": growth.rounds}, "rows": {"": growth.rows}, "silos": silos}
@@ -133,7 +136,7 @@ def draw(growth: Growth, path: Path) -> None:
         axis.set(xscale="log", yscale="log", xlabel=f"number of {label}")
         axis.grid(alpha=0.3)
     for axis, points in zip(axes, (growth.rounds, growth.rows), strict=False):
-        (first, *_), (last, seconds, _) = points[0], points[-1]
+        (first, *_), (last, seconds, *_) = points[0], points[-1]
         ends = [seconds * first / last, seconds]
         axis.plot([first, last], ends, "--", color="grey", label="in proportion")
         axis.legend(handles=axis.lines[1:], frameon=False)

@@ -77,6 +77,7 @@ class LocalFederation(Federation):
         typical = float(np.median(plan.expected_sizes)) * model.size
         self._stacks = self.n_silos > 1 and typical <= STACK_WORK
         self._last: tuple[np.ndarray, list[np.ndarray]] | None = None
+        self._n_steps = sum(plan.steps)
         # cohorts that stay the same let random numbers be drawn ahead
         self._fixed = plan.schedule is None and (plan.unit == "record" or plan.silo_fraction >= 1)
 
@@ -121,7 +122,7 @@ class LocalFederation(Federation):
         work, terms, numbers = self._work, self._terms, self._work.plan.step_numbers(round)
         clip = terms.clip[silos] if self._clips else math.inf
         divisor = terms.divisor[silos, None]
-        stop = sum(work.plan.steps) if self._fixed else numbers.stop
+        stop = self._n_steps if self._fixed else numbers.stop
         gradient = PrivateGradient(
             work,
             self._batches.of_stack(silos, numbers, stop),
