@@ -1,5 +1,6 @@
 """The commands and files that README, CONTRIBUTING and the pages name exist."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -32,3 +33,47 @@ def test_the_file_exists(path):
 
 def test_the_pages_do_name_commands():
     assert len(pages(r"python (benchmarks/\S+\.py)")) >= 5
+
+
+def benchmarks():
+    spec = importlib.util.spec_from_file_location("run", ROOT / "benchmarks" / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_runner_knows_every_benchmark():
+    here = ROOT / "benchmarks"
+    scripts = [p for p in here.rglob("*.py") if '"__main__"' in p.read_text()]
+    parts = [p.relative_to(here).as_posix() for p in scripts if "speed_parts" not in p.parts]
+    known = {row.script for row in benchmarks().BENCHMARKS.values()}
+    assert set(parts) - {"run.py"} == {s for s in known if not s.startswith("..")}
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=name) for name, row in benchmarks().BENCHMARKS.items()]
+)
+def test_a_benchmark_s_page_names_its_command(row):
+    assert (ROOT / "benchmarks" / row.script).exists()
+    assert not row.results or (ROOT / "benchmarks" / row.results).exists()
+    words = ("make demo",) if row.script.endswith("demo.py") else (row.script, row.results)
+    if row.page:
+        text = (ROOT / row.page).read_text()
+        assert any(word and word in text for word in words)
+
+
+def test_the_runner_lists_and_refuses(capsys, monkeypatch):
+    runner = benchmarks()
+    monkeypatch.setattr("sys.argv", ["run.py"])
+    with pytest.raises(SystemExit) as ended:
+        runner.main()
+    assert ended.value.code == 0
+    assert "benchmarks" not in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["run.py", "nothing"])
+    with pytest.raises(SystemExit) as ended:
+        runner.main()
+    assert ended.value.code == 2
+
+
+def test_the_runner_runs_a_script(monkeypatch):
+    assert benchmarks().run("privunit", quick=True) == 0
