@@ -15,6 +15,7 @@ from skdpfl.preprocessing._rows import Ball
 from skdpfl.preprocessing._scaling import Array
 from skdpfl.preprocessing._setting import Setting
 from skdpfl.privacy.events import Composition, Event, Exact, Gaussian, compose
+from skdpfl.privacy.randomness.grid import NORMALS
 from skdpfl.privacy.randomness.normals import FINE_BITS
 
 Features = Literal["none", "bounds", "refined bounds", "private", "squash", "refined squash"]
@@ -180,7 +181,8 @@ class ScalingPlan:
         """Standard deviation of the noise on each silo's message (M,); 0 for an infinite budget.
 
         Sums are released on a grid of ``scale * 2^-36``, which moves each of their entries by at
-        most a step more, and the divisions that lead there err by a relative 2^-53 at most.
+        most a step more, and the divisions that lead there err by a relative 2^-53 at most. The
+        drawn noise is not quite normal, which costs a share ``NORMALS`` of mu.
         """
         root = np.sqrt(self.weights(release).size * release.entries)
         rounding = 4 * _ROUNDING * self.largest_entry(release)
@@ -188,7 +190,7 @@ class ScalingPlan:
             rounding += STEP * self.weights(release).max(initial=0.0)
         exact = self.sensitivity(release) + root * rounding
         mu = release.share * self.setting.spends
-        return exact / (mu * (1 - root * _UNIT / mu))
+        return exact / (mu * (1 - NORMALS) * (1 - root * _UNIT / mu))
 
     def noise(self, release: Release) -> Array:
         """Standard deviation of the noise in each column's mean contribution (weight 1)."""

@@ -10,6 +10,7 @@ from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.randomness.grid import NORMALS
 from skdpfl.privacy.randomness.streams import streams_for
 
 M, N, D, T, K, RATE = 200, 6, 5, 80, 5, 0.3
@@ -65,7 +66,8 @@ def test_memory_is_made_of_clipped_messages_without_noise(trust, z, rate):
     _, federation = fit(Scaffold(RATE, K, control_rate=rate), X, y, trust, z)
     first = federation.memories[0]
     exact = -np.array([moves(X[i], y[i], np.zeros(D)) for i in range(M)])
-    exact *= np.minimum(1, 0.5 / np.linalg.norm(exact, axis=1))[:, None]
+    kept = 0.5 * (1 - NORMALS)
+    exact *= np.minimum(1, kept / np.linalg.norm(exact, axis=1))[:, None]
     np.testing.assert_allclose(first, rate * exact / (K * RATE), rtol=1e-6, atol=1e-9)
     if trust == "silo":  # what was sent is mostly noise
         assert np.linalg.norm(federation.sent[0], axis=1).min() > 10 * 0.5

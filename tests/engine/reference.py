@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from skdpfl.privacy.randomness.grid import NORMALS
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.sampling import Everyone, Poisson, WithoutReplacement
 
@@ -88,10 +89,11 @@ class Reference:
         step = sum(s.steps[:r]) + k
         self.n_gradients[i] += 1
         batch, divisor = self.batch(i, step, len(y))
-        total = np.zeros(problem.size)
+        total, noised = np.zeros(problem.size), s.z is not None or s.on_sum is not None
+        kept = s.clip * (1 - NORMALS) if noised else s.clip
         for j in batch:
             g = problem.record_gradient(w, X[j], y[j])
-            total += g * min(1.0, s.clip / max(np.linalg.norm(g), 1e-300))
+            total += g * min(1.0, kept / max(np.linalg.norm(g), 1e-300))
         if s.z is not None:
             factor = 1.0 if s.factors is None else s.factors[step]
             noise = self.streams.stream("noise", i, step).normal((problem.size,))

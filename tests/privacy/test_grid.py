@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpfl.models import rounding_of_sum
+from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon
 from skdpfl.privacy.randomness.grid import (
     MAX_LOSS,
     PrecisionError,
@@ -192,14 +193,31 @@ def test_rounding_of_float32_sums_is_paid_for(rng, n, size, neighbours):
 
 
 def test_reduced_clip_by_hand():
-    # replace: 2 c (1 + r) + gamma sqrt(size) = 2 C; add_remove: c (1 + 2 r) + gamma sqrt(size) = C
-    assert reduced_clip(1.0, 2.0**-10, 1024, "replace") == pytest.approx(1 - 2**-6)
-    assert reduced_clip(1.0, 2.0**-10, 1024, "add_remove") == pytest.approx(1 - 2**-5)
-    assert reduced_clip(2.0, 0.0, 9, "replace", rounding=0.01) == pytest.approx(2 / 1.01)
-    assert reduced_clip(2.0, 0.0, 9, "add_remove", rounding=0.01) == pytest.approx(2 / 1.02)
+    # replace: 2 c (1 + r) + gamma sqrt(size) = 2 C; add_remove: c (1 + 2 r) + gamma sqrt(size) = C,
+    # all but 4e-4 of it
+    left = 1 - 4e-4
+    assert reduced_clip(1.0, 2.0**-10, 1024, "replace") == pytest.approx(left - 2**-6)
+    assert reduced_clip(1.0, 2.0**-10, 1024, "add_remove") == pytest.approx(left - 2**-5)
+    assert reduced_clip(2.0, 0.0, 9, "replace", rounding=0.01) == pytest.approx(left * 2 / 1.01)
+    assert reduced_clip(2.0, 0.0, 9, "add_remove", rounding=0.01) == pytest.approx(left * 2 / 1.02)
     # 36,895 coordinates, z = 60: half a percent in float32, nothing in float64
-    losses = [1 - reduced_clip(1.0, grid_for(60, 600, d), 36_895, "replace") for d in DTYPES]
+    losses = [left - reduced_clip(1.0, grid_for(60, 600, d), 36_895, "replace") for d in DTYPES]
     assert losses == pytest.approx([0.0055, 8.4e-8], rel=0.01)
+
+
+@pytest.mark.parametrize("delta", [0.9, 0.3, 1e-2, 1e-5, 1e-10, 1e-100])
+@pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 1.0, 5.0, 100.0])
+@pytest.mark.parametrize(("size", "neighbours"), [(1, "replace"), (10_000, "add_remove")])
+def test_a_little_of_mu_pays_for_normals_that_are_not_quite_normal(mu, delta, size, neighbours):
+    """What runs has less mu than what is priced, by more than 3e-4 mu of epsilon."""
+    terms, std = TERMS[neighbours], 2.0**36
+    c = reduced_clip(std * mu / terms, std * 2.0**-36, size, neighbours)
+    runs = (terms * c + std * 2.0**-36 * math.sqrt(size)) / std
+    priced = gaussian_epsilon(mu, delta)
+    if priced > 0:
+        assert gaussian_epsilon(runs, delta) + 3e-4 * mu <= priced
+    else:  # at epsilon 0 the difference must be covered by delta
+        assert gaussian_delta(runs, 0.0) <= gaussian_delta(mu, 0.0) * (1 - 3e-4)
 
 
 # -- too coarse, or wrong ------------------------------------------------------------------------

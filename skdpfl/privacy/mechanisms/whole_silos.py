@@ -61,7 +61,7 @@ from skdpfl.privacy.mechanisms.privunit import (
 )
 from skdpfl.privacy.mechanisms.scalardp import ScalarDP
 from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.privacy.randomness.grid import grid_for, reduced_clip, snapped_release
+from skdpfl.privacy.randomness.grid import NORMALS, grid_for, reduced_clip, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Levels
 
@@ -196,9 +196,8 @@ class SiloMessages(WholeMessages):
         return np.insert(sent, size, debiased, axis=1)
 
     def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
-        # the reduced C differs from C by less than the grid's step: of no account here
         norm = _within(float(extra[0]), clip_norm) if self.squared_norms else float("nan")
-        return Statistics(norm, self._share(extra, clip_norm))
+        return Statistics(norm, self._share(extra, _kept_clip(clip_norm)))
 
 
 @dataclass(frozen=True)
@@ -304,10 +303,10 @@ class ServerMessages(WholeMessages):
         return total * (largest / aggregate.divisor)
 
     def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
-        norm = float("nan")
+        norm, clip = float("nan"), _kept_clip(clip_norm)
         if self.squared_norms:
-            norm = _within(clip_norm * (float(extra[0]) + clip_norm), clip_norm)
-        return Statistics(norm, self._share(extra, clip_norm))
+            norm = _within(clip * (float(extra[0]) + clip), clip_norm)
+        return Statistics(norm, self._share(extra, clip))
 
 
 @lru_cache(maxsize=64)  # a round asks several times, and most rounds ask for the same
@@ -318,6 +317,11 @@ def _kept_radius(
     gamma = grid_for(std, most * radius)
     rounding = (terms + size + 8) * most * UNIT
     return reduced_clip(radius, gamma, size + 2, neighbours, rounding=rounding), gamma
+
+
+def _kept_clip(clip_norm: float) -> float:
+    """Return the reduced C, up to the grid's step and rounding, which are of no account here."""
+    return clip_norm * (1 - NORMALS)
 
 
 def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:

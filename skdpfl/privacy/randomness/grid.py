@@ -19,9 +19,16 @@ r c a bound of the norm of the rounding error of one of them, its division by ga
     |rint(S / gamma) - rint(S' / gamma)| <= (D c + 2 r c) / gamma + sqrt(size),    D = 2 or 1,
 
 since rounding moves each difference of coordinates by at most 1. :func:`reduced_clip` returns the c
-for which that is D clip_norm / gamma: the release is then a post-processing of a Gaussian mechanism
-(sampled on the integers: :mod:`skdpfl.privacy.randomness.normals` states how closely) of noise
-multiplier exactly s / clip_norm. That BLAS adds floats in an order of its own, with or without
+for which that is (1 - 4e-4) D clip_norm / gamma: the release is then a post-processing of a
+Gaussian mechanism, sampled on the integers, of 4e-4 less mu than the noise multiplier s / clip_norm
+stands for. The integers' law is not quite the Gaussian's; that moves epsilon by at most 3e-4 mu,
+but for an event of probability 2e-23 (:mod:`skdpfl.privacy.randomness.normals`). At any delta
+epsilon falls by more than that with 4e-4 of mu: from the derivatives of the profile, phi and Phi
+the standard normal's ::
+
+    d epsilon / d mu = phi(a) / Phi(-a),   a = epsilon / mu + mu / 2        (at least 0.797, a >= 0)
+
+so what is priced covers both. That BLAS adds floats in an order of its own, with or without
 fused multiply-add, is allowed for in r (see :func:`skdpfl.models.rounding_of_sum`, whose bound
 holds for any order; take one record more for the division); that it multiplies matrices by the
 definition, in the precision of its arguments, is assumed. Casacuberta, Shoham, Vadhan and Wagner
@@ -39,6 +46,8 @@ from skdpfl.privacy.randomness.normals import FINE_BITS, UNIT_BITS
 
 #: noise stays under 2^4 standard deviations by construction
 _NOISE_BITS = 4
+#: what the drawn normals' distance from normals costs of mu, see the guarantee
+NORMALS = 4e-4
 #: how much of the clip norm rounding may cost before a finer arithmetic is asked for
 MAX_LOSS = 0.05
 
@@ -169,7 +178,8 @@ def reduced_clip(
     if neighbours not in ("replace", "add_remove"):
         raise ValueError(f"neighbours must be 'replace' or 'add_remove', got {neighbours!r}.")
     terms = 2 if neighbours == "replace" else 1
-    reduced = (terms * clip_norm - gamma * math.sqrt(size)) / (terms + 2 * rounding)
+    priced = (1 - NORMALS) * terms * clip_norm
+    reduced = (priced - gamma * math.sqrt(size)) / (terms + 2 * rounding)
     # a few roundings of this very formula
     reduced *= 1 - 1e-15
     if not reduced >= (1 - MAX_LOSS) * clip_norm:

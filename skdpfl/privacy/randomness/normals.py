@@ -29,10 +29,14 @@ where the first term oscillates with period 2^14. Between neighbouring sums, Del
 the privacy loss therefore differs from the Gaussian's by sum_i e(n_i - Delta_i) - e(n_i): terms
 independent over coordinates and releases, together of standard deviation at most
 2^20 rms(e') < 2.3e-5 times that of the Gaussian loss itself, whatever the number of coordinates
-and of releases. Ten such deviations move epsilon by less than 3e-4 mu, mu the Gaussian-DP
-parameter of the whole fit. F interpolates N's law linearly, which adds e of at most 2e-13 (1 + x^2)
-and 5e-7 to the 2.3e-5. Rounding the second draw to 2^-64 costs 2e-19 of total variation a
-normal and ends the tail at 9.6 standard deviations (P = 1e-21).
+and of releases. Ten such deviations (which are exceeded with probability 2e-23) move epsilon by
+less than 3e-4 mu, mu the Gaussian-DP parameter of the whole fit: what is released is clipped a
+little lower than is priced, which covers that (:mod:`skdpfl.privacy.randomness.grid`). The loss of
+a sampled release is a function of the plain one's, log(1 - q + q e^l): it shrinks by the same
+factor what the deviation changes and what the lower clip norm changes, so that to first order the
+same holds. F interpolates N's law linearly, which adds e of at most 2e-13 (1 + x^2) and 5e-7 to the
+2.3e-5. Rounding the second draw to 2^-64 costs 2e-19 of total variation a normal and ends the tail
+at 9.6 standard deviations (P = 1e-21).
 """
 
 from __future__ import annotations
