@@ -77,7 +77,7 @@ def main():
         f"skdpfl {skdpfl.__version__}, Python {platform.python_version()}, {versions}, "
         f"numpy {np.__version__}. Mean ± standard deviation of test accuracies over splits.\n"
     )
-    print(f"| data | ε | {' | '.join(ROWS)} | search − auto |")
+    print(f"| data | ε | {' | '.join(ROWS)} | search − auto (± standard error) |")
     print("|---" * (len(ROWS) + 3) + "|")
     for name in options.data:
         for epsilon in options.epsilons:
@@ -90,7 +90,7 @@ def main():
             ]
             gain = scores[:, 1] - scores[:, 0]
             error = gain.std(ddof=1) / np.sqrt(len(gain))
-            cells.append(f"{gain.mean():+.3f} ± {error:.3f} (standard error)")
+            cells.append(f"{gain.mean():+.3f} ± {error:.3f}")
             print(f"| {name} | {epsilon:g} | {' | '.join(cells)} |", flush=True)
     print(f"\nRun time {time.perf_counter() - start:.0f} s.")
 
