@@ -77,6 +77,6 @@ plt.show()
 # %%
 # Of the real hospitals the three larger ones gain a little by taking part at this budget, or
 # nothing. Where nearly all patients are ill (Zürich, "switzerland"), always saying so is hard to
-# beat, and a model for all does not even try: look at each silo's score, not at the average only. What each
-# pays is its own choice; a hospital that asks for more privacy makes the common model noisier, and
-# nobody's guarantee weaker.
+# beat, and a model for all does not even try: look at each silo's score, not at the average only.
+# What each pays is its own choice; a hospital that asks for more privacy makes the common model
+# noisier, and nobody's guarantee weaker.
