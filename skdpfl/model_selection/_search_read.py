@@ -22,6 +22,11 @@ def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
             f"Expected 2D array, got {np.ndim(X)}D array instead. Reshape your data: one row for "
             "each record, one column for each feature."
         )
+    if alone and 0 in np.shape(X):
+        what = "sample" if np.shape(X)[0] == 0 else "feature"
+        raise ValueError(
+            f"Found array with 0 {what}(s) (shape={np.shape(X)}) while a minimum of 1 is required."
+        )
     check_consistent_length(X, y)
     one_column = np.ndim(y) == 2 and np.shape(y)[1] == 1
     return X, column_or_1d(y, warn=True) if one_column else y
