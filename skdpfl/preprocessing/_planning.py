@@ -32,22 +32,23 @@ _FINE = 0.05
 class Shares:
     """How much of mu scaling may take.
 
-    Moments in known bounds, and a second look at whole rows (0: none); or counts, and moments after
-    them. Shares shrink until the noise of a mean (in half ranges; of a count in shares of the
-    records) is no smaller than ``enough``, and inside known bounds, in deviations, than
-    ``precise``. ``floor`` is the smallest scale, in half ranges.
+    Moments in known bounds, and two more looks at whole rows (0: none); or counts, moments after
+    them, and one more look. Shares shrink until the noise of a mean (in half ranges; of a count in
+    shares of the records) is no smaller than ``enough``, and inside known bounds, in deviations,
+    than ``precise``. ``floor`` is the smallest scale, in half ranges.
     """
 
     bounded: float = 0.3
-    again: float = 0.3
+    again: float = 0.22
     counts: float = 0.42
     moments: float = 0.27
+    after_counts: float = 0.2
     enough: float = 0.03
     precise: float = 0.2
     floor: float | None = 0.2
 
 
-#: scaling before a training, which is left 0.91 or 0.87 of mu; scaling and nothing else
+#: scaling before a training, which is left 0.90 or 0.84 of mu; scaling and nothing else
 TRAINING = Shares()
 EVERYTHING = Shares(
     bounded=1.0, again=0.0, counts=0.5**0.5, moments=0.5**0.5, enough=0.0, precise=0.0, floor=None
@@ -141,7 +142,7 @@ def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
         return plan
     plan = replace(plan, setting=_sparing(plan, shares))
     if shares.again and not plan.unbounded.any():
-        return replace(plan, moments=_two_looks(plan, shares))
+        return replace(plan, moments=_looks(plan, shares))
     counts = None
     if plan.unbounded.any():
         counts = _sized(plan, Release(shares.counts, MagnitudeGrid(1.5)), shares.enough)
@@ -150,15 +151,24 @@ def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     largest = shares.bounded if counts is None else shares.moments
     moments = _sized(plan, Release(largest), shares.enough)
     halved = replace(moments, share=moments.share / np.sqrt(2))
-    twice = plan.noise(halved).max() < _SECOND_ROUND
-    return replace(plan, counts=counts, moments=(halved, halved) if twice else (moments,))
+    looks: tuple[Release, ...] = (moments,)
+    if plan.noise(halved).max() < _SECOND_ROUND:
+        looks = (halved, halved)
+    elif shares.again:
+        looks = (moments, _again(plan, shares.after_counts, shares))
+    return replace(plan, counts=counts, moments=looks)
 
 
-def _two_looks(plan: ScalingPlan, shares: Shares) -> tuple[Release, Release]:
-    """Moments in known boxes, and then of rows in a ball around what these showed."""
-    ball = Ball(int(plan.read.sum()))
+def _looks(plan: ScalingPlan, shares: Shares) -> tuple[Release, ...]:
+    """Moments in known boxes, and then, twice, of rows in a ball around what was seen before."""
     first = _sized(plan, Release(shares.bounded), _TYPICAL * shares.precise)
-    return first, _sized(plan, Release(shares.again, ball=ball), shares.precise)
+    return first, *[_again(plan, shares.again, shares)] * 2
+
+
+def _again(plan: ScalingPlan, share: float, shares: Shares) -> Release:
+    """Moments of rows in a ball."""
+    release = Release(share, ball=Ball(int(plan.read.sum())))
+    return _sized(plan, release, shares.precise)
 
 
 def _sparing(plan: ScalingPlan, shares: Shares) -> Setting:

@@ -40,8 +40,8 @@ from skdpfl.preprocessing._scaling import Array
 _LONGEST, _SQUARE, HALF, _TARGET = 4.0, 6.0, 0.5, 3.0
 #: the smallest deviation that rows are measured in, in half boxes
 _FINEST = 0.15
-#: variances may differ from the first look's by twice its doubt
-_LOOSER = 4.0
+#: the variance of what was known of variances, in squares of its doubt: surprises are allowed for
+_LOOSER = 2.0
 #: all entries are multiples of this
 _STEP = 2.0**-20
 #: lengths are cut a little below their limits, so that rounding errors do not pass them
