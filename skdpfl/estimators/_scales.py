@@ -29,6 +29,12 @@ from skdpfl.preprocessing._scaling import Scales
 from skdpfl.privacy.events import Composition
 from skdpfl.silos import Silos
 
+#: said after the looks that were paid for
+_COARSE = (
+    "What was found within the budget shows that the target varies far less than {:.1g}, or lies "
+    "elsewhere than expected, so predictions may be far off. Give target_bounds=(low, high), a "
+    "range that is public knowledge and that the target fills."
+)
 #: mean square of a value uniform on [-1, 1], and of a squashed one: what to expect of public maps
 _MEAN_SQUARE = 1 / 3
 
@@ -60,10 +66,13 @@ class ScalingStep:
         return self.plan.n_features if bounds is None else int(bounds.used.sum())
 
     def find(self, X: np.ndarray, y: np.ndarray, silos: Silos, streams: Any) -> Scales:
-        """Return the scales; say beforehand what to give where the budget does not reach."""
+        """Return the scales; say what to give where the budget does not reach, or did not."""
         if self.plan.advice:
             warn(self.plan.advice)
-        return run_scaling(self.plan, X, y, silos.codes, streams)
+        scales = run_scaling(self.plan, X, y, silos.codes, streams)
+        if scales.coarse_target:
+            warn(_COARSE.format(scales.target.scale))
+        return scales
 
 
 def plan_scales(estimator: Any, facts: Facts, mu: float) -> ScalingStep:

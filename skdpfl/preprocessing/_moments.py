@@ -44,6 +44,8 @@ class _Prior(NamedTuple):
 
 
 _MEAN, _VARIANCE = _Prior(0.0, 0.4, 0.35), _Prior(0.12, 0.1, 0.15)
+#: the smallest deviation of a target, in half boxes
+_FINEST = 0.01
 #: weight of the prior width, in columns
 _WIDTH_WEIGHT = 6.0
 
@@ -126,16 +128,37 @@ def deviations(found: Estimate, floor: float | None) -> Array:
 
 
 def center_and_scale(
-    boxes: Boxes, found: Estimate, floor: float | None
+    boxes: Boxes, found: Estimate, floor: float | None, pool: np.ndarray
 ) -> tuple[Array, Array, Array]:
-    """Center and scale in the columns' units, and the spread that scaled columns should have."""
+    """Center and scale in the columns' units, and the spread that scaled columns should have.
+
+    The target's scale (not in ``pool``) goes below the floor as far as its variance is known:
+    errors of its predictions grow with it.
+    """
     deviation = deviations(found, floor)
+    if floor is not None:
+        least = np.clip(found.doubt, _FINEST**2, floor**2)
+        finer = np.sqrt(np.clip(found.variance, least, 1.0))
+        deviation = np.where(pool, deviation, finer)
     spread = np.sqrt(np.maximum(found.variance, 0.0)) / deviation
     return (
         boxes.center + boxes.half * found.mean,
         boxes.half * deviation,
         np.minimum(spread, 1.0),
     )
+
+
+def unresolved(found: Estimate, floor: float | None, bounded: bool) -> bool:
+    """Whether the target, the last column, hardly fills its box, or is not in it.
+
+    How far below the floor it varies cannot be told, and predictions err by parts of the floor.
+    Boxes that were found (not ``bounded``) should fit, so less is needed to doubt them.
+    """
+    if floor is None:
+        return False
+    mean, variance, doubt = (float(values[-1]) for values in (found.mean, *found[1:3]))
+    narrow = variance < doubt and variance + doubt < floor**2 * (0.4 if bounded else 1.25)
+    return narrow or abs(mean) >= 1
 
 
 def _shrink(values: Array, noise: Array, pool: np.ndarray, prior: _Prior) -> tuple[Array, Array]:

@@ -7,13 +7,21 @@ All that is computed here comes from public numbers and from messages whose priv
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from skdpfl.preprocessing._bounds import affine_from_bounds
 from skdpfl.preprocessing._messages import Messages, counts_on, moments_in, rows_in
-from skdpfl.preprocessing._moments import Boxes, Estimate, center_and_scale, estimate, zoomed
+from skdpfl.preprocessing._moments import (
+    Boxes,
+    Estimate,
+    center_and_scale,
+    estimate,
+    unresolved,
+    zoomed,
+)
 from skdpfl.preprocessing._plan import ScalingPlan
 from skdpfl.preprocessing._rows import looked_at, refined
 from skdpfl.preprocessing._scaling import (
@@ -109,7 +117,11 @@ def _boxes(plan: ScalingPlan, messages: Messages) -> Boxes:
 
 
 def _scales(plan: ScalingPlan, found: Found) -> Scales:
-    return _maps(plan, *center_and_scale(found.last, found.moments, plan.floor))
+    maps = _maps(plan, *center_and_scale(found.last, found.moments, plan.floor, plan.pool))
+    if not plan.reads_target:
+        return maps
+    bounded = plan.target == "refined bounds"
+    return replace(maps, coarse_target=unresolved(found.moments, plan.floor, bounded))
 
 
 def _exact(plan: ScalingPlan, X: Array, y: Array | None) -> Scales:

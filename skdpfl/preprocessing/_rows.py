@@ -38,8 +38,9 @@ from skdpfl.preprocessing._scaling import Array
 
 #: where deviations, and squares, are cut; the weight of squares; the target's box in deviations
 _LONGEST, _SQUARE, HALF, _TARGET = 4.0, 6.0, 0.5, 3.0
-#: the smallest deviation that rows are measured in, in half boxes
-_FINEST = 0.15
+#: the smallest deviation that rows are measured in, in half boxes; where the target's variance is
+#: known better than that, down to the second
+_FINEST, _FINEST_TARGET = 0.15, 0.01
 #: the variance of what was known of variances, in squares of its doubt: surprises are allowed for
 _LOOSER = 2.0
 #: all entries are multiples of this
@@ -77,9 +78,14 @@ class Ball:
 
 def looked_at(boxes: Boxes, found: Estimate, pool: np.ndarray) -> Boxes:
     """The intervals m +- s of features, m +- 3 s of the target."""
-    deviation = np.sqrt(np.clip(found.variance, _FINEST**2, 1.0))
-    half = np.where(pool, deviation, _TARGET * deviation)
-    return Boxes(boxes.center + boxes.half * found.mean, boxes.half * half)
+    return Boxes(boxes.center + boxes.half * found.mean, boxes.half * _units(found, pool))
+
+
+def _units(found: Estimate, pool: np.ndarray) -> Array:
+    """s of features, 3 s of the target, in half boxes."""
+    known = np.clip(2 * found.doubt, _FINEST_TARGET**2, _FINEST**2)
+    finest = np.where(pool, _FINEST**2, known)
+    return np.sqrt(np.clip(found.variance, finest, 1.0)) * np.where(pool, 1.0, _TARGET)
 
 
 def contributions(columns: Array, boxes: Boxes, ball: Ball) -> Array:
@@ -112,7 +118,7 @@ def refined(found: Estimate, noisy: Array, noise: Array, pool: np.ndarray) -> Es
     ``noise`` (columns,) is the standard deviation of their entries; all estimates stay in the units
     of the first look's boxes.
     """
-    unit = np.sqrt(np.clip(found.variance, _FINEST**2, 1.0)) * np.where(pool, 1.0, _TARGET)
+    unit = _units(found, pool)
     shift, noise_of_mean = noisy[:, 0] * unit, noise * unit
     square = np.where(pool, noisy[:, 1] / HALF, noisy[:, 1] / A + B) * unit**2
     noise_of_square = noise * np.where(pool, 1 / HALF, 1 / A) * unit**2

@@ -218,10 +218,14 @@ class AffineTarget:
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """What a fit trains on: the features' map and the target's (the identity in classifiers)."""
+    """What a fit trains on: the features' map and the target's (the identity in classifiers).
+
+    ``coarse_target``: what was paid for shows that the target's scale does not fit it.
+    """
 
     features: Scaling
     target: AffineTarget = AffineTarget()
+    coarse_target: bool = False
 
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Undo both maps on a linear model's coefficients (k, d) and intercepts (k,)."""

@@ -1,0 +1,67 @@
+"""Targets that do not fit what is known of them: said in words, and no further off than need be."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skdpfl import ISRLDPRegressor
+from skdpfl.preprocessing._bounds import feature_bounds_of, target_bounds_of
+from skdpfl.preprocessing._planning import plan_scaling
+from skdpfl.preprocessing._private_scales import run_scaling
+from skdpfl.privacy.randomness.streams import streams_for
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(800, 4))
+TARGET = X @ [1.0, -1, 0.5, 0] + 0.3 * RNG.normal(size=800)
+SILOS = np.arange(800) % 4
+
+
+def fitted(y, **kw):
+    common = {"epsilon": 3, "delta": 1e-5, "random_state": 0, "feature_bounds": (-4, 4)}
+    model = ISRLDPRegressor(**common | kw)
+    return model.fit(X, y, silos=SILOS)
+
+
+@pytest.mark.parametrize(
+    ("y", "given"),
+    [
+        (TARGET + 1e6, {}),
+        (TARGET * 1e-9, {}),
+        (TARGET, {"target_bounds": (-5000, 5000)}),
+        (TARGET, {"target_bounds": (100, 200)}),
+    ],
+    ids=["large offset", "tiny", "wide bounds", "wrong bounds"],
+)
+def test_a_scale_that_was_not_found_is_said(y, given):
+    with pytest.warns(UserWarning, match="target_bounds"):
+        assert np.isfinite(fitted(y, **given).coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("y", "given"),
+    [
+        (TARGET, {}),
+        (np.round(1e6 + 100 * TARGET), {"target_bounds": (999_400, 1_000_600)}),
+        (TARGET * 1e12, {}),
+        (TARGET, {"target_bounds": (-10, 10)}),
+    ],
+    ids=["found", "large offset, bounds", "huge", "fairly wide bounds"],
+)
+def test_a_scale_that_was_found_is_not(y, given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fitted(y, **given).score(X, y) > 0.5
+
+
+def test_narrow_targets_are_found_below_the_features_floor():
+    """A hundredth of the bounds: errors of predictions would be ten times as large at the floor."""
+    y = 0.01 * np.random.default_rng(1).normal(size=4000)
+    plan = plan_scaling(
+        silo_sizes=[1000] * 4, n_features=4, mu=1.0, has_target=True,
+        feature_bounds=feature_bounds_of((-4, 4), 4), target_bounds=target_bounds_of((-1, 1)),
+    )  # fmt: skip
+    codes = np.repeat(np.arange(4), 1000)
+    found = run_scaling(plan, np.zeros((4000, 4)), y, codes, streams_for(0))
+    assert found.target.scale < 0.1 < plan.floor
+    assert found.target.scale > 0.005
