@@ -20,6 +20,7 @@ from skdpfl.inspection._parts import cross_fits, parts
 from skdpfl.inspection._unlearned import learns_nothing
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.privacy.spending.sums import total
 
 
 class Leak(NamedTuple):
@@ -86,14 +87,7 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
         )
     unpaid = [_nothing(paid, exact=True)] if any(leak.what != SCORES for leak in leaks) else []
     _warn_if_noise_repeats(paid)
-    return add_up([*paid, *unpaid] or [_nothing(paid, exact=False)])
-
-
-def add_up(costs: Sequence[PrivacySpent]) -> PrivacySpent:
-    """Compose costs; that seeds repeat is not said here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        return sum(costs[1:], start=costs[0])
+    return total([*paid, *unpaid] or [_nothing(paid, exact=False)])
 
 
 def _warn_if_noise_repeats(costs: Sequence[PrivacySpent]) -> None:

@@ -11,8 +11,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection._search import BaseSearchCV
 
 from skdpfl.inspection._axes import COLOURS, GREY, axes_of, tidy
-from skdpfl.inspection._cost import add_up, costs_of_search, privacy_spent
+from skdpfl.inspection._cost import costs_of_search, privacy_spent
 from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.privacy.spending.sums import total
 
 #: a curve over rounds or fits is priced at about this many of them
 POINTS = 12
@@ -221,7 +222,7 @@ class PrivacySpentDisplay:
         delta = max(cost.delta for cost in costs) if ledger is None else ledger.delta
         together, points = costs[0], {}
         for k, cost in enumerate(costs, start=1):
-            together = cost if k == 1 else add_up([together, cost])
+            together = cost if k == 1 else total([together, cost])
             if k in shown:
                 points[k] = _finite(together).epsilon_at(delta)
         return cls(

@@ -45,7 +45,8 @@ class NoisyScore:
         """Return the models' noisy scores (k,)."""
         rows = self._split.test
         features, truth = _safe_indexing(X, rows), np.asarray(_safe_indexing(y, rows))
-        scores = np.column_stack([self._records(m.predict(features), truth) for m in models])
+        with np.errstate(all="ignore"):  # a wild record is cut off, and no warning tells of it
+            scores = np.column_stack([self._records(m.predict(features), truth) for m in models])
         return self._released(self._units(scores), noise_multiplier, streams)
 
     def _released(self, scores: np.ndarray, z: float, streams: Streams) -> np.ndarray:

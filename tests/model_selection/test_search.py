@@ -215,6 +215,15 @@ def test_a_regressor_is_scored_within_its_bounds():
         DPRandomizedSearchCV(ISRLDPRegressor(), {}).fit(data, target)
 
 
+def test_no_warning_tells_of_a_wild_record_that_scores():
+    data, target = load_diabetes(return_X_y=True)
+    model = ISRLDPRegressor(scaling=None, n_rounds=2, target_bounds=(0, 400), learning_rate=0.1)
+    for place in range(0, 440, 40):  # some of these score, whatever the split
+        data[place], target[place + 1] = 1e300, 1e300
+    fitted = DPRandomizedSearchCV(model, {"clip_norm": [1.0]}, n_iter=1, random_state=0)
+    assert np.isfinite(fitted.fit(data, target).best_score_)
+
+
 def test_pipelines_routing_and_meta_estimators():
     pipe = make_pipeline(Normalizer(), base())
     params = {"isrldpclassifier__clip_norm": [0.1, 1.0]}
