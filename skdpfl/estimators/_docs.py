@@ -40,7 +40,8 @@ PARAMETERS = {
     "alpha": """float, default=0.0
     The penalty ``alpha / 2 * |w|^2`` is added to the mean loss; the intercept is not penalised.
     Ridge's ``alpha`` is n_records times this one, LogisticRegression's ``C`` is
-    1 / (n_records * alpha).""",
+    1 / (n_records * alpha). The weights are those of the scaled columns (and target), as behind a
+    StandardScaler; give ``scaling=None`` for the units of ``X`` and ``y``.""",
     "fit_intercept": """bool, default=True
     Whether the model has an intercept. Without one columns and target are scaled, not centred: zero
     stays zero.""",

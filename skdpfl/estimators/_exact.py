@@ -12,7 +12,8 @@ server's step::
 V is what sampling adds: a round's Hessian H' has E H'^2 <= H^2 + V H, so errors shrink in mean
 square, whatever is drawn, under steps of
 
-    one step a round        g eta = 1 / (L / (1.8 (1 + m)) + V / (1 - m))
+    one step a round        g eta = 1 / (L / p + V / (1 - m)),   p = 1.8 (1 + m), or 1 where the
+                                    curvature is not constant and m > 0: longer steps may cycle
     local steps               eta = 0.9 / max_i(L_i + V_i), where each silo's walk contracts, and
                                     the server's steps of s = g M max_i w_i silos' lengths do not
                                     overshoot: at most 1.5 / (s K max L_i) if s > 1.5
@@ -36,13 +37,15 @@ import numpy as np
 from skdpfl.algorithms import Algorithm, FedExp, GradientMethod, Scaffold
 from skdpfl.estimators._checks import is_auto
 from skdpfl.estimators._theory import Committed, Measured, smoothed
-from skdpfl.losses import Loss
+from skdpfl.losses import Loss, SquaredError
 from skdpfl.preprocessing._scaling import Scales
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.silos import Silos
 
 #: more columns than this: their Gram matrix costs more than products with the data
 _COLUMNS, _POWERS, _BLOCK = 300, 40, 2**14
+#: steps with momentum, times L, where the curvature changes on the way: longer ones may cycle
+_BENT_PACE = 1.0
 
 
 class Records(NamedTuple):
@@ -111,6 +114,11 @@ class Curvature:
         drawn = self.missing / self._sizes * self._longest if self.missing else 0.0
         return float((self.of_silos + drawn).max())
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether the objective is quadratic."""
+        return isinstance(self.loss, SquaredError)
+
     @cached_property
     def _sizes(self) -> np.ndarray:
         return np.bincount(self.silos.codes, minlength=self.known.facts.n_silos)
@@ -120,7 +128,8 @@ class Curvature:
         """The largest curvature of a single record."""
         starts = range(0, len(self.X), _BLOCK)
         blocks = (self._rows(slice(i, i + _BLOCK)) for i in starts)
-        return self._bent(max(float(np.square(rows).sum(axis=1).max()) for rows in blocks))
+        longest = max(float(np.square(rows).sum(axis=1).max()) for rows in blocks)
+        return self._bent(longest) - self.known.alpha  # penalties are not sampled
 
     def _bent(self, squared: float) -> float:
         """Return the objective's curvature along rows of this mean square."""
@@ -158,8 +167,9 @@ def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> 
     n_steps, at_server = max(settings.steps), isinstance(algorithm, GradientMethod)
     if at_server or (n_steps == 1 and not isinstance(algorithm, FedExp)):
         momentum = settings.momentum if at_server else 0.0
+        pace = 1.8 * (1 + momentum) if curvature.is_constant or not momentum else _BENT_PACE
         drawn = curvature.drawn * (3 if isinstance(algorithm, Scaffold) else 1)
-        return 1 / (curvature.whole / (1.8 * (1 + momentum)) + drawn / (1 - momentum)) / server
+        return 1 / (curvature.whole / pace + drawn / (1 - momentum)) / server
     eta = 0.9 / curvature.steepest
     pace = server * plan.n_silos * float(plan.weights.max())
     if pace > 1.5:

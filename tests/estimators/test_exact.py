@@ -151,3 +151,20 @@ def test_a_penalty_that_a_given_step_does_not_bear_is_told_with_privacy_too():
         skdpfl.ISRLDPClassifier(epsilon=3.0, learning_rate=3.0, alpha=1.0, random_state=0).fit(
             X, y, silos=silos
         )
+
+
+@pytest.mark.parametrize("loss", ["huber", "log_loss", "squared_hinge"])
+def test_momentum_does_not_cycle_where_the_curvature_changes(loss):
+    """Heavy tails: steps that a quadratic bears went round the optimum for ever."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_t(2.5, size=(200, 3)) @ rng.normal(size=(3, 3))
+        y = X @ rng.normal(size=3) + rng.standard_t(1.5, size=200)
+        cls = skdpfl.ISRLDPRegressor
+        if loss != "huber":
+            cls, y = skdpfl.ISRLDPClassifier, (y > 0).astype(int)
+        options = {"epsilon": np.inf, "loss": loss, "alpha": 0.01}
+        model = cls(**options).fit(X, y)
+        best = cls(solver="accelerated", n_rounds=1200, **options).fit(X, y)
+        size = np.linalg.norm(best.coef_)
+        assert np.linalg.norm(model.coef_ - best.coef_) < 1e-3 * size
