@@ -62,8 +62,9 @@ class DPFederatedClassifier(_DPFederated, FederatedClassifier):
     >>> from skdpfl.algorithms import MinibatchSGD
     >>> from skdpfl.datasets import make_federated_classification
     >>> data = make_federated_classification(5, 400, n_features=10, n_classes=2, random_state=0)
+    >>> steps = MinibatchSGD(3.0, momentum=0.5)
     >>> clf = DPFederatedClassifier(
-    ...     2.0, algorithm=MinibatchSGD(3.0, momentum=0.5), n_rounds=40, feature_bounds=(-8, 8)
+    ...     2.0, algorithm=steps, n_rounds=40, feature_bounds=(-8, 8), random_state=0
     ... )
     >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
     PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')
@@ -151,8 +152,9 @@ class DPFederatedRegressor(_DPFederated, FederatedRegressor):
     >>> from skdpfl.algorithms import MinibatchSGD
     >>> from skdpfl.datasets import make_federated_regression
     >>> data = make_federated_regression(5, 400, n_features=10, random_state=0)
+    >>> steps, bounds = MinibatchSGD(0.3), (-8, 8)
     >>> model = DPFederatedRegressor(
-    ...     2.0, algorithm=MinibatchSGD(0.3), feature_bounds=(-8, 8), target_bounds=(-20, 20)
+    ...     2.0, algorithm=steps, feature_bounds=bounds, target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
     PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')

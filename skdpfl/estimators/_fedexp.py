@@ -218,7 +218,7 @@ class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
     >>> from skdpfl.datasets import make_federated_regression
     >>> data = make_federated_regression(2000, 5, n_features=10, random_state=0)
     >>> model = DPFedEXPRegressor(
-    ...     2.0, trust="server", feature_bounds=(-8, 8), target_bounds=(-20, 20), random_state=0
+    ...     2.0, trust="server", feature_bounds=(-8, 8), target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
     PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server')

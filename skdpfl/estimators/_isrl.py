@@ -235,7 +235,7 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc]
     >>> from skdpfl.datasets import make_federated_regression
     >>> data = make_federated_regression(5, 400, n_features=10, random_state=0)
     >>> model = ISRLDPRegressor(
-    ...     epsilon=2.0, feature_bounds=(-8, 8), target_bounds=(-20, 20), random_state=0
+    ...     epsilon=2.0, feature_bounds=(-8, 8), target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
     PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')

@@ -158,7 +158,7 @@ class DPScaffoldRegressor(_DPScaffold, FederatedRegressor):
     >>> from skdpfl.datasets import make_federated_regression
     >>> data = make_federated_regression(5, 400, n_features=10, random_state=0)
     >>> model = DPScaffoldRegressor(
-    ...     2.0, local_steps=20, feature_bounds=(-8, 8), target_bounds=(-20, 20), random_state=0
+    ...     2.0, local_steps=20, feature_bounds=(-8, 8), target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).n_rounds_
     5
