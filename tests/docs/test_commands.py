@@ -77,3 +77,8 @@ def test_the_runner_lists_and_refuses(capsys, monkeypatch):
 
 def test_the_runner_runs_a_script(monkeypatch):
     assert benchmarks().run("privunit", quick=True) == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_has_a_gap_left_to_fill(page):
+    assert not re.search(r"@[A-Z]{3,}@|\b(TODO|FIXME|TBD)\b", page.read_text())
