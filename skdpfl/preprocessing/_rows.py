@@ -90,13 +90,20 @@ def _units(found: Estimate, pool: np.ndarray) -> Array:
 
 def contributions(columns: Array, boxes: Boxes, ball: Ball) -> Array:
     """``(a, b)`` of each row (n, d, 2), whatever it holds."""
+    both = np.empty((2, *columns.shape))
+    v, squares = both
     with np.errstate(invalid="ignore", over="ignore"):
-        v = (columns - boxes.center) * (1 / boxes.half)
-    v = np.clip(np.nan_to_num(v, nan=0.0), -_LONGEST, _LONGEST)
-    both = np.stack([v, HALF * np.minimum(v * v, _SQUARE)], axis=-1)
-    lengths = np.maximum(np.sqrt(np.square(both).sum(axis=1, keepdims=True)), 1e-300)
-    both *= np.minimum(1.0, _BELOW * np.array([ball.radius, ball.squares]) / lengths)
-    return np.trunc(both / _STEP) * _STEP
+        np.multiply(columns - boxes.center, 1 / boxes.half, out=v)
+    np.clip(v, -_LONGEST, _LONGEST, out=v)
+    v[np.isnan(v)] = 0.0
+    np.multiply(HALF, np.minimum(v * v, _SQUARE), out=squares)
+    lengths = np.maximum(np.sqrt(np.einsum("knd,knd->kn", both, both)), 1e-300)
+    limits = _BELOW * np.array([ball.radius, ball.squares])[:, None]
+    both *= np.minimum(1.0, limits / lengths)[..., None]
+    both /= _STEP
+    np.trunc(both, out=both)
+    both *= _STEP
+    return np.moveaxis(both, 0, -1)
 
 
 def sums_of_rows(columns: Array, first: np.ndarray, boxes: Boxes, ball: Ball) -> Array:
