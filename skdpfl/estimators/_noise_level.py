@@ -64,7 +64,9 @@ def _budgets(estimator: Any, facts: Facts, change: float, rate: float, n_steps: 
         if rate >= 1:
             return np.array([change * math.sqrt(n_steps) / z])
         growth = math.expm1(min((change / z) ** 2, _MOST))
-        return np.array([rate * math.sqrt(n_steps * growth)])
+        hits = rate * n_steps  # how often a record is drawn: hardly ever more often than this
+        often = min(n_steps, hits + 4 * math.sqrt(hits) + 3)
+        return np.array([min(rate * math.sqrt(n_steps * growth), change * math.sqrt(often) / z)])
     mapped = isinstance(estimator.epsilon, (Mapping, pd.Series))
     epsilon = per_silo("epsilon", estimator.epsilon, facts.silo_ids) if mapped else None
     if is_auto(estimator.delta):

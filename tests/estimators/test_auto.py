@@ -252,6 +252,22 @@ def test_rounds_are_limited_by_work():
     assert _auto.n_rounds(1, 1.0, ROWS, **exact) > 100
 
 
+@pytest.mark.filterwarnings("ignore:The scales of 3 features")
+@pytest.mark.parametrize("rate", [0.001, 0.01, 0.1, 1.0])
+@pytest.mark.parametrize("noise_multiplier", [0.1, 0.5, 2.0])
+def test_scales_do_not_cost_more_than_the_training_they_are_for(noise_multiplier, rate):
+    """With little noise and few records a step, mu is what the drawn records spend."""
+    rng = np.random.default_rng(0)
+    data, sign = rng.normal(size=(1000, 3)), rng.integers(0, 2, 1000)
+    kw = {"epsilon": None, "noise_multiplier": noise_multiplier, "sampling_rate": rate}
+    plain, scaled = (
+        make("ISRLDPClassifier", n_rounds=10, random_state=0, scaling=scaling, **kw).fit(data, sign)
+        for scaling in (None, "private")
+    )
+    alone = plain.privacy_spent_.epsilon
+    assert alone < scaled.privacy_spent_.epsilon < 2 * alone
+
+
 def test_sampling_keeps_rounds_cheap_and_noise_multipliers_above_one():
     assert _auto.sampling_rate(4000, 0.3, ROWS) == 1
     assert _auto.sampling_rate(100_000, 0.3, ROWS) == pytest.approx(0.02)
