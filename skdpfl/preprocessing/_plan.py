@@ -184,6 +184,15 @@ class ScalingPlan:
         most a step more, and the divisions that lead there err by a relative 2^-53 at most. The
         drawn noise is not quite normal, which costs a share ``NORMALS`` of mu.
         """
+        if release not in self._noise_scales:
+            self._noise_scales[release] = self._noise_scale(release)
+        return self._noise_scales[release]
+
+    @cached_property
+    def _noise_scales(self) -> dict[Release, Array]:
+        return {}
+
+    def _noise_scale(self, release: Release) -> Array:
         root = np.sqrt(self.weights(release).size * release.entries)
         rounding = 4 * _ROUNDING * self.largest_entry(release)
         if self.setting.unit == "silo":

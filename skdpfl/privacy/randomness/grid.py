@@ -38,6 +38,7 @@ definition, in the precision of its arguments, is assumed. Casacuberta, Shoham, 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -61,6 +62,7 @@ class PrecisionError(ValueError):
     """The arithmetic is too coarse for this sum: add it up and release it in float64."""
 
 
+@lru_cache(maxsize=1024)
 def grid_for(scale: float, bound: float, dtype: DTypeLike = np.float64) -> float:
     """Return the grid's step gamma for noise of standard deviation ``scale``.
 
