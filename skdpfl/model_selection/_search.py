@@ -185,35 +185,30 @@ class DPRandomizedSearchCV(
         streams = streams_for(self.random_state)
         parts = split(groups, promise.unit, self.holdout, streams)
         delta = self._delta(len(groups.ids if promise.unit == "silo" else groups.codes))
-        count, repetition = self._runs(promise, streams)
-        draw = partial(self._candidates, streams=streams, sizes=parts.sizes, X=X, y=y)
-        quiet = nullcontext if repetition is None else nothing_said
+        count, law = self._runs(promise, streams)
+        public = partial(self._candidates, streams=streams, sizes=parts.sizes, X=X, y=y)
+        quiet = nothing_said if law else nullcontext
         with quiet():
-            candidates = draw("candidates", count, distinct=repetition is None)
+            candidates = public("candidates", count, distinct=law is None)
             # the division of the budget is published, so it must not tell which and how many runs
             # there are: where that is secret it is made for other draws from the same public law
-            known = (
-                candidates if repetition is None else draw("reference", REFERENCE, distinct=False)
-            )
+            known = public("reference", REFERENCE, distinct=False) if law else candidates
             unpaid = unpaid_steps(candidate.model() for candidate in [*known, *candidates])
             prices = [candidate.price for candidate in known]
-            budget = fit_budget(promise.neighbours, prices, self.epsilon, delta, repetition)
+            budget = fit_budget(promise.neighbours, prices, self.epsilon, delta, law)
         warn_of(unpaid)
         spent = self._spent(budget, delta, promise, streams, exact=bool(unpaid))
         self._charge(spent)
-        runs = Runs(self, None if repetition else count)
+        runs = Runs(self, None if law else count)
         runs.say_what_is_hidden(self.estimator)
-        models = []
         with quiet():
-            for i, candidate in enumerate(candidates):
-                own = within(budget, candidate.price, delta, repetition, promise.neighbours)
-                seed = _seed(streams, "run", i)
-                model = candidate.fit((X, y, silos), parts.train, (own, delta), seed, runs)
-                if not unpaid:
-                    candidate.check(model, own, delta)
-                models.append(model)
-            score = NoisyScore(inner, promise, parts)
-            noisy = score.of(models, X, y, budget.score_noise, streams)
+            own = [within(budget, c.price, delta, law, promise.neighbours) for c in candidates]
+            seeds = [_seed(streams, "run", i) for i in range(count)]
+            models = [
+                candidate.fit((X, y, silos), parts.train, (e, delta), seed, runs, paid=not unpaid)
+                for candidate, e, seed in zip(candidates, own, seeds, strict=True)
+            ]
+            noisy = NoisyScore(inner, promise, parts).of(models, X, y, budget.score_noise, streams)
         runs.end()
         self._give_out([c.params for c in candidates], models, noisy, promise)
         self.privacy_spent_, self.fit_epsilon_ = spent, float(budget.epsilon)

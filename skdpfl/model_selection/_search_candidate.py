@@ -70,10 +70,13 @@ class Candidate:
         budget: tuple[float, float],
         seed: int | None,
         runs: Runs,
+        *,
+        paid: bool,
     ) -> Any:
-        """Return the model fitted to the training rows of (X, y, silos); its price must be paid.
+        """Return the model fitted to the training rows of (X, y, silos).
 
-        ``runs`` tells the search's callbacks of it, unless it is a secret.
+        ``runs`` tells the search's callbacks of it, unless it is a secret; ``paid``: it must have
+        released what :meth:`price` said.
         """
         X, y, silos = (None if part is None else _safe_indexing(part, train) for part in data)
         model = self.model()
@@ -87,6 +90,8 @@ class Candidate:
         with runs.run(model):
             model.fit(X, y, **({} if silos is None else {f"{name}silos": silos}))
         del inner._covered, inner._schedule_streams
+        if paid:
+            self.check(model, *budget)
         return model
 
     def check(self, fitted: Any, epsilon: float, delta: float) -> None:
