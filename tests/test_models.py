@@ -237,6 +237,72 @@ def test_a_bad_record_counts_as_zero_in_its_silo_and_elsewhere(loss, k, dtype, b
         np.testing.assert_array_equal(model.clipped_gradient_sum(w, X, y, loss, **args), want)
 
 
+def group_of(loss, k, lengths, dtype):
+    """Several silos' arguments of ``clipped_gradient_sums``, each a list with one item a silo."""
+    model, w, X, y = problem(loss, k, n=max(lengths), params=(5,), data=(5,), dtype=dtype)
+    X = [x[:n] for x, n in zip(X, lengths, strict=True)]
+    y = [t[:n] for t, n in zip(y, lengths, strict=True)]
+    clips = np.linspace(0.3, 3, 5)
+    return model, (w, X, y, clips, [model.squared_row_norms(x) for x in X])
+
+
+def sums_of(model, loss, group, some=slice(None), **kw):
+    w, X, y, clips, norms = (part[some] for part in group)
+    return model.clipped_gradient_sums(
+        w,
+        X,
+        np.concatenate(y),
+        loss,
+        clip_norm=clips,
+        squared_norms=np.concatenate(norms),
+        **kw,
+    )
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lengths", [(7, 0, 1, 31, 2), (1, 0, 0, 1, 1), (9, 9, 9, 9, 9)], ids=str)
+@pytest.mark.parametrize("chunk", [None, 4])
+def test_a_group_of_silos_gives_each_silos_bits(loss, k, dtype, lengths, chunk):
+    """However silos are grouped; and the sums are those of ``clipped_gradient_sum``."""
+    model, group = group_of(loss, k, lengths, dtype)
+    together = sums_of(model, loss, group, chunk=chunk)
+    for i in range(5):
+        alone = sums_of(model, loss, group, slice(i, i + 1), chunk=chunk)
+        np.testing.assert_array_equal(alone[0], together[i])
+        w, x, y, clip, norms = (part[i] for part in group)
+        want = model.clipped_gradient_sum(w, x, y, loss, clip_norm=clip, squared_norms=norms)
+        tolerance = 1e-4 if dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(alone[0], want, rtol=tolerance, atol=tolerance)
+    np.testing.assert_array_equal(sums_of(model, loss, group, slice(2), chunk=chunk), together[:2])
+    if len(set(lengths)) == 1:
+        w, X, *rest = group
+        as_array = sums_of(model, loss, (w, np.array(X), *rest), chunk=chunk)
+        np.testing.assert_array_equal(as_array, together)
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bad", [np.nan, inf])
+def test_a_bad_record_counts_as_zero_in_its_group(loss, k, dtype, bad):
+    model, group = group_of(loss, k, (7, 3, 1, 31, 2), dtype)
+    w, X, y, clips, norms = group
+    without = [np.delete(v[3], 5, axis=0) for v in (X, y, norms)]
+    rest = [[*v[:3], one, v[4]] for v, one in zip((X, y, norms), without, strict=True)]
+    want = sums_of(model, loss, (w, rest[0], rest[1], clips, rest[2]))
+    X[3] = X[3].copy()
+    X[3][5, 0] = bad
+    norms[3] = model.squared_row_norms(X[3])
+    got = sums_of(model, loss, group)
+    np.testing.assert_array_equal(np.delete(got, 3, axis=0), np.delete(want, 3, axis=0))
+    np.testing.assert_allclose(got[3], want[3], rtol=1e-4, atol=1e-4)
+    if y[0].dtype.kind == "f":
+        X[3] = np.nan_to_num(X[3], nan=1.0, posinf=1.0)
+        norms[3] = model.squared_row_norms(X[3])
+        y[3] = np.where(np.arange(31) == 5, bad, y[3])
+        np.testing.assert_array_equal(sums_of(model, loss, group), got)
+
+
 @pytest.mark.parametrize(("loss", "k"), LOSS_CASES[:10], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_huge_features_are_clipped_not_lost(loss, k, dtype):

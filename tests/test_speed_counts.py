@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from skdpfl import DPFedAvgClassifier, DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.federation import _batches
 from skdpfl.federation._data import SiloData
 from skdpfl.privacy.randomness.words import SimulationWords
 
@@ -59,15 +60,22 @@ def counted(monkeypatch):
 
 
 @pytest.mark.parametrize(("rate", "chunks"), [(0.25, 1), (0.5, 2)])
-def test_a_local_step_is_one_product_forward_and_one_per_chunk_back(counted, rate, chunks):
+@pytest.mark.parametrize("together", [True, False])
+def test_a_local_step_is_one_product_forward_and_one_per_chunk_back(
+    monkeypatch, counted, rate, chunks, together
+):
+    """Of a group of silos that have equally many records; or of a silo alone."""
+    if not together:
+        monkeypatch.setattr(_batches, "GROUP", 1)
     X, y, silos = records(2800, 130, 4)  # 1,441 parameters and batches of 175 or 350: no stacks
     model = DPScaffoldClassifier(
         n_rounds=2, local_steps=5, sampling_rate=rate, sampling="without_replacement", **COMMON
     )
     model.fit(X, y, silos=silos)
     steps = 2 * 4 * 5
-    assert counted["products"] == steps * (1 + chunks)
-    assert counted["gathers"] == steps + 1  # and once for the norms of all records
+    calls = steps // 4 if together else steps
+    assert counted["products"] == calls * (1 + chunks)
+    assert counted["gathers"] == calls + 1  # and once for the norms of all records
     # a batch, its state, the noise, its state, second draws
     assert counted["draws"] <= 3 * steps
 
@@ -228,8 +236,9 @@ def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
     assert peak_of(lambda: fit().fit(X, y, silos=silos)) < 0.25 * X.nbytes
 
 
-def test_a_batch_is_gathered_once():
+def test_a_batch_is_gathered_once(monkeypatch):
     """A second copy of a batch would show: a batch is most of what this fit allocates."""
+    monkeypatch.setattr(_batches, "GROUP", 1)  # one silo at a time
     X, y, silos = records(3200, 4000, 4)
     batch = 4 * 200 * 4000
 

@@ -2,29 +2,34 @@
 
 What a fit costs beyond these loops is what a library adds. Noise is float32 Gaussian noise added in
 floating point, which gives no formal guarantee (see the guide on privacy); batches are drawn from
-one NumPy generator, W1's normals by Box and Muller's method from 24-bit uniforms, which is quicker
-than NumPy's own normals and ends at 5.8 standard deviations.
+one NumPy generator (in W1 one a silo), W1's normals by Box and Muller's method from 24-bit
+uniforms, which is quicker than NumPy's own normals and ends at 5.8 standard deviations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 
 from benchmarks.speed_parts.workloads import Data, Sizes
 
 
-def w1(data: Data, sizes: Sizes) -> Callable[[], None]:
-    """Return a round of DP-SCAFFOLD: 8 silos in turn, the class axis padded to 48."""
-    rng = np.random.Generator(np.random.SFC64(0))
-    n, b = sizes.w1_records, sizes.w1_records // 5
+def w1(data: Data, sizes: Sizes, threads: int = 1) -> Callable[[], None]:
+    """Return a round of DP-SCAFFOLD: 8 silos on threads, the class axis padded to 48."""
+    n, b, cohort = sizes.w1_records, sizes.w1_records // 5, sizes.w1_silos // 5
+    rngs = [np.random.Generator(np.random.SFC64(i)) for i in range(cohort)]
     server, control = (np.zeros((784, 48), np.float32) for _ in range(2))
     controls = np.zeros((sizes.w1_silos, 784, 48), np.float32)
-    X, noise = np.empty((b, 784), np.float32), np.empty((784, 48), np.float32)
+    spaces = [
+        (np.empty((b, 784), np.float32), np.empty((784, 48), np.float32)) for _ in range(cohort)
+    ]
     rows = np.arange(b)
 
-    def local(silo: int) -> np.ndarray:
+    def local(place: int, silo: int) -> np.ndarray:
+        rng, (X, noise) = rngs[place], spaces[place]
         W, correction = server.copy(), control - controls[silo]
         for _ in range(sizes.w1_steps):
             drawn = np.argpartition(rng.random(n, dtype=np.float32), b)[:b] + silo * n
@@ -48,8 +53,13 @@ def w1(data: Data, sizes: Sizes) -> Callable[[], None]:
 
     def run() -> None:
         nonlocal server, control
-        chosen = rng.choice(sizes.w1_silos, sizes.w1_silos // 5, replace=False)
-        moves = {i: local(i) - server for i in chosen.tolist()}
+        chosen = rngs[0].choice(sizes.w1_silos, cohort, replace=False).tolist()
+        with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
+            each = map if pool is None else pool.map
+            moves = {
+                i: W - server
+                for i, W in zip(chosen, each(local, range(cohort), chosen), strict=True)
+            }
         change = 0
         for i, move in moves.items():
             new = controls[i] - control - move / (sizes.w1_steps * 0.5)

@@ -1,13 +1,15 @@
-"""The batches of a round: of one large silo, or of a stack of small ones.
+"""The batches of a round: of a group of large silos, or of a stack of small ones.
 
 A large silo's batch comes in parts of at most PART numbers; records that stand together are not
-copied. A stack pads its silos to the largest one; padding has weight 0 and repeats rows of the same
-silo, so that no silo ever reads another's. Where a good part of the records is drawn anyway, or
-there are few, a 0/1 weight is cheaper than gathering rows.
+copied. Only batches of a single part are grouped with those of other silos. A stack pads its silos
+to the largest one; padding has weight 0 and repeats rows of the same silo, so that no silo ever
+reads another's. Where a good part of the records is drawn anyway, or there are few, a 0/1 weight is
+cheaper than gathering rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import cast
@@ -17,7 +19,7 @@ import numpy as np
 from skdpfl.federation._ahead import Ahead
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import Rows, SiloData
-from skdpfl.federation._gradient import Batch, Draw
+from skdpfl.federation._gradient import Batch, Draw, Group
 from skdpfl.privacy.mechanisms.precision import Precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson
 
@@ -27,6 +29,8 @@ MASK_RATE = 0.5
 MASK_WORK = 20_000
 #: a part of a batch has about this many numbers
 PART = 2**20
+#: large silos walk in groups that hold at most this many
+GROUP = 2**21
 
 
 class BatchMaker:
@@ -50,10 +54,30 @@ class BatchMaker:
         self._stacked: tuple[np.ndarray, Batch] | None = None
         self._masks = Ahead(self._draw_masks, int(data.sizes.max()))
 
-    def of_silo(self, silo: int, steps: range) -> list[Draw]:
-        """Return one silo's batches of some of the fit's steps, drawn when they are asked for."""
-        drawn = [self._data.rows_of(silo, self._draw(silo, t)) for t in steps]
+    def of_group(self, silos: np.ndarray, steps: range) -> list[Draw]:
+        """Return the batches of large silos in some of the fit's steps.
+
+        Batches of more than one part are a single silo's.
+        """
+        drawn = [
+            [self._data.rows_of(silo, self._draw(silo, t)) for silo in silos.tolist()]
+            for t in steps
+        ]
         return [partial(self._in_parts, rows) for rows in drawn]
+
+    def groups(self, silos: np.ndarray, jobs: int) -> list[np.ndarray]:
+        """Cut large silos into groups of like work, a multiple of ``jobs`` of them.
+
+        Silos whose batches come in parts are alone.
+        """
+        model, most = self._work.model, self._most[silos]
+        numbers = most * (model.n_features + model.n_outputs) + 4.0 * model.size
+        count = jobs * math.ceil(numbers.sum() / (GROUP * jobs))
+        # by the middle of each silo's share of the work
+        group = (np.cumsum(numbers) - numbers / 2) * count // numbers.sum()
+        alone = most > self._at_once
+        cut = (np.diff(group) > 0) | alone[1:] | alone[:-1]
+        return np.split(silos, np.flatnonzero(cut) + 1)
 
     def of_stack(self, silos: np.ndarray, steps: range, stop: int) -> list[Draw]:
         """Return several silos' batches of some of the fit's steps, with a leading axis.
@@ -78,10 +102,21 @@ class BatchMaker:
         self._parts[silo] = parts, used + 1
         return parts[used]
 
-    def _in_parts(self, rows: Rows) -> Iterator[Batch]:
-        for part in _cut(rows, self._at_once):
-            X, y = self._at(part)
-            yield Batch(X, y, self._norms[part])
+    def _in_parts(self, rows: list[Rows]) -> Iterator[Group]:
+        if len(rows) == 1:
+            for part in _cut(rows[0], self._at_once):
+                X, y = self._at(part)
+                yield Group(X[None], y, self._norms[part])
+            return
+        some = [part for part in rows if not isinstance(part, slice)]
+        if len(some) == len(rows):  # fewer calls than one by one
+            index = np.concatenate(some)
+            X, y = self._at(index)
+            yield Group(_apart(X, [len(part) for part in some]), y, self._norms[index])
+        else:
+            each, targets = zip(*map(self._at, rows), strict=True)
+            norms = np.concatenate([self._norms[part] for part in rows])
+            yield Group(list(each), np.concatenate(targets), norms)
 
     def _gather_stack(self, silos: np.ndarray, step: int) -> list[Batch]:
         # index arrays: stacks of everyone are never gathered
@@ -155,6 +190,13 @@ class BatchMaker:
         """Return records in the dtype that products are computed in."""
         X, y = self._data.at(rows)
         return X.astype(self._dtype, copy=False), y
+
+
+def _apart(X: np.ndarray, lengths: list[int]) -> np.ndarray | list[np.ndarray]:
+    """Return the silos' records (n_i, d) one by one, together if they are equally many."""
+    if len(set(lengths)) == 1:
+        return X.reshape(len(lengths), lengths[0], X.shape[-1])
+    return np.split(X, np.cumsum(lengths)[:-1])
 
 
 def _cut(rows: Rows, most: int) -> Iterator[Rows]:

@@ -6,13 +6,13 @@ The sum and the noise are added exactly (:mod:`skdpfl.privacy.randomness.grid`),
 that the clip norm was reduced for (:mod:`skdpfl.privacy.mechanisms.precision`); params is already
 public, so the penalty costs nothing; it skips the intercept. Where the server or a shuffler adds
 the noise, both are left out here and the engine adds alpha params to what was released. One
-instance serves one silo, or a stack of silos with their leading axis, for one round.
+instance serves a group or a stack of silos, with a leading axis, for one round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from skdpfl.privacy.randomness.grid import snapped_release
 
 
 class Batch(NamedTuple):
-    """Records of a step: X (..., n, d), y, |(x, 1)|^2 and 0/1 weights (..., n) or None."""
+    """Records of a stack: X (..., n, d), y, |(x, 1)|^2 and 0/1 weights (..., n) or None."""
 
     X: np.ndarray
     y: np.ndarray
@@ -30,8 +30,16 @@ class Batch(NamedTuple):
     weights: np.ndarray | None = None
 
 
+class Group(NamedTuple):
+    """Records of a group: X (S, n, d) or a list of (n_i, d), the rest one silo after another."""
+
+    X: np.ndarray | list[np.ndarray]
+    y: np.ndarray
+    squared_norms: np.ndarray
+
+
 #: a step's records, in one part or several
-Draw = Callable[[], Iterable[Batch]]
+Draw = Callable[[], Iterable[Batch | Group]]
 
 
 class Noise(NamedTuple):
@@ -86,7 +94,7 @@ class PrivateGradient:
         total = total.astype(self._terms.dtype, copy=False)
         return total if self._penalty is None else total + self._penalty * params
 
-    def _sum(self, params: np.ndarray, batch: Iterable[Batch]) -> np.ndarray:
+    def _sum(self, params: np.ndarray, batch: Iterable[Batch | Group]) -> np.ndarray:
         """Return the sum of the clipped gradients in the precision it is released in."""
         parts, precision = iter(batch), self._terms.precision
         total = self._part(params, next(parts))
@@ -94,18 +102,19 @@ class PrivateGradient:
             total += self._part(params, part)
         return total if precision is None else total.astype(precision.release, copy=False)
 
-    def _part(self, params: np.ndarray, batch: Batch) -> np.ndarray:
-        precision = self._terms.precision
-        return self._work.model.clipped_gradient_sum(
-            params.astype(batch.X.dtype, copy=False),
-            batch.X,
-            batch.y,
-            self._work.loss,
-            clip_norm=self._terms.clip,
-            squared_norms=batch.squared_norms,
-            weights=batch.weights,
-            chunk=None if precision is None else precision.chunk,
-        )
+    def _part(self, params: np.ndarray, batch: Batch | Group) -> np.ndarray:
+        terms, work = self._terms, self._work
+        common: dict[str, Any] = {
+            "clip_norm": terms.clip,
+            "squared_norms": batch.squared_norms,
+            "chunk": None if terms.precision is None else terms.precision.chunk,
+        }
+        params = params.astype(batch.X[0].dtype, copy=False)
+        if isinstance(batch, Group):
+            sums = work.model.clipped_gradient_sums
+            return sums(params, batch.X, batch.y, work.loss, **common)
+        common["weights"] = batch.weights
+        return work.model.clipped_gradient_sum(params, batch.X, batch.y, work.loss, **common)
 
     def check_used(self) -> None:
         """Raise unless exactly the declared number of gradients was taken."""

@@ -1,7 +1,12 @@
 """All silos in this process: small ones stacked into one batched product, large ones on threads.
 
-Which way is taken depends on public sizes alone, never on ``n_jobs``, and each silo has its own
-random streams: the same seed gives the same model whatever the number of threads.
+Large silos walk in groups, side by side: NumPy is called once for all of a group wherever a call
+treats each record, or each coordinate, by itself. Threads then meet less often at the interpreter's
+lock, which is what holds them up.
+
+Whether silos are stacked depends on public sizes alone, never on ``n_jobs``; how they are grouped
+does depend on it, but changes no bit. Each silo has its own random streams: the same seed gives the
+same model whatever the number of threads.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +25,7 @@ from joblib import effective_n_jobs
 from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._batches import BatchMaker
 from skdpfl.federation._data import LARGE, SiloData
-from skdpfl.federation._gradient import PrivateGradient, Terms
+from skdpfl.federation._gradient import Draw, PrivateGradient, Terms
 from skdpfl.federation._memory import Memory
 from skdpfl.federation._noise import NoiseMaker
 from skdpfl.privacy.mechanisms.precision import DOUBLE
@@ -28,6 +34,8 @@ from skdpfl.privacy.sampling import Everyone
 
 #: a step below this many multiplications is dominated by call overhead: stack it with others
 STACK_WORK = 200_000
+#: a round below this many multiplications is over before threads are worth starting
+WORTH_THREADS = 200_000_000
 #: data that are read more often than this are put in the silos' order, a copy
 MANY_PASSES = 4
 #: a stack holds at most this many numbers
@@ -74,8 +82,8 @@ class LocalFederation(Federation):
         self._noises = None if terms.std is None else NoiseMaker(work, terms)
         self._clips = bool(np.isfinite(terms.clip).any())
         self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
-        typical = float(np.median(plan.expected_sizes)) * model.size
-        self._stacks = self.n_silos > 1 and typical <= STACK_WORK
+        self._typical = float(np.median(plan.expected_sizes)) * model.size
+        self._stacks = self.n_silos > 1 and self._typical <= STACK_WORK
         self._last: tuple[np.ndarray, list[np.ndarray]] | None = None
         self._n_steps = sum(plan.steps)
         # cohorts that stay the same let random numbers be drawn ahead
@@ -96,49 +104,51 @@ class LocalFederation(Federation):
                 yield silos, self._stack(round, shared, silos)
             return
         jobs = min(effective_n_jobs(self._n_jobs), len(cohort))
-        at_once = max(1, jobs, STACK_SIZE // self._work.model.size)
+        if self._typical * self._work.plan.steps[round] * len(cohort) < WORTH_THREADS:
+            jobs = 1
+        # what the server adds up at once must not depend on the number of threads
+        together = max(1, STACK_SIZE // self._work.model.size)
+        window = together * math.ceil(jobs / together)
         with ThreadPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
             each = map if pool is None else pool.map
-            for i in range(0, len(cohort), at_once):
-                silos = cohort[i : i + at_once]
-                done = each(lambda s: self._one(round, shared, s), silos.tolist())
-                yield silos, np.stack(list(done))
+            for i in range(0, len(cohort), window):
+                silos = cohort[i : i + window]
+                groups = self._batches.groups(silos, jobs)
+                messages = np.concatenate(list(each(partial(self._group, round, shared), groups)))
+                for k in range(0, len(silos), together):
+                    yield silos[k : k + together], messages[k : k + together]
 
-    def _one(self, round: int, shared: Any, silo: int) -> np.ndarray:
-        """Return the message of one large silo."""
-        work, terms, numbers = self._work, self._terms, self._work.plan.step_numbers(round)
-        clip, divisor = float(terms.clip[silo]), float(terms.divisor[silo])
-        gradient = PrivateGradient(
-            work,
-            self._batches.of_silo(silo, numbers),
-            None if self._noises is None else self._noises.of_silo(silo, round),
-            Terms(clip, divisor, self._dtype, terms.precision),
-            self._penalty,
-        )
-        return self._walk(shared, self._memory.read(np.array([silo]))[0], gradient)
+    def _group(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
+        """Return the messages of some large silos, shape (n, size)."""
+        numbers = self._work.plan.step_numbers(round)
+        batches = self._batches.of_group(silos, numbers)
+        return self._walk(round, shared, silos, batches, numbers.stop)
 
     def _stack(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of several small silos, shape (n, size)."""
-        work, terms, numbers = self._work, self._terms, self._work.plan.step_numbers(round)
-        clip = terms.clip[silos] if self._clips else math.inf
-        divisor = terms.divisor[silos, None]
+        numbers = self._work.plan.step_numbers(round)
         stop = self._n_steps if self._fixed else numbers.stop
-        gradient = PrivateGradient(
-            work,
-            self._batches.of_stack(silos, numbers, stop),
-            None if self._noises is None else self._noises.of_stack(silos, round, stop),
-            Terms(clip, divisor, self._dtype, terms.precision),
-            self._penalty,
-        )
-        return self._walk(shared, self._memory.read(silos), gradient)
+        batches = self._batches.of_stack(silos, numbers, stop)
+        return self._walk(round, shared, silos, batches, stop)
 
-    def _walk(self, shared: Any, memory: np.ndarray, gradient: PrivateGradient) -> np.ndarray:
+    def _walk(
+        self, round: int, shared: Any, silos: np.ndarray, batches: list[Draw], stop: int
+    ) -> np.ndarray:
         """Run the algorithm's local part; steps that diverge show in the model.
 
         Threads begin with the errors' state of their own. No warning may tell of a record.
         """
+        terms = self._terms
+        clip = terms.clip[silos] if self._clips else math.inf
+        gradient = PrivateGradient(
+            self._work,
+            batches,
+            None if self._noises is None else self._noises.of_silos(silos, round, stop),
+            Terms(clip, terms.divisor[silos, None], self._dtype, terms.precision),
+            self._penalty,
+        )
         with np.errstate(all="ignore"):
-            message = self._work.algorithm.local(shared, memory, gradient)
+            message = self._work.algorithm.local(shared, self._memory.read(silos), gradient)
         gradient.check_used()
         return message
 

@@ -26,18 +26,7 @@ class NoiseMaker:
         self._none = terms.std == 0  # silos whose own budget is infinite
         self._ahead = Ahead(self._draw, work.model.size)
 
-    def of_silo(self, silo: int, round: int) -> Callable[[int], Noise]:
-        """Return one silo's noise by the step of a round."""
-        numbers, streams = self._work.plan.step_numbers(round), self._work.streams
-        size = self._work.model.size
-
-        def noise(step: int) -> Noise:
-            stream = streams.stream("noise", silo, numbers[step])
-            return self._noise(round, step, silo, stream.units(size, self._release))
-
-        return noise
-
-    def of_stack(self, silos: np.ndarray, round: int, stop: int) -> Callable[[int], Noise]:
+    def of_silos(self, silos: np.ndarray, round: int, stop: int) -> Callable[[int], Noise]:
         """Return several silos' noise; the silos stay together up to step ``stop`` of the fit."""
         numbers, column = self._work.plan.step_numbers(round), silos[:, None]
 

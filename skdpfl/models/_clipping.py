@@ -4,7 +4,7 @@ Shapes::
 
     slopes          (..., n, k)    s_j, the gradient of record j's loss in its raw predictions
     squared_norms   (..., n)       |a_j|^2
-    clip_norm       (...)          C, one number or one a silo
+    clip_norm       (..., n)       C, or what broadcasts to it: one a silo, or one number
 
 As |g_j| = |a_j| |s_j|, clipping g_j to norm C is clipping s_j to norm C / |a_j|: nothing of the
 size of g_j is formed, and neither is the product |a_j| |s_j|, which may overflow.
@@ -24,7 +24,7 @@ def clip_slopes(slopes: NDArray, squared_norms: NDArray, clip_norm: float | NDAr
     The threshold is lowered by the relative error of computing the norms, so that the exact
     norm of what is left, and not only its computed one, is within clip_norm.
     """
-    if isinstance(clip_norm, float) and clip_norm == inf:
+    if np.size(clip_norm) == 1 and np.max(clip_norm) == inf:
         return
     limits = _limits(squared_norms, clip_norm, slopes.shape[-1])
     if slopes.shape[-1] == 1:
@@ -45,7 +45,7 @@ def _limits(squared_norms: NDArray, clip_norm: float | NDArray, n_outputs: int) 
     # k + 1 roundings under the root of |s_j|^2; fewer than 15 others: C, |a_j|^2, the roots, ...
     margin = 1 + (n_outputs + 16) * float(np.finfo(norms.dtype).eps)
     clip = np.asarray(clip_norm, dtype=norms.dtype) / norms.dtype.type(margin)
-    return _without_subnormals(np.divide(clip[..., None], norms))
+    return _without_subnormals(np.divide(clip, norms))
 
 
 def _without_subnormals(factors: NDArray) -> NDArray:
@@ -73,15 +73,22 @@ def surely_finite(slopes: NDArray, squared_norms: NDArray, y: NDArray) -> bool:
 
 
 def without_bad_records(
-    X: NDArray, y: NDArray, slopes: NDArray, squared_norms: NDArray
+    y: NDArray, slopes: NDArray, squared_norms: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """Return features and squared norms with every NaN or infinite record zero, slopes in place."""
+    """Return which records are finite, and norms without the others; their slopes become 0.
+
+    That is not enough, as 0 * inf = NaN reaches the sum over records: see :func:`zero_unless`.
+    """
     good = np.isfinite(slopes).all(axis=-1) & np.isfinite(squared_norms)
     if y.dtype.kind == "f":
         good = good & np.isfinite(y)
     slopes[~good] = 0
-    # multiplying by a zero slope is not enough: 0 * inf = NaN reaches the sum over records
-    return np.where(good[..., None], X, X.dtype.type(0)), np.where(good, squared_norms, 1)
+    return good, np.where(good, squared_norms, 1)
+
+
+def zero_unless(good: NDArray, X: NDArray) -> NDArray:
+    """Return features with the records that are not good all zero."""
+    return np.where(good[..., None], X, X.dtype.type(0))
 
 
 def rounding_of_sum(n_records: int, dtype: DTypeLike) -> float:

@@ -92,6 +92,7 @@ def test_noise_on_the_sum_agrees_with_the_reference(what, decay):
 def test_large_silos_agree_with_the_reference(monkeypatch, algorithm, who):
     """The threaded back end, and sums in several chunks."""
     monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     s, decay = setting(algorithm, "noised", who)
     p = problem()
     compare(algorithm, p, s, decay, federation=federation_of(p, n_jobs=2))

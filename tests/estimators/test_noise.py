@@ -38,6 +38,7 @@ def test_noise_of_one_round(name):
 @pytest.mark.parametrize("name", ALL)
 def test_noise_of_large_silos_in_threads(name, monkeypatch):
     monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     assert deviation(name, n_jobs=2) == pytest.approx(0.01, rel=0.05)
 
 
@@ -46,6 +47,7 @@ def test_noise_of_large_silos_in_threads(name, monkeypatch):
 def test_noise_in_single_precision(name, stacked, monkeypatch):
     if not stacked:
         monkeypatch.setattr(_local, "STACK_WORK", 0)
+        monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     assert deviation(name, X=X0.astype(np.float32)) == pytest.approx(0.01, rel=0.05)
 
 
@@ -94,6 +96,7 @@ def test_no_two_noises_are_correlated(dtype, stacked, monkeypatch):
     """
     if not stacked:
         monkeypatch.setattr(_local, "STACK_WORK", 0)
+        monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     drawn = []
     original = NoiseMaker._noise
 
@@ -121,6 +124,7 @@ def test_an_empty_batch_still_releases_noise(stacked, rate, trust, monkeypatch):
     monkeypatch.setattr(_batches, "MASK_WORK", 0)
     if not stacked:
         monkeypatch.setattr(_local, "STACK_WORK", 0)
+        monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     X, y, silos = np.ones((12, 5)), np.arange(12) % 2, np.arange(12) % 4
     seed = 0
     while rate > 1e-6 and any(  # three records a silo: all four batches empty by chance

@@ -63,6 +63,7 @@ def test_wild_records(name, scaling, dtype):
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_large_silos_on_threads_transformed_batch_by_batch(trust, monkeypatch):
     monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_data, "LARGE", 0)
     monkeypatch.setattr(_local, "LARGE", 0)
     fit = fits("ISRLDPRegressor", np.float64, "bounded", trust=trust, n_jobs=2)

@@ -36,25 +36,74 @@ def test_threads_and_stacks_give_the_same_model(monkeypatch, algorithm, sampling
     s = setting(sampling, **steps)
     stacked = run_rounds(algorithm, p, s, dtype)
     monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     threads = run_rounds(algorithm, p, s, dtype, federation=federation_of(p, dtype, n_jobs=2))
     np.testing.assert_allclose(stacked, threads, rtol=3e-4 if dtype == np.float32 else 1e-9)
 
 
-@pytest.mark.parametrize("n_jobs", [2, 3])
+#: how much is done at once: (numbers in a part of a batch, numbers in a group of silos)
+AT_ONCE = {"parts": (10, 2**21), "groups": (2**20, 2**21), "small groups": (2**20, 500)}
+
+
+@pytest.mark.parametrize("at_once", AT_ONCE.values(), ids=list(AT_ONCE))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
-def test_the_number_of_threads_never_changes_a_bit(monkeypatch, algorithm, sampling, dtype, n_jobs):
+def test_the_number_of_threads_never_changes_a_bit(
+    monkeypatch, algorithm, sampling, dtype, at_once
+):
     monkeypatch.setattr(_local, "STACK_WORK", 0)
-    monkeypatch.setattr(_batches, "PART", 10)
-    p = problem(sizes=SIZES, k=3, alpha=0.1)
+    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
+    monkeypatch.setattr(_batches, "PART", at_once[0])
+    monkeypatch.setattr(_batches, "GROUP", at_once[1])
+    p = problem(sizes=SIZES, k=13, alpha=0.1)
     steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
     s = setting(sampling, **steps)
-    one, several = (
+    one, *several = (
         run_rounds(algorithm, p, s, dtype, federation=federation_of(p, dtype, n_jobs=n))
-        for n in (1, n_jobs)
+        for n in (1, 2, 3, 5)
     )
-    assert np.array_equal(one, several)
+    for other in several:
+        assert np.array_equal(one, other)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
+    rate=st.sampled_from([0.02, 0.2, 0.6]),
+    k=st.sampled_from([1, 3, 8, 21, 23]),
+    group=st.sampled_from([1, 300, 1000, 2**21]),
+    seed=st.integers(0, 2**32),
+)
+def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, seed):
+    """Batches of one record and of none among them."""
+    p, n = problem(sizes=tuple(sizes), k=k, seed=seed), len(sizes)
+    s = setting(Poisson(rate), z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_local, "STACK_WORK", 0)
+        patch.setattr(_local, "WORTH_THREADS", 0)
+        whole = run_rounds("scaffold", p, s, np.float32)
+        patch.setattr(_batches, "GROUP", group)
+        assert np.array_equal(run_rounds("scaffold", p, s, np.float32), whole)
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3, 8])
+def test_groups_keep_the_order_share_the_work_and_leave_large_batches_alone(monkeypatch, jobs):
+    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
+    monkeypatch.setattr(_batches, "PART", 2 * 40)
+    monkeypatch.setattr(_batches, "GROUP", 400)
+    monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
+    sizes = (10, 10, 10, 90, 10, 10, 10, 10, 10)
+    p, n = problem(sizes=sizes, d=2), len(sizes)
+    federation = federation_of(p)
+    federation.start(work_of("fedavg", p, setting(z=[1.0] * n, weights=np.full(n, 1 / n))))
+    groups = federation._batches.groups(np.arange(n), jobs)
+    assert np.concatenate(groups).tolist() == list(range(n))
+    assert [3] in [g.tolist() for g in groups]
+    others = [len(g) for g in groups if 3 not in g]
+    assert max(others) > 1 or jobs == 8
+    assert max(others) * (10 * 3 + 4 * 3) <= 400 + 42
 
 
 @settings(max_examples=40, deadline=None)
@@ -82,6 +131,7 @@ def test_sums_in_chunks_are_the_same_sums(monkeypatch, chunk, stacked):
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: chunk)
     if not stacked:
         monkeypatch.setattr(_local, "STACK_WORK", 0)
+        monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     np.testing.assert_allclose(run_rounds("fedavg", p, s), whole, rtol=1e-9)
 
 
@@ -91,6 +141,7 @@ def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
     monkeypatch.setattr(Poisson, "largest_batch", lambda self, n: 3)
     if not stacked:
         monkeypatch.setattr(_local, "STACK_WORK", 0)
+        monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     p, s = problem(sizes=(20, 20, 20, 20, 20)), setting(Poisson(0.6))
     work = work_of("fedavg", p, s)
     federation = federation_of(p)
@@ -115,13 +166,14 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     p, s = problem(sizes=(50, 64)), setting(sampling, z=[1.0] * 2, weights=np.full(2, 0.5))
     whole = run_rounds("fedavg", p, s, federation=federation_of(p, shuffle=order == "mixed"))
     monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_local, "MANY_PASSES", np.inf)
     monkeypatch.setattr(_batches, "PART", 30)
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
     federation = federation_of(p, shuffle=order == "mixed")
     parted = run_rounds("fedavg", p, s, federation=federation)
     np.testing.assert_allclose(parted, whole, rtol=1e-9)
-    parts = list(federation._batches.of_silo(1, range(1))[0]())
+    parts = list(federation._batches.of_group(np.array([1]), range(1))[0]())
     rows = [len(part.y) for part in parts]
     assert set(rows[:-1]) == {10}
     assert 0 < rows[-1] <= 10
@@ -307,3 +359,15 @@ def test_padding_repeats_the_silos_own_records(monkeypatch, mask_rate):
     (batch,) = federation._batches.of_stack(np.arange(5), range(1), 1)[0]()
     for i, (X, _) in enumerate(p.silos):
         assert all((row == X).all(axis=1).any() for row in batch.X[i])
+
+
+@pytest.mark.parametrize(("least", "threads"), [(0, 2), (1, 2), (10**9, None)])
+def test_threads_are_started_only_for_rounds_that_are_worth_it(monkeypatch, least, threads):
+    started = []
+    pool = _local.ThreadPoolExecutor
+    monkeypatch.setattr(_local, "ThreadPoolExecutor", lambda n: started.append(n) or pool(n))
+    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_local, "WORTH_THREADS", least)
+    p, s = problem(sizes=SIZES), setting()
+    run_rounds("fedavg", p, s, federation=federation_of(p, n_jobs=2))
+    assert started == [threads] * (s.n_rounds if threads else 0)
