@@ -104,7 +104,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     # ---- fit ---------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, *, silos: Any = None, **refused: Any) -> Any:
+    def fit(self, X: Any, y: Any, *unnamed: Any, silos: Any = None, **refused: Any) -> Any:
         """Train a model under the privacy budget.
 
         Parameters
@@ -116,7 +116,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         silos : array-like of shape (n_samples,), default=None
             Each record's silo id. Without it (and without ``silo_column``) all records are one
             silo, which is central differential privacy.
-        **refused
+        *unnamed, **refused
             Anything else is refused in words; ``sample_weight`` is not supported.
 
         Returns
@@ -124,7 +124,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         self : object
             The fitted estimator. A fit that fails leaves the estimator as it was.
         """
-        refuse_arguments(self, refused)
+        refuse_arguments(self, unnamed, refused)
         # a warning (or, by np.seterr, an error) of arithmetic would tell of a single wild record
         with _unchanged_on_error(self), np.errstate(all="ignore"):
             return self._fit(X, y, silos)

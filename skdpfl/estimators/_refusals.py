@@ -9,8 +9,13 @@ from typing import Any
 from scipy.sparse import issparse
 
 
-def refuse_arguments(estimator: Any, arguments: dict[str, Any]) -> None:
+def refuse_arguments(estimator: Any, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> None:
     """Raise for arguments that ``fit`` does not take."""
+    if unnamed:
+        raise TypeError(
+            f"{type(estimator).__name__}.fit takes the silos by name only: "
+            "fit(X, y, silos=...), one id per row."
+        )
     given = [name for name, value in arguments.items() if value is not None]
     if "sample_weight" in given:
         raise TypeError(

@@ -208,6 +208,8 @@ def test_weights_of_records(name):
     with pytest.raises(TypeError, match=r"takes X, y and silos; got 'groups'"):
         estimator.fit(X, y, groups=silos)
     estimator.fit(X, y, silos=silos, sample_weight=None)
+    with pytest.raises(TypeError, match=r"DP\w+\.fit takes the silos by name only: fit\(X, y, sil"):
+        estimator.fit(X, y, silos)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
