@@ -18,9 +18,13 @@ from benchmarks.speed_parts.workloads import Data, Sizes, fit_w1, fit_w2, fit_w3
 PARTS = {
     "matrix products": [
         "skdpfl.models._linear.LinearModel._raw_by_class",
+        "skdpfl.models._linear.LinearModel._raws_by_class",
         "skdpfl.models._linear.LinearModel._sum_over_records",
     ],
-    "loss and clipping": ["skdpfl.models._linear.LinearModel.clipped_gradient_sum"],
+    "loss and clipping": [
+        "skdpfl.models._linear.LinearModel.clipped_gradient_sum",
+        "skdpfl.models._linear.LinearModel.clipped_gradient_sums",
+    ],
     "noise": [
         "skdpfl.federation._noise.NoiseMaker._noise",
         "skdpfl.privacy.randomness.draws.units",

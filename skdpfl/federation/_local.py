@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -57,6 +58,8 @@ class LocalFederation(Federation):
 
     def __init__(self, data: SiloData, n_jobs: int | None = None) -> None:
         self._data, self._n_jobs = data, n_jobs
+        # many short calls, which threads would only take turns at
+        self._drawing = threading.Lock()
 
     @property
     def data(self) -> SiloData:
@@ -121,7 +124,8 @@ class LocalFederation(Federation):
     def _group(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of some large silos, shape (n, size)."""
         numbers = self._work.plan.step_numbers(round)
-        batches = self._batches.of_group(silos, numbers)
+        with self._drawing:
+            batches = self._batches.of_group(silos, numbers)
         return self._walk(round, shared, silos, batches, numbers.stop)
 
     def _stack(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:

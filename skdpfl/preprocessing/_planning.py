@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +27,9 @@ _USELESS = 0.5
 _TYPICAL = 0.3
 #: bins of one octave where counts are less noisy than this, else of one and a half
 _FINE = 0.05
+
+#: plans are remembered up to this many silos
+_REMEMBERED = 4096
 
 
 @dataclass(frozen=True)
@@ -98,10 +102,59 @@ def plan_scaling(
     """
     sizes = np.asarray(silo_sizes)
     budgets = np.broadcast_to(np.asarray(mu, np.float64), sizes.shape)
-    setting = Setting(sizes, budgets, unit, trust, neighbours)
+    plan = _plan if sizes.size <= _REMEMBERED else _plan.__wrapped__
+    return plan(
+        _frozen(sizes), _frozen(budgets), _frozen_bounds(feature_bounds),
+        _frozen_bounds(target_bounds), n_features, scaling, has_target, unit, trust, neighbours,
+        shares, centred,
+    )  # fmt: skip
+
+
+class _Frozen(NamedTuple):
+    """An array that nobody can change any more, and that can be looked up."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    content: bytes
+
+    def array(self) -> np.ndarray:
+        """Return it, read-only."""
+        return np.frombuffer(self.content, self.dtype).reshape(self.shape)
+
+
+def _frozen(values: ArrayLike) -> _Frozen:
+    array = np.asarray(values)
+    return _Frozen(array.dtype.str, array.shape, array.tobytes())
+
+
+def _frozen_bounds(bounds: Bounds | None) -> tuple[_Frozen, _Frozen] | None:
+    return None if bounds is None else (_frozen(bounds.low), _frozen(bounds.high))
+
+
+def _thawed_bounds(bounds: tuple[_Frozen, _Frozen] | None) -> Bounds | None:
+    return None if bounds is None else Bounds(bounds[0].array(), bounds[1].array())
+
+
+@lru_cache(maxsize=32)
+def _plan(
+    sizes: _Frozen,
+    budgets: _Frozen,
+    feature_bounds: tuple[_Frozen, _Frozen] | None,
+    target_bounds: tuple[_Frozen, _Frozen] | None,
+    n_features: int,
+    scaling: Literal["auto", "private"] | None,
+    has_target: bool,
+    unit: Unit,
+    trust: Trust,
+    neighbours: Neighbours,
+    shares: Shares,
+    centred: bool,
+) -> ScalingPlan:
+    """Decide from public numbers alone, once for fits that share them."""
+    setting = Setting(sizes.array(), budgets.array(), unit, trust, neighbours)
     plan = ScalingPlan(
-        setting, n_features, "none", "none", feature_bounds, target_bounds,
-        floor=shares.floor, centred=centred,
+        setting, n_features, "none", "none", _thawed_bounds(feature_bounds),
+        _thawed_bounds(target_bounds), floor=shares.floor, centred=centred,
     )  # fmt: skip
     if scaling is None:
         return plan

@@ -16,6 +16,8 @@ from skdpfl.privacy.randomness.words import REFINED, WordSource, bucket
 
 #: normals are drawn in pieces of this many: part of the definition of a stream
 _PIECE = 1 << 16
+#: about so many are finished at once
+_FINISHED = 1 << 18
 
 
 def units(
@@ -27,22 +29,36 @@ def units(
     n: int,
     dtype: np.dtype,
 ) -> np.ndarray:
-    """Return (S, n) normals in units, piece by piece, as many silos at once as fit a piece."""
+    """Return (S, n) normals in units."""
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
     out = np.empty((len(silos), n), np.int64 if dtype == np.float64 else np.int32)
-    # several silos at once if a piece holds them whole
-    rows = max(1, _PIECE // max(n, 1))
-    for i in range(0, len(silos), rows):
-        some, group = silos[i : i + rows], out[i : i + rows]
-        for k, start in enumerate(range(0, n, _PIECE)):
-            piece = group[:, start : start + _PIECE]
-            count = _normals.n_words(piece.shape[1], dtype == np.float64)
-            words = source.words(purpose, some, round, draw + k, count, scratch=True)
-            _normals.fill(words, piece)
+    most = max(1, _FINISHED // max(n, 1))
+    for i in range(0, len(silos), most):
+        some, group = silos[i : i + most], out[i : i + most]
+        _fill(source, purpose, some, round, draw, group)
         fresh = partial(_fresh, source, purpose, some, round, REFINED + draw, n)
         _normals.finish(group, fresh)
     return out
+
+
+def _fill(
+    source: WordSource,
+    purpose: str,
+    silos: Sequence[int] | np.ndarray,
+    round: int,
+    draw: int,
+    out: np.ndarray,
+) -> None:
+    """Fill (S, n) with normals that want finishing; several silos at once if a piece holds them."""
+    n, fine = out.shape[1], out.dtype == np.int64
+    rows = max(1, _PIECE // max(n, 1))
+    for i in range(0, len(silos), rows):
+        for k, start in enumerate(range(0, n, _PIECE)):
+            piece = out[i : i + rows, start : start + _PIECE]
+            count = _normals.n_words(piece.shape[1], fine)
+            words = source.words(purpose, silos[i : i + rows], round, draw + k, count, scratch=True)
+            _normals.fill(words, piece)
 
 
 def units_of_rounds(
