@@ -106,7 +106,7 @@ def _row(data: str, fit: str, arguments: list[str]) -> str:
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)
     seconds, before, most = map(float, done.stdout.split())
-    return f"| {data} | {fit} | {seconds:.3g} | {before / 1e6:.0f} MB | {most / 1e6:.0f} MB |"
+    return f"| {data} | {fit} | {seconds:.3g} | {_mega(before)} | {_mega(most)} |"
 
 
 def _large(folder: str, n_silos: int, n: int, d: int, order: str, fit: str) -> Callable:
@@ -140,3 +140,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def _mega(size: float) -> str:
+    return f"{size / 1e6:.0f}\N{NO-BREAK SPACE}MB"

@@ -160,4 +160,5 @@ def table(contenders: list[Contender]) -> str:
 
 
 def _short(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+    number, unit = (1000 * seconds, "ms") if seconds < 1 else (seconds, "s")
+    return f"{number:.3g}\N{NO-BREAK SPACE}{unit}"

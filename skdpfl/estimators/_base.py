@@ -116,7 +116,9 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         silos : array-like of shape (n_samples,), default=None
             Each record's silo id. Without it (and without ``silo_column``) all records are one
             silo, which is central differential privacy.
-        *unnamed, **refused
+        *unnamed
+            Refused: silos go by name.
+        **refused
             Anything else is refused in words; ``sample_weight`` is not supported.
 
         Returns
