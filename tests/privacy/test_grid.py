@@ -15,7 +15,6 @@ from skdpfl.privacy.randomness.grid import (
     PrecisionError,
     grid_for,
     reduced_clip,
-    snap,
     snapped_release,
 )
 from skdpfl.privacy.randomness.streams import streams_for
@@ -264,9 +263,3 @@ def test_bad_arguments():
         ValueError, match="neighbours must be 'replace' or 'add_remove', got 'swap'"
     ):
         reduced_clip(1.0, 0.1, 1, "swap")
-
-
-def test_snap_rounds_to_multiples():
-    values = np.array([0.1, -0.26, 3.0])
-    np.testing.assert_array_equal(snap(values, 0.25), [0, -0.25, 3])
-    assert snap(values, 0.25, out=values) is values

@@ -23,7 +23,7 @@ from skdpfl.privacy.shuffling.clones import (
     closed_form_stronger_clones,
     smallest_epsilon,
 )
-from skdpfl.privacy.shuffling.positive_part import law_of_atoms, positive_part_of_sum
+from skdpfl.privacy.shuffling.positive_part import positive_part_of_sum, spread
 from skdpfl.privacy.shuffling.rounds import (
     shuffle_gain,
     shuffled_deltas,
@@ -57,6 +57,15 @@ def exact_delta(p, q, others, epsilon):
 
 
 # ------------------------------------------------------------------------- E (sum)_+
+
+
+def law_of_atoms(values, masses, step):
+    """Spread a law of finitely many values over a grid; values on the grid stay where they are."""
+    cell = np.floor(values / step).astype(np.int64)
+    first = int(cell.min())
+    cells = int(cell.max()) - first + 1
+    mass, moment = (np.bincount(cell - first, w, cells) for w in (masses, masses * values))
+    return spread(first, step, mass, moment)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])

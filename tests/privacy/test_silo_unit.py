@@ -20,7 +20,6 @@ from skdpfl.privacy.mechanisms import (
     SiloMessages,
 )
 from skdpfl.privacy.mechanisms.privunit import split_epsilon
-from skdpfl.privacy.mechanisms.quantile import joint_noise_multiplier
 from skdpfl.privacy.mechanisms.whole_silos import BIT, clip_rows
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.grid import NORMALS
@@ -30,6 +29,11 @@ LEARNT = LearntClip(highest=10.0)
 SWITCHES = [(norms, clip) for norms in (False, True) for clip in (None, LEARNT)]
 GAUSSIAN = [kind(*s) for kind in (SiloMessages, ServerMessages) for s in SWITCHES]
 D, C = 7, 0.75
+
+
+def joint(z1, z2):
+    """Two sums over one cohort are one Gaussian release: 1/z^2 = 1/z1^2 + 1/z2^2."""
+    return 1 / math.hypot(1 / z1, 1 / z2)
 
 
 def name_of(mechanism):
@@ -334,9 +338,9 @@ def test_poisson_cohorts_are_amplified(neighbours):
 
 def test_two_sums_over_one_cohort_are_one_event():
     """z1 = z2 = 1, q = 0.01, T = 1000: 4.48, where two events would claim 2.58."""
-    joint = joint_noise_multiplier(1.0, 1.0)
     who = {"cohort": "poisson", "silo_fraction": 0.01, "n_silos": 100, "n_rounds": 1000}
-    assert price(ServerMessages(), z=joint, **who).epsilon == pytest.approx(4.48, abs=0.01)
+    together = price(ServerMessages(), z=joint(1.0, 1.0), **who)
+    assert together.epsilon == pytest.approx(4.48, abs=0.01)
     who["n_rounds"] = 2000  # each sum as an event of its own
     assert price(ServerMessages(), z=1.0, **who).epsilon == pytest.approx(2.58, abs=0.01)
 
@@ -348,7 +352,7 @@ def test_the_bit_is_paid_for_and_the_squared_norm_is_not(norms):
     ratio = with_bit.mechanism.noise_on_mean(with_bit) / plain.mechanism.noise_on_mean(plain)
     # z1 = z R / C on the mean and z2 = z R / (sqrt(BIT) C) on the bit are z together
     z1 = 2.0 * ratio
-    assert joint_noise_multiplier(z1, z1 / math.sqrt(BIT)) == pytest.approx(2.0)
+    assert joint(z1, z1 / math.sqrt(BIT)) == pytest.approx(2.0)
     assert with_bit.spent() == plain.spent()
 
 
@@ -471,6 +475,14 @@ def test_a_learnt_clip_norm_stops_at_its_ceiling_and_ignores_noise():
     assert learnt.update(1.9, 0.0, 0.0, 0) == 2.0
     assert learnt.update(1.0, 1.0, 100.0, 0) == pytest.approx(1.0, abs=1e-4)
     assert learnt.update(1.0, 1.0, 0.0, 50) == pytest.approx(math.exp(-0.1))
+    assert learnt.update(1.0, 1e9, 0.0, 50) == learnt.update(1.0, 1.0, 0.0, 50)
+    assert learnt.update(1.0, -1e9, 0.0, 50) == learnt.update(1.0, 0.0, 0.0, 50)
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.5, math.nan])
+def test_a_quantile_is_a_share(bad):
+    with pytest.raises(ValueError, match=r"quantile must be in \(0, 1\)"):
+        LearntClip(highest=1.0, quantile=bad)
 
 
 # ---- no privacy ------------------------------------------------------------------------------

@@ -1,20 +1,19 @@
 r"""The clip norm of messages, steered to a quantile by what each round releases.
 
-    C_(r+1) = min(H, C_r exp(-rate_r (share_r - quantile)))
+    C_(r+1) = min(H, C_r exp(-rate_r ([share_r]_0^1 - quantile)))
     rate_r  = max(last, first / (1 + r / 2)) / (1 + (s / 0.3)^2)
 
 ``share_r`` is the released share of messages within C_r, ``s`` the standard deviation of its noise,
-a public number. Rates fall, so that a start that is wrong by a factor of ten is mended within a few
-rounds and C then keeps still; the noisier the shares, the less they count. H is the public highest
-value: where noise drives the model away messages grow, and C must not grow with them without end,
-since the noise grows with C.
+a public number. What lies outside [0, 1] is noise and is cut: no round runs away. Rates fall, so
+that a start that is wrong by a factor of ten is mended within a few rounds and C then keeps still;
+the noisier the shares, the less they count. H is the public highest value: where noise drives the
+model away messages grow, and C must not grow with them without end, since the noise grows with C.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-
-from skdpfl.privacy.mechanisms.quantile import AdaptiveClip
 
 #: noise on the share that halves the rate
 NOISE = 0.3
@@ -39,8 +38,12 @@ class LearntClip:
     first_rate: float = 2.0
     last_rate: float = 0.2
 
+    def __post_init__(self) -> None:
+        if not 0.0 < self.quantile < 1.0:
+            raise ValueError(f"quantile must be in (0, 1), got {self.quantile!r}.")
+
     def update(self, clip_norm: float, share: float, noise: float, round: int) -> float:
         """Return the clip norm of the round after ``round``."""
         rate = max(self.last_rate, self.first_rate / (1 + round / 2)) / (1 + (noise / NOISE) ** 2)
-        step = AdaptiveClip(self.quantile, rate)
-        return min(self.highest, step.update(clip_norm, share - 0.5, 1.0))
+        share = min(1.0, max(0.0, share))
+        return min(self.highest, clip_norm * math.exp(-rate * (share - self.quantile)))

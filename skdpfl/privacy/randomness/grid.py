@@ -105,15 +105,6 @@ def grid_for(scale: float, bound: float, dtype: DTypeLike = np.float64) -> float
     return gamma
 
 
-def snap(
-    values: np.ndarray, gamma: float | np.ndarray, out: np.ndarray | None = None
-) -> np.ndarray:
-    """Return ``values`` rounded to multiples of ``gamma``."""
-    out = np.divide(values, gamma, out=out)
-    np.rint(out, out=out)
-    return np.multiply(out, gamma, out=out)
-
-
 def snapped_release(
     clipped_sum: np.ndarray,
     units: np.ndarray,

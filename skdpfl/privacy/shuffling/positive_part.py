@@ -57,15 +57,6 @@ def spread(first: int, step: float, masses: np.ndarray, moments: np.ndarray) -> 
     return GridLaw(first, np.append(masses - upper, 0.0) + np.append(0.0, upper), step)
 
 
-def law_of_atoms(values: np.ndarray, masses: np.ndarray, step: float) -> GridLaw:
-    """Spread a law of finitely many values over a grid; values on the grid stay where they are."""
-    cell = np.floor(values / step).astype(np.int64)
-    first = int(cell.min())
-    cells = int(cell.max()) - first + 1
-    mass, moment = (np.bincount(cell - first, w, cells) for w in (masses, masses * values))
-    return spread(first, step, mass, moment)
-
-
 def positive_part_of_sum(law: GridLaw, n: int, tolerance: float) -> float:
     """Return an upper bound on ``E (X_1 + ... + X_n)_+``.
 
