@@ -23,7 +23,12 @@ from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
 from skdpfl.privacy import PrivacyLedger, PrivacySpent
 from skdpfl.privacy.events import Approximate, Gaussian, PoissonGaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.spending.ledger import failure_share, filter_order, renyi_budget
+from skdpfl.privacy.spending.filters import (
+    RenyiFilter,
+    failure_share,
+    filter_order,
+    renyi_budget,
+)
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)
@@ -107,8 +112,8 @@ def test_the_share_of_delta_for_failures_does_not_depend_on_later_fits(first):
             ledger.charge("first", cost(start))
             for f in failures:
                 ledger.charge("later", cost((Gaussian(100.0), 1), (Approximate(0.0, f), 1)))
-            used = ledger._used_and_left([e.spent for e in ledger.entries])
-        return used[1]
+            costs = [entry.spent for entry in ledger.entries]
+        return RenyiFilter(3.0, delta).filling(costs).budget
 
     room = share - first * delta
     order = filter_order(3.0, delta)

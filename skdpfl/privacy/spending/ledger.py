@@ -1,49 +1,12 @@
-r"""One budget for everything that is learnt from one data set.
+"""One budget for everything that is learnt from one data set.
 
-A ledger is a *filter*: later fits may depend on what earlier ones gave out, as they do in any
-notebook. Stopping when the composed distributions reach the budget would then not be sound: with
-(3, 1e-5), a Gaussian fit of mu = 0.5 followed, depending on its output, by one of mu = 0.517 or by
-100 Poisson steps, each of which composes with the first to epsilon = 3, has delta = 1.7e-5. So
-admission is decided by a Renyi filter at one order fixed in advance::
-
-    admit while  sum_i D_a(fit_i) <= budget_a   and   sum_i f_i <= F,      f_i: chances of failure
-    budget_a = eps - log((a - 1) / a) + (log(delta - F) + log a) / (a - 1)
-    F        = delta / 10,  or delta / 2 if the first fit alone has more than the former
-
-Formal guarantee
-----------------
-*Renyi filter.* Feldman and Zrnic (NeurIPS 2021): stopping before the Renyi budget at one order,
-fixed beforehand, would be exceeded makes the whole adaptive sequence Renyi-private at that order;
-the conversion to (eps, delta) is that of Canonne, Kamath and Steinke (NeurIPS 2020). The share F of
-delta is fixed beforehand too, by the first fit at most, whose parameters no output could influence.
-Let the t-th fit's law under either neighbour be ``(1 - f_t) P'_t + f_t E_t``, P'_t of bounded
-divergence; f_t and the bound may depend on the outputs y before, the same for both neighbours. With
-``w(y) = prod_t (1 - f_t)``, at least 1 - F on every path, the transcript's law P lies above w P'
-and exceeds it by a mass of at most F, likewise Q. So for all events S ::
-
-    P(S) - e^eps Q(S)  <=  F + int_S w (P' - e^eps Q')  <=  F + (delta - F)
-
-by the filter's conversion for P' and Q'. (Were delta' to shrink by the failures of the path, a
-failure averaged under P' would meet a delta' averaged under a tilted law: up to 1.5 delta.) A first
-fit that meets (epsilon, delta) by its own distribution is admitted even if it is beyond the Renyi
-budget; nothing is admitted after it, so that one fit, with parameters no output could influence, is
-all there is.
-
-*Gaussian filter.* If every fit is a composition of Gaussians, mu_i^2 adding up, admitting while
-sum mu_i^2 <= mu^2 keeps the adaptive sequence mu-Gaussian DP (Koskela, Tobaben and Honkela, 2023).
-It wastes nothing, and refuses every other fit. Which filter it is, is fixed when the ledger opens:
-switching by what a fit gave out would be the hole described above.
-
-*One relation.* All of a ledger's fits are priced under the first one's relation. One under
-"add_remove" is priced anew where that is "replace"; the reverse is refused.
-
-A record sits in one silo, so either filter holds for each silo by itself; the sums kept are those
-of the most expensive silo of each fit.
+A ledger sees every fit in its block, in whatever process, writes its cost down before the fit reads
+data, and refuses the one that the budget does not cover: later fits may depend on what earlier ones
+gave out, so what decides is a filter (:mod:`skdpfl.privacy.spending.filters`).
 """
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import tempfile
@@ -53,12 +16,8 @@ from numbers import Real
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
-from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
-from skdpfl.privacy.events import Composition, Gaussian
-from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.pricing.renyi import renyi
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.privacy.spending.filters import FILTERS
 from skdpfl.privacy.spending.journal import Entry, Journal
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.privacy.spending.sums import total
@@ -124,9 +83,10 @@ class PrivacyLedger:
             raise ValueError(f"epsilon must be None or a number > 0; got {epsilon!r}.")
         if not (_is_number(delta) and 0 < delta < 1):
             raise ValueError(f"delta must be a number in (0, 1); got {delta!r}.")
-        if method not in ("renyi", "gaussian"):
+        if method not in list(FILTERS):
             raise ValueError(f"method must be 'renyi' or 'gaussian'; got {method!r}.")
         self.epsilon, self.delta, self.method = epsilon, delta, method
+        self._filter = None if epsilon is None else FILTERS[method](epsilon, delta)
         self._temporary = path is None
         self._journal = Journal(_temporary_file() if path is None else os.path.abspath(path))
         self._final: list[Entry] | None = None
@@ -223,7 +183,8 @@ class PrivacyLedger:
 
         def check(entries: list[Entry]) -> None:
             past = [entry.spent for entry in entries]
-            self._admit([*past, spent])
+            if self._filter is not None:
+                self._filter.admit([*past, spent])
             for cost in past:
                 repeated.extend(cost.simulation_seeds & spent.simulation_seeds)
 
@@ -237,89 +198,9 @@ class PrivacyLedger:
                 stacklevel=4,
             )
 
-    def _admit(self, costs: list[PrivacySpent]) -> None:
-        if self.epsilon is None:
-            return
-        units = {cost.unit for cost in costs}
-        if len(units) > 1:
-            raise ValueError("A ledger holds fits of one unit; got unit='record' and unit='silo'.")
-        costs = _under_one_relation(costs)
-        alone = len(costs) == 1 and costs[0].epsilon_at(self.delta) <= self.epsilon
-        used, left, unit = self._used_and_left(costs)
-        if not alone and used > left:
-            raise BudgetExceeded(
-                f"This fit would take the ledger beyond epsilon={self.epsilon:g} at delta="
-                f"{self.delta:g}: {used:.4g} of {left:.4g} ({unit}), after {len(costs) - 1} "
-                "fit(s). It was refused before it trained on any data."
-            )
-
-    def _used_and_left(self, costs: list[PrivacySpent]) -> tuple[float, float, str]:
-        """Return what all costs use of the filter's budget, that budget, and its unit."""
-        assert self.epsilon is not None
-        if self.method == "gaussian":
-            budget = gaussian_mu(self.epsilon, self.delta)
-            used = sum(max(_squared_mu(c.composition, cost) for c in cost.costs) for cost in costs)
-            return used, budget**2, "squared mu of Gaussian DP"
-        order = filter_order(self.epsilon, self.delta)
-        fits = [[renyi(c.composition, order, fit.neighbours) for c in fit.costs] for fit in costs]
-        failures = [max(failure for _, failure in prices) for prices in fits]
-        share = failure_share(self.delta, failures[0])
-        if sum(failures) > share:
-            return sum(failures), share, "chances of failure, a fixed share of delta"
-        used = sum(max(divergence for divergence, _ in prices) for prices in fits)
-        left = renyi_budget(self.epsilon, self.delta - share, order)
-        return used, left, f"Renyi divergence at order {order:.3g}"
-
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real)
-
-
-def _under_one_relation(costs: list[PrivacySpent]) -> list[PrivacySpent]:
-    """Return the costs under the first one's relation: it was chosen before any output was seen."""
-    relation = costs[0].neighbours
-    if relation == "add_remove" and any(cost.neighbours != relation for cost in costs):
-        raise ValueError(
-            'This ledger counts under neighbours="add_remove", the relation of its first fit; a '
-            'fit under "replace" is not covered by that. Use one relation, or fit the one under '
-            '"replace" first: the others are then priced under it as well.'
-        )
-    return [cost.under(relation) for cost in costs]
-
-
-def _squared_mu(composition: Composition, cost: PrivacySpent) -> float:
-    """Return mu^2 of a composition of Gaussians; infinite for anything else."""
-    distance = 2.0 if cost.neighbours == "replace" else 1.0
-    if not all(isinstance(e, Gaussian) and e.noise_multiplier > 0 for e, _ in composition):
-        return math.inf
-    return sum(
-        count * (distance / event.noise_multiplier) * (distance / event.noise_multiplier)
-        for event, count in composition
-        if isinstance(event, Gaussian)
-    )
-
-
-def failure_share(delta: float, first: float) -> float:
-    """Return the share of delta for failures, fixed by the first fit's chance of failure."""
-    return delta / 10 if first <= delta / 10 else delta / 2
-
-
-def filter_order(epsilon: float, delta: float) -> float:
-    """Return the filter's order, fixed by the budget alone: the best one for Gaussian fits.
-
-    Gaussian fits have D_a = a rho, so it is the order with the largest budget_a / a.
-    """
-    orders = 1 + np.exp(np.linspace(math.log(0.05), math.log(5000), 2000))
-    return float(max(orders, key=lambda a: renyi_budget(epsilon, delta, a) / a))
-
-
-def renyi_budget(epsilon: float, delta: float, order: float) -> float:
-    """Return the Renyi budget at an order that (epsilon, delta) allows; negative: nothing."""
-    if delta <= 0:
-        return -math.inf
-    return (
-        epsilon - math.log((order - 1) / order) + (math.log(delta) + math.log(order)) / (order - 1)
-    )
 
 
 def open_ledgers() -> tuple[PrivacyLedger, ...]:
