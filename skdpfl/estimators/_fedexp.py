@@ -18,7 +18,7 @@ from skdpfl.estimators._theory import Committed, Training
 from skdpfl.estimators._warnings import warn
 from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
 from skdpfl.privacy.mechanisms.privunit import largest_error, split_epsilon
-from skdpfl.privacy.mechanisms.whole_silos import MOST_EPSILON
+from skdpfl.privacy.mechanisms.privunit_messages import MOST_EPSILON
 from skdpfl.privacy.plan import mechanism_for
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 

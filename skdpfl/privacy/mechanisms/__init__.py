@@ -9,7 +9,8 @@
     silo     server   ServerMessages   the sum of clipped messages         the server
 
 What a mechanism is stands in ``base``; the rows that protect records in ``records``, those that
-protect whole silos in ``whole_silos``, those behind a shuffler in ``shuffler``.
+protect whole silos in ``whole_silos`` and ``privunit_messages``, those behind a shuffler in
+``shuffler``.
 
 Formal guarantee
 ----------------
@@ -30,13 +31,9 @@ from skdpfl.privacy.mechanisms.base import (
     Statistics,
 )
 from skdpfl.privacy.mechanisms.learnt_clip import LearntClip
+from skdpfl.privacy.mechanisms.privunit_messages import PrivUnitMessages
 from skdpfl.privacy.mechanisms.records import ServerGradients, SiloGradients
-from skdpfl.privacy.mechanisms.whole_silos import (
-    PrivUnitMessages,
-    ServerMessages,
-    SiloMessages,
-    WholeMessages,
-)
+from skdpfl.privacy.mechanisms.whole_silos import ServerMessages, SiloMessages, WholeMessages
 
 __all__ = [
     "MECHANISMS",

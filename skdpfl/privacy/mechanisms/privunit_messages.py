@@ -1,0 +1,98 @@
+"""Whole silos under pure local privacy: PrivUnit's direction and ScalarDP's norm of each message.
+
+What all mechanisms for whole silos have in common is in ``whole_silos``; the randomisers and their
+guarantees are in ``privunit`` and ``scalardp``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdpfl.privacy.events import Approximate, Composition, compose
+from skdpfl.privacy.mechanisms.base import Statistics
+from skdpfl.privacy.mechanisms.precision import DOUBLE
+from skdpfl.privacy.mechanisms.privunit import (
+    N_UNIFORMS,
+    PrivUnitMechanism,
+    largest_error,
+    split_epsilon,
+)
+from skdpfl.privacy.mechanisms.scalardp import ScalarDP
+from skdpfl.privacy.mechanisms.whole_silos import Bounds, WholeMessages, within
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.sampling import Levels
+
+if TYPE_CHECKING:
+    from skdpfl.privacy.plan import PrivacyPlan
+
+#: PrivUnit and ScalarDP are built for budgets of up to this per message
+MOST_EPSILON = 20.0
+
+
+@dataclass(frozen=True)
+class PrivUnitMessages(WholeMessages):
+    """Server not trusted, pure local privacy: direction by PrivUnit, norm by ScalarDP.
+
+    The noise multiplier stands for the reciprocal of a message's epsilon. Beside the message a silo
+    sends two functions of the private level of its norm: the unbiased estimate of its square, and
+    of whether it is at the highest level, from which the clip norm can be learnt for nothing.
+    """
+
+    gaussian = False
+    least_noise = 1 / MOST_EPSILON
+
+    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+        return compose((Approximate(1 / level), count) for level, count in levels)
+
+    def bounds(self, plan: PrivacyPlan, clip_norm: float, size: int) -> Bounds:
+        return Bounds(clip_norm, 0.0, 0.0)
+
+    def randomiser(self, plan: PrivacyPlan, size: int, clip_norm: float) -> PrivUnitMechanism:
+        """Return the randomiser of a round's messages."""
+        return PrivUnitMechanism(*split_epsilon(self._epsilon(plan), size), clip_norm)
+
+    def _epsilon(self, plan: PrivacyPlan) -> float:
+        return min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
+
+    def send(
+        self,
+        plan: PrivacyPlan,
+        kept: np.ndarray,
+        silos: np.ndarray,
+        round: int,
+        keys: Streams,
+        clip_norm: float,
+    ) -> np.ndarray:
+        randomiser = self.randomiser(plan, kept.shape[-1], clip_norm)
+        uniforms = keys.uniform_block("message level", silos, round, (N_UNIFORMS,))
+        normals = keys.normal_block("message", silos, round, kept.shape[1:], DOUBLE)
+        sent = randomiser.randomise(kept, uniforms, normals)
+        extra = [sent.squared_norms] if self.squared_norms else []
+        if self.clipping is not None:
+            extra.append(1 - _at_top(sent.squared_norms, randomiser.norm_randomiser))
+        return np.column_stack([sent.messages, *extra])
+
+    def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
+        norm = within(float(extra[0]), clip_norm) if self.squared_norms else float("nan")
+        return Statistics(norm, float("nan") if self.clipping is None else float(extra[-1]))
+
+    def noise_norm(self, plan: PrivacyPlan, size: int) -> float:
+        each = largest_error(*split_epsilon(self._epsilon(plan), size), size)
+        each *= float(np.square(plan.weights).sum()) / plan.silo_fraction
+        return plan.clip_norm * float(np.sqrt(each))
+
+    def noise_on_share(self, plan: PrivacyPlan) -> float:
+        # the level is the true one but for a share k / (e^eps + k) of the time; how epsilon is
+        # divided hardly depends on the number of coordinates
+        norms = self.randomiser(plan, 100, 1.0).norm_randomiser
+        variance = norms.other * (1 - norms.other) / norms.contrast**2
+        return float(np.sqrt(variance * np.square(plan.weights).sum() / plan.silo_fraction))
+
+
+def _at_top(squares: np.ndarray, norms: ScalarDP) -> np.ndarray:
+    """Return unbiased estimates of whether norms were rounded to the highest level."""
+    top = squares == norms.squares[-1]
+    return (top - norms.other) / norms.contrast
