@@ -29,6 +29,7 @@ INSIDE_PRIVACY = [
     {"accounting"},
     {"shuffling"},
     {"mechanisms"},
+    {"planned"},
     {"plan"},
 ]
 RANK_INSIDE = {name: rank for rank, names in enumerate(INSIDE_PRIVACY) for name in names}

@@ -12,30 +12,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from skdpfl.privacy.calibration import calibrate
-from skdpfl.privacy.events import Composition, Exact, compose
+from skdpfl.privacy.events import Composition
 from skdpfl.privacy.mechanisms import MECHANISMS, Mechanism, NoPrivacy
 from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients
+from skdpfl.privacy.planned.least_noise import allowed, least_noise
+from skdpfl.privacy.planned.outsider import outsider_multipliers
+from skdpfl.privacy.planned.releases import Groups, dearest, groups_of, levels_of
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.sampling import Everyone, Sampling
 from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
 from skdpfl.privacy.spending.spent import PrivacySpent, Trust, Unit
-
-
-class Groups(NamedTuple):
-    """Silos that released the same things at the same delta, once each.
-
-    ``of_silo`` (n_silos,) is each silo's group; ``first`` names one silo of each group.
-    """
-
-    of_silo: np.ndarray
-    first: np.ndarray
-    compositions: list[Composition]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -215,56 +205,18 @@ class PrivacyPlan:
     # ---- what was released -------------------------------------------------------------------
 
     @cached_property
-    def _levels(self) -> tuple[np.ndarray, np.ndarray]:
+    def levels(self) -> tuple[np.ndarray, np.ndarray]:
         """The distinct factors (L,) and how often each silo met each of them (n_silos, L)."""
-        if self.unit == "silo":  # one message a round, in the worst case in every round
-            return np.ones(1), np.full((self.n_silos, 1), self._most_rounds(), dtype=np.int64)
-        values, codes = np.unique(np.concatenate(self.factors), return_inverse=True)
-        per_round = np.zeros((self.n_rounds, len(values)), dtype=np.int64)
-        np.add.at(per_round, (np.repeat(np.arange(self.n_rounds), self.steps), codes), 1)
-        if self.schedule is None:
-            total = per_round.sum(axis=0)
-            return values, np.broadcast_to(total, (self.n_silos, len(values)))
-        counts = np.zeros((self.n_silos, len(values)), dtype=np.int64)
-        for silos, row in zip(self.schedule, per_round, strict=True):
-            counts[silos] += row
-        return values, counts
+        return levels_of(self)
 
-    def _most_rounds(self) -> int:
-        """The most rounds one silo can take part in, whatever the secret draw was."""
-        if self.cohort != "balanced" or self.silo_fraction >= 1:
-            return self.n_rounds
-        per_round = max(1, round(self.silo_fraction * self.n_silos))
-        return min(self.n_rounds, -(-self.n_rounds * per_round // self.n_silos))
+    @cached_property
+    def rates(self) -> np.ndarray:
+        """The share of its records that a silo's step reads: all its size matters for."""
+        return np.round(self.expected_sizes / self.known_sizes, 12)
 
     def groups(self, z: np.ndarray | None = None) -> Groups:
         """Return what was released, group by group; ``z`` replaces the noise multipliers."""
-        z = self.noise_multiplier if z is None else np.broadcast_to(z, (self.n_silos,))
-        if self.unit == "silo":
-            return Groups(
-                np.zeros(self.n_silos, int), np.zeros(1, int), [self._composition(0, z[0])]
-            )
-        keys = np.column_stack([z, self._rates, self.delta, self._levels[1]])
-        if (keys == keys[0]).all():
-            first, group = np.zeros(1, dtype=int), np.zeros(self.n_silos, dtype=int)
-        else:
-            _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        return Groups(group.ravel(), first, [self._composition(i, z[i]) for i in first.tolist()])
-
-    def _composition(self, silo: int, z: float) -> Composition:
-        if z == 0:  # this silo's own budget is infinite
-            return ((Exact(), 1),)
-        factors, counts = self._levels
-        pairs = zip(factors.tolist(), counts[silo].tolist(), strict=True)
-        levels = [(float(z) * f, int(c)) for f, c in pairs]
-        n = int(self.known_sizes[silo]) if self.unit == "record" else 0
-        training = self.mechanism.composition(self, z, n, levels)
-        return compose([*self.setup, *training])
-
-    @cached_property
-    def _rates(self) -> np.ndarray:
-        """The share of its records that a silo's step reads: all its size matters for."""
-        return np.round(self.expected_sizes / self.known_sizes, 12)
+        return groups_of(self, self.noise_multiplier if z is None else z)
 
     # ---- prices ------------------------------------------------------------------------------
 
@@ -296,7 +248,7 @@ class PrivacyPlan:
                 silo_ids=names,
                 n_releases=sum(self.steps),
             )
-        groups, outsider = self.groups(), self._outsider()
+        groups, outsider = self.groups(), outsider_multipliers(self)
         return PrivacySpent.from_compositions(
             unit=self.unit,
             trust=self.trust,
@@ -306,9 +258,9 @@ class PrivacyPlan:
             group_deltas=self.delta[groups.first].tolist(),
             silo_ids=names,
             group_of_silo=groups.of_silo.tolist() if names else None,
-            outsider_compositions=None if outsider is None else self._dearest(outsider),
+            outsider_compositions=None if outsider is None else dearest(self, outsider),
             noise_multiplier=self._least_noise if self.mechanism.gaussian else None,
-            n_releases=int(self._levels[1].sum(axis=1).max()),
+            n_releases=int(self.levels[1].sum(axis=1).max()),
             assignment=assignment,
             simulation_seeds=frozenset(() if simulation_seed is None else (simulation_seed,)),
         )
@@ -316,34 +268,6 @@ class PrivacyPlan:
     @property
     def _least_noise(self) -> float:
         return float(self.noise_multiplier.min()) * self.smallest_factor
-
-    def _outsider(self) -> np.ndarray | None:
-        """The multipliers that someone faces who sees only the cohorts' sums; None if no credit.
-
-        Sound only where a round releases nothing but the sum of the cohort's fresh gradients (one
-        local step, no state that mixes old noise into new sums). Then silo i, whose noise in the
-        sum has std s_i = w_i z_i C / (q_i n_i), is hidden by sqrt(sum_j s_j^2) over the cohort:
-        z_i is multiplied by sqrt(sum_j s_j^2) / s_i, at its smallest over the rounds it was in.
-
-        This counts sums as real numbers. Each silo's own guarantee is exact in floating point,
-        since its noise and its sum share a grid; the grids of several silos need not agree, and
-        what the last bits of their sum tell about single summands is not counted here.
-        """
-        one_step = all(k <= 1 for k in self.steps)
-        if (self.unit, self.trust) != ("record", "silo") or not (self.gradients_only and one_step):
-            return None
-        squares = (self.record_shares * self.noise_multiplier) ** 2
-        if self.schedule is None:
-            return np.sqrt(squares.sum()) / self.record_shares
-        least = np.full(self.n_silos, np.inf)
-        for silos in self.schedule:
-            least[silos] = np.minimum(least[silos], squares[silos].sum())
-        return np.sqrt(np.where(np.isfinite(least), least, squares)) / self.record_shares
-
-    def _dearest(self, z: np.ndarray) -> list[Composition]:
-        """Return the compositions at multipliers ``z`` that may cost most."""
-        silos = self._worst(np.arange(self.n_silos), z)
-        return [self._composition(i, z[i]) for i in silos]
 
     # ---- calibration -------------------------------------------------------------------------
 
@@ -360,12 +284,7 @@ class PrivacyPlan:
         PrivacyPlan
             Another one; plans never change.
         """
-        exposure = self.mechanism.exposure(self)
-        if exposure is not None:  # one noise for all
-            most = (np.broadcast_to(noise_multiplier, exposure.shape) * exposure).max()
-            noise_multiplier = most / exposure
-        noise = np.maximum(noise_multiplier, self.mechanism.least_noise)
-        return replace(self, noise_multiplier=np.asarray(noise, dtype=float))
+        return replace(self, noise_multiplier=allowed(self, noise_multiplier))
 
     def calibrated(self, epsilon: float | np.ndarray) -> PrivacyPlan:
         """Return the plan with the least noise whose price is at most ``epsilon``.
@@ -383,48 +302,7 @@ class PrivacyPlan:
         PrivacyPlan
             Another one; plans never change.
         """
-        budgets = np.broadcast_to(np.asarray(epsilon, dtype=float), (self.n_silos,))
-        if self.unit == "silo":
-            return self.with_noise(self._calibrate(0, budgets[0]))
-        if not np.ptp(budgets):
-            return self._calibrated_alike(float(budgets[0]))
-        groups = self.groups(budgets)  # as if budgets were multipliers: also equal in a group
-        needed = np.array([self._calibrate(i, budgets[i]) for i in groups.first.tolist()])
-        return self.with_noise(needed[groups.of_silo])
-
-    def _calibrated_alike(self, epsilon: float) -> PrivacyPlan:
-        """Give all silos one multiplier, or one noise where the mechanism has but one."""
-        exposure = self.mechanism.exposure(self)
-        exposure = np.ones(self.n_silos) if exposure is None else exposure
-        silos = self._worst(np.arange(self.n_silos), 1 / exposure)
-        needed = max(self._calibrate(i, epsilon) * float(exposure[i]) for i in silos)
-        return self.with_noise(needed / exposure)
-
-    def _worst(self, silos: np.ndarray, z: np.ndarray) -> list[int]:
-        """Return silos among which the dearest is, at multipliers proportional to ``z``.
-
-        A price grows in every count and in the rate and falls in z and delta, so a silo that
-        another one dominates in all of them need not be priced.
-        """
-        counts, deltas = self._levels[1][silos], -np.log(self.delta[silos])
-        terms = np.column_stack([-z[silos], self._rates[silos], counts, deltas])
-        terms, first = np.unique(np.round(terms, 12), axis=0, return_index=True)
-        kept: list[int] = []
-        for i in range(len(terms) - 1, -1, -1):
-            if not kept or not (terms[kept] >= terms[i]).all(axis=1).any():
-                kept.append(i)
-        return [int(silos[first[i]]) for i in kept]
-
-    def _calibrate(self, silo: int, epsilon: float) -> float:
-        if epsilon == np.inf:
-            return 0.0
-        return calibrate(
-            lambda z: self._composition(silo, z),
-            float(epsilon),
-            float(self.delta[silo]),
-            self.neighbours,
-            self.mechanism.search,
-        )
+        return self.with_noise(least_noise(self, epsilon))
 
 
 def mechanism_for(unit: str, trust: str) -> Mechanism:

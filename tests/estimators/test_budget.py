@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from skdpfl.privacy import epsilon_of
+from skdpfl.privacy.planned.outsider import outsider_multipliers
 from tests.estimators.fits import ALL, data, make, plain
 
 INF = np.inf
@@ -170,14 +171,10 @@ def unequal(**kw):
     return fit(**({"X": X, "y": y, "silos": silos, "n_rounds": 3} | options | kw))
 
 
-def outsider_multipliers(fitted):
-    return fitted.plan_._outsider()
-
-
 def test_credit_for_other_silos_noise():
     """n = 1000, 100, 50, equal weights, z = 5: not 5 sqrt(3) = 8.66 for each."""
     clf = unequal()
-    assert outsider_multipliers(clf).round(1).tolist() == [111.9, 11.2, 5.6]
+    assert outsider_multipliers(clf.plan_).round(1).tolist() == [111.9, 11.2, 5.6]
     outsider = clf.privacy_spent_.outsider
     assert outsider.trust == "server"
     assert outsider.epsilon < clf.privacy_spent_.epsilon
@@ -193,7 +190,7 @@ def test_credit_is_that_of_the_smallest_cohort():
     sizes = [len(cohort) for cohort in clf.plan_.schedule]
     for i in range(5):
         smallest = min(len(c) for c in clf.plan_.schedule if i in c)
-        assert outsider_multipliers(clf)[i] == pytest.approx(5 * np.sqrt(smallest))
+        assert outsider_multipliers(clf.plan_)[i] == pytest.approx(5 * np.sqrt(smallest))
     assert min(n for n in sizes if n) < 3
 
 
@@ -203,7 +200,7 @@ def test_credit_uses_the_noise_of_the_others():
     shares = np.array([1 / 1000, 1 / 100, 1 / 50])
     z = clf.plan_.noise_multiplier
     expected = np.sqrt(((shares * z) ** 2).sum()) / shares
-    np.testing.assert_allclose(outsider_multipliers(clf), expected)
+    np.testing.assert_allclose(outsider_multipliers(clf.plan_), expected)
     assert np.isfinite(clf.privacy_spent_.outsider.epsilon)  # c's records are hidden by the others
 
 
@@ -220,7 +217,7 @@ def test_credit_uses_the_noise_of_the_others():
 def test_no_credit_where_it_is_not_sound(name, kw):
     """Several local steps, control variates that mix old noise into new sums, noise on the sum."""
     clf = fit(name, **kw)
-    assert outsider_multipliers(clf) is None
+    assert outsider_multipliers(clf.plan_) is None
     assert clf.privacy_spent_.outsider is None
 
 
