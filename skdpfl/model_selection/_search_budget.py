@@ -18,8 +18,9 @@ from skdpfl.privacy.events import Composition, Gaussian, compose
 from skdpfl.privacy.pricing.dominance import dearest
 from skdpfl.privacy.pricing.price import Neighbours, price_epsilon
 from skdpfl.privacy.pricing.renyi import renyi
+from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.repetition import ORDERS, Repetition
-from skdpfl.privacy.spending.spent import Cost, PrivacySpent
+from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: (epsilon, delta) -> what a candidate's fit costs
 Price = Callable[[float, float], PrivacySpent]

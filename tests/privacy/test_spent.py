@@ -23,7 +23,7 @@ from skdpfl.privacy.events import (
     compose,
 )
 from skdpfl.privacy.shuffling.rounds import shuffled_rounds
-from skdpfl.privacy.spending import spent as spent_module
+from skdpfl.privacy.spending import cost as cost_module
 from skdpfl.privacy.spending.sums import total
 
 DELTA = 1e-5
@@ -391,10 +391,10 @@ def test_all_at_once_is_one_after_the_other(kind):
 
 def test_partial_sums_are_not_priced(monkeypatch):
     calls = []
-    original = spent_module.price_epsilon
+    original = cost_module.price_epsilon
     fits = [spent(((PoissonGaussian(20.0 + i, 0.1), 10),)) for i in range(30)]
     monkeypatch.setattr(
-        spent_module, "price_epsilon", lambda *args: calls.append(args) or original(*args)
+        cost_module, "price_epsilon", lambda *args: calls.append(args) or original(*args)
     )
     assert len(total(fits).costs[0].composition) == 30
     assert len(calls) == 1

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from skdpfl.privacy.events import Composition, Exact, Gaussian, Profile, compose
 from skdpfl.privacy.pricing.dominance import dearest
 from skdpfl.privacy.pricing.price import price_delta
+from skdpfl.privacy.spending.cost import Cost
 
 if TYPE_CHECKING:
     from skdpfl.privacy.spending.spent import PrivacySpent
@@ -33,8 +34,6 @@ _LEAST, _LARGEST = 1e-250, 600.0
 
 def of_group(spent: PrivacySpent, k: int) -> PrivacySpent:
     """Price ``spent`` for k records together; see :meth:`PrivacySpent.group`."""
-    from skdpfl.privacy.spending.spent import Cost
-
     if isinstance(k, bool) or int(k) != k or k < 1:
         raise ValueError(f"k={k!r} must be a whole number, at least 1.")
     if k == 1:

@@ -7,7 +7,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skdpfl.privacy.spending.spent import Cost, PrivacySpent
+    from skdpfl.privacy.spending.cost import Cost
+    from skdpfl.privacy.spending.spent import PrivacySpent
 
 _AS_THEY_ARE = ("unit", "trust", "neighbours", "accountant", "n_releases", "group_size")
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from skdpfl.privacy.events import Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.price import Neighbours, price_delta, price_epsilon
-from skdpfl.privacy.spending import sums as _spent_sum
+from skdpfl.privacy.spending import sums
+from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.groups import of_group
 from skdpfl.privacy.spending.report import as_dict
 
@@ -24,20 +25,6 @@ if TYPE_CHECKING:
 
 Unit = Literal["record", "silo"]
 Trust = Literal["silo", "shuffler", "server"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """One composition with its price: epsilon at delta."""
-
-    composition: Composition
-    delta: float
-    epsilon: float
-
-    @classmethod
-    def of(cls, composition: Composition, delta: float, neighbours: Neighbours) -> Cost:
-        """Price a composition at ``delta``."""
-        return cls(composition, delta, price_epsilon(composition, delta, neighbours))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -134,7 +121,6 @@ class PrivacySpent:
         group_of_silo: Sequence[int] | None = None,
         group_deltas: Sequence[float] | None = None,
         outsider_compositions: Sequence[Composition] | None = None,
-        outsider_delta: float | None = None,
         noise_multiplier: float | None = None,
         n_releases: int = 0,
         assignment: str | None = None,
@@ -159,6 +145,8 @@ class PrivacySpent:
             Cost.of(composition, d, neighbours)
             for composition, d in zip(compositions, deltas, strict=True)
         )
+        if unit == "silo":  # all silos pay the same, and who they are is protected
+            silo_ids = group_of_silo = None
         spent = cls(
             epsilon=max(cost.epsilon for cost in costs),
             delta=max(deltas),
@@ -168,29 +156,27 @@ class PrivacySpent:
             noise_multiplier=noise_multiplier,
             n_releases=n_releases,
             costs=costs,
-            silo_ids=None if silo_ids is None or unit == "silo" else tuple(silo_ids),
-            silo_costs=(
-                None
-                if group_of_silo is None or unit == "silo"
-                else tuple(int(g) for g in group_of_silo)
-            ),
+            silo_ids=None if silo_ids is None else tuple(silo_ids),
+            silo_costs=None if group_of_silo is None else tuple(map(int, group_of_silo)),
             assignment=assignment,
             simulation_seeds=frozenset(simulation_seeds),
         )
-        if not outsider_compositions:
-            return spent
-        outsider = cls.from_compositions(
-            unit=unit,
+        return spent._with_outsider(outsider_compositions) if outsider_compositions else spent
+
+    def _with_outsider(self, compositions: Sequence[Composition]) -> PrivacySpent:
+        """Return this with what someone who sees the models only pays for, where it is less."""
+        outsider = self.from_compositions(
+            unit=self.unit,
             trust="server",
-            neighbours=neighbours,
-            delta=spent.delta if outsider_delta is None else outsider_delta,
-            compositions=outsider_compositions,
-            n_releases=n_releases,
-            assignment=assignment,
-            simulation_seeds=simulation_seeds,
+            neighbours=self.neighbours,
+            delta=self.delta,
+            compositions=compositions,
+            n_releases=self.n_releases,
+            assignment=self.assignment,
+            simulation_seeds=self.simulation_seeds,
         )
-        smaller = outsider.epsilon < spent.epsilon and outsider.delta <= spent.delta
-        return dataclasses.replace(spent, outsider=outsider) if smaller else spent
+        smaller = outsider.epsilon < self.epsilon
+        return dataclasses.replace(self, outsider=outsider) if smaller else self
 
     @classmethod
     def exact(
@@ -295,12 +281,12 @@ class PrivacySpent:
         PrivacySpent
             At the same delta.
         """
-        return _spent_sum.reprice(self, neighbours)
+        return sums.reprice(self, neighbours)
 
     def __add__(self, other: object) -> PrivacySpent:
         if not isinstance(other, PrivacySpent):
             return NotImplemented
-        return _spent_sum.add(self, other)
+        return sums.add(self, other)
 
     def __radd__(self, other: object) -> PrivacySpent:
         return self if other == 0 else NotImplemented

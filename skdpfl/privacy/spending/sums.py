@@ -18,9 +18,10 @@ from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.events import Approximate, Composition, Profile, compose
 from skdpfl.privacy.pricing.dominance import dearest
 from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.spending.cost import Cost
 
 if TYPE_CHECKING:
-    from skdpfl.privacy.spending.spent import Cost, PrivacySpent
+    from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: From the strongest model of trust (protects against most) to the weakest.
 _TRUST = ("silo", "shuffler", "server")
@@ -53,10 +54,8 @@ def _ways(parts: Sequence[PrivacySpent]) -> int:
 
 
 def _composed(parts: Sequence[PrivacySpent]) -> PrivacySpent:
-    from skdpfl.privacy.spending.spent import PrivacySpent
-
     first, met = parts[0], _silo_by_silo(parts) or _whatever_silo(parts)
-    spent = PrivacySpent.from_compositions(
+    spent = first.from_compositions(
         unit=first.unit,
         trust=max((part.trust for part in parts), key=_TRUST.index),
         neighbours=first.neighbours,
@@ -92,8 +91,6 @@ def _dearest_for_all(spent: PrivacySpent, ids: list[tuple[Any, ...]]) -> Privacy
 
 def reprice(spent: PrivacySpent, neighbours: Neighbours) -> PrivacySpent:
     """Price the same releases under the coarser relation."""
-    from skdpfl.privacy.spending.spent import Cost
-
     if neighbours == spent.neighbours:
         return spent
     events = [event for cost in spent.costs for event, _ in cost.composition]
@@ -174,8 +171,6 @@ def _whatever_silo(parts: Sequence[PrivacySpent]) -> _Met:
 
 def _in_short(spent: PrivacySpent) -> list[Cost]:
     """The costs that no other one exceeds; or, if they are many, one that exceeds them all."""
-    from skdpfl.privacy.spending.spent import Cost
-
     costs = [spent.costs[i] for i in dearest([cost.composition for cost in spent.costs])]
     largest = max(cost.delta for cost in spent.costs)
     if len(costs) <= _MOST_COSTS:
