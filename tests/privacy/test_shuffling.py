@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import FixedSizeGaussian, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
+from skdpfl.privacy.shuffling import one_round
 from skdpfl.privacy.shuffling.blanket import CELLS, blanket_delta, largest_kappa
 from skdpfl.privacy.shuffling.clones import (
     approximate_clones_delta,
@@ -23,7 +24,12 @@ from skdpfl.privacy.shuffling.clones import (
     closed_form_stronger_clones,
     smallest_epsilon,
 )
-from skdpfl.privacy.shuffling.positive_part import positive_part_of_sum, spread
+from skdpfl.privacy.shuffling.positive_part import (
+    _exponential_moments,
+    _integer_power,
+    positive_part_of_sum,
+    spread,
+)
 from skdpfl.privacy.shuffling.rounds import (
     shuffle_gain,
     shuffled_deltas,
@@ -66,6 +72,23 @@ def law_of_atoms(values, masses, step):
     cells = int(cell.max()) - first + 1
     mass, moment = (np.bincount(cell - first, w, cells) for w in (masses, masses * values))
     return spread(first, step, mass, moment)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 17, 100, 1001])
+def test_exponential_moments_are_those_of_the_law(size):
+    rng = np.random.default_rng(size)
+    law = law_of_atoms(np.arange(size) - size / 3, 0.7 * rng.dirichlet(np.ones(size)), 1.0)
+    thetas = np.array([1e-4, 0.1, 500.0 / size])  # the last reaches the end of floating point
+    exact = np.exp(np.outer(thetas, law.values)) @ law.masses
+    assert _exponential_moments(law, thetas) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 64, 999, 10**6])
+def test_powers_are_as_exact_as_their_allowance(n):
+    """On the unit circle the power is known: the allowance is 4 eps a factor."""
+    angles = np.linspace(-3.0, 3.0, 101) / n
+    power = _integer_power(np.exp(1j * angles), n)
+    assert np.abs(power - np.exp(1j * (n * angles))).max() <= 4 * np.finfo(float).eps * (n + 2)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -329,6 +352,34 @@ def test_gain_says_when_a_shuffler_is_worth_it():
         epsilon=3.0, delta=1e-4, n_silos=5, batch_size=38, sampling_rate=0.36, n_rounds=35
     )
     assert few < 1.0 < 2.0 < many < math.sqrt(10_000)
+
+
+@pytest.mark.parametrize(("z", "n"), [(1.9, 2000), (4.1, 300), (1.15, 10**6), (2.5, 1)])
+def test_cells_that_are_skipped_would_not_have_been_the_worst(z, n):
+    slack, epsilons = 1e-7, np.array([0.0, 0.1, 0.5, 1.5, 3.0])
+    alphas, worst = np.exp(epsilons), np.zeros(5)
+    for low, high in itertools.pairwise(CELLS):
+        bound = np.array([gaussian_delta(2 * high / z, e) for e in epsilons])
+        if n > 1:
+            kappa = largest_kappa((1 + math.sqrt(1 - low**2)) / z, slack / 4 / (n - 1))
+            hidden = [blanket_delta(2 * high / z, kappa, n, a, slack / 2) for a in alphas]
+            bound = np.minimum(bound, np.array(hidden) + (1 + alphas) * slack / 4)
+        worst = np.maximum(worst, bound)
+    found = shuffled_deltas(epsilons, noise_multiplier=z, n_reports=n, slack=slack)
+    assert found.tolist() == np.minimum.accumulate(worst).tolist()
+
+
+def test_a_profile_looks_at_no_more_cells_than_it_must(monkeypatch):
+    """There are 396 pairs of a cell and a point; where the last point lies costs few more."""
+    looks = []
+
+    def counted(*args):
+        looks.append(args)
+        return blanket_delta(*args)
+
+    monkeypatch.setattr(one_round, "blanket_delta", counted)
+    shuffled_profile.__wrapped__(1.9, 2000, 0.1, slack=2e-7)
+    assert len(looks) < 440
 
 
 BAD = {"noise_multiplier": 0.0, "n_reports": 0, "sampling_rate": 1.5, "slack": 0.0}

@@ -114,14 +114,19 @@ def _law_of_ratio(mu: float, kappa: float, alpha: float, reach: float) -> GridLa
     if last - first > _MOST_POINTS:
         return None
     edges = step * np.arange(first, last + 1)
-    with np.errstate(divide="ignore"):
-        t = np.clip(np.log(np.maximum(edges + alpha, 0.0)) / mu, 0.0, reach)
-        u = np.clip(np.log(np.maximum(1.0 - edges, 0.0) / alpha) / mu, 0.0, reach)
+    # t is 0 below the middle and u above it: each is needed on its own side
+    middle = min(max(1, int(np.searchsorted(edges, 1.0 - alpha))), len(edges) - 1)
+    t = np.clip(np.log(edges[middle:] + alpha) / mu, 0.0, reach)
+    u = np.clip(np.log((1.0 - edges[:middle]) / alpha) / mu, 0.0, reach)
+    t, u = np.append(0.0, t), np.append(u, 0.0)
     # integrals of phi(t + mu/2) and exp(mu t) phi(t + mu/2) = phi(t - mu/2), increasing in the edge
+    masses, moments = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
     mass_t, tilted_t = np.diff(-ndtr(-t - mu / 2)), np.diff(-ndtr(mu / 2 - t))
     mass_u, tilted_u = np.diff(ndtr(-u - mu / 2)), np.diff(ndtr(mu / 2 - u))
-    masses = mass_t + mass_u
-    moments = (tilted_t - alpha * mass_t) + (mass_u - alpha * tilted_u)
+    masses[middle - 1 :] += mass_t
+    masses[:middle] += mass_u
+    moments[middle - 1 :] += tilted_t - alpha * mass_t
+    moments[:middle] += mass_u - alpha * tilted_u
     return spread(first, step, kappa * masses, kappa * moments)
 
 

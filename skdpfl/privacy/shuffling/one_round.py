@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,6 +14,9 @@ from skdpfl.privacy.shuffling.blanket import CELLS, blanket_delta, largest_kappa
 
 #: Points at which a round's profile is computed.
 _N_NODES = 33
+
+#: Where the search for the last of them begins, and where it ends at the latest.
+_FIRST, _FURTHEST = 0.02, 300.0
 
 
 def shuffled_deltas(
@@ -38,19 +40,8 @@ def shuffled_deltas(
     deltas : ndarray of shape (n,)
         Non-increasing.
     """
-    alphas = np.exp(epsilons)
-    distance = slack / 4  # in total variation, of all other reports' laws together
-    worst = np.zeros(len(alphas))
-    for low, high in itertools.pairwise(CELLS):
-        mu = 2.0 * high / noise_multiplier
-        bound = np.array([gaussian_delta(mu, e) for e in epsilons.tolist()])
-        if n_reports > 1:
-            beside = (1.0 + math.sqrt(1.0 - low**2)) / noise_multiplier
-            kappa = largest_kappa(beside, distance / (n_reports - 1))
-            hidden = [blanket_delta(mu, kappa, n_reports, a, slack / 2) for a in alphas.tolist()]
-            bound = np.minimum(bound, np.array(hidden) + (1.0 + alphas) * distance)
-        worst = np.maximum(worst, bound)
-    return np.minimum(1.0, np.minimum.accumulate(worst))
+    bound = _Bound(noise_multiplier, n_reports, slack)
+    return np.minimum.accumulate([bound.delta(epsilon) for epsilon in epsilons.tolist()])
 
 
 @lru_cache(maxsize=256)
@@ -86,21 +77,73 @@ def shuffled_profile(
     if noise_multiplier == math.inf:
         return Profile((0.0,), (0.0,))
 
-    bound = partial(
-        shuffled_deltas, noise_multiplier=noise_multiplier, n_reports=n_reports, slack=slack
-    )
-    epsilons = np.linspace(0.0, _last_epsilon(bound, slack), _N_NODES)
+    bound = _Bound(noise_multiplier, n_reports, slack)
+    epsilons = np.linspace(0.0, _last_epsilon(bound), _N_NODES)
     amplified = np.log1p(sampling_rate * np.expm1(epsilons))
-    bounds = sampling_rate * bound(epsilons)
-    return Profile(tuple(amplified.tolist()), tuple(bounds.tolist()))
+    deltas = np.minimum.accumulate([bound.delta(epsilon) for epsilon in epsilons.tolist()])
+    return Profile(tuple(amplified.tolist()), tuple((sampling_rate * deltas).tolist()))
 
 
-def _last_epsilon(bound: Callable[[np.ndarray], np.ndarray], slack: float) -> float:
+def _last_epsilon(bound: _Bound) -> float:
     """Return an epsilon beyond which the bound hardly falls."""
-    last, here = 0.02, 1.0
-    while here > 0.4 * slack * (3.0 + math.exp(min(last, 10.0))) and last < 300.0:
-        before, here = here, float(bound(np.array([1.3 * last]))[0])
+    slack = bound.slack
+
+    def near(epsilon: float) -> float:  # where what is given away begins to matter
+        return 0.4 * slack * (3.0 + math.exp(min(epsilon, 10.0)))
+
+    last = _FIRST
+    while last < _FURTHEST:
+        far = max(50.0 * slack, near(1.3 * last))
+        if bound.delta(1.3 * last, enough=far) <= far:
+            break
+        last *= 1.3
+    here = 1.0 if last == _FIRST else bound.delta(last)
+    while here > near(last) and last < _FURTHEST:
+        before, here = here, bound.delta(1.3 * last)
         if here < 50.0 * slack and here > 0.8 * before:
             break
         last *= 1.3
     return last
+
+
+class _Bound:
+    """The bound of :mod:`skdpfl.privacy.shuffling.blanket`, epsilon by epsilon.
+
+    It is the largest of the cells' bounds, and a cell's is at most the local guarantee at its mu:
+    cells whose local guarantee is no larger than what another cell has need no look.
+    """
+
+    def __init__(self, noise_multiplier: float, n_reports: int, slack: float) -> None:
+        self.n_reports, self.slack = n_reports, slack
+        self._distance = slack / 4  # in total variation, of all other reports' laws together
+        self._cells = [self._cell(*ends, noise_multiplier) for ends in itertools.pairwise(CELLS)]
+        self._first = len(self._cells) // 2  # the cell that was the worst the last time
+
+    def _cell(self, low: float, high: float, noise_multiplier: float) -> tuple[float, float]:
+        """Return mu and kappa of a cell."""
+        beside = (1.0 + math.sqrt(1.0 - low**2)) / noise_multiplier
+        others = self.n_reports - 1
+        kappa = largest_kappa(beside, self._distance / others) if others else 0.0
+        return 2.0 * high / noise_multiplier, kappa
+
+    def delta(self, epsilon: float, enough: float = math.inf) -> float:
+        """Return the bound; of bounds above ``enough`` only some number between the two."""
+        worst, descending = 0.0, range(len(self._cells) - 1, -1, -1)
+        for cell in sorted(descending, key=lambda cell: cell != self._first):
+            mu, kappa = self._cells[cell]
+            alone = gaussian_delta(mu, epsilon)
+            if alone <= worst:
+                continue
+            value = min(alone, self._hidden(mu, kappa, math.exp(epsilon)))
+            if value > worst:
+                worst, self._first = value, cell
+            if worst > enough:
+                break
+        return min(1.0, worst)
+
+    def _hidden(self, mu: float, kappa: float, alpha: float) -> float:
+        """Return what the other reports leave of a cell's delta."""
+        if self.n_reports == 1:
+            return 1.0
+        blanket = blanket_delta(mu, kappa, self.n_reports, alpha, self.slack / 2)
+        return blanket + (1.0 + alpha) * self._distance
