@@ -15,10 +15,10 @@ from skdpfl import (
 )
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.model_selection import DPRandomizedSearchCV
-from skdpfl.model_selection._noisy_score import NoisyScore
-from skdpfl.model_selection._search_candidate import Candidate
-from skdpfl.model_selection._search_promise import promise_of
-from skdpfl.model_selection._search_split import split
+from skdpfl.model_selection._search.candidate import Candidate
+from skdpfl.model_selection._search.noisy_score import NoisyScore
+from skdpfl.model_selection._search.promise import promise_of
+from skdpfl.model_selection._search.split import split
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon

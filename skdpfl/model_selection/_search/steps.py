@@ -7,9 +7,7 @@ cost infinite; one that pays by itself would pay in every run, beside the budget
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -68,28 +66,6 @@ def check_budgets(names: Iterable[str]) -> None:
                 f"param_distributions has {name!r}, but every run's budget is its part of the "
                 "search's epsilon: leave it out."
             )
-
-
-def listeners(model: Any) -> Iterator[tuple[Any, str]]:
-    """Yield the parts of a model that callbacks are set on, and the attribute that holds them."""
-    for part in (model, *model.get_params(deep=True).values()):
-        for name in ("_skl_callbacks", "_watch"):
-            if name in getattr(part, "__dict__", {}):
-                yield part, name
-
-
-def without_listeners(model: Any) -> None:
-    """Take callbacks off a model and all its parts: they would see a run that stays secret."""
-    for part, name in list(listeners(model)):
-        delattr(part, name)
-
-
-@contextmanager
-def nothing_said() -> Iterator[None]:
-    """Show no warnings: of a secret run they would tell what it met."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def warn_of(unpaid: dict[str, str]) -> None:

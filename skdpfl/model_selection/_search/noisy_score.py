@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
 
-from skdpfl.model_selection._search_promise import Promise
-from skdpfl.model_selection._search_split import Split
+from skdpfl.model_selection._search.promise import Promise
+from skdpfl.model_selection._search.split import Split
 from skdpfl.privacy.randomness.grid import grid_for, reduced_clip, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
 

@@ -15,7 +15,6 @@ While they last nothing is told of them: callbacks are taken off, warnings are n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -23,21 +22,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
-from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils.validation import _num_samples
 
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
-from skdpfl.model_selection._best_model import BestModel
-from skdpfl.model_selection._noisy_score import NoisyScore
-from skdpfl.model_selection._search_budget import SearchBudget, fit_budget, within
-from skdpfl.model_selection._search_callbacks import Runs
-from skdpfl.model_selection._search_candidate import Candidate
-from skdpfl.model_selection._search_promise import Promise, promise_of
-from skdpfl.model_selection._search_read import readable
-from skdpfl.model_selection._search_split import split
-from skdpfl.model_selection._search_steps import (
+from skdpfl.model_selection._search.best_model import BestModel
+from skdpfl.model_selection._search.budget import SearchBudget, fit_budget, within
+from skdpfl.model_selection._search.callbacks import Runs, nothing_said
+from skdpfl.model_selection._search.candidate import Candidate
+from skdpfl.model_selection._search.noisy_score import NoisyScore
+from skdpfl.model_selection._search.promise import Promise, promise_of
+from skdpfl.model_selection._search.read import readable
+from skdpfl.model_selection._search.space import Space, seed_from
+from skdpfl.model_selection._search.split import split
+from skdpfl.model_selection._search.steps import (
     check_budgets,
-    nothing_said,
     paying_step,
     unpaid_steps,
     warn_of,
@@ -203,7 +201,7 @@ class DPRandomizedSearchCV(
         runs.say_what_is_hidden(self.estimator)
         with quiet():
             own = [within(budget, c.price, delta, law, promise.neighbours) for c in candidates]
-            seeds = [_seed(streams, "run", i) for i in range(count)]
+            seeds = [seed_from(streams, "run", i) for i in range(count)]
             models = [
                 candidate.fit((X, y, silos), parts.train, (e, delta), seed, runs, paid=not unpaid)
                 for candidate, e, seed in zip(candidates, own, seeds, strict=True)
@@ -215,7 +213,7 @@ class DPRandomizedSearchCV(
         return self
 
     def _check(self) -> None:
-        check_budgets(_names(self.param_distributions))
+        check_budgets(Space(self.param_distributions).names)
         if not isinstance(self.n_iter, (int, np.integer)) or self.n_iter < 1:
             raise ValueError(f"n_iter must be an integer of at least 1; got {self.n_iter!r}.")
         if not 0 < self.holdout < 1:
@@ -235,20 +233,11 @@ class DPRandomizedSearchCV(
     ) -> list[Candidate]:
         """Draw candidates from the public law: independently, as secret runs have to be."""
         seed = int(streams.stream(purpose).integers(0, 2**31, ()))
-        distributions = self.param_distributions
-        if distinct and _n_points(distributions) >= count:  # no candidate twice
-            points = list(ParameterSampler(distributions, count, random_state=seed))
-        else:
-            seeds = range(seed, seed + count)
-            points = [next(iter(ParameterSampler(distributions, 1, random_state=s))) for s in seeds]
+        points = Space(self.param_distributions).draw(count, seed, distinct=distinct)
+        seeds = [seed_from(streams, f"{purpose} schedule", i) for i in range(count)]
         return [
-            Candidate(
-                self.estimator,
-                point,
-                schedule=streams_for(_seed(streams, f"{purpose} schedule", i)),
-                **data,
-            )
-            for i, point in enumerate(points)
+            Candidate(self.estimator, point, schedule=streams_for(seed), **data)
+            for point, seed in zip(points, seeds, strict=True)
         ]
 
     def _delta(self, n_protected: int) -> float:
@@ -282,24 +271,3 @@ class DPRandomizedSearchCV(
             self.candidates_ = pd.DataFrame(points).assign(noisy_score=noisy)
         elif hasattr(self, "candidates_"):
             del self.candidates_
-
-
-def _names(distributions: Any) -> set[str]:
-    """Return the parameters that are searched over."""
-    each = [distributions] if isinstance(distributions, Mapping) else distributions
-    return {name for part in each for name in part}
-
-
-def _n_points(distributions: Any) -> int:
-    """Return the number of points of a grid of lists; 0 if some parameter has a distribution."""
-    each = [distributions] if isinstance(distributions, Mapping) else distributions
-    if any(hasattr(values, "rvs") for part in each for values in part.values()):
-        return 0
-    return len(ParameterGrid(distributions))
-
-
-def _seed(streams: Streams, purpose: str, number: int) -> int | None:
-    """Return a seed that follows from the search's; None where its numbers are secret."""
-    if not streams.is_simulation:
-        return None
-    return int(streams.stream(purpose, number).integers(0, 2**31, ()))

@@ -10,8 +10,8 @@ from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing
 
-from skdpfl.model_selection._search_callbacks import Runs
-from skdpfl.model_selection._search_steps import paying_step, width_seen
+from skdpfl.model_selection._search.callbacks import Runs
+from skdpfl.model_selection._search.steps import paying_step, width_seen
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.spending.spent import PrivacySpent
 

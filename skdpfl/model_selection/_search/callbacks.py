@@ -6,12 +6,12 @@ callback (a progress bar, say) would show all of it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from skdpfl.estimators._warnings import warn
-from skdpfl.model_selection._search_steps import listeners, without_listeners
 
 
 class Runs:
@@ -58,3 +58,25 @@ class Runs:
         """Close the search's own task."""
         if self._context is not None:
             self._context.call_on_fit_task_end(estimator=self._search)
+
+
+def listeners(model: Any) -> Iterator[tuple[Any, str]]:
+    """Yield the parts of a model that callbacks are set on, and the attribute that holds them."""
+    for part in (model, *model.get_params(deep=True).values()):
+        for name in ("_skl_callbacks", "_watch"):
+            if name in getattr(part, "__dict__", {}):
+                yield part, name
+
+
+def without_listeners(model: Any) -> None:
+    """Take callbacks off a model and all its parts: they would see a run that stays secret."""
+    for part, name in list(listeners(model)):
+        delattr(part, name)
+
+
+@contextmanager
+def nothing_said() -> Iterator[None]:
+    """Show no warnings: of a secret run they would tell what it met."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
