@@ -31,7 +31,7 @@ class Benchmark(NamedTuple):
 BENCHMARKS = {
     "auto": Benchmark("auto/study.py", 20, "docs/auto.md", "auto/results.md", True),
     "scales": Benchmark("auto/scaling.py", None, "", "auto/scaling.md"),
-    "isrl": Benchmark("isrl/table.py", 10, "docs/isrl.md", "isrl/results.md"),
+    "isrl": Benchmark("isrl/table.py", 2, "docs/isrl.md", "isrl/results.md"),
     "shuffler": Benchmark("isrl/shuffler.py", 1, "docs/isrl.md"),
     "scaffold": Benchmark("scaffold_synthetic.py", 10, "", "", True),
     "search": Benchmark("search.py", 9, "docs/tuning.md", "search.md"),

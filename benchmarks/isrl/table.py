@@ -4,7 +4,7 @@ Every solver gets the same number of configurations (three numbers of rounds, fi
 the same clipping norm, features and budget. The configuration is chosen by the mean score of two
 splits with noise of their own; the table shows it on five others, mean and standard deviation.
 Choosing is not paid for (as in Lowy and Razaviyayn's experiments): the table compares solvers, it
-is no recipe for tuning under a budget. About ten minutes on two shared cores.
+is no recipe for tuning under a budget. A minute or two on two cores.
 
 Data are looked for in ``$SKDPFL_DATA``, see :mod:`skdpfl.datasets`.
 """
