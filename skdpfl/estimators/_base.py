@@ -7,8 +7,7 @@ are touched by validation (whose errors are visible outputs: NaN, a single class
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,28 +15,26 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import ThreadpoolController
 
-from skdpfl._compat import CALLBACK_STATE, CallbackSupportMixin, with_callbacks, with_names
+from skdpfl._compat import CallbackSupportMixin, with_callbacks, with_names
 from skdpfl.algorithms import Algorithm
 from skdpfl.engine import Outcome, run
 from skdpfl.estimators._checks import check_shape
 from skdpfl.estimators._diverged import warn_if_diverged, warn_if_penalty_diverges
 from skdpfl.estimators._exact import Records, measured
 from skdpfl.estimators._facts import Facts, Settings
+from skdpfl.estimators._family import Family
+from skdpfl.estimators._fit_context import one_blas_thread, unchanged_on_error
 from skdpfl.estimators._parameters import check_parameters
 from skdpfl.estimators._planning import make_plan
 from skdpfl.estimators._refusals import refuse_arguments, refuse_sparse
 from skdpfl.estimators._rounds import AfterRound
 from skdpfl.estimators._settle import informed, settle
-from skdpfl.estimators._theory import Committed, Training, smoothed
-from skdpfl.estimators._whole_silos import warn_of_noise
+from skdpfl.estimators._theory import Committed, Training
 from skdpfl.federation import LocalFederation, SiloData, Work
-from skdpfl.losses import Loss
 from skdpfl.models import LinearModel
 from skdpfl.preprocessing._scaling import IdentityScaling, Scales
-from skdpfl.privacy.mechanisms import Mechanism
-from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.privacy.spending.recording import Recorded
@@ -54,52 +51,10 @@ class Problem(NamedTuple):
     facts: Facts
 
 
-class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
+class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
     """Base of all estimators: parameters and algorithms are the subclasses' business."""
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
-
-    #: the words that ``learning_rate`` may be
-    _learning_rates: tuple[str, ...] = ("auto",)
-
-    # ---- what a family of estimators defines -------------------------------------------------
-
-    @property
-    def _automatic_local_steps(self) -> int:
-        """The number of local steps that "auto" means."""
-        return 1
-
-    def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
-        """Return the algorithm that runs with these settings."""
-        raise NotImplementedError
-
-    def _loss(self) -> Loss:
-        """Return the loss that the parameters name."""
-        raise NotImplementedError
-
-    def _training(self, algorithm: Algorithm, known: Committed) -> Training:
-        """Return what runs, now that the plan stands: its noise and the scales may set constants.
-
-        Nothing here may change what is released: the plan has been priced.
-        """
-        warn_of_noise(self, known)
-        return Training(algorithm, smoothed(self._loss(), known), known.settings)
-
-    def _mechanism(self, unit: str, trust: str) -> Mechanism:
-        """Return where the noise is."""
-        return mechanism_for(unit, trust)
-
-    def _automatic_rounds(self, facts: Facts, default: int) -> int:
-        """Return the number of rounds that "auto" means."""
-        return default
-
-    def _check_own(self) -> None:
-        """Raise for parameters of this family alone that cannot be right."""
-
-    def _unpack_outcome(self, outcome: Outcome) -> None:
-        """Set the fitted attributes that say how the run went."""
-        if np.isfinite(outcome.clip_norm):
-            self.clip_norm_ = outcome.clip_norm
 
     # ---- fit ---------------------------------------------------------------------------------
 
@@ -128,7 +83,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         """
         refuse_arguments(self, unnamed, refused)
         # a warning (or, by np.seterr, an error) of arithmetic would tell of a single wild record
-        with _unchanged_on_error(self), np.errstate(all="ignore"):
+        with unchanged_on_error(self), np.errstate(all="ignore"):
             return self._fit(X, y, silos)
 
     def _fit(self, X: Any, y: Any, silos: Any) -> Any:
@@ -138,32 +93,43 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         settled = settle(self, problem.facts)
         algorithm = self._algorithm(settled.settings, problem.facts)
         plan = make_plan(self, problem.facts, settled, algorithm, self._schedule_from(streams))
-        seed = streams.seed if streams.is_simulation else None
-        digest = None if plan.unit == "silo" else problem.silos.digest()  # it could tell sizes
-        spent = plan.spent(assignment=digest, simulation_seed=seed)
+        spent = _priced(plan, problem.silos, streams)
         self._charge(spent)
-        with _one_blas_thread():
+        with one_blas_thread():
             scales = settled.scaling.find(problem.X, problem.y, problem.silos, streams)
             known = self._committed(problem.facts, settled.settings, plan, spent, scales)
             known = self._informed(algorithm, known, problem, scales)
             training = self._training(self._algorithm(known.settings, known.facts), known)
             work = self._work(problem.facts, training, plan, streams, problem.X.dtype)
             federation = self._federation(problem, scales)
-            after = AfterRound(
-                self,
-                plan.n_rounds,
-                partial(self._as_fitted, problem, training.settings, scales, work),
-                lambda: (problem.X, self._labels(problem.y)),
-            )
-            average = self.average and not known.is_still
-            outcome = run(work, federation, average=average, on_round=after)
-            after.end()
+            outcome = self._run(problem, scales, training, work, federation, known.is_still)
         here = getattr(federation, "data", None)  # other back ends have the records elsewhere
         warn_if_diverged(outcome.params, work, here)
         self._unpack(problem, training.settings, scales, work, outcome.params)
         self._unpack_outcome(outcome)
         self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
         return self
+
+    def _run(
+        self,
+        problem: Problem,
+        scales: Scales,
+        training: Training,
+        work: Work,
+        federation: LocalFederation,
+        is_still: bool,
+    ) -> Outcome:
+        """Run all rounds, telling the callbacks of each."""
+        after = AfterRound(
+            self,
+            work.plan.n_rounds,
+            partial(self._as_fitted, problem, training.settings, scales, work),
+            lambda: (problem.X, self._labels(problem.y)),
+        )
+        average = self.average and not is_still
+        outcome = run(work, federation, average=average, on_round=after)
+        after.end()
+        return outcome
 
     def plan_for(self, *, silo_sizes: Any, n_features: int, n_classes: int = 2) -> PrivacyPlan:
         """Return the plan that a fit on such data would run, without any data.
@@ -310,52 +276,14 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         tags.input_tags.sparse = False
         return tags
 
-    # ---- what classifiers and regressors define ----------------------------------------------
 
-    def _is_classifier(self) -> bool:
-        raise NotImplementedError
-
-    def _y_checks(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        raise NotImplementedError
-
-    def _n_outputs(self) -> int:
-        raise NotImplementedError
-
-    def _scaled_target(self, y: np.ndarray, scales: Scales) -> np.ndarray:
-        raise NotImplementedError
-
-    def _set_coefficients(self, coef: np.ndarray, intercept: np.ndarray) -> None:
-        raise NotImplementedError
-
-
-@contextmanager
-def _unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Put all attributes back if an error leaves the block: never a half-fitted estimator."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        now = vars(estimator)
-        callbacks = {name: now[name] for name in CALLBACK_STATE if name in now}
-        now.clear()
-        now.update(before | callbacks)  # scikit-learn tears its callbacks down afterwards
-        raise
+def _priced(plan: PrivacyPlan, silos: Silos, streams: Streams) -> PrivacySpent:
+    """Return the cost of the plan; it says which records were where, unless that is a secret."""
+    digest = None if plan.unit == "silo" else silos.digest()  # it could tell sizes
+    seed = streams.seed if streams.is_simulation else None
+    return plan.spent(assignment=digest, simulation_seed=seed)
 
 
 def _one_or_all(steps: tuple[int, ...]) -> int | tuple[int, ...]:
     """Return the number that all rounds share, or every round's."""
     return steps[0] if len(set(steps)) == 1 else steps
-
-
-_CONTROLLER: ThreadpoolController | None = None
-
-
-def _one_blas_thread() -> Any:
-    """Limit BLAS to one thread: silos are the parallelism, and results do not depend on cores."""
-    global _CONTROLLER
-    if _CONTROLLER is None:
-        _CONTROLLER = ThreadpoolController()  # lists the loaded libraries once: 0.5 ms
-    return _CONTROLLER.limit(limits=1, user_api="blas")

@@ -16,10 +16,9 @@ from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 from skdpfl.estimators._theory import Committed, Training
 from skdpfl.estimators._warnings import warn
-from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
+from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages, mechanism_for
 from skdpfl.privacy.mechanisms.privunit import largest_error, split_epsilon
 from skdpfl.privacy.mechanisms.privunit_messages import MOST_EPSILON
-from skdpfl.privacy.plan import mechanism_for
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from skdpfl.algorithms import Algorithm
-from skdpfl.estimators._checks import check_choice, is_auto
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
+from skdpfl.estimators._isrl_checks import check_shuffler, check_solver
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
-from skdpfl.estimators._solvers import SOLVERS, automatic_rounds, draft, finished
+from skdpfl.estimators._solvers import automatic_rounds, draft, finished
 from skdpfl.estimators._theory import Committed, Training
-from skdpfl.privacy.mechanisms import Mechanism
-from skdpfl.privacy.mechanisms.shuffler import ShuffledSums
-from skdpfl.privacy.plan import mechanism_for
+from skdpfl.privacy.mechanisms import Mechanism, ShuffledSums, mechanism_for
 from skdpfl.privacy.sampling import Poisson
 
 
@@ -76,47 +74,6 @@ class _ISRLDP:
         check_solver(self)
         if self.trust == "shuffler":
             check_shuffler(self)
-
-
-def check_solver(estimator: Any) -> None:
-    """Raise for a solver that does not exist or does not go with the other parameters."""
-    solver = estimator.solver
-    check_choice("solver", solver, SOLVERS)
-    if solver == "multistage" and not estimator.alpha > 0:
-        raise ValueError(
-            'solver="multistage" is for strongly convex objectives: give alpha > 0 (got '
-            f'alpha={estimator.alpha!r}), or use solver="accelerated".'
-        )
-    if solver == "local" and estimator.trust != "silo":
-        raise ValueError(
-            'solver="local" sends more than one fresh gradient a round, so only noise in the silos '
-            f'protects it: trust must be "silo"; got {estimator.trust!r}. The other solvers take '
-            "any trust."
-        )
-    if solver != "local" and not is_auto(estimator.local_steps):
-        raise ValueError(
-            f'local_steps={estimator.local_steps!r} is for solver="local"; solver={solver!r} takes '
-            'one gradient a round. Leave it "auto".'
-        )
-
-
-def check_shuffler(estimator: Any) -> None:
-    """Raise for what does not go with shuffled messages."""
-    solver, sampling = estimator.solver, estimator.sampling
-    if solver in ("accelerated", "multistage") and sampling != "disjoint":
-        raise ValueError(
-            f'trust="shuffler" with solver={solver!r} makes one pass over the data: give '
-            f'sampling="disjoint" (got {sampling!r}), or use solver="minibatch".'
-        )
-    if estimator.neighbours == "add_remove":
-        raise ValueError(
-            'trust="shuffler" is priced under neighbours="replace" only; got "add_remove".'
-        )
-    if not (isinstance(estimator.silo_weights, str) and estimator.silo_weights in ("auto", "size")):
-        raise ValueError(
-            'trust="shuffler" counts every record alike, since messages have no sender: '
-            f'silo_weights must be "auto" or "size"; got {estimator.silo_weights!r}.'
-        )
 
 
 @documented

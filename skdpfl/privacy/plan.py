@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl.privacy.events import Composition
-from skdpfl.privacy.mechanisms import MECHANISMS, Mechanism, NoPrivacy
-from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients
+from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, mechanism_for
 from skdpfl.privacy.planned.least_noise import allowed, least_noise
 from skdpfl.privacy.planned.outsider import outsider_multipliers
 from skdpfl.privacy.planned.releases import Groups, dearest, groups_of, levels_of
@@ -303,15 +302,3 @@ class PrivacyPlan:
             Another one; plans never change.
         """
         return self.with_noise(least_noise(self, epsilon))
-
-
-def mechanism_for(unit: str, trust: str) -> Mechanism:
-    """Return the mechanism of a unit and a trust, or say which rows there are."""
-    known = MECHANISMS | {("record", "shuffler"): ShuffledGradients()}
-    try:
-        return known[unit, trust]
-    except KeyError:
-        rows = ", ".join(f"unit={u!r} with trust={t!r}" for u, t in known)
-        raise ValueError(
-            f"unit={unit!r} with trust={trust!r} does not go together here; there is {rows}."
-        ) from None

@@ -11,8 +11,8 @@ from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.cohorts import draw_cohorts
-from skdpfl.privacy.mechanisms import NoPrivacy
-from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
+from skdpfl.privacy.mechanisms import NoPrivacy, mechanism_for
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Poisson
 

@@ -8,9 +8,9 @@ import pytest
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.privacy.events import compose
-from skdpfl.privacy.mechanisms import Aggregate
+from skdpfl.privacy.mechanisms import Aggregate, mechanism_for
 from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients, ShuffledSums, smallest_round
-from skdpfl.privacy.plan import PrivacyPlan, mechanism_for
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Disjoint, WithoutReplacement
 from skdpfl.privacy.shuffling.one_round import shuffled_profile

@@ -1,12 +1,14 @@
 """Where the noise is: one class per row of what goes together.
 
-    unit     trust    class            noised                              released by
-    any      any      NoPrivacy        nothing (epsilon = inf)             -
-    record   silo     SiloGradients    each silo's clipped gradient sums   each silo
-    record   server   ServerGradients  the cohort's weighted sum of those  the server
-    silo     silo     SiloMessages     each silo's clipped message         each silo
-    silo     silo     PrivUnitMessages its direction and its norm          each silo
-    silo     server   ServerMessages   the sum of clipped messages         the server
+    unit     trust     class              noised                              released by
+    any      any       NoPrivacy          nothing (epsilon = inf)             -
+    record   silo      SiloGradients      each silo's clipped gradient sums   each silo
+    record   shuffler  ShuffledGradients  each record's clipped gradient      the shuffler
+    record   shuffler  ShuffledSums       each silo's sum, bit by bit         the shuffler
+    record   server    ServerGradients    the cohort's weighted sum of those  the server
+    silo     silo      SiloMessages       each silo's clipped message         each silo
+    silo     silo      PrivUnitMessages   its direction and its norm          each silo
+    silo     server    ServerMessages     the sum of clipped messages         the server
 
 What a mechanism is stands in ``base``; the rows that protect records in ``records``, those that
 protect whole silos in ``whole_silos`` and ``privunit_messages``, those behind a shuffler in
@@ -33,6 +35,7 @@ from skdpfl.privacy.mechanisms.base import (
 from skdpfl.privacy.mechanisms.learnt_clip import LearntClip
 from skdpfl.privacy.mechanisms.privunit_messages import PrivUnitMessages
 from skdpfl.privacy.mechanisms.records import ServerGradients, SiloGradients
+from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients, ShuffledSums
 from skdpfl.privacy.mechanisms.whole_silos import ServerMessages, SiloMessages, WholeMessages
 
 __all__ = [
@@ -45,16 +48,31 @@ __all__ = [
     "PrivUnitMessages",
     "ServerGradients",
     "ServerMessages",
+    "ShuffledGradients",
+    "ShuffledSums",
     "SiloGradients",
     "SiloMessages",
     "Statistics",
     "WholeMessages",
+    "mechanism_for",
 ]
 
-#: the rows of the table that exist without further machinery
+#: what unit and trust stand for unless an estimator asks for another row
 MECHANISMS: dict[tuple[str, str], Mechanism] = {
     ("record", "silo"): SiloGradients(),
     ("record", "server"): ServerGradients(),
+    ("record", "shuffler"): ShuffledGradients(),
     ("silo", "silo"): SiloMessages(),
     ("silo", "server"): ServerMessages(),
 }
+
+
+def mechanism_for(unit: str, trust: str) -> Mechanism:
+    """Return the mechanism of a unit and a trust, or say which rows there are."""
+    try:
+        return MECHANISMS[unit, trust]
+    except KeyError:
+        rows = ", ".join(f"unit={u!r} with trust={t!r}" for u, t in MECHANISMS)
+        raise ValueError(
+            f"unit={unit!r} with trust={trust!r} does not go together here; there is {rows}."
+        ) from None
