@@ -152,12 +152,18 @@ def unresolved(found: Estimate, floor: float | None, bounded: bool) -> bool:
     """Whether the target, the last column, hardly fills its box, or is not in it.
 
     How far below the floor it varies cannot be told, and predictions err by parts of the floor.
-    Boxes that were found (not ``bounded``) should fit, so less is needed to doubt them.
+    Declared boxes (``bounded``) are doubted only if the variance is four deviations of its noise
+    below the floor's square and a tenth: the floor itself is doubted once in thousands of fits,
+    0.7 of it once in twenty, a fortieth of it in every second fit or more where the noise lets any
+    of them be told apart. Boxes that were found should fit, so less is needed to doubt them.
     """
     if floor is None:
         return False
     mean, variance, doubt = (float(values[-1]) for values in (found.mean, *found[1:3]))
-    narrow = variance < doubt and variance + doubt < floor**2 * (0.4 if bounded else 1.25)
+    if bounded:
+        narrow = variance + 4 * doubt < 1.1 * floor**2
+    else:
+        narrow = variance < doubt and variance + doubt < 1.25 * floor**2
     return narrow or abs(mean) >= 1
 
 

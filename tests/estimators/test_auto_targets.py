@@ -9,6 +9,7 @@ from skdpfl import ISRLDPRegressor
 from skdpfl.preprocessing._bounds import feature_bounds_of, target_bounds_of
 from skdpfl.preprocessing._planning import plan_scaling
 from skdpfl.preprocessing._private_scales import run_scaling
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 
 RNG = np.random.default_rng(0)
@@ -52,6 +53,30 @@ def test_a_scale_that_was_found_is_not(y, given):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fitted(y, **given).score(X, y) > 0.5
+
+
+def doubted(n, epsilon, spread, n_fits):
+    """How often a target of normal values, its deviation in half boxes, is said not to fit."""
+    sizes, rng = [n // 10] * 10, np.random.default_rng(0)
+    features, y = rng.normal(size=(n, 5)), spread * rng.normal(size=n)
+    plan = plan_scaling(
+        silo_sizes=sizes, n_features=5, mu=gaussian_mu(epsilon, n**-2.0), has_target=True,
+        feature_bounds=feature_bounds_of((-4, 4), 5), target_bounds=target_bounds_of((-1, 1)),
+    )  # fmt: skip
+    codes = np.repeat(np.arange(10), sizes)
+    fits = (run_scaling(plan, features, y, codes, streams_for(seed)) for seed in range(n_fits))
+    return sum(scales.coarse_target for scales in fits) / n_fits
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(500, 1.0), (1000, 1.0), (1000, 3.0), (5000, 3.0)])
+def test_bounds_at_five_deviations_are_not_doubted_whatever_the_noise(n, epsilon):
+    """A rate of 1/1000 would be seen as 4 of 300 once in a few thousand settings."""
+    assert doubted(n, epsilon, 0.2, 300) <= 3 / 300
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(1000, 3.0), (5000, 3.0)])
+def test_targets_within_a_hundredth_of_the_bounds_are_mostly_said(n, epsilon):
+    assert doubted(n, epsilon, 0.005, 200) > 0.5
 
 
 def test_narrow_targets_are_found_below_the_features_floor():
