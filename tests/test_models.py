@@ -20,7 +20,7 @@ from skdpfl.losses import (
     SquaredError,
     SquaredHinge,
 )
-from skdpfl.models import LinearModel, _linear, rounding_of_sum
+from skdpfl.models import LinearModel, _products, rounding_of_sum
 from skdpfl.models._clipping import clip_slopes
 
 DTYPES = [np.float32, np.float64]
@@ -124,9 +124,9 @@ def test_gradient_sum_is_the_derivative_of_the_mean_loss(loss, k):
 def test_spare_columns_change_nothing(intercept, monkeypatch):
     loss = LogLoss()
     model, w, X, y = problem(loss, 47, n=64, d=400, dtype=np.float32, intercept=intercept)
-    assert _linear.spare_columns(64, 400, 47) == 1
+    assert _products.spare_columns(64, 400, 47) == 1
     wide = model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0)
-    monkeypatch.setattr(_linear, "spare_columns", lambda *sizes: 0)
+    monkeypatch.setattr(_products, "spare_columns", lambda *sizes: 0)
     plain = model.clipped_gradient_sum(w, X, y, loss, clip_norm=1.0)
     np.testing.assert_allclose(wide, plain, rtol=1e-5, atol=1e-5)
 

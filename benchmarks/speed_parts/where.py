@@ -17,9 +17,10 @@ from benchmarks.speed_parts.workloads import Data, Sizes, fit_w1, fit_w2, fit_w3
 
 PARTS = {
     "matrix products": [
-        "skdpfl.models._linear.LinearModel._raw_by_class",
-        "skdpfl.models._linear.LinearModel._raws_by_class",
-        "skdpfl.models._linear.LinearModel._sum_over_records",
+        "skdpfl.models._linear.raw_by_class",
+        "skdpfl.models._linear.raws_by_class",
+        "skdpfl.models._linear.sum_over_records",
+        "skdpfl.models._linear.sums_over_records",
     ],
     "loss and clipping": [
         "skdpfl.models._linear.LinearModel.clipped_gradient_sum",

@@ -15,7 +15,7 @@ sum over records is one matrix product.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from math import inf
 
 import numpy as np
@@ -29,9 +29,14 @@ from skdpfl.models._clipping import (
     without_bad_records,
     zero_unless,
 )
-
-#: several silos' features: (S, n, d), or a list of (n_i, d)
-Features = NDArray | list[NDArray]
+from skdpfl.models._products import (
+    Features,
+    edges_of,
+    raw_by_class,
+    raws_by_class,
+    sum_over_records,
+    sums_over_records,
+)
 
 
 @dataclass(frozen=True)
@@ -194,7 +199,7 @@ class LinearModel:
         if squared_norms is None:
             squared_norms = self.squared_row_norms(X)
         with np.errstate(all="ignore"):
-            by_class = self._raw_by_class(params, X)
+            by_class = raw_by_class(X, *self._factors(params))
             slopes = by_class[..., : self.n_outputs, :].swapaxes(-1, -2)
             loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
             if not surely_finite(by_class, squared_norms, y):
@@ -203,7 +208,7 @@ class LinearModel:
             clip_slopes(slopes, squared_norms, np.asarray(clip_norm)[..., None])
             if weights is not None:
                 slopes *= weights[..., None]
-            sums = self._sum_over_records(X, by_class, chunk)
+            sums = sum_over_records(X, by_class, self.fit_intercept, chunk)
             return self._flat(sums, np.empty((*sums.shape[:-2], self.size), sums.dtype))
 
     def clipped_gradient_sums(
@@ -255,112 +260,24 @@ class LinearModel:
         if len(y) < 2:  # NumPy would add up a single record's classes in another order
             y, squared_norms, clip = (np.resize(v, 2) for v in (y, squared_norms, clip))
         with np.errstate(all="ignore"):
-            by_class = self._raws_by_class(params, X, len(y))
+            by_class = raws_by_class(X, *self._factors(params), len(y))
             slopes = by_class[: self.n_outputs].T
             loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
             if not surely_finite(by_class[: self.n_outputs], squared_norms, y):
                 good, squared_norms = without_bad_records(y, slopes, squared_norms)
-                each = zip(X, pairwise(_edges(X)), strict=True)
+                each = zip(X, pairwise(edges_of(X)), strict=True)
                 X = [zero_unless(good[a:b], x) for x, (a, b) in each]
             clip_slopes(slopes, squared_norms, clip)
-            sums = self._sums_over_records(X, by_class, chunk)
+            sums = sums_over_records(X, by_class, self.fit_intercept, chunk)
             return self._flat(sums, np.empty((len(X), self.size), params.dtype))
 
-    def _raw_by_class(self, params: NDArray, X: NDArray) -> NDArray:
-        """Return the raw predictions as (..., k', n), k' >= k: rows past k are zero.
-
-        One row a class, so that reductions over classes run along contiguous records; rows to
-        spare where they make the matrix products faster.
-        """
+    def _factors(self, params: NDArray) -> tuple[NDArray, NDArray | None]:
+        """Return W, and b or None."""
         weights, intercept = self.split(params)
-        spare = spare_columns(X.shape[-2], self.n_features, self.n_outputs)
-        if spare:
-            wide = np.zeros((*weights.shape[:-1], self.n_outputs + spare), weights.dtype)
-            wide[..., : self.n_outputs] = weights
-            weights = wide
-        out = np.ascontiguousarray(np.matmul(X, weights).swapaxes(-1, -2))
-        if self.fit_intercept:
-            out[..., : self.n_outputs, :] += intercept[..., None]
-        return out
-
-    def _raws_by_class(self, params: NDArray, X: Features, n: int) -> NDArray:
-        """Return the raw predictions of several silos, (k', n); columns past theirs are zero."""
-        weights, intercept = self.split(params)
-        spare = -self.n_outputs % 8
-        if 0 < spare <= SPARE:
-            wide = np.zeros((*weights.shape[:-1], self.n_outputs + spare), weights.dtype)
-            wide[..., : self.n_outputs] = weights
-            weights = wide
-        raw, edges = np.empty((n, weights.shape[-1]), params.dtype), _edges(X)
-        raw[edges[-1] :] = 0
-        if isinstance(X, np.ndarray):
-            np.matmul(X, weights, out=raw[: edges[-1]].reshape(*X.shape[:2], raw.shape[-1]))
-        else:
-            for x, w, (a, b) in zip(X, weights, pairwise(edges), strict=True):
-                np.matmul(x, w, out=raw[a:b])
-        by_class = np.ascontiguousarray(raw.T)
-        if self.fit_intercept:
-            own = np.repeat(intercept.T, np.diff(edges), axis=1)
-            by_class[: self.n_outputs, : edges[-1]] += own
-        return by_class
-
-    def _sums_over_records(self, X: Features, by_class: NDArray, chunk: int | None) -> NDArray:
-        """Return each silo's sum_j s_j a_j^T, (S, k', d + intercept), from its columns (k', n)."""
-        edges = _edges(X)
-        if isinstance(X, np.ndarray):
-            apart = by_class[:, : edges[-1]].reshape(len(by_class), *X.shape[:2])
-            return self._sum_over_records(X, apart.swapaxes(0, 1), chunk)
-        parts = (by_class[:, a:b] for a, b in pairwise(edges))
-        return np.stack(
-            [self._sum_over_records(x, part, chunk) for x, part in zip(X, parts, strict=True)]
-        )
-
-    def _sum_over_records(self, X: NDArray, by_class: NDArray, chunk: int | None) -> NDArray:
-        """Return sum_j s_j a_j^T for slopes (..., k', n), (..., k', d + intercept).
-
-        At most ``chunk`` records at a time.
-        """
-        n = by_class.shape[-1]
-        if chunk is None or n <= chunk:
-            return self._product(X, by_class)
-        count = -(-n // chunk)
-        edges = [n * i // count for i in range(count + 1)]
-        total = self._product(X[..., : edges[1], :], by_class[..., : edges[1]])
-        for start, stop in pairwise(edges[1:]):
-            total += self._product(X[..., start:stop, :], by_class[..., start:stop])
-        return total
+        return weights, intercept if self.fit_intercept else None
 
     def _flat(self, by_class: NDArray, out: NDArray) -> NDArray:
         """Write flat parameters (..., P) from (..., k', d + intercept) into ``out``; return it."""
         shape = (*out.shape[:-1], self.n_features + self.fit_intercept, self.n_outputs)
         out.reshape(shape)[...] = by_class[..., : self.n_outputs, :].swapaxes(-1, -2)
         return out
-
-    def _product(self, X: NDArray, by_class: NDArray) -> NDArray:
-        """Return sum_j s_j a_j^T, shape (..., k', d + intercept), in one matrix product."""
-        n_columns = self.n_features + self.fit_intercept
-        out = np.empty((*by_class.shape[:-1], n_columns), by_class.dtype)
-        np.matmul(by_class, X, out=out[..., : self.n_features])
-        if self.fit_intercept:
-            np.add.reduce(by_class, axis=-1, out=out[..., -1])
-        return out
-
-
-#: most columns that :func:`spare_columns` asks for
-SPARE = 3
-
-
-def _edges(X: Features) -> list[int]:
-    """Return where silos' records begin, and where the last one's end."""
-    return [0, *accumulate(len(x) for x in X)]
-
-
-def spare_columns(n_records: int, n_features: int, n_outputs: int) -> int:
-    """Number of zero columns that make an (n, d) by (d, k) product faster.
-
-    Matrix kernels work on 8 columns or more at a time: 47 take a third longer than 48 (measured
-    with OpenBLAS). From 5 left-over columns on, filling up pays, except for products so small that
-    the copies cost more.
-    """
-    spare = -n_outputs % 8
-    return spare if spare <= SPARE and n_records * n_features * n_outputs > 2**20 else 0
