@@ -62,8 +62,16 @@ def split_silo_column(X: Any, silos: Any, silo_column: Any) -> tuple[Any, Any]:
     if silo_column not in list(X.columns):
         raise ValueError(
             f"silo_column={silo_column!r} is not a column of X, which has {list(X.columns)!r}."
+            + _prefixed(silo_column, X)
         )
     return without_column(X, silo_column), X[silo_column]
+
+
+def _prefixed(silo_column: Any, X: Any) -> str:
+    """Return what to do where a ColumnTransformer has put its step's name before the column's."""
+    if any(str(name).endswith(f"__{silo_column}") for name in X.columns):
+        return " ColumnTransformer(verbose_feature_names_out=False) leaves names as they are."
+    return ""
 
 
 def without_column(X: Any, silo_column: Any) -> Any:

@@ -168,6 +168,12 @@ def test_a_column_may_have_any_name():
         (np.zeros((2, 2)), None, "hospital", r"needs a DataFrame, got ndarray.*set_output"),
         (FRAMES["pandas"], None, "clinic", r"'clinic' is not a column of X.*'hospital'"),
         (FRAMES["polars"], None, "clinic", r"'clinic' is not a column of X.*'hospital'"),
+        (
+            FRAMES["pandas"].add_prefix("passthrough__"),
+            None,
+            "hospital",
+            r"'passthrough__hospital'.*\. ColumnTransformer\(verbose_feature_names_out=False\)",
+        ),
     ],
 )
 def test_wrong_columns(X, silos, column, message):

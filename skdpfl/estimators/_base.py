@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpfl._compat import CallbackSupportMixin, with_callbacks, with_names
 from skdpfl.algorithms import Algorithm
 from skdpfl.engine import Outcome, run
+from skdpfl.estimators._advice import advising
 from skdpfl.estimators._checks import check_shape
 from skdpfl.estimators._diverged import warn_if_diverged, warn_if_penalty_diverges
 from skdpfl.estimators._exact import Records, measured
@@ -166,15 +167,16 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
         """Validate the data; nothing is learnt from them here but their public numbers."""
         refuse_sparse(X)
         features, silos = split_silo_column(X, silos, self.silo_column)
-        features, y = validate_data(
-            self,
-            with_names(features),
-            y,
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=2,
-            **self._y_checks(),
-        )
-        y = self._encode(y, features.dtype)
+        with advising(features, y):
+            features, y = validate_data(
+                self,
+                with_names(features),
+                y,
+                dtype=[np.float64, np.float32],
+                ensure_min_samples=2,
+                **self._y_checks(),
+            )
+            y = self._encode(y, features.dtype)
         read = read_silos(silos, len(features), X)
         facts = self._facts(read.ids, read.sizes, features.shape[1], self._n_outputs())
         return Problem(features, y, read, facts)
@@ -266,7 +268,8 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
         check_is_fitted(self)
         refuse_sparse(X)
         X = with_names(without_column(X, self.silo_column))
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        with advising(X):
+            X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         if not self.scaling_.affine:
             X = self.scaling_.transform(X)
         return X @ np.atleast_2d(self.coef_).T + self.intercept_

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -104,7 +104,8 @@ def check_budget(epsilon: Any, noise_multiplier: Any) -> None:
     values = list(epsilon.values()) if isinstance(epsilon, Mapping) else [epsilon]
     values = epsilon.tolist() if isinstance(epsilon, pd.Series) else values
     for value in values:
-        check_number("epsilon", value, low=0, open_low=True, words=" (inf for no privacy)")
+        words = f" (inf for no privacy){_by_silo(value)}"
+        check_number("epsilon", value, low=0, open_low=True, words=words)
 
 
 def check_delta(delta: Any) -> None:
@@ -114,6 +115,11 @@ def check_delta(delta: Any) -> None:
     values = list(delta.values()) if isinstance(delta, Mapping) else [delta]
     values = delta.tolist() if isinstance(delta, pd.Series) else values
     for value in values:
-        check_number(
-            "delta", value, low=0, high=1, open_low=True, open_high=True, words=' (or "auto")'
-        )
+        words = f' (or "auto"){_by_silo(value)}'
+        check_number("delta", value, low=0, high=1, open_low=True, open_high=True, words=words)
+
+
+def _by_silo(value: Any) -> str:
+    """Return how budgets of single silos are given, to whom gave a list of them."""
+    listed = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
+    return " or a mapping from silo to such numbers" if listed else ""

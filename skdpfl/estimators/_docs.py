@@ -70,8 +70,8 @@ PARAMETERS = {
     The silos' public weights in the objective. "auto" is "size" for records, "uniform" for
     silos.""",
     "feature_bounds": """(low, high) or mapping, default=None
-    Public bounds of the features: scalars, arrays, or a mapping from column to (low, high). A
-    column with low == high is ignored.""",
+    Public bounds of the features: scalars, arrays, Series (by column name where both have names),
+    or a mapping from column to (low, high). A column with low == high is ignored.""",
     "target_bounds": """(low, high), default=None
     Public bounds of the target.""",
     "scaling": """{"auto", "private"} or None, default="auto"

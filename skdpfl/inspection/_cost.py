@@ -131,7 +131,10 @@ class _Public:
 def _check(fitted: Any) -> None:
     """Refuse what was not fitted, and what cannot be."""
     if not hasattr(fitted, "fit"):
-        raise TypeError(f"fitted must be a fitted estimator; got {type(fitted).__name__}.")
+        raise TypeError(
+            f"fitted must be a fitted estimator; got {type(fitted).__name__}. Costs of several "
+            "fits add up: sum(privacy_spent(one) for one in estimators)."
+        )
     inner = fitted.steps[-1][1] if isinstance(fitted, Pipeline) else fitted
     if hasattr(inner, "plan_for") and not hasattr(inner, "privacy_spent_"):
         raise NotFittedError(f"This {type(inner).__name__} is not fitted yet: it has cost nothing.")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skdpfl.preprocessing._scaling import AffineScaling, AffineTarget, Array
 
@@ -54,7 +55,8 @@ def feature_bounds_of(
     ----------
     feature_bounds : (low, high) or mapping
         Scalars or arrays of shape (n_features,), or a mapping column -> (low, high) (column
-        numbers where the features have no names). Entries for other columns are allowed.
+        numbers where the features have no names). A Series goes by its labels, as a mapping does,
+        where both have names. Entries for other columns are allowed.
     n_features : int
     feature_names : sequence of str, optional
 
@@ -80,7 +82,10 @@ def feature_bounds_of(
         if low.shape != (n_features,) or high.shape != (n_features,):
             raise ValueError("feature_bounds as a mapping takes two numbers per column.")
     else:
-        low, high = _pair(feature_bounds, "feature_bounds")
+        given = feature_bounds
+        if feature_names is not None and isinstance(given, (tuple, list)):
+            given = type(given)([_by_label(value, names) for value in given])
+        low, high = _pair(given, "feature_bounds", " or of arrays, one value per feature")
         low, high = (_vector(value, n_features) for value in (low, high))
     _check(low, high, names, "feature_bounds")
     return Bounds(low, high)
@@ -114,12 +119,34 @@ def target_from_bounds(bounds: Bounds) -> AffineTarget:
     return AffineTarget(float(bounds.center[0]), float(bounds.half_range[0]))
 
 
-def _pair(value: Any, name: str) -> tuple[Array, Array]:
+def _by_label(value: Any, names: list[Any]) -> Any:
+    """Return a Series' values in the order of the columns; anything else as it is."""
+    if not isinstance(value, pd.Series) or isinstance(value.index, pd.RangeIndex):
+        return value
+    missing = [name for name in names if name not in value.index]
+    if missing:
+        raise ValueError(
+            f"feature_bounds has no entry for {_some(missing)}: a Series goes by its labels; give "
+            "one for every column."
+        )
+    return value.loc[names].to_numpy()
+
+
+def _pair(value: Any, name: str, words: str = "") -> tuple[Array, Array]:
     try:
         low, high = value
         return np.asarray(low, np.float64), np.asarray(high, np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a pair (low, high) of numbers; got {value!r}.") from error
+        if words and _all_pairs(value):
+            words += " (tuple(zip(*pairs)) turns a list of pairs, one per feature)"
+        raise ValueError(
+            f"{name} must be a pair (low, high) of numbers{words}; got {value!r}."
+        ) from error
+
+
+def _all_pairs(value: Any) -> bool:
+    """Tell whether bounds were given as (low, high) of one feature after the other."""
+    return isinstance(value, (tuple, list, np.ndarray)) and all(np.shape(v) == (2,) for v in value)
 
 
 def _vector(value: Array, n_features: int) -> Array:

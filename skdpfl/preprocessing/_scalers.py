@@ -34,8 +34,9 @@ class DPStandardScaler(PrivateScaler):
     delta : "auto" or float, default="auto"
         "auto" is the largest power of ten that is at most 1 / (10 n_samples).
     feature_bounds : (low, high) or mapping, default=None
-        Public knowledge: two numbers, two arrays of shape (n_features,), or a mapping from column
-        to (low, high). Must not be computed from the data. ``low == high`` ignores the column.
+        Public knowledge: two numbers, two arrays of shape (n_features,), two Series (by column
+        name where both have names), or a mapping from column to (low, high). Must not be computed
+        from the data. ``low == high`` ignores the column.
     silo_column : str, default=None
         The column of X that holds each record's silo; it is passed through untouched.
     random_state : int, RandomState, Generator or None, default=None
@@ -106,8 +107,9 @@ class DPMinMaxScaler(PrivateScaler):
     delta : "auto" or float, default="auto"
         "auto" is the largest power of ten that is at most 1 / (10 n_samples).
     feature_bounds : (low, high) or mapping, default=None
-        Public knowledge: two numbers, two arrays of shape (n_features,), or a mapping from column
-        to (low, high). Must not be computed from the data. ``low == high`` ignores the column.
+        Public knowledge: two numbers, two arrays of shape (n_features,), two Series (by column
+        name where both have names), or a mapping from column to (low, high). Must not be computed
+        from the data. ``low == high`` ignores the column.
     silo_column : str, default=None
         The column of X that holds each record's silo; it is passed through untouched.
     random_state : int, RandomState, Generator or None, default=None

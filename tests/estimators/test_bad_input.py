@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 
@@ -17,6 +18,7 @@ PARAMETERS = {
     "epsilon negative": ({"epsilon": -1.0}, r"epsilon must be .*got -1.0"),
     "epsilon NaN": ({"epsilon": np.nan}, r"epsilon must be .*got nan"),
     "epsilon text": ({"epsilon": "1"}, r"epsilon must be .*got '1'"),
+    "epsilon listed": ({"epsilon": [1.0] * 4}, r"epsilon must .*or a mapping from silo .*got \[1"),
     "epsilon True": ({"epsilon": True}, r"epsilon must be .*got True"),
     "one silo's epsilon": ({"epsilon": {0: 1, 1: 1, 2: 0, 3: 1}}, r"epsilon must be .*got 0"),
     "both budgets": ({"epsilon": 1.0, "noise_multiplier": 2.0}, r"either epsilon .* or noise_mult"),
@@ -29,6 +31,7 @@ PARAMETERS = {
     "delta 0": ({"delta": 0}, r"delta must be a number in \(0, 1\).*got 0"),
     "delta 1": ({"delta": 1.0}, r"delta must be a number in \(0, 1\).*got 1.0"),
     "delta text": ({"delta": "small"}, r"delta must be .*\"auto\".*got 'small'"),
+    "delta listed": ({"delta": (1e-5, 1e-6)}, r"delta must be .*or a mapping from silo .*got \(1"),
     "one silo's delta": ({"delta": {0: 2.0}}, r"delta must be .*got 2.0"),
     "unit": ({"unit": "person"}, r"unit must be one of 'record', 'silo'; got 'person'"),
     "trust": ({"trust": "nobody"}, r"trust must be one of .*got 'nobody'"),
@@ -160,7 +163,15 @@ CLASSIFICATION = {
     "one class": (lambda X, y, g: (X, np.zeros(40), g), r"only one class, 0\.0;.*classes="),
     "numbers": (lambda X, y, g: (X, X[:, 0], g), "Unknown label type"),
     "several labels": (lambda X, y, g: (X, np.column_stack([y, 1 - y]), g), r"1d array|multilabel"),
-    "missing labels": (lambda X, y, g: (X, np.where(y > 0, np.nan, y), g), "NaN"),
+    "missing labels": (lambda X, y, g: (X, np.where(y > 0, np.nan, y), g), "y contains NaN: rows"),
+    "labels of None": (
+        lambda X, y, g: (X, np.where(y > 0, "ill", None), g),
+        "y contains NaN: rows without a label",
+    ),
+    "labels of NA": (
+        lambda X, y, g: (X, pd.array(np.where(y > 0, "ill", None), dtype="string"), g),
+        "y contains NaN: rows without a label",
+    ),
 }
 REGRESSION = {
     "NaN targets": (lambda X, y, g: (X, np.where(y > 0, np.nan, y), g), "NaN"),
@@ -184,6 +195,39 @@ def test_data(name, change, message):
     with pytest.raises(ValueError, match=message):
         estimator.fit(X, y, silos=silos)
     assert attributes(estimator) == before
+
+
+def mixed(library, n=40):
+    """A frame as hospitals have it: numbers with gaps, text, categories, dates, numbered grades."""
+    text, ward, grade = ["f", "m"] * (n // 2), ["a", "b"] * (n // 2), [1, 2] * (n // 2)
+    ages, visits = [np.nan] + [50.0] * (n - 1), [None] + [1] * (n - 1)
+    days = pd.date_range("2026-01-01", periods=n)
+    if library == "polars":
+        ward, visits = pl.Series(ward, dtype=pl.Categorical), pl.Series(visits, dtype=pl.Int64)
+        columns = {"age": ages, "sex": text, "ward": ward, "seen": days.to_numpy(), "grade": grade}
+        return pl.DataFrame(columns | {"visits": visits})
+    ward, grade, visits = pd.Categorical(ward), pd.Categorical(grade), pd.array(visits, "Int64")
+    columns = {"age": ages, "sex": text, "ward": ward, "seen": days, "grade": grade}
+    return pd.DataFrame(columns | {"visits": visits})
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("name", ALL)
+def test_columns_without_numbers_are_named(name, library):
+    frame, (_, y, silos) = mixed(library), data(name, n=40)
+    known = r"\['sex', 'ward', 'seen'\] that hold no numbers.*OneHotEncoder\(categories="
+    estimator = make(name, scaling=None, n_rounds=2)
+    with pytest.raises(ValueError, match=known):
+        estimator.fit(frame, y, silos=silos)
+    numbers = frame[["age", "visits"]]
+    with pytest.raises(ValueError, match=r"X contains NaN.*SimpleImputer\(strategy=\"constant\""):
+        estimator.fit(numbers, y, silos=silos)
+    filled = numbers.fillna(50) if library == "pandas" else numbers.fill_null(1).fill_nan(50)
+    estimator.fit(filled, y, silos=silos)
+    with pytest.raises(ValueError, match=r"X contains NaN.*SimpleImputer\(strategy=\"constant\""):
+        estimator.predict(numbers)
+    with pytest.raises(ValueError, match="feature names should match"):
+        estimator.predict(frame)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skdpfl.preprocessing._bounds import (
@@ -105,11 +106,23 @@ def test_mapping_reads_columns_by_name_in_their_order():
         ("ab", "pair"),
         ((0, 1, 2), "pair"),
         ({"a": (0, 1), "b": (1, np.nan)}, "not for 'b'"),
+        ([(0, 1), (0, 2), (0, 3)], r"list of pairs, one per feature\); got"),
+        ((0, pd.Series({"a": 1, "c": 2})), "no entry for 'b': a Series goes by its labels"),
     ],
 )
 def test_bad_feature_bounds_are_named(given, message):
     with pytest.raises(ValueError, match=f"feature_bounds.*{message}"):
         feature_bounds_of(given, 2, ["a", "b"])
+
+
+def test_series_of_bounds_go_by_label_where_columns_have_names():
+    low, high = pd.Series({"c": 9, "b": 2, "a": 1}), pd.Series({"b": 20, "a": 10, "c": 90})
+    for given in ((low, high), [low, high]):
+        bounds = feature_bounds_of(given, 2, ["a", "b"])
+        assert (bounds.low.tolist(), bounds.high.tolist()) == ([1, 2], [10, 20])
+    counted = feature_bounds_of((pd.Series([1, 2]), 20), 2, ["a", "b"])
+    nameless = feature_bounds_of((low, high), 3)  # columns of an array: by position
+    assert (counted.low.tolist(), nameless.low.tolist()) == ([1, 2], [9, 2, 1])
 
 
 @pytest.mark.parametrize("given", [(1, 1), (2, 1), (0, np.nan), 5, ([0, 1], 2)])

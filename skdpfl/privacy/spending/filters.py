@@ -87,7 +87,9 @@ class Filter:
             raise BudgetExceeded(
                 f"This fit would take the ledger beyond epsilon={self.epsilon:g} at delta="
                 f"{self.delta:g}: {filling.used:.4g} of {filling.budget:.4g} ({filling.unit}), "
-                f"after {len(costs) - 1} fit(s). It was refused before it trained on any data."
+                f"after {len(costs) - 1} fit(s); by itself it costs epsilon="
+                f"{costs[-1].epsilon_at(self.delta):.4g}. It was refused before it trained on any "
+                "data: give it a smaller budget."
             )
 
     def filling(self, costs: list[PrivacySpent]) -> Filling:

@@ -1,0 +1,67 @@
+"""What cannot be read, with what to do about it that learns nothing from the records.
+
+scikit-learn's own advice for missing values is an imputer; one that reads a mean off the records
+would cost privacy that nothing pays for. Whether a column holds numbers is public, and so is, by
+the error itself, that a value is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+@contextmanager
+def advising(X: Any, y: Any = None) -> Iterator[None]:
+    """Explain an error that text, missing values or missing labels caused; leave others alone."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        advice = _advice(X, y, error)
+        if advice is None:
+            raise
+        raise ValueError(advice) from error
+
+
+def _advice(X: Any, y: Any, error: Exception) -> str | None:
+    """Return what to do, or None where the error speaks for itself."""
+    said = str(error)
+    names = [] if said.startswith("The feature names") else getattr(X, "columns", [])
+    if strange := [name for name in names if not _holds_numbers(X[name])]:
+        return (
+            f"X has column(s) {strange[:5]!r} that hold no numbers. Leave them out, or encode them "
+            "by categories that are public: OneHotEncoder(categories=[...], sparse_output=False)."
+        )
+    if "X contains NaN" in said:
+        return (
+            "Input X contains NaN. Fill missing values with constants that are public, "
+            'SimpleImputer(strategy="constant", fill_value=...), or leave such rows out; a mean or '
+            "a median of the records would be learnt from them and not paid for."
+        )
+    of_labels = isinstance(error, TypeError) or "NaN" in said or "label type" in said
+    if y is not None and of_labels and np.any(pd.isna(_flat(y))):
+        return "Input y contains NaN: rows without a label or target must be left out."
+    return None
+
+
+def _holds_numbers(column: Any) -> bool:
+    """Tell whether a frame's column can be read as numbers, missing ones apart."""
+    if getattr(column, "ndim", 1) != 1:
+        return True  # two columns of one name are none of our business
+    known = pd.Series(column.to_numpy()).dropna().to_numpy()
+    if known.dtype.kind in "mM":
+        return False
+    try:
+        known.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _flat(y: Any) -> np.ndarray:
+    """Return targets as objects, whatever holds them."""
+    return np.asarray(y, dtype=object).ravel()
