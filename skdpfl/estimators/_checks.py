@@ -1,57 +1,14 @@
-"""Parameters, checked before any data are read: what was given, what would be right."""
+"""Budgets, silos' own numbers and shapes, checked before any data are read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-
-def check_number(
-    name: str,
-    value: Any,
-    *,
-    low: float = -np.inf,
-    high: float = np.inf,
-    open_low: bool = False,
-    open_high: bool = False,
-    words: str = "",
-) -> float:
-    """Return a real number within its range, or say what the range is."""
-    left, right = ("(" if open_low else "["), (")" if open_high else "]")
-    wanted = f"a number in {left}{low:g}, {high:g}{right}"
-    fine = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    fine = fine and (value > low if open_low else value >= low)
-    fine = fine and (value < high if open_high else value <= high)
-    if not fine:
-        raise ValueError(f"{name} must be {wanted}{words}; got {value!r}.")
-    return float(value)
-
-
-def check_positive(name: str, value: Any, words: str = "") -> float:
-    """Return a positive finite number, or say what is wrong."""
-    return check_number(name, value, low=0, open_low=True, open_high=True, words=words)
-
-
-def check_count(name: str, value: Any, *, low: int = 1, words: str = "") -> int:
-    """Return an integer of at least ``low``."""
-    if not isinstance(value, Integral) or isinstance(value, (bool, np.bool_)) or value < low:
-        raise ValueError(f"{name} must be an integer of at least {low}{words}; got {value!r}.")
-    return int(value)
-
-
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    """Raise unless the value is one of the choices."""
-    if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
-
-
-def is_auto(value: Any) -> bool:
-    """Tell whether a parameter was left to us."""
-    return isinstance(value, str) and value == "auto"
+from skdpfl._arguments import check_count, check_number, check_positive, check_share, is_auto
 
 
 def per_silo(name: str, value: Any, silo_ids: pd.Index) -> np.ndarray:
@@ -91,19 +48,9 @@ def check_budget(epsilon: Any, noise_multiplier: Any) -> None:
             f"epsilon={epsilon!r} and noise_multiplier={noise_multiplier!r}."
         )
     if epsilon is None:
-        check_number(
-            "noise_multiplier",
-            noise_multiplier,
-            low=0,
-            high=np.inf,
-            open_low=True,
-            open_high=True,
-            words=" (no noise at all is epsilon=inf)",
-        )
+        check_positive("noise_multiplier", noise_multiplier, " (no noise at all is epsilon=inf)")
         return
-    values = list(epsilon.values()) if isinstance(epsilon, Mapping) else [epsilon]
-    values = epsilon.tolist() if isinstance(epsilon, pd.Series) else values
-    for value in values:
+    for value in _each(epsilon):
         words = f" (inf for no privacy){_by_silo(value)}"
         check_number("epsilon", value, low=0, open_low=True, words=words)
 
@@ -112,11 +59,16 @@ def check_delta(delta: Any) -> None:
     """Raise unless delta is "auto", a number in (0, 1), or a mapping to such numbers."""
     if is_auto(delta):
         return
-    values = list(delta.values()) if isinstance(delta, Mapping) else [delta]
-    values = delta.tolist() if isinstance(delta, pd.Series) else values
-    for value in values:
+    for value in _each(delta):
         words = f' (or "auto"){_by_silo(value)}'
-        check_number("delta", value, low=0, high=1, open_low=True, open_high=True, words=words)
+        check_share("delta", value, words=words)
+
+
+def _each(budget: Any) -> list[Any]:
+    """Return the numbers of all silos, or the one for all."""
+    if isinstance(budget, pd.Series):
+        return budget.tolist()
+    return list(budget.values()) if isinstance(budget, Mapping) else [budget]
 
 
 def _by_silo(value: Any) -> str:

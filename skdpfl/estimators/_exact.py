@@ -34,8 +34,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpfl._arguments import is_auto
 from skdpfl.algorithms import Algorithm, FedExp, GradientMethod, Scaffold
-from skdpfl.estimators._checks import is_auto
 from skdpfl.estimators._theory import Committed, Measured, smoothed
 from skdpfl.losses import Loss, SquaredError
 from skdpfl.preprocessing._scaling import Scales

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpfl._arguments import check_choice, is_auto
 from skdpfl.algorithms import Algorithm, FedExp
 from skdpfl.engine import Outcome
-from skdpfl.estimators._checks import check_choice, is_auto
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor

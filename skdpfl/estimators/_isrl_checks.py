@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdpfl.estimators._checks import check_choice, is_auto
+from skdpfl._arguments import check_choice, is_auto
 from skdpfl.estimators._solvers import SOLVERS
 
 

@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from skdpfl.estimators._checks import is_auto, per_silo
+from skdpfl._arguments import is_auto
+from skdpfl.estimators._checks import per_silo
 from skdpfl.estimators._facts import Facts
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.gaussian import gaussian_mu

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdpfl.estimators._checks import (
-    check_budget,
+from skdpfl._arguments import (
     check_choice,
     check_count,
-    check_delta,
     check_number,
     check_positive,
+    check_share,
     is_auto,
 )
+from skdpfl.estimators._checks import check_budget, check_delta
 from skdpfl.estimators._whole_silos import check_whole_silos
 from skdpfl.privacy.schedules import check_schedule
 
@@ -49,8 +49,8 @@ def check_parameters(estimator: Any) -> None:
     _check_weights(params["silo_weights"])
     if params.get("noise_schedule") is not None:
         check_schedule(params["noise_schedule"])
-    _check_together(params)
     check_whole_silos(params)
+    _check_together(params)
     estimator._check_own()
 
 
@@ -87,7 +87,7 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
     if "huber_delta" in params:
         check_positive("huber_delta", params["huber_delta"])
     if "quantile" in params:
-        check_number("quantile", params["quantile"], low=0, high=1, open_low=True, open_high=True)
+        check_share("quantile", params["quantile"])
 
 
 def _check_running(params: dict[str, Any]) -> None:
@@ -130,23 +130,6 @@ def _check_weights(weights: Any) -> None:
 
 def _check_together(params: dict[str, Any]) -> None:
     """Check pairs of parameters that exclude each other."""
-    unit, trust = params.get("unit", "record"), params["trust"]
-    if unit == "silo" and trust == "shuffler":
-        raise ValueError(
-            'unit="silo" does not go together with trust="shuffler"; nearest are trust="silo" and '
-            'trust="server".'
-        )
-    if unit == "silo" and params["silo_weights"] == "size":
-        raise ValueError(
-            'silo_weights="size" would tell each silo\'s size, which unit="silo" protects; use '
-            '"uniform" or a mapping of public weights.'
-        )
-    for name in ("epsilon", "delta"):
-        if unit == "silo" and isinstance(params[name], (Mapping, pd.Series)):
-            raise ValueError(
-                f'unit="silo" has one {name} for all silos (who pays is secret); got a mapping. '
-                'Give a number, or use unit="record".'
-            )
     if params.get("sampling") == "disjoint" and not is_auto(params["sampling_rate"]):
         raise ValueError(
             'sampling="disjoint" deals the records into as many batches as there are steps; got '

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skdpfl._arguments import is_auto
 from skdpfl.algorithms import Algorithm, sends_one_gradient
-from skdpfl.estimators._checks import is_auto, per_silo
+from skdpfl.estimators._checks import per_silo
 from skdpfl.estimators._facts import Facts
 from skdpfl.estimators._noise_level import relation
 from skdpfl.estimators._settle import Settled

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from skdpfl._arguments import is_auto
 from skdpfl.algorithms import Algorithm, Scaffold
-from skdpfl.estimators._checks import is_auto
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor

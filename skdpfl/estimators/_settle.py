@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpfl._arguments import is_auto
 from skdpfl.estimators import _auto
 from skdpfl.estimators._auto import Rows
-from skdpfl.estimators._checks import is_auto
 from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._noise_level import Level, noise_level
 from skdpfl.estimators._scales import ScalingStep, plan_scales

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
+from skdpfl._arguments import is_auto
 from skdpfl.algorithms import Algorithm, whole_silo_control_rate
-from skdpfl.estimators._checks import is_auto
 from skdpfl.estimators._facts import Settings
 from skdpfl.estimators._theory import Committed
 from skdpfl.estimators._warnings import warn
@@ -82,6 +85,22 @@ def check_whole_silos(params: dict[str, Any]) -> None:
     """Raise for parameters that mean nothing, or tell something, where silos are protected."""
     if params["unit"] != "silo":
         return
+    if params["trust"] == "shuffler":
+        raise ValueError(
+            'unit="silo" does not go together with trust="shuffler"; nearest are trust="silo" and '
+            'trust="server".'
+        )
+    if params["silo_weights"] == "size":
+        raise ValueError(
+            'silo_weights="size" would tell each silo\'s size, which unit="silo" protects; use '
+            '"uniform" or a mapping of public weights.'
+        )
+    for name in ("epsilon", "delta"):
+        if isinstance(params[name], (Mapping, pd.Series)):
+            raise ValueError(
+                f'unit="silo" has one {name} for all silos (who pays is secret); got a mapping. '
+                'Give a number, or use unit="record".'
+            )
     if params.get("noise_schedule") is not None:
         raise ValueError(
             'noise_schedule is about the noise on records\' gradients; unit="silo" noises whole '

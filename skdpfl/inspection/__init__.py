@@ -1,6 +1,6 @@
 """Looking at fits, budgets and silos."""
 
-from importlib import import_module
+from skdpfl._lazy import lazy
 
 #: public name -> the module that has it; loaded on first use
 _WHERE = {
@@ -12,13 +12,4 @@ _WHERE = {
     "privacy_spent": "_cost",
 }
 __all__ = sorted(_WHERE)
-
-
-def __getattr__(name: str):
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _WHERE)

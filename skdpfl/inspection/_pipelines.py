@@ -1,4 +1,4 @@
-"""Displays take a pipeline for an estimator: where its paying step is, and how it gets silos."""
+"""A pipeline in place of an estimator: where its paying step is, and how it gets silos."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def paying(model: Any) -> tuple[str, Any]:
     if not hasattr(last, "plan_for"):
         raise ValueError(
             "estimator must be one of skdpfl's, or a pipeline that ends in one; got "
-            f"{type(last).__name__}."
+            f"{type(model).__name__}."
         )
     return (f"{name}__" if name else ""), last
 

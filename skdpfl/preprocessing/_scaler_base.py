@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
+from skdpfl._arguments import check_number, check_share, is_auto
 from skdpfl.preprocessing._bounds import Bounds, feature_bounds_of
 from skdpfl.preprocessing._frames import CarriesSilos, readable
 from skdpfl.preprocessing._plan import ScalingPlan
@@ -132,15 +132,9 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
 
 def _check_budget(epsilon: Any, delta: Any) -> None:
     """Raise unless epsilon and delta are what they may be."""
-    number = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
-    if not (number and float(epsilon) > 0):
-        raise ValueError(
-            f"epsilon must be a number in (0, inf] (inf for no privacy); got {epsilon!r}."
-        )
-    automatic = isinstance(delta, str) and delta == "auto"
-    number = isinstance(delta, Real) and not isinstance(delta, bool)
-    if not automatic and not (number and 0 < float(delta) < 1):
-        raise ValueError(f'delta must be "auto" or a number in (0, 1); got {delta!r}.')
+    check_number("epsilon", epsilon, low=0, open_low=True, words=" (inf for no privacy)")
+    if not is_auto(delta):
+        check_share("delta", delta, words=' (or "auto")')
 
 
 def _cost(plan: ScalingPlan, delta: float, silos: Silos, streams: Streams) -> PrivacySpent:

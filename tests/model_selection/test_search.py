@@ -252,7 +252,7 @@ def test_no_point_of_a_grid_is_paid_for_twice():
     ("params", "words"),
     [
         ({"n_iter": 0}, "n_iter must be"),
-        ({"epsilon": math.inf}, "finite number"),
+        ({"epsilon": math.inf}, r"epsilon must be a number in \(0, inf\)"),
         ({"holdout": 1.0}, "holdout must be"),
         ({"delta": 2}, "delta must be"),
         ({"estimator": Normalizer()}, "one of skdpfl's"),

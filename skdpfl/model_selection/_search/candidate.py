@@ -6,12 +6,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing
 
+from skdpfl.inspection._pipelines import paying, silos_for
 from skdpfl.model_selection._search.callbacks import Runs
-from skdpfl.model_selection._search.steps import paying_step, width_seen
+from skdpfl.model_selection._search.steps import width_seen
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.spending.spent import PrivacySpent
 
@@ -39,7 +39,7 @@ class Candidate:
     ) -> None:
         self._template, self.params, self._schedule = template, params, schedule
         self._sizes, self._X = sizes, X
-        self._labels = np.unique(np.asarray(y)) if is_classifier(paying_step(template)) else None
+        self._labels = np.unique(np.asarray(y)) if is_classifier(paying(template)[1]) else None
         self._priced: dict[tuple[float, float], PrivacySpent] = {}
 
     def model(self) -> Any:
@@ -85,10 +85,8 @@ class Candidate:
         if self._labels is not None and inner.classes is None:
             inner.set_params(classes=self._labels)  # they are public, and priced; some may be rare
         inner._covered = True  # the search has charged the ledgers
-        routed = inner is model or get_config()["enable_metadata_routing"]
-        name = "" if routed else f"{model.steps[-1][0]}__"
         with runs.run(model):
-            model.fit(X, y, **({} if silos is None else {f"{name}silos": silos}))
+            model.fit(X, y, **silos_for(model, silos))
         del inner._covered, inner._schedule_streams
         if paid:
             self.check(model, *budget)
@@ -96,7 +94,7 @@ class Candidate:
 
     def check(self, fitted: Any, epsilon: float, delta: float) -> None:
         """Raise unless the fit released what was priced: the search's cost would be wrong."""
-        ran, priced = paying_step(fitted).privacy_spent_.costs, self.price(epsilon, delta).costs
+        ran, priced = paying(fitted)[1].privacy_spent_.costs, self.price(epsilon, delta).costs
         if ran != priced:
             raise RuntimeError(
                 f"The fit of candidate {self.params!r} released {ran!r}, but the search has paid "
@@ -104,7 +102,7 @@ class Candidate:
             )
 
     def _paying(self, model: Any, epsilon: float, delta: float) -> Any:
-        inner = paying_step(model)
+        _, inner = paying(model)
         inner.set_params(epsilon=epsilon, delta=delta, noise_multiplier=None)
         inner._schedule_streams = lambda: self._schedule  # copies of the estimator share it
         return inner

@@ -24,7 +24,9 @@ import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import _num_samples
 
+from skdpfl._arguments import check_count, check_positive, check_share, is_auto
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
+from skdpfl.inspection._pipelines import paying
 from skdpfl.model_selection._search.best_model import BestModel
 from skdpfl.model_selection._search.budget import SearchBudget, fit_budget, within
 from skdpfl.model_selection._search.callbacks import Runs, nothing_said
@@ -36,7 +38,6 @@ from skdpfl.model_selection._search.space import Space, seed_from
 from skdpfl.model_selection._search.split import split
 from skdpfl.model_selection._search.steps import (
     check_budgets,
-    paying_step,
     unpaid_steps,
     warn_of,
 )
@@ -175,7 +176,7 @@ class DPRandomizedSearchCV(
         self : DPRandomizedSearchCV
         """
         self._check()
-        inner = paying_step(self.estimator)
+        _, inner = paying(self.estimator)
         promise = promise_of(inner)
         X, y = readable(X, y, inner is self.estimator)
         _, given = split_silo_column(X, silos, inner.silo_column)
@@ -214,12 +215,9 @@ class DPRandomizedSearchCV(
 
     def _check(self) -> None:
         check_budgets(Space(self.param_distributions).names)
-        if not isinstance(self.n_iter, (int, np.integer)) or self.n_iter < 1:
-            raise ValueError(f"n_iter must be an integer of at least 1; got {self.n_iter!r}.")
-        if not 0 < self.holdout < 1:
-            raise ValueError(f"holdout must be in (0, 1); got {self.holdout!r}.")
-        if not (isinstance(self.epsilon, (int, float)) and 0 < self.epsilon < np.inf):
-            raise ValueError(f"epsilon must be a finite number > 0; got {self.epsilon!r}.")
+        check_count("n_iter", self.n_iter)
+        check_share("holdout", self.holdout)
+        check_positive("epsilon", self.epsilon)
 
     def _runs(self, promise: Promise, streams: Streams) -> tuple[int, Repetition | None]:
         """Return the number of runs, and the law it was drawn from if it is secret."""
@@ -241,11 +239,9 @@ class DPRandomizedSearchCV(
         ]
 
     def _delta(self, n_protected: int) -> float:
-        if isinstance(self.delta, str) and self.delta == "auto":
+        if is_auto(self.delta):
             return automatic_delta(n_protected)
-        if not (isinstance(self.delta, (int, float)) and 0 < self.delta < 1):
-            raise ValueError(f'delta must be "auto" or a number in (0, 1); got {self.delta!r}.')
-        return float(self.delta)
+        return check_share("delta", self.delta, words=' (or "auto")')
 
     def _spent(
         self, budget: SearchBudget, delta: float, promise: Promise, streams: Streams, *, exact: bool

@@ -20,19 +20,9 @@ from sklearn.utils.validation import _num_samples
 
 from skdpfl.estimators._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection._pipelines import paying
 from skdpfl.inspection._unlearned import learns_nothing
 from skdpfl.privacy.spending.recording import Recorded
-
-
-def paying_step(model: Any) -> Any:
-    """Return the estimator that pays: the model itself, or the last step of a pipeline."""
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if not hasattr(last, "plan_for"):
-        raise ValueError(
-            "estimator must be one of skdpfl's, or a pipeline that ends in one; got "
-            f"{type(model).__name__}."
-        )
-    return last
 
 
 def width_seen(model: Any, X: Any) -> int:
@@ -40,7 +30,7 @@ def width_seen(model: Any, X: Any) -> int:
     if isinstance(model, Pipeline) and len(model.steps) > 1:
         few = _safe_indexing(X, np.arange(min(1000, _num_samples(X))))
         X = clone(model[:-1]).fit(few).transform(few)
-    inner = paying_step(model)
+    _, inner = paying(model)
     columns = list(getattr(X, "columns", []))
     return np.shape(X)[1] - int(inner.silo_column is not None and inner.silo_column in columns)
 
