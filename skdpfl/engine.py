@@ -7,6 +7,7 @@ state = aggregate(state, released);  in the end an average of the rounds' models
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,28 @@ def run(
     work: Work, federation: Federation, *, average: bool = True, on_round: OnRound | None = None
 ) -> Outcome:
     """Run the plan's rounds and return the last model, or the average of the late ones."""
+    _check_counted(work)
+    plan, algorithm = work.plan, work.algorithm
+    federation.start(work)
+    state, clip_norm = algorithm.init(work.model.init(work.dtype)), plan.clip_norm
+    late = Average(np.zeros(work.model.size))
+    for r, cohort in enumerate(_cohorts(work)):
+        if len(cohort) or plan.secret_cohorts:
+            released = _round(work, federation, Round(r, cohort, clip_norm), state)
+            clip_norm = plan.mechanism.next_clip_norm(plan, clip_norm, released.unclipped, r)
+            state = algorithm.aggregate(state, released)
+        else:
+            state = algorithm.idle(state)
+        params = algorithm.params(state)
+        late.add(params, algorithm.output_weight(r, plan.n_rounds))
+        output = late.mean if average and late.weight > 0 else params
+        if on_round is not None and on_round(r, output.astype(work.dtype)):
+            break
+    return Outcome(output.astype(work.dtype), r + 1, state, clip_norm)
+
+
+def _check_counted(work: Work) -> None:
+    """Raise where the plan counts on sums of fresh gradients and the algorithm sends others."""
     plan, algorithm = work.plan, work.algorithm
     counted_on = plan.mechanism.gradients_only or plan.gradients_only
     if counted_on and not sends_one_gradient(algorithm):
@@ -46,26 +69,20 @@ def run(
             f'else; this plan with trust="{plan.trust}" needs a GradientMethod (one local step, '
             "nothing kept by silos)."
         )
-    federation.start(work)
-    state = algorithm.init(work.model.init(work.dtype))
-    mean, weight, done = np.zeros(work.model.size), 0.0, 0
-    clip_norm = plan.clip_norm
-    for r, cohort in enumerate(_cohorts(work)):
-        if len(cohort) or plan.secret_cohorts:
-            released = _round(work, federation, Round(r, cohort, clip_norm), state)
-            clip_norm = plan.mechanism.next_clip_norm(plan, clip_norm, released.unclipped, r)
-            state = algorithm.aggregate(state, released)
-        else:
-            state = algorithm.idle(state)
-        done, params = r + 1, algorithm.params(state)
-        share = algorithm.output_weight(r, plan.n_rounds)
+
+
+@dataclass
+class Average:
+    """A weighted mean of models, one after the other."""
+
+    mean: np.ndarray
+    weight: float = 0.0
+
+    def add(self, params: np.ndarray, share: float) -> None:
+        """Count in another model."""
         if share:
-            weight += share
-            mean += (params - mean) * (share / weight)
-        output = mean if average and weight > 0 else params
-        if on_round is not None and on_round(r, output.astype(work.dtype)):
-            break
-    return Outcome(output.astype(work.dtype), done, state, clip_norm)
+            self.weight += share
+            self.mean += (params - self.mean) * (share / self.weight)
 
 
 class Round(NamedTuple):

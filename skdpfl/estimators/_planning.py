@@ -66,10 +66,13 @@ def make_plan(
         gradients_only=sends_one_gradient(algorithm),
         mechanism=sized(adapted(mechanism, estimator, algorithm, settings), size),
     )
-    if exact:
-        return plan
+    return plan if exact else _noised(plan, epsilon, size)
+
+
+def _noised(plan: PrivacyPlan, epsilon: float | np.ndarray | None, size: int) -> PrivacyPlan:
+    """Return the plan with the noise that meets the budget, or with the one given."""
     noised = plan.with_noise(plan.noise_multiplier) if epsilon is None else plan.calibrated(epsilon)
-    if trust == "shuffler":
+    if plan.trust == "shuffler":
         warn_if_useless(noised, epsilon)
     _check_noise(noised, size)
     return noised

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skdpfl.preprocessing._advice import HOPELESS, advised, counts_noise, target_is_hopeless
 from skdpfl.preprocessing._bounds import Bounds
+from skdpfl.preprocessing._frozen import Frozen, frozen, frozen_bounds, thawed_bounds
 from skdpfl.preprocessing._magnitudes import MagnitudeGrid
 from skdpfl.preprocessing._plan import Features, Release, ScalingPlan
 from skdpfl.preprocessing._rows import Ball
@@ -17,8 +19,6 @@ from skdpfl.preprocessing._setting import Neighbours, Setting, Trust, Unit
 
 #: records that are plenty: more are read only where the noise asks for them
 _PLENTY = 2**16
-#: counts noisier than this find no scales
-_HOPELESS = 0.25
 #: a second round of moments pays below this noise
 _SECOND_ROUND = 0.07
 #: noise of the typical feature's mean, in half ranges, beyond which moments teach nothing
@@ -104,43 +104,18 @@ def plan_scaling(
     budgets = np.broadcast_to(np.asarray(mu, np.float64), sizes.shape)
     plan = _plan if sizes.size <= _REMEMBERED else _plan.__wrapped__
     return plan(
-        _frozen(sizes), _frozen(budgets), _frozen_bounds(feature_bounds),
-        _frozen_bounds(target_bounds), n_features, scaling, has_target, unit, trust, neighbours,
+        frozen(sizes), frozen(budgets), frozen_bounds(feature_bounds),
+        frozen_bounds(target_bounds), n_features, scaling, has_target, unit, trust, neighbours,
         shares, centred,
     )  # fmt: skip
 
 
-class _Frozen(NamedTuple):
-    """An array that nobody can change any more, and that can be looked up."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    content: bytes
-
-    def array(self) -> np.ndarray:
-        """Return it, read-only."""
-        return np.frombuffer(self.content, self.dtype).reshape(self.shape)
-
-
-def _frozen(values: ArrayLike) -> _Frozen:
-    array = np.asarray(values)
-    return _Frozen(array.dtype.str, array.shape, array.tobytes())
-
-
-def _frozen_bounds(bounds: Bounds | None) -> tuple[_Frozen, _Frozen] | None:
-    return None if bounds is None else (_frozen(bounds.low), _frozen(bounds.high))
-
-
-def _thawed_bounds(bounds: tuple[_Frozen, _Frozen] | None) -> Bounds | None:
-    return None if bounds is None else Bounds(bounds[0].array(), bounds[1].array())
-
-
 @lru_cache(maxsize=32)
 def _plan(
-    sizes: _Frozen,
-    budgets: _Frozen,
-    feature_bounds: tuple[_Frozen, _Frozen] | None,
-    target_bounds: tuple[_Frozen, _Frozen] | None,
+    sizes: Frozen,
+    budgets: Frozen,
+    feature_bounds: tuple[Frozen, Frozen] | None,
+    target_bounds: tuple[Frozen, Frozen] | None,
     n_features: int,
     scaling: Literal["auto", "private"] | None,
     has_target: bool,
@@ -153,17 +128,17 @@ def _plan(
     """Decide from public numbers alone, once for fits that share them."""
     setting = Setting(sizes.array(), budgets.array(), unit, trust, neighbours)
     plan = ScalingPlan(
-        setting, n_features, "none", "none", _thawed_bounds(feature_bounds),
-        _thawed_bounds(target_bounds), floor=shares.floor, centred=centred,
+        setting, n_features, "none", "none", thawed_bounds(feature_bounds),
+        thawed_bounds(target_bounds), floor=shares.floor, centred=centred,
     )  # fmt: skip
     if scaling is None:
         return plan
     if has_target:
         plan = replace(plan, target="private" if target_bounds is None else "refined bounds")
     found = _chosen(plan, scaling, shares)
-    if unit == "silo" and _target_is_hopeless(found):
-        return _advised(_chosen(replace(plan, target="none"), scaling, shares), "left as it is")
-    return _advised(found)
+    if unit == "silo" and target_is_hopeless(found):
+        return advised(_chosen(replace(plan, target="none"), scaling, shares), "left as it is")
+    return advised(found)
 
 
 def _chosen(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
@@ -184,7 +159,7 @@ def _refined(plan: ScalingPlan, refined: Features, public: Features, shares: Sha
 def _without_bounds(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
     """Find the features' scales privately where that will work, squash them elsewhere."""
     private = _with_releases(replace(plan, features="private"), shares)
-    if scaling == "private" or _counts_noise(private) <= _HOPELESS:
+    if scaling == "private" or counts_noise(private) <= HOPELESS:
         return private
     return _refined(plan, "refined squash", "squash", shares)
 
@@ -248,48 +223,3 @@ def _sized(plan: ScalingPlan, release: Release, enough: float) -> Release:
         return release
     needed = release.share * plan.noise(release).max() / enough
     return replace(release, share=float(min(release.share, max(needed, 1e-3))))
-
-
-def _target_is_hopeless(plan: ScalingPlan) -> bool:
-    """Whether what would be found as the target's scale is noise, and nothing to predict by."""
-    alone = plan.target == "private" and plan.features != "private"
-    return alone and _counts_noise(plan) > _HOPELESS
-
-
-def _counts_noise(plan: ScalingPlan) -> float:
-    """The counts' noise, in shares of all records."""
-    return float(plan.noise(plan.counts).max()) if plan.counts is not None else 0.0
-
-
-def _advised(plan: ScalingPlan, target: str = "") -> ScalingPlan:
-    """Say what to give where the budget does not reach; ``target``: what became of it."""
-    advice = []
-    if plan.features in ("squash", "refined squash"):
-        advice.append(
-            f"The budget does not reach to find the scales of {plan.n_features} features privately "
-            f"in {_silos(plan)}, so features are squashed into (-1, 1) whatever their scale, which "
-            "costs accuracy. Give feature_bounds=(low, high), a range per feature that is public "
-            "knowledge, or scale them beforehand by public numbers and set scaling=None."
-        )
-    elif plan.features == "private" and _counts_noise(plan) > _HOPELESS:
-        advice.append(
-            f"The scales of {plan.n_features} features found privately in {_silos(plan)} will be "
-            "mostly noise. Give feature_bounds=(low, high)."
-        )
-    if target or _target_is_hopeless(plan):
-        found = f"cannot be found privately in {_silos(plan)}, so it is {target}"
-        if not target:
-            found = f"found privately in {_silos(plan)} will be mostly noise"
-        advice.append(
-            f"The target's scale {found}. Give target_bounds=(low, high), a range that is public "
-            "knowledge."
-        )
-    return replace(plan, advice=" ".join(advice))
-
-
-def _silos(plan: ScalingPlan) -> str:
-    """How much data there is, in public numbers: a protected silo's size is none."""
-    if plan.setting.unit == "silo":
-        return f"{plan.setting.n_silos} protected silos"
-    n_silos, n = plan.setting.n_silos, int(np.sum(plan.setting.silo_sizes))
-    return f"{n} records of one silo" if n_silos == 1 else f"{n} records of {n_silos} silos"
