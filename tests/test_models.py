@@ -237,6 +237,31 @@ def test_a_bad_record_counts_as_zero_in_its_silo_and_elsewhere(loss, k, dtype, b
         np.testing.assert_array_equal(model.clipped_gradient_sum(w, X, y, loss, **args), want)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda X: X,
+        lambda X: X[..., ::-1, :],
+        lambda X: np.repeat(X, 2, axis=-1)[..., ::2],
+        lambda X: np.ascontiguousarray(X.swapaxes(-1, -2)).swapaxes(-1, -2),
+    ],
+    ids=["rows", "backwards", "every other column", "columns"],
+)
+def test_a_record_of_weight_zero_moves_no_bit(layout, dtype):
+    """Records that a step did not draw; sampling is priced as if they were not there."""
+    loss, rng = LogLoss(), np.random.default_rng(0)
+    X = rng.normal(size=(4, 100, 6)).astype(dtype)
+    y, weights = rng.integers(0, 2, size=(4, 100)), rng.integers(0, 2, size=(4, 100)).astype(dtype)
+    weights[0, [0, -1]] = 0  # its place, read either way
+    model = LinearModel(6, 1)
+    w = rng.normal(size=model.size).astype(dtype)
+    want = model.clipped_gradient_sum(w, layout(X), y, loss, clip_norm=0.5, weights=weights)
+    X[0, 0] = np.finfo(dtype).max  # finite, so that no check of the data refuses it
+    got = model.clipped_gradient_sum(w, layout(X), y, loss, clip_norm=0.5, weights=weights)
+    np.testing.assert_array_equal(got, want)
+
+
 def group_of(loss, k, lengths, dtype):
     """Several silos' arguments of ``clipped_gradient_sums``, each a list with one item a silo."""
     model, w, X, y = problem(loss, k, n=max(lengths), params=(5,), data=(5,), dtype=dtype)

@@ -46,5 +46,5 @@ class Ahead:
         """Keep a block; of too many, the one that was made first goes."""
         self._blocks.pop(id(silos), None)
         self._blocks[id(silos)] = silos, steps, block
-        if len(self._blocks) > STACKS:
-            del self._blocks[next(iter(self._blocks))]
+        for first in list(self._blocks)[:-STACKS]:  # of a copy: other threads keep theirs meanwhile
+            self._blocks.pop(first, None)

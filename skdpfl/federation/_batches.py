@@ -4,7 +4,8 @@ A large silo's batch comes in parts of at most PART numbers; records that stand 
 copied. Only batches of a single part are grouped with those of other silos. A stack pads its silos
 to the largest one; padding has weight 0 and repeats rows of the same silo, so that no silo ever
 reads another's. Where a good part of the records is drawn anyway, or there are few, a 0/1 weight is
-cheaper than gathering rows.
+cheaper than gathering rows. Where sizes are secret nothing is padded: the shapes of a silo's
+arrays, on which the order of sums depends, are functions of its own size.
 """
 
 from __future__ import annotations
@@ -79,6 +80,13 @@ class BatchMaker:
         cut = (np.diff(group) > 0) | alone[1:] | alone[:-1]
         return np.split(silos, np.flatnonzero(cut) + 1)
 
+    def stackable(self) -> np.ndarray:
+        """Return which silos' batches are as long as others' of the same size, (n_silos,)."""
+        sizes = self._data.sizes
+        if not isinstance(self._sampling, Poisson):
+            return np.ones(len(sizes), bool)
+        return self._worth_masking(sizes)
+
     def of_stack(self, silos: np.ndarray, steps: range, stop: int) -> list[Draw]:
         """Return several silos' batches of some of the fit's steps, with a leading axis.
 
@@ -133,8 +141,11 @@ class BatchMaker:
     def _masked(self, silos: np.ndarray) -> bool:
         if not isinstance(self._sampling, Poisson):
             return False
-        work = int(self._data.sizes[silos].max()) * self._work.model.size
-        return self._sampling.rate >= MASK_RATE or work <= MASK_WORK
+        return bool(self._worth_masking(self._data.sizes[silos].max()))
+
+    def _worth_masking(self, sizes: np.ndarray) -> np.ndarray:
+        assert isinstance(self._sampling, Poisson)
+        return (sizes * self._work.model.size <= MASK_WORK) | (self._sampling.rate >= MASK_RATE)
 
     def _weighted(self, silos: np.ndarray, step: int, stop: int) -> list[Batch]:
         """Return all records of the silos, those not drawn with weight 0."""
@@ -168,6 +179,9 @@ class BatchMaker:
         rows = slice(start, start + count * n)
         after = silos[-1] - silos[0] == count - 1 and data.starts[silos[-1] + 1] == rows.stop
         if data.order is not None or not after or (data.sizes[silos] != n).any():
+            return None
+        # in other layouts sums are added up in another order than copies' are
+        if self._work.plan.secret_sizes and not data.X.flags.c_contiguous:
             return None
         X, y = self._at(rows)
         norms = self._norms[rows].reshape(count, n)

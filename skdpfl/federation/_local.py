@@ -4,9 +4,16 @@ Large silos walk in groups, side by side: NumPy is called once for all of a grou
 treats each record, or each coordinate, by itself. Threads then meet less often at the interpreter's
 lock, which is what holds them up.
 
-Whether silos are stacked depends on public sizes alone, never on ``n_jobs``; how they are grouped
-does depend on it, but changes no bit. Each silo has its own random streams: the same seed gives the
-same model whatever the number of threads.
+Whether silos are stacked depends on sizes alone, never on ``n_jobs``; how they are grouped does
+depend on it, but changes no bit. Each silo has its own random streams: the same seed gives the same
+model whatever the number of threads.
+
+Formal guarantee. Where sizes and cohorts are secret (unit "silo"), no bit of a silo's message tells
+of another silo's size, of its records, or of whether it takes part: whether a silo is stacked
+depends on its own size, stacks hold silos of one size, and groups change no bit. Otherwise the last
+bits would tell: sums are added up in another order where a stack is padded to a longer silo, and
+many long local steps make O(clip norm) of a rounding error, in every other silo's message, which no
+noise was made for.
 """
 
 from __future__ import annotations
@@ -86,7 +93,7 @@ class LocalFederation(Federation):
         self._clips = bool(np.isfinite(terms.clip).any())
         self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
         self._typical = float(np.median(plan.expected_sizes)) * model.size
-        self._stacks = self.n_silos > 1 and self._typical <= STACK_WORK
+        self._stacked = self._to_stack()
         self._last: tuple[np.ndarray, list[np.ndarray]] | None = None
         self._n_steps = sum(plan.steps)
         # cohorts that stay the same let random numbers be drawn ahead
@@ -102,9 +109,10 @@ class LocalFederation(Federation):
         self, round: int, shared: Any, cohort: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield silos and their messages before they leave."""
-        if self._stacks:
-            for silos in self._stackable(cohort):
-                yield silos, self._stack(round, shared, silos)
+        for silos in self._stackable(cohort):
+            yield silos, self._stack(round, shared, silos)
+        cohort = cohort[~self._stacked[cohort]]
+        if not len(cohort):
             return
         jobs = min(effective_n_jobs(self._n_jobs), len(cohort))
         if self._typical * self._work.plan.steps[round] * len(cohort) < WORTH_THREADS:
@@ -167,20 +175,26 @@ class LocalFederation(Federation):
             self._memory.write(silos, algorithm.remember(shared, memory, kept))
         return plan.mechanism.send(plan, kept, silos, round, streams, clip_norm)
 
+    def _to_stack(self) -> np.ndarray:
+        """Return which silos are stacked, (n_silos,): all or none, unless sizes are secret."""
+        if not self._work.plan.secret_sizes:
+            together = self.n_silos > 1 and self._typical <= STACK_WORK
+            return np.full(self.n_silos, together)
+        work = self._work.plan.expected_sizes * self._work.model.size
+        return (work <= STACK_WORK) & self._batches.stackable()
+
     def _stackable(self, cohort: np.ndarray) -> list[np.ndarray]:
-        """Split a cohort into stacks of like size; the last answer is kept."""
+        """Split a cohort's silos that are stacked into stacks; the last answer is kept."""
         if self._last is None or self._last[0] is not cohort:
-            self._last = cohort, list(self._split(cohort))
+            self._last = cohort, list(self._split(cohort[self._stacked[cohort]]))
         return self._last[1]
 
     def _split(self, cohort: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield stacks of like size that fit into STACK_SIZE numbers."""
+        """Yield stacks of like size, or of one size, that fit into STACK_SIZE numbers."""
         model = self._work.model
         lengths = self._data.sizes[cohort]
-        like = np.frexp(lengths)[1]
-        for key in range(like.min(initial=0), like.max(initial=-1) + 1):
-            if not (like == key).any():
-                continue
+        like = lengths if self._work.plan.secret_sizes else np.frexp(lengths)[1]
+        for key in np.unique(like).tolist():
             silos = cohort[like == key]
             longest = int(lengths[like == key].max())
             per_silo = longest * (model.n_features + model.n_outputs) + 4 * model.size

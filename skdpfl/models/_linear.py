@@ -32,6 +32,7 @@ from skdpfl.models._clipping import (
 from skdpfl.models._products import (
     Features,
     edges_of,
+    in_one_piece,
     raw_by_class,
     raws_by_class,
     sum_over_records,
@@ -193,9 +194,10 @@ class LinearModel:
 
         In floating point this takes for granted that the operations on row j do not depend on
         the other rows' values, as is so for NumPy and BLAS. Rounding in the sum over records
-        comes on top: see `rounding_of_sum`.
+        comes on top: see `rounding_of_sum`. A record of weight 0 moves no bit of it: where the
+        records that are not finite are taken out, the rest is computed as it would have been.
         """
-        y = np.asarray(y)
+        y, X = np.asarray(y), in_one_piece(X)
         if squared_norms is None:
             squared_norms = self.squared_row_norms(X)
         with np.errstate(all="ignore"):
@@ -255,6 +257,7 @@ class LinearModel:
         silo's sum does not depend on the other silos of the group, to the last bit.
         """
         params = np.broadcast_to(params, (len(X), self.size))
+        X = in_one_piece(X) if isinstance(X, np.ndarray) else [in_one_piece(x) for x in X]
         lengths = [len(x) for x in X]
         clip = np.repeat(clip_norm, lengths) if np.ndim(clip_norm) else np.asarray(clip_norm)
         if len(y) < 2:  # NumPy would add up a single record's classes in another order

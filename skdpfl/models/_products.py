@@ -22,6 +22,16 @@ Features = NDArray | list[NDArray]
 SPARE = 3
 
 
+def in_one_piece(X: NDArray) -> NDArray:
+    """Return features as matrices that BLAS multiplies as they are, copied if need be.
+
+    NumPy adds up products of others in an order of its own, so that a copy, made when some record
+    is not finite, would give other last bits.
+    """
+    strides = X.strides[-2:]
+    return X if X.itemsize in strides and min(strides) > 0 else np.ascontiguousarray(X)
+
+
 def edges_of(X: Features) -> list[int]:
     """Return where silos' records begin, and where the last one's end."""
     return [0, *accumulate(len(x) for x in X)]

@@ -149,6 +149,11 @@ class PrivacyPlan:
         """Whether who takes part in a round, and how many, must not be seen."""
         return self.private and self.unit == "silo" and self.trust == "server"
 
+    @property
+    def secret_sizes(self) -> bool:
+        """Whether a silo's size must not be seen, be it by the last bits of others' messages."""
+        return self.private and self.unit == "silo"
+
     @cached_property
     def expected_sizes(self) -> np.ndarray:
         """The public normaliser of each silo's steps, shape (n_silos,)."""

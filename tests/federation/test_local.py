@@ -1,5 +1,7 @@
 """The in-process federation: stacks, threads and chunks give the same messages."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _local
+from skdpfl.federation import LocalFederation, SiloData, _ahead, _batches, _data, _local
 from skdpfl.federation._memory import Memory
 from skdpfl.privacy.mechanisms import precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
@@ -371,3 +373,22 @@ def test_threads_are_started_only_for_rounds_that_are_worth_it(monkeypatch, leas
     p, s = problem(sizes=SIZES), setting()
     run_rounds("fedavg", p, s, federation=federation_of(p, n_jobs=2))
     assert started == [threads] * (s.n_rounds if threads else 0)
+
+
+def test_threads_may_draw_ahead_at_once(monkeypatch):
+    """Without care one of two runs breaks, as threads throw away the same oldest block."""
+    monkeypatch.setattr(_ahead, "STACKS", 2)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(3):
+            ahead = _ahead.Ahead(lambda silos, steps: np.full((len(steps), 1), silos[0]), 1)
+
+            def walk(first, ahead=ahead):
+                silos = [np.array([first + i]) for i in range(15_000)]
+                return all(ahead.get(who, 0, 3)[0] == who[0] for who in silos)
+
+            with ThreadPoolExecutor(4) as pool:
+                assert all(pool.map(walk, range(0, 60_000, 15_000)))
+    finally:
+        sys.setswitchinterval(interval)

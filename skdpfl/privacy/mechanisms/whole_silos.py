@@ -32,14 +32,15 @@ e_i has summands of norm at most R.
 is what is priced.
 
 **All rounds.** Given everything released so far, a round's release depends on silo i through e_i
-only, which is in the ball of radius R whatever i's data, records drawn, memory and earlier
-participation were. Under trust="server" with Poisson cohorts i's coin is fresh: its share of the
-round is (1 - l) N(0) + l N(v), v drawn from some law on the ball that i's secret state decides. By
-joint convexity of the hockey-stick divergence, both directions, that is dominated by the pair with
-v fixed at norm R, whichever law it is: secret memory does not spoil amplification, and the rounds'
-pairs compose. Cohorts of a known size (uniform, balanced) get no amplification; of a balanced
-schedule a silo is charged for the most rounds it can be in. The clip norm of a round is a function
-of earlier releases, and so is everything the server does.
+only (to the last bit: :mod:`skdpfl.federation._local`), which is in the ball of radius R whatever
+i's data, records drawn, memory and earlier participation were. Under trust="server" with Poisson
+cohorts i's coin is fresh: its share of the round is (1 - l) N(0) + l N(v), v drawn from some law on
+the ball that i's secret state decides. By joint convexity of the hockey-stick divergence, both
+directions, that is dominated by the pair with v fixed at norm R, whichever law it is: secret memory
+does not spoil amplification, and the rounds' pairs compose. Cohorts of a known size (uniform,
+balanced) get no amplification; of a balanced schedule a silo is charged for the most rounds it can
+be in. The clip norm of a round is a function of earlier releases, and so is everything the server
+does.
 """
 
 from __future__ import annotations

@@ -1,0 +1,89 @@
+"""Under unit="silo" no bit of a silo's message depends on another silo."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpfl.algorithms import FedAvg
+from skdpfl.federation import LocalFederation, SiloData, Work, _local
+from skdpfl.losses import LogLoss
+from skdpfl.models import LinearModel
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.sampling import Everyone, Poisson, WithoutReplacement
+
+D = 6
+#: sizes of the silos that are looked at; the first silo's, which is to be hidden, comes before
+OTHERS = (40, 33, 40, 1, 39, 2, 40, 300, 33, 1)
+LAYOUTS = {
+    "rows": lambda X: X,
+    "columns": np.asfortranarray,
+    "every other column": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "mixed": lambda X: X,
+}
+
+
+def records(size, seed, k):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(size, D)), rng.integers(0, max(2, k), size=size)
+
+
+def first_silo(size, value=None, k=1):
+    X, y = records(size, 10_000 + size, k)
+    return (X if value is None else np.full_like(X, value)), y
+
+
+def messages(first, sampling, dtype, k, layout, cohort=None):
+    """Each silo's message of a round whose long steps would make much of a last bit."""
+    silos = [first, *(records(n, seed, k) for seed, n in enumerate(OTHERS))]
+    X, y = (np.concatenate(part) for part in zip(*silos, strict=True))
+    codes = np.repeat(np.arange(len(silos)), [len(s) for _, s in silos])
+    if layout == "mixed":
+        places = np.concatenate([np.arange(len(s)) for _, s in silos])
+        order = np.argsort(places % 7, kind="stable")
+        X, y, codes = X[order], y[order], codes[order]
+    plan = PrivacyPlan(
+        silo_sizes=None,
+        silo_ids=pd.RangeIndex(len(silos)),
+        steps=(12,),
+        clip_norm=1.0,
+        noise_multiplier=1.0,
+        delta=1e-5,
+        unit="silo",
+        trust="server",
+        neighbours="add_remove",
+        sampling=sampling,
+        cohort="poisson",
+        silo_fraction=0.5,
+    )
+    model = LinearModel(D, k)
+    work = Work(model, LogLoss(), FedAvg(50.0, 12), plan, streams_for(0), np.dtype(dtype))
+    X = LAYOUTS[layout](X.astype(dtype))
+    federation = LocalFederation(SiloData.from_codes(X, y, codes, len(silos)))
+    federation.start(work)
+    out = np.zeros((len(silos), model.size))
+    everyone = np.arange(len(silos)) if cohort is None else cohort
+    with np.errstate(all="ignore"):
+        for who, sent in federation.round(0, model.init(dtype), everyone, 1.0):
+            out[who] = sent
+    return out[1:]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "sampling", [Everyone(), Poisson(0.3), Poisson(0.8), WithoutReplacement(0.4)], ids=str
+)
+@pytest.mark.parametrize("stack_work", [200_000, 150])
+def test_no_bit_tells_of_another_silo(monkeypatch, stack_work, sampling, dtype, k, layout):
+    """Not of its size, which comes near the others' and far from them, nor of wild records."""
+    monkeypatch.setattr(_local, "STACK_WORK", stack_work)
+    numbers = sampling, dtype, k, layout
+    before = messages(first_silo(40, k=k), *numbers)
+    assert np.abs(before).max() > 0
+    changed = [first_silo(n, k=k) for n in (1, 2, 63, 5000)]
+    for first in [*changed, first_silo(40, 1e30, k)]:
+        assert np.array_equal(messages(first, *numbers), before)
+    absent = np.arange(1, 1 + len(OTHERS))
+    assert np.array_equal(messages(first_silo(40, k=k), *numbers, absent), before)
