@@ -28,11 +28,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
-import datetime
 import functools
 import itertools
 import multiprocessing
-import platform
 import time
 import warnings
 from pathlib import Path
@@ -40,48 +38,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import sklearn
+from cases import SHAPES, TABLE
 from problems import PROBLEMS, Problem, outward, synthetic
+from report import PARTS, report
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import skdpfl
 
-#: case, problem, estimator, epsilon, with bounds, untuned floor, tuned goal
-TABLE = [
-    ("insurance", "insurance, 5 silos by charges", "ISRLDP", 1.0, True, 0.60, 0.66),
-    ("insurance", "insurance, 5 silos by charges", "ISRLDP", 3.0, True, 0.71, 0.73),
-    ("insurance, no bounds", "insurance, 5 silos by charges", "ISRLDP", 3.0, False, 0.68, None),
-    ("obesity", "obesity, 7 silos by class", "ISRLDP", 1.0, True, 0.41, 0.50),
-    ("obesity", "obesity, 7 silos by class", "ISRLDP", 3.0, True, 0.50, 0.59),
-    ("obesity", "obesity, 7 silos by class", "ISRLDP", 9.0, True, 0.55, 0.69),
-    ("breast cancer", "breast cancer, 5 silos", "ISRLDP", 1.0, True, 0.895, 0.95),
-    ("digits", "digits, 6 silos", "DPScaffold", 3.0, True, 0.80, 0.86),
-]
 HERE = Path(__file__).parent
 FACTORS = (1 / 3, 1.0, 3.0)
 #: the tuning of the table: gradients in all, factors of auto's clip norm and learning rate
 TUNINGS = list(itertools.product((10, 100), (1 / 3, 1.0), (1 / 3, 2 / 3, 1.0, 3.0)))
-#: records, columns, silos, classes (0: regression), epsilon, parameters
-SHAPES: list[tuple[int, int, int, int, float, dict[str, Any]]] = [
-    (100, 2, 1, 2, 1.0, {}),
-    (100, 4, 4, 2, 3.0, {}),
-    (1_000, 10, 5, 2, 1.0, {}),
-    (1_000, 10, 5, 0, 3.0, {}),
-    (10_000, 10, 5, 2, 1.0, {"feature_bounds": None}),
-    (10_000, 10, 10, 5, 1.0, {}),
-    (5_000, 500, 5, 2, 3.0, {}),
-    (5_000, 1_000, 2, 5, 8.0, {}),
-    (20_000, 300, 5, 2, 3.0, {"feature_bounds": None}),
-    (50_000, 10, 5_000, 2, 3.0, {}),
-    (100_000, 20, 1_000, 2, 1.0, {}),
-    (100_000, 20, 1_000, 2, 1.0, {"trust": "server"}),
-    (20_000, 10, 100, 2, 1.0, {"silo_fraction": 0.1}),
-    (20_000, 10, 5, 2, 1.0, {"sampling": "disjoint"}),
-    (1_000_000, 20, 10, 2, 1.0, {}),
-    (1_000_000, 10, 10_000, 2, 1.0, {}),
-]
 
 
 class Row(NamedTuple):
@@ -243,74 +212,6 @@ def run(job: tuple) -> list[Row]:
         return function(*args)
 
 
-def report(rows: pd.DataFrame) -> str:
-    """Return the results as a page."""
-    versions = f"skdpfl {skdpfl.__version__}, scikit-learn {sklearn.__version__}, numpy"
-    lines = [
-        '# How good "auto" is',
-        "",
-        f"`python benchmarks/auto/study.py` on {datetime.date.today()}: {versions} "
-        f"{np.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores. "
-        "What is run: the docstring of study.py. Means; standard errors in brackets.",
-    ]
-    for part, titles in (
-        ("table", "The table"),
-        ("wide", "Many data sets"),
-        ("shapes", "Many shapes"),
-    ):
-        some = rows[rows.part == part]
-        if len(some):
-            lines += ["", f"## {titles}", "", *PARTS[part](some)]
-    return "\n".join(lines) + "\n"
-
-
-def table_lines(rows: pd.DataFrame) -> list[str]:
-    """Return the table with its floors and goals."""
-    lines = [
-        "| case | epsilon | auto | floor | tuned, standardised | floor | without privacy |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for case, (label, _, estimator, epsilon, _, floor, goal) in enumerate(TABLE):
-        mine = rows[(rows.case == label) & (rows.epsilon == epsilon)].set_index("method")
-        if len(mine) and case < len(TABLE):
-            auto, exact, best = mine.loc[estimator], mine.loc["without privacy"], ""
-            if goal:
-                best = f"{mine.loc['tuned', 'mean']:.3f} ({mine.loc['tuned', 'error']:.3f})"
-            lines.append(
-                f"| {label}, {estimator} | {epsilon:g} | **{auto['mean']:.3f}** ({auto.error:.3f}) "
-                f"| {floor} | {best} | {goal or ''} | {exact['mean']:.3f} |"
-            )
-    return lines
-
-
-def wide_lines(rows: pd.DataFrame) -> list[str]:
-    """Return one line per data set, one group of columns per budget."""
-    methods = ["auto", "best of 9", "free", "exact", "sklearn"]
-    lines = ["| data | epsilon | " + " | ".join(methods) + " |", "|---" * 7 + "|"]
-    for (case, epsilon), group in rows.groupby(["case", "epsilon"], sort=False):
-        means = group.set_index("method")["mean"]
-        cells = " | ".join(f"{means[m]:.3f}" for m in methods)
-        lines.append(f"| {case} | {epsilon:g} | {cells} |")
-    for epsilon, group in rows.groupby("epsilon"):
-        means = group.groupby("method")["mean"].mean()
-        cells = " | ".join(f"**{means[m]:.3f}**" for m in methods)
-        lines.append(f"| **mean** | {epsilon:g} | {cells} |")
-    return lines
-
-
-def shape_lines(rows: pd.DataFrame) -> list[str]:
-    """Return one line per shape."""
-    lines = ["| shape | epsilon | auto | sklearn | seconds |", "|---|---|---|---|---|"]
-    for (case, epsilon), group in rows.groupby(["case", "epsilon"], sort=False):
-        means = group.set_index("method")["mean"]
-        seconds = group["seconds"].iloc[0]
-        lines.append(
-            f"| {case} | {epsilon:g} | {means['auto']:.3f} | {means['sklearn']:.3f} | "
-            f"{seconds:.2f} |"
-        )
-    return lines
-
-
 def with_earlier(rows: pd.DataFrame, parts_run: list[str]) -> pd.DataFrame:
     """Add the results of parts that were run before."""
     path = HERE / "results.csv"
@@ -318,9 +219,6 @@ def with_earlier(rows: pd.DataFrame, parts_run: list[str]) -> pd.DataFrame:
         return rows
     earlier = pd.read_csv(path)
     return pd.concat([rows, earlier[~earlier.part.isin(parts_run)]], ignore_index=True)
-
-
-PARTS = {"table": table_lines, "wide": wide_lines, "shapes": shape_lines}
 
 
 def main() -> None:
