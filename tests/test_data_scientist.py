@@ -127,7 +127,7 @@ def test_the_same_with_standard_scaler_is_a_leak_that_is_named():
 def test_a_step_that_learns_in_some_candidates_only_is_found():
     space = {"numbers__scale": ["passthrough", StandardScaler()]}
     with pytest.warns(PrivacyLeakWarning, match="numbers__scale"):
-        fitted = search(pipeline(feature_bounds=None, scaling=None), space, n_iter=6)
+        fitted = search(pipeline(feature_bounds=None, scaling=None), space, n_iter=2)
         fitted.fit(FRAME, ILL)
     assert np.isinf(fitted.privacy_spent_.epsilon)
     assert {str(step) for step in fitted.candidates_["numbers__scale"]} > {"passthrough"}
@@ -174,7 +174,7 @@ def test_candidates_are_priced_at_the_width_they_have(monkeypatch):
     pipe = make_pipeline(PolynomialFeatures(include_bias=False), skdpfl.ISRLDPClassifier())
     X = np.random.default_rng(0).normal(size=(500, 3))
     space = {"polynomialfeatures__degree": [1, 2]}
-    fitted = search(pipe, space, n_iter=4, epsilon=20.0).fit(X, X[:, 0] > 0)
+    fitted = search(pipe, space, n_iter=2, epsilon=20.0).fit(X, X[:, 0] > 0)
     assert set(fitted.candidates_["polynomialfeatures__degree"]) == {1, 2}
     assert priced == {3, 9}
 

@@ -50,10 +50,10 @@ def search(trust, watch=None, pipe=False, inner=None):
     model = ISRLDPClassifier(trust=trust, n_rounds=4, feature_bounds=(-4, 4))
     if inner is not None:
         model.set_callbacks(inner)
-    params = {"alpha": [0, 0.1]}
+    params = {"alpha": [0, 0.1, 0.2]}
     if pipe:
         model = make_pipeline(Normalizer(), model)
-        params = {"isrldpclassifier__alpha": [0, 0.1]}
+        params = {"isrldpclassifier__alpha": [0, 0.1, 0.2]}
     found = DPRandomizedSearchCV(model, params, n_iter=3, epsilon=5.0, random_state=0)
     return found.set_callbacks(watch) if watch is not None else found
 

@@ -67,7 +67,8 @@ class DPRandomizedSearchCV(
         cost infinite, with a warning; one that pays by itself is refused.
     param_distributions : mapping or list of mappings
         As in RandomizedSearchCV. They are public, and so must not have been chosen by the data.
-        Under ``trust="silo"`` no point of a grid of lists is drawn twice while it has others.
+        Under ``trust="silo"`` no point of a grid of lists is drawn again before all others were;
+        fewer points than runs are warned of.
     n_iter : int, default=8
         The number of candidates; under ``trust="server"`` the expected number of runs.
     epsilon : float, default=1.0
@@ -186,6 +187,8 @@ class DPRandomizedSearchCV(
         delta = self._delta(len(groups.ids if promise.unit == "silo" else groups.codes))
         count, law = self._runs(promise, streams)
         public = partial(self._candidates, streams=streams, sizes=parts.sizes, X=X, y=y)
+        if law is None:
+            Space(self.param_distributions).warn_of_repeats(count)
         quiet = nothing_said if law else nullcontext
         with quiet():
             candidates = public("candidates", count, distinct=law is None)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 
+from skdpfl.estimators._warnings import warn
 from skdpfl.privacy.randomness.streams import Streams
 
 
@@ -29,15 +30,25 @@ class Space:
             return 0
         return len(ParameterGrid(self.distributions))
 
+    def warn_of_repeats(self, count: int) -> None:
+        """Warn where a grid has fewer points than there are runs, each of which is paid for."""
+        if 0 < self.n_points < count:
+            warn(
+                f"param_distributions has {self.n_points} point(s), so n_iter={count} tries some "
+                f"again and pays again. n_iter={self.n_points} leaves more to each fit."
+            )
+
     @property
     def _parts(self) -> list[Any]:
         whole = self.distributions
         return [whole] if isinstance(whole, Mapping) else list(whole)
 
     def draw(self, count: int, seed: int, *, distinct: bool) -> list[dict[str, Any]]:
-        """Return ``count`` points: no point twice if that can be, or independent ones."""
-        if distinct and self.n_points >= count:
-            return list(ParameterSampler(self.distributions, count, random_state=seed))
+        """Return ``count`` points: none again before all others were drawn, or independent ones."""
+        if distinct and self.n_points:
+            once = min(count, self.n_points)
+            points = list(ParameterSampler(self.distributions, once, random_state=seed))
+            return [points[i % once] for i in range(count)]
         seeds = range(seed, seed + count)
         return [next(iter(ParameterSampler(self.distributions, 1, random_state=s))) for s in seeds]
 
