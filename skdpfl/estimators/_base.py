@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpfl._compat import CallbackSupportMixin, with_callbacks, with_names
 from skdpfl.algorithms import Algorithm
 from skdpfl.engine import Outcome, run
-from skdpfl.estimators._advice import advising
 from skdpfl.estimators._checks import check_shape
 from skdpfl.estimators._diverged import warn_if_diverged, warn_if_penalty_diverges
 from skdpfl.estimators._exact import Records, measured
@@ -35,6 +34,7 @@ from skdpfl.estimators._theory import Committed, Training
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.models import LinearModel
 from skdpfl.preprocessing._scaling import IdentityScaling, Scales
+from skdpfl.preprocessing._unreadable import advising
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.sampling import Disjoint

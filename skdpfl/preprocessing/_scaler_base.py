@@ -15,6 +15,7 @@ from skdpfl.preprocessing._frames import CarriesSilos, readable
 from skdpfl.preprocessing._plan import ScalingPlan
 from skdpfl.preprocessing._planning import EVERYTHING, plan_scaling
 from skdpfl.preprocessing._scaling import AffineScaling, Array
+from skdpfl.preprocessing._unreadable import advising
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
@@ -74,9 +75,8 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
         features, silos = split_silo_column(X, silos, self.silo_column)
         before = dict(self.__dict__)
         try:
-            values = validate_data(
-                self, readable(features), dtype=[np.float64, np.float32], ensure_all_finite=False
-            )
+            with advising(features):
+                values = self._values(features)
             read = read_silos(silos, len(values), X)
             bounds = self._bounds(values.shape[1])
             delta = automatic_delta(len(values)) if self.delta == "auto" else float(self.delta)
@@ -95,6 +95,10 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
         self.silo_ids_, self.privacy_spent_ = read.ids.to_numpy(), spent
         self.n_samples_seen_ = len(values)
         return plan
+
+    def _values(self, features: Any) -> Array:
+        kinds = [np.float64, np.float32]
+        return validate_data(self, readable(features), dtype=kinds, ensure_all_finite=False)
 
     def _bounds(self, n_features: int) -> Bounds | None:
         if self.feature_bounds is None:

@@ -233,6 +233,14 @@ def test_bad_silos_are_named(silos, message):
 
 
 @pytest.mark.parametrize("scaler", BOTH)
+@pytest.mark.parametrize("library", [pd, pl])
+def test_columns_without_numbers_are_named(scaler, library):
+    frame = library.DataFrame({"age": X[:, 0], "sex": ["f", "m"] * (N // 2), "clinic": SILOS})
+    with pytest.raises(ValueError, match=r"column\(s\) \['sex'\] that hold no numbers"):
+        scaler(silo_column="clinic").fit(frame)
+
+
+@pytest.mark.parametrize("scaler", BOTH)
 def test_fitted_scalers_pickle_and_show_short(scaler):
     fitted = scaler(random_state=0).fit(X, silos=SILOS)
     again = pickle.loads(pickle.dumps(fitted))
