@@ -12,11 +12,11 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from numbers import Real
 from types import TracebackType
 from typing import Any
 
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.privacy.calibration import is_number
 from skdpfl.privacy.spending.filters import FILTERS
 from skdpfl.privacy.spending.journal import Entry, Journal
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -79,9 +79,9 @@ class PrivacyLedger:
         method: str = "renyi",
         path: Any = None,
     ) -> None:
-        if epsilon is not None and not (_is_number(epsilon) and epsilon > 0):
+        if epsilon is not None and not (is_number(epsilon) and epsilon > 0):
             raise ValueError(f"epsilon must be None or a number > 0; got {epsilon!r}.")
-        if not (_is_number(delta) and 0 < delta < 1):
+        if not (is_number(delta) and 0 < delta < 1):
             raise ValueError(f"delta must be a number in (0, 1); got {delta!r}.")
         if method not in list(FILTERS):
             raise ValueError(f"method must be 'renyi' or 'gaussian'; got {method!r}.")
@@ -197,10 +197,6 @@ class PrivacyLedger:
                 PrivacyLeakWarning,
                 stacklevel=4,
             )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real)
 
 
 def open_ledgers() -> tuple[PrivacyLedger, ...]:
