@@ -506,13 +506,6 @@ def test_lowy_one_pass_says_what_is_wrong():
 # ----------------------------------------------------------------------------- documentation
 
 
-@pytest.mark.parametrize("name", [n for n in published.__all__ if n != "ConvergenceBound"])
-def test_docstring_examples_run(name):
-    found = doctest.DocTestFinder(recurse=False).find(getattr(published, name), name)
-    assert found[0].examples
-    assert doctest.DocTestRunner().run(found[0]).failed == 0
-
-
 @pytest.mark.parametrize(
     "name",
     ["noble2022", "noble2022_rounds", "chang2022", "lowy2023_sigma", "lowy2023_one_pass_sigma"],
