@@ -167,7 +167,8 @@ def _check(low: Array, high: Array, names: Sequence[Any], parameter: str) -> Non
     if crossed.size:
         j = int(crossed[0])
         raise ValueError(
-            f"{parameter} must have low <= high; got ({low[j]}, {high[j]}) for {names[j]!r}."
+            f"{parameter} must have low <= high; got ({low[j]}, {high[j]}) for {names[j]!r}. "
+            "A pair is (low, high), each a number or, for features, one number per column."
         )
 
 

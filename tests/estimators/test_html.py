@@ -25,7 +25,9 @@ EACH = [
     skdpfl.DPFedEXPClassifier(n_rounds=3, epsilon=50.0, **BOUNDS),
     DPStandardScaler(**BOUNDS),
     DPMinMaxScaler(**BOUNDS),
-    DPRandomizedSearchCV(skdpfl.ISRLDPClassifier(n_rounds=3, **BOUNDS), {"alpha": [0, 1]}),
+    DPRandomizedSearchCV(
+        skdpfl.ISRLDPClassifier(n_rounds=3, **BOUNDS), {"alpha": [0, 1]}, n_iter=2
+    ),
 ]
 
 

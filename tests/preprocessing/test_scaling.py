@@ -100,6 +100,7 @@ def test_mapping_reads_columns_by_name_in_their_order():
     [
         ({"a": (0, 1)}, "no entry for 'b'"),
         ((1, 0), "low <= high"),
+        ([(0, 120), (0, 1)], r"low <= high; got \(120.0, 1.0\) for 'b'.*each a number or"),
         ((0, np.inf), "must be finite"),
         (([0, 0, 0], 1), r"shape \(2,\)"),
         (3.0, "pair"),
