@@ -31,6 +31,7 @@ from skdpfl.estimators._refusals import refuse_arguments, refuse_sparse
 from skdpfl.estimators._rounds import AfterRound
 from skdpfl.estimators._settle import informed, settle
 from skdpfl.estimators._theory import Committed, Training
+from skdpfl.estimators._warnings import warn
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.models import LinearModel
 from skdpfl.preprocessing._scaling import IdentityScaling, Scales
@@ -96,6 +97,8 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
         plan = make_plan(self, problem.facts, settled, algorithm, self._schedule_from(streams))
         spent = _priced(plan, problem.silos, streams)
         self._charge(spent)
+        if settled.advice:
+            warn(settled.advice)
         with one_blas_thread():
             scales = settled.scaling.find(problem.X, problem.y, problem.silos, streams)
             known = self._committed(problem.facts, settled.settings, plan, spent, scales)

@@ -12,7 +12,7 @@ from skdpfl._arguments import is_auto
 from skdpfl.estimators import _auto
 from skdpfl.estimators._auto import Rows
 from skdpfl.estimators._facts import Facts, Settings
-from skdpfl.estimators._noise_level import Level, noise_level
+from skdpfl.estimators._noise_level import Level, drowned, noise_level
 from skdpfl.estimators._scales import ScalingStep, plan_scales
 from skdpfl.estimators._theory import Committed
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, WithoutReplacement
@@ -26,10 +26,11 @@ _SOME_RECORDS = 100
 
 
 class Settled(NamedTuple):
-    """The settings of the training and how the scales will be found."""
+    """The settings of the training, how the scales will be found, what to warn of ("": nothing)."""
 
     settings: Settings
     scaling: ScalingStep
+    advice: str
 
 
 def settle(estimator: Any, facts: Facts) -> Settled:
@@ -48,7 +49,11 @@ def settle(estimator: Any, facts: Facts) -> Settled:
         sampling=sampling_of(getattr(estimator, "sampling", "poisson"), rate, sum(steps)),
         momentum=_momentum(estimator, steps, level.noise),
     )
-    return Settled(with_learning_rate(estimator, settings, level.noise, rows), scaling)
+    settings = with_learning_rate(estimator, settings, level.noise, rows)
+    # whoever gave a step, or noise, or is told of scales already, needs no second word
+    told = _whole(estimator) or estimator.epsilon is None or bool(scaling.plan.advice)
+    quiet = told or not is_auto(estimator.learning_rate)
+    return Settled(settings, scaling, "" if quiet else drowned(level.noise, rows))
 
 
 def with_learning_rate(estimator: Any, settings: Settings, noise: float, rows: Rows) -> Settings:

@@ -212,8 +212,47 @@ def test_a_warning_says_what_to_give(name):
     for silent in (BOUNDED, {"scaling": None}):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", "The noise will drown")  # more budget is needed
             make(name, random_state=0, epsilon=0.5, **silent).fit(wide, y, silos=silos)
             make(name, epsilon=0.5).plan_for(silo_sizes=[60] * 4, n_features=60)
+
+
+def warned(n, d, epsilon, **kw):
+    """Whether a regression in known bounds is told that noise drowns it, and its R2."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    y = X @ rng.normal(size=d) / np.sqrt(d) + 0.3 * rng.normal(size=n)
+    known = {"feature_bounds": (-4, 4), "target_bounds": (-4, 4), "random_state": 0, "n_rounds": 30}
+    model = skdpfl.ISRLDPRegressor(epsilon, **known | kw)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.fit(X, y, silos=np.arange(n) % 5)
+    return any("will drown" in str(each.message) for each in said), model.score(X, y)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon"), [(300, 400, 3.0), (1000, 400, 3.0), (300, 100, 1.0)]
+)
+def test_noise_that_drowns_a_regression_is_said(n, d, epsilon):
+    said, score = warned(n, d, epsilon)
+    assert said
+    assert score < 0.1
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon", "kw"),
+    [
+        (300, 20, 3.0, {}),
+        (3000, 100, 3.0, {}),
+        (300, 5, 1.0, {}),
+        (300, 400, 3.0, {"learning_rate": 0.01}),
+        (300, 400, np.inf, {}),
+    ],
+)
+def test_noise_that_does_not_is_not(n, d, epsilon, kw):
+    said, score = warned(n, d, epsilon, **kw)
+    assert not said
+    assert kw or score > 0.3
 
 
 # ---- the rules -----------------------------------------------------------------------------------
