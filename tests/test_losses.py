@@ -201,8 +201,8 @@ HAND = [
     (AbsoluteError(smoothing=2.0), 1.0, [-9.0], 4, 9.0, [-1.0]),
     (Quantile(q=0.25), 1.0, [-1.0], 1, 0.5, [-0.25]),
     (Quantile(q=0.25), 1.0, [3.0], 1, 1.5, [0.75]),
-    (Quantile(q=0.25, smoothing=1.0), 1.0, [1.5], 2, 0.0625, [0.25]),
-    (Quantile(q=0.25, smoothing=1.0), 1.0, [-9.0], 2, 2.4375, [-0.25]),
+    (Quantile(q=0.25, smoothing=1.0), 1.0, [1.5], 2, 0.1875, [0.5]),
+    (Quantile(q=0.25, smoothing=1.0), 1.0, [-9.0], 2, 2.25, [-0.25]),
 ]
 
 
@@ -298,6 +298,11 @@ def test_a_code_out_of_range_raises(code):
 # -- Moreau envelopes against a numerical minimisation in parameter space
 
 
+def evenly(loss):
+    """The part of a loss that is smoothed, and the slope of the linear rest."""
+    return (replace(loss, q=0.5), 0.5 - loss.q) if isinstance(loss, Quantile) else (loss, 0.0)
+
+
 def numerical_envelope(loss, k, y, w, a):
     """Return min_v f(v) + b/2 |w - v|^2 and its minimiser, by an epigraph programme (SLSQP).
 
@@ -316,7 +321,7 @@ def numerical_envelope(loss, k, y, w, a):
             sign = np.where(np.arange(k) == y, 1, -1) if k > 1 else np.array([2 * y - 1])
             sides = [0 * z, 1 - sign * z]
         else:
-            low, high = (-loss.q, 1 - loss.q) if isinstance(loss, Quantile) else (-1, 1)
+            low, high = (-0.5, 0.5) if isinstance(loss, Quantile) else (-1, 1)
             sides = [low * (z - y), high * (z - y)]
         return np.concatenate([slack - side for side in sides])
 
@@ -345,12 +350,16 @@ def test_moreau_envelope_is_the_minimum_and_its_gradient_b_times_the_step_to_the
     for _ in range(6):
         a, w = rng.standard_normal(3), rng.standard_normal((3, k))
         y = rng.integers(0, max(k, 2)) if loss.is_classifier else rng.standard_normal()
-        want, v = numerical_envelope(loss, k, y, w, a)
+        part, tilt = evenly(loss)
+        want, v = numerical_envelope(part, k, y, w, a)
+        want += tilt * (a @ w - y)[0]
         args = np.array([y]), (a @ w)[None]
         norm = {"squared_norms": np.array([a @ a])}
         np.testing.assert_allclose(loss.value(*args, **norm), [want], rtol=1e-7, atol=1e-7)
         gradient = np.outer(a, loss.gradient(*args, **norm)[0])
-        np.testing.assert_allclose(gradient, loss.smoothing * (w - v), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            gradient, loss.smoothing * (w - v) + tilt * a[:, None], rtol=1e-4, atol=1e-4
+        )
 
 
 @every_smoothed
@@ -358,7 +367,7 @@ def test_moreau_envelope_lies_within_its_bounds(loss, k):
     y, raw, norms = records(loss, k, shape=(5000,))
     plain = replace(loss, smoothing=None).value(y, raw)
     gap = plain - loss.value(y, raw, squared_norms=norms)
-    bound = loss.lipschitz(k) ** 2 * norms / (2 * loss.smoothing)
+    bound = evenly(loss)[0].lipschitz(k) ** 2 * norms / (2 * loss.smoothing)
     assert np.all(gap >= -1e-12)
     assert np.all(gap <= bound + 1e-12)
     assert np.max(gap / bound) > (0.999 if k <= 3 else 0.9)  # all k outputs short at once: rare
@@ -383,8 +392,21 @@ def test_moreau_envelope_of_a_record_without_features_is_the_loss(loss, k):
     raw[:5] = y[:5, None] if not loss.is_classifier else 0  # residual exactly 0 too
     none = np.zeros(len(y))
     plain = replace(loss, smoothing=None)
-    np.testing.assert_array_equal(loss.gradient(y, raw, squared_norms=none), plain.gradient(y, raw))
-    np.testing.assert_array_equal(loss.value(y, raw, squared_norms=none), plain.value(y, raw))
+    tilt = evenly(loss)[1]  # at a residual of 0: another subgradient
+    want = plain.gradient(y, raw) + tilt * (raw == y[:, None])
+    np.testing.assert_allclose(loss.gradient(y, raw, squared_norms=none), want, rtol=1e-14)
+    want = plain.value(y, raw)
+    np.testing.assert_allclose(loss.value(y, raw, squared_norms=none), want, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("q", [0.05, 0.1, 0.5, 0.9])
+def test_a_smooth_quantile_is_not_drawn_to_the_middle(q):
+    """Its mean slope over evenly spread residuals is that of the loss itself: 0 at the quantile."""
+    r = np.linspace(-4, 4, 8001)[:, None] + 8 * (0.5 - q)  # a share q of them is positive
+    args, norms = (np.zeros(len(r)), -r), np.ones(len(r))
+    for loss in (Quantile(q), Quantile(q, smoothing=5.0), Quantile(q, smoothing=50.0)):
+        norm = {} if loss.smoothing is None else {"squared_norms": norms}
+        assert abs(loss.gradient(*args, **norm).mean()) < 1e-3
 
 
 @every_smoothed

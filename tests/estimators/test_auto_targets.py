@@ -90,3 +90,17 @@ def test_narrow_targets_are_found_below_the_features_floor():
     found = run_scaling(plan, np.zeros((4000, 4)), y, codes, streams_for(0))
     assert found.target.scale < 0.1 < plan.floor
     assert found.target.scale > 0.005
+
+
+@pytest.mark.parametrize("q", [0.05, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_quantiles_cover_what_they_should(q, skewed):
+    """Without noise, on the records themselves; the binomial deviation is below 0.01."""
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(3000, 4))
+    rest = 2 * rng.exponential(size=3000) if skewed else rng.normal(size=3000)
+    y = features @ [2.0, -1, 0.5, 0] + rest
+    known = {"feature_bounds": (-5, 5), "target_bounds": (-10, 25), "random_state": 0}
+    model = ISRLDPRegressor(np.inf, loss="quantile", quantile=q, **known)
+    model.fit(features, y, silos=np.arange(3000) % 4)
+    assert abs((y <= model.predict(features)).mean() - q) < 0.02
