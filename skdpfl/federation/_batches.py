@@ -81,7 +81,10 @@ class BatchMaker:
         return np.split(silos, np.flatnonzero(cut) + 1)
 
     def stackable(self) -> np.ndarray:
-        """Return which silos' batches are as long as others' of the same size, (n_silos,)."""
+        """Return which silos' arrays are as long as others' of the same size, (n_silos,).
+
+        Gathered Poisson batches are not.
+        """
         sizes = self._data.sizes
         if not isinstance(self._sampling, Poisson):
             return np.ones(len(sizes), bool)

@@ -13,7 +13,9 @@ of another silo's size, of its records, or of whether it takes part: whether a s
 depends on its own size, stacks hold silos of one size, and groups change no bit. Otherwise the last
 bits would tell: sums are added up in another order where a stack is padded to a longer silo, and
 many long local steps make O(clip norm) of a rounding error, in every other silo's message, which no
-noise was made for.
+noise was made for. Likewise, where records are protected, no bit of a silo's message tells how many
+records another silo drew: that a record was drawn is what sampling keeps secret. Stacks are padded
+to public sizes, or batches are of public length, or silos walk in groups.
 """
 
 from __future__ import annotations
@@ -176,12 +178,16 @@ class LocalFederation(Federation):
         return plan.mechanism.send(plan, kept, silos, round, streams, clip_norm)
 
     def _to_stack(self) -> np.ndarray:
-        """Return which silos are stacked, (n_silos,): all or none, unless sizes are secret."""
-        if not self._work.plan.secret_sizes:
-            together = self.n_silos > 1 and self._typical <= STACK_WORK
-            return np.full(self.n_silos, together)
-        work = self._work.plan.expected_sizes * self._work.model.size
-        return (work <= STACK_WORK) & self._batches.stackable()
+        """Return which silos are stacked, (n_silos,): all or none, but for what must not be seen.
+
+        Sizes may be secret, and how many records a silo drew is: see the guarantee.
+        """
+        plan = self._work.plan
+        if plan.secret_sizes:
+            stacked = plan.expected_sizes * self._work.model.size <= STACK_WORK
+        else:
+            stacked = np.full(self.n_silos, self.n_silos > 1 and self._typical <= STACK_WORK)
+        return stacked & self._batches.stackable() if plan.private else stacked
 
     def _stackable(self, cohort: np.ndarray) -> list[np.ndarray]:
         """Split a cohort's silos that are stacked into stacks; the last answer is kept."""

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from skdpfl.federation import LocalFederation, SiloData, _ahead, _batches, _data, _local
 from skdpfl.federation._memory import Memory
 from skdpfl.privacy.mechanisms import precision
+from skdpfl.privacy.randomness import draws
+from skdpfl.privacy.randomness.streams import Stream
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
@@ -392,3 +394,41 @@ def test_threads_may_draw_ahead_at_once(monkeypatch):
                 assert all(pool.map(walk, range(0, 60_000, 15_000)))
     finally:
         sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rate", [0.2, 0.7])
+@pytest.mark.parametrize("mask_work", [0, 20_000])
+def test_no_bit_tells_how_many_records_another_silo_drew(monkeypatch, mask_work, rate, dtype, k):
+    """Sampling keeps secret whether a record was drawn; a longer stack would add up otherwise."""
+    monkeypatch.setattr(_batches, "MASK_WORK", mask_work)
+    p, n = problem(sizes=(90, 80, 85, 70), d=7, k=k), 4
+    s = setting(Poisson(rate), z=[1.0] * n, weights=np.full(n, 0.25), n_rounds=1, steps=[6], lr=50)
+
+    def messages():
+        work = work_of("fedavg", p, s, dtype)
+        federation = federation_of(p, dtype)
+        federation.start(work)
+        shared, out = work.algorithm.broadcast(work.algorithm.init(work.model.init(dtype))), {}
+        for silos, sent in federation.round(0, shared, np.arange(n), np.inf):
+            out |= dict(zip(silos.tolist(), sent, strict=True))
+        return out
+
+    before = messages()
+    poisson_sample, threshold = Stream.poisson_sample, draws.below
+
+    def all_of_silo_0(stream, n, q):
+        return np.arange(n) if stream._silo == 0 else poisson_sample(stream, n, q)
+
+    def all_of_the_first(words, sizes, rates):
+        chosen = threshold(words, sizes, rates)
+        chosen[..., 0, :] |= np.arange(chosen.shape[-1]) < sizes[0]
+        return chosen
+
+    monkeypatch.setattr(Stream, "poisson_sample", all_of_silo_0)
+    monkeypatch.setattr(draws, "below", all_of_the_first)
+    after = messages()
+    assert not np.array_equal(after[0], before[0])
+    for i in range(1, n):
+        assert np.array_equal(after[i], before[i])
