@@ -29,12 +29,12 @@ class Benchmark(NamedTuple):
 
 
 BENCHMARKS = {
-    "auto": Benchmark("auto/study.py", 20, "docs/auto.md", "auto/results.md", True),
+    "auto": Benchmark("auto/study.py", 5, "docs/auto.md", "auto/results.md", True),
     "scales": Benchmark("auto/scaling.py", None, "", "auto/scaling.md"),
     "isrl": Benchmark("isrl/table.py", 2, "docs/isrl.md", "isrl/results.md"),
     "shuffler": Benchmark("isrl/shuffler.py", 1, "docs/isrl.md"),
     "scaffold": Benchmark("scaffold_synthetic.py", 10, "", "", True),
-    "search": Benchmark("search.py", 9, "docs/tuning.md", "search.md"),
+    "search": Benchmark("search.py", 2, "docs/tuning.md", "search.md"),
     "race": Benchmark("silo_unit/race.py", 30, "docs/whole_silos.md", "silo_unit/race.md", True),
     "silos": Benchmark(
         "silo_unit/many_silos.py", None, "docs/whole_silos.md", "silo_unit/many_silos.md"

@@ -15,7 +15,7 @@ wide     many data sets, epsilon 1, 3 and 10: "auto"; "free": features and targe
          (per clip norm), chosen on the test records; "exact": epsilon infinity; "sklearn"
 shapes   100 to 1e6 records, 2 to 1000 columns, 1 to 10,000 silos: one fit each, with its time
 
-About twenty minutes on two cores; ``--quick`` takes two. Writes results.md and results.csv beside
+Five minutes on two cores; ``--quick`` takes one. Writes results.md and results.csv beside
 this file; parts that are not run stay as they are there. Data are looked for in ``$SKDPFL_DATA``,
 see :mod:`skdpfl.datasets`.
 """
