@@ -111,7 +111,7 @@ class LocalFederation(Federation):
         self, round: int, shared: Any, cohort: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield silos and their messages before they leave."""
-        for silos in self._stackable(cohort):
+        for silos in self._stacks_of(cohort):
             yield silos, self._stack(round, shared, silos)
         cohort = cohort[~self._stacked[cohort]]
         if not len(cohort):
@@ -189,7 +189,7 @@ class LocalFederation(Federation):
             stacked = np.full(self.n_silos, self.n_silos > 1 and self._typical <= STACK_WORK)
         return stacked & self._batches.stackable() if plan.private else stacked
 
-    def _stackable(self, cohort: np.ndarray) -> list[np.ndarray]:
+    def _stacks_of(self, cohort: np.ndarray) -> list[np.ndarray]:
         """Split a cohort's silos that are stacked into stacks; the last answer is kept."""
         if self._last is None or self._last[0] is not cohort:
             self._last = cohort, list(self._split(cohort[self._stacked[cohort]]))

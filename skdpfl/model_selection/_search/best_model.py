@@ -24,6 +24,11 @@ class BestModel:
     estimator: Any
     best_estimator_: Any
 
+    @property
+    def _best(self) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the best model's predictions.
 
@@ -37,8 +42,7 @@ class BestModel:
         ndarray of shape (n_samples,)
             Labels or numbers.
         """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict(X)
+        return self._best.predict(X)
 
     def score(self, X: Any, y: Any) -> float:
         """Return the best model's exact score on other records.
@@ -55,8 +59,7 @@ class BestModel:
         float
             By the model's own score method: exact, so it is not for publication.
         """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.score(X, y)
+        return self._best.score(X, y)
 
     @available_if(_best_has("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -72,8 +75,7 @@ class BestModel:
         ndarray of shape (n_samples, n_classes)
             Columns as in ``classes_``.
         """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_proba(X)
+        return self._best.predict_proba(X)
 
     @available_if(_best_has("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
@@ -89,14 +91,12 @@ class BestModel:
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             As the model's own.
         """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.decision_function(X)
+        return self._best.decision_function(X)
 
     @property
     def classes_(self) -> np.ndarray:
         """The best model's labels."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.classes_
+        return self._best.classes_
 
     @available_if(_best_has("predict_log_proba"))
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -112,14 +112,12 @@ class BestModel:
         ndarray of shape (n_samples, n_classes)
             Columns as in ``classes_``.
         """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_log_proba(X)
+        return self._best.predict_log_proba(X)
 
     @property
     def n_features_in_(self) -> int:
         """The number of features."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.n_features_in_
+        return self._best.n_features_in_
 
     #: the HTML picture shows the best model once there is one, as scikit-learn's searches do
     _sk_visual_block_ = BaseSearchCV._sk_visual_block_
