@@ -2,6 +2,21 @@
 
 import os
 
+import pytest
+
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def products(request, monkeypatch):
+    """Have groups of silos use compiled products for any number of outputs, or NumPy's."""
+    from skdpfl.models import _groups
+
+    if request.param == "numpy":
+        monkeypatch.setattr(_groups, "compiled", None)
+    elif _groups.compiled is None:
+        pytest.skip("no compiled products here")
+    monkeypatch.setattr(_groups, "WORTH_COMPILED", 0)
+    return request.param

@@ -20,7 +20,7 @@ from skdpfl.losses import (
     SquaredError,
     SquaredHinge,
 )
-from skdpfl.models import LinearModel, _products, rounding_of_sum
+from skdpfl.models import LinearModel, Records, _products, rounding_of_sum
 from skdpfl.models._clipping import clip_slopes
 
 DTYPES = [np.float32, np.float64]
@@ -275,7 +275,7 @@ def sums_of(model, loss, group, some=slice(None), **kw):
     w, X, y, clips, norms = (part[some] for part in group)
     return model.clipped_gradient_sums(
         w,
-        X,
+        Records.in_turn(np.concatenate(list(X)), map(len, X)),
         np.concatenate(y),
         loss,
         clip_norm=clips,
@@ -288,7 +288,7 @@ def sums_of(model, loss, group, some=slice(None), **kw):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lengths", [(7, 0, 1, 31, 2), (1, 0, 0, 1, 1), (9, 9, 9, 9, 9)], ids=str)
 @pytest.mark.parametrize("chunk", [None, 4])
-def test_a_group_of_silos_gives_each_silos_bits(loss, k, dtype, lengths, chunk):
+def test_a_group_of_silos_gives_each_silos_bits(products, loss, k, dtype, lengths, chunk):
     """However silos are grouped; and the sums are those of ``clipped_gradient_sum``."""
     model, group = group_of(loss, k, lengths, dtype)
     together = sums_of(model, loss, group, chunk=chunk)
@@ -309,7 +309,7 @@ def test_a_group_of_silos_gives_each_silos_bits(loss, k, dtype, lengths, chunk):
 @every_loss
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [np.nan, inf])
-def test_a_bad_record_counts_as_zero_in_its_group(loss, k, dtype, bad):
+def test_a_bad_record_counts_as_zero_in_its_group(products, loss, k, dtype, bad):
     model, group = group_of(loss, k, (7, 3, 1, 31, 2), dtype)
     w, X, y, clips, norms = group
     without = [np.delete(v[3], 5, axis=0) for v in (X, y, norms)]

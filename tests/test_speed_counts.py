@@ -16,6 +16,8 @@ import pytest
 from skdpfl import DPFedAvgClassifier, DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.federation import _batches
 from skdpfl.federation._data import SiloData
+from skdpfl.models import Records
+from skdpfl.models._groups import CompiledProducts
 from skdpfl.privacy.randomness.words import SimulationWords
 
 COMMON = {
@@ -50,7 +52,10 @@ def counted(monkeypatch):
         monkeypatch.setattr(owner, name, counting)
 
     count(np, "matmul", "products")
+    count(CompiledProducts, "raw", "compiled")
+    count(CompiledProducts, "sums", "compiled")
     count(SiloData, "at", "gathers")
+    count(Records, "gathered", "gathers")
     count(SimulationWords, "words", "draws")
     count(SimulationWords, "words_of_rounds", "draws of many rounds")
     return counts
@@ -62,7 +67,7 @@ def counted(monkeypatch):
 @pytest.mark.parametrize(("rate", "chunks"), [(0.25, 1), (0.5, 2)])
 @pytest.mark.parametrize("together", [True, False])
 def test_a_local_step_is_one_product_forward_and_one_per_chunk_back(
-    monkeypatch, counted, rate, chunks, together
+    products, monkeypatch, counted, rate, chunks, together
 ):
     """Of a group of silos that have equally many records; or of a silo alone."""
     if not together:
@@ -74,19 +79,31 @@ def test_a_local_step_is_one_product_forward_and_one_per_chunk_back(
     model.fit(X, y, silos=silos)
     steps = 2 * 4 * 5
     calls = steps // 4 if together else steps
-    assert counted["products"] == calls * (1 + chunks)
-    assert counted["gathers"] == calls + 1  # and once for the norms of all records
+    if products == "compiled":
+        assert (counted["compiled"], counted["products"]) == (2 * calls, 0)
+        assert counted["gathers"] == 1  # for the norms of all records
+    else:
+        assert counted["products"] == calls * (1 + chunks)
+        assert counted["gathers"] == calls + 1
     # a batch, its state, the noise, its state, second draws
     assert counted["draws"] <= 3 * steps
 
 
-def test_single_precision_is_where_products_are_computed(monkeypatch):
+def test_single_precision_is_where_products_are_computed(products, monkeypatch):
     X, y, silos = records(2800, 130, 4)
     seen = set()
-    original = np.matmul
-    monkeypatch.setattr(
-        np, "matmul", lambda a, b, **kw: (seen.add((a.dtype, b.dtype)), original(a, b, **kw))[1]
-    )
+    matmul, raw = np.matmul, CompiledProducts.raw
+
+    def seeing_matmul(a, b, **kw):
+        seen.add((a.dtype, b.dtype))
+        return matmul(a, b, **kw)
+
+    def seeing_raw(self, params, n_columns):
+        seen.add((self._table.dtype, params.dtype))
+        return raw(self, params, n_columns)
+
+    monkeypatch.setattr(np, "matmul", seeing_matmul)
+    monkeypatch.setattr(CompiledProducts, "raw", seeing_raw)
     DPScaffoldClassifier(n_rounds=1, local_steps=2, sampling_rate=0.25, **COMMON).fit(
         X, y, silos=silos
     )

@@ -18,9 +18,11 @@ from benchmarks.speed_parts.workloads import Data, Sizes, fit_w1, fit_w2, fit_w3
 PARTS = {
     "matrix products": [
         "skdpfl.models._linear.raw_by_class",
-        "skdpfl.models._linear.raws_by_class",
         "skdpfl.models._linear.sum_over_records",
-        "skdpfl.models._linear.sums_over_records",
+        "skdpfl.models._groups.NumpyProducts.raw",
+        "skdpfl.models._groups.NumpyProducts.sums",
+        "skdpfl.models._groups.CompiledProducts.raw",
+        "skdpfl.models._groups.CompiledProducts.sums",
     ],
     "loss and clipping": [
         "skdpfl.models._linear.LinearModel.clipped_gradient_sum",
@@ -42,6 +44,7 @@ PARTS = {
     "gathering rows": [
         "skdpfl.federation._data.SiloData.at",
         "skdpfl.federation._batches.BatchMaker._whole",
+        "skdpfl.models._groups.Records.gathered",
     ],
     "local steps": ["skdpfl.federation._local.LocalFederation._walk"],
     "rounds": ["skdpfl.estimators._base.run"],

@@ -21,6 +21,7 @@ from skdpfl.federation._ahead import Ahead
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import Rows, SiloData
 from skdpfl.federation._gradient import Batch, Draw, Group
+from skdpfl.models import Records
 from skdpfl.privacy.mechanisms.precision import Precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson
 
@@ -114,20 +115,19 @@ class BatchMaker:
         return parts[used]
 
     def _in_parts(self, rows: list[Rows]) -> Iterator[Group]:
-        if len(rows) == 1:
-            for part in _cut(rows[0], self._at_once):
-                X, y = self._at(part)
-                yield Group(X[None], y, self._norms[part])
+        if len(rows) > 1:
+            yield self._as_group(rows)
             return
-        some = [part for part in rows if not isinstance(part, slice)]
-        if len(some) == len(rows):  # fewer calls than one by one
-            index = np.concatenate(some)
-            X, y = self._at(index)
-            yield Group(_apart(X, [len(part) for part in some]), y, self._norms[index])
-        else:
-            each, targets = zip(*map(self._at, rows), strict=True)
-            norms = np.concatenate([self._norms[part] for part in rows])
-            yield Group(list(each), np.concatenate(targets), norms)
+        for part in _cut(rows[0], self._at_once):
+            yield self._as_group([part])
+
+    def _as_group(self, rows: list[Rows]) -> Group:
+        """Return silos' records; the products gather them, unless they are to be changed before."""
+        data, records = self._data, Records(self._data.X, rows)
+        index = rows[0] if len(rows) == 1 else records.index()
+        if data.transform is not None or data.X.dtype != self._dtype:
+            records = Records.in_turn(self._at(index)[0], records.lengths)
+        return Group(records, data.y[index], self._norms[index])
 
     def _gather_stack(self, silos: np.ndarray, step: int) -> list[Batch]:
         # index arrays: stacks of everyone are never gathered
@@ -207,13 +207,6 @@ class BatchMaker:
         """Return records in the dtype that products are computed in."""
         X, y = self._data.at(rows)
         return X.astype(self._dtype, copy=False), y
-
-
-def _apart(X: np.ndarray, lengths: list[int]) -> np.ndarray | list[np.ndarray]:
-    """Return the silos' records (n_i, d) one by one, together if they are equally many."""
-    if len(set(lengths)) == 1:
-        return X.reshape(len(lengths), lengths[0], X.shape[-1])
-    return np.split(X, np.cumsum(lengths)[:-1])
 
 
 def _cut(rows: Rows, most: int) -> Iterator[Rows]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpfl.federation._base import Work
+from skdpfl.models import Records
 from skdpfl.privacy.mechanisms.precision import Precision
 from skdpfl.privacy.randomness.grid import snapped_release
 
@@ -31,9 +32,9 @@ class Batch(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Records of a group: X (S, n, d) or a list of (n_i, d), the rest one silo after another."""
+    """Records of a group of silos; the rest (n,) one silo after another."""
 
-    X: np.ndarray | list[np.ndarray]
+    records: Records
     y: np.ndarray
     squared_norms: np.ndarray
 
@@ -109,10 +110,11 @@ class PrivateGradient:
             "squared_norms": batch.squared_norms,
             "chunk": None if terms.precision is None else terms.precision.chunk,
         }
-        params = params.astype(batch.X[0].dtype, copy=False)
         if isinstance(batch, Group):
+            params = params.astype(batch.records.table.dtype, copy=False)
             sums = work.model.clipped_gradient_sums
-            return sums(params, batch.X, batch.y, work.loss, **common)
+            return sums(params, batch.records, batch.y, work.loss, **common)
+        params = params.astype(batch.X.dtype, copy=False)
         common["weights"] = batch.weights
         return work.model.clipped_gradient_sum(params, batch.X, batch.y, work.loss, **common)
 

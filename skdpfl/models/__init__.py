@@ -1,6 +1,7 @@
 """Models: flat parameters, raw predictions, clipped gradient sums."""
 
 from skdpfl.models._clipping import rounding_of_sum
+from skdpfl.models._groups import Records
 from skdpfl.models._linear import LinearModel
 
-__all__ = ["LinearModel", "rounding_of_sum"]
+__all__ = ["LinearModel", "Records", "rounding_of_sum"]

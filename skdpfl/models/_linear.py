@@ -15,7 +15,6 @@ sum over records is one matrix product.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from math import inf
 
 import numpy as np
@@ -29,15 +28,8 @@ from skdpfl.models._clipping import (
     without_bad_records,
     zero_unless,
 )
-from skdpfl.models._products import (
-    Features,
-    edges_of,
-    in_one_piece,
-    raw_by_class,
-    raws_by_class,
-    sum_over_records,
-    sums_over_records,
-)
+from skdpfl.models._groups import Records, group_products
+from skdpfl.models._products import flat, in_one_piece, raw_by_class, sum_over_records
 
 
 @dataclass(frozen=True)
@@ -211,12 +203,12 @@ class LinearModel:
             if weights is not None:
                 slopes *= weights[..., None]
             sums = sum_over_records(X, by_class, self.fit_intercept, chunk)
-            return self._flat(sums, np.empty((*sums.shape[:-2], self.size), sums.dtype))
+            return flat(sums, self.n_outputs)
 
     def clipped_gradient_sums(
         self,
         params: NDArray,
-        X: Features,
+        records: Records,
         y: NDArray,
         loss: Loss,
         *,
@@ -232,7 +224,7 @@ class LinearModel:
         ----------
         params : ndarray of shape (P,) or (S, P)
             Flat parameters; one vector for all silos, or one a silo.
-        X : list of S ndarrays of shape (n_i, d), or ndarray of shape (S, n, d)
+        records : Records
             The silos' features, in the dtype of `params`.
         y : ndarray of shape (sum n_i,)
             The silos' targets, one silo after the other.
@@ -254,33 +246,28 @@ class LinearModel:
         -----
         **Formal guarantee.** That of :meth:`clipped_gradient_sum`, for each silo: products are
         formed silo by silo, and everything else is done to each record alone. For that reason a
-        silo's sum does not depend on the other silos of the group, to the last bit.
+        silo's sum does not depend on the other silos of the group, to the last bit. Compiled
+        products add up one term after the other, NumPy's in some order; the bounds of rounding
+        hold for any.
         """
-        params = np.broadcast_to(params, (len(X), self.size))
-        X = in_one_piece(X) if isinstance(X, np.ndarray) else [in_one_piece(x) for x in X]
-        lengths = [len(x) for x in X]
-        clip = np.repeat(clip_norm, lengths) if np.ndim(clip_norm) else np.asarray(clip_norm)
+        params = np.broadcast_to(params, (len(records.rows), self.size))
+        products = group_products(records, self.n_outputs, self.fit_intercept)
+        clip = np.asarray(clip_norm)
+        if clip.ndim:
+            clip = np.repeat(clip, records.lengths)
         if len(y) < 2:  # NumPy would add up a single record's classes in another order
             y, squared_norms, clip = (np.resize(v, 2) for v in (y, squared_norms, clip))
         with np.errstate(all="ignore"):
-            by_class = raws_by_class(X, *self._factors(params), len(y))
+            by_class = products.raw(params, len(y))
             slopes = by_class[: self.n_outputs].T
             loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
             if not surely_finite(by_class[: self.n_outputs], squared_norms, y):
                 good, squared_norms = without_bad_records(y, slopes, squared_norms)
-                each = zip(X, pairwise(edges_of(X)), strict=True)
-                X = [zero_unless(good[a:b], x) for x, (a, b) in each]
+                products.drop_unless(good)
             clip_slopes(slopes, squared_norms, clip)
-            sums = sums_over_records(X, by_class, self.fit_intercept, chunk)
-            return self._flat(sums, np.empty((len(X), self.size), params.dtype))
+            return products.sums(by_class, chunk)
 
     def _factors(self, params: NDArray) -> tuple[NDArray, NDArray | None]:
         """Return W, and b or None."""
         weights, intercept = self.split(params)
         return weights, intercept if self.fit_intercept else None
-
-    def _flat(self, by_class: NDArray, out: NDArray) -> NDArray:
-        """Write flat parameters (..., P) from (..., k', d + intercept) into ``out``; return it."""
-        shape = (*out.shape[:-1], self.n_features + self.fit_intercept, self.n_outputs)
-        out.reshape(shape)[...] = by_class[..., : self.n_outputs, :].swapaxes(-1, -2)
-        return out

@@ -128,3 +128,9 @@ def _product(X: NDArray, by_class: NDArray, intercept: bool) -> NDArray:
     if intercept:
         np.add.reduce(by_class, axis=-1, out=out[..., -1])
     return out
+
+
+def flat(sums: NDArray, n_outputs: int) -> NDArray:
+    """Return sums (..., k', d + intercept) as flat parameters (..., P)."""
+    by_feature = sums[..., :n_outputs, :].swapaxes(-1, -2)
+    return by_feature.reshape(*sums.shape[:-2], -1)

@@ -183,7 +183,9 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     assert 0 < rows[-1] <= 10
     assert sum(rows) == 64 or isinstance(sampling, Poisson)
     together = isinstance(sampling, Everyone) and order == "sorted"
-    assert all(np.shares_memory(part.X, federation._data.X) == together for part in parts)
+    assert all(part.records.table is federation._data.X for part in parts)
+    gathered = [part.records.gathered() for part in parts]
+    assert all(np.shares_memory(X, federation._data.X) == together for X in gathered)
 
 
 @pytest.mark.parametrize("sampling", [Everyone(), Poisson(0.6)], ids=str)

@@ -1,0 +1,154 @@
+/* The two matrix products of a group of silos, in blocks that stay in registers.
+
+       raw[c][j]  = b[c] + sum_i x_j[i] W[i][c]            i < d, c < k
+       sums[i][c] = sum_j a_j[i] slopes[c][j]              a_j = (x_j, 1)
+
+   Included once for float and once for double, with REAL, LANES (of 64 bytes) and NAME defined.
+   Records are read where they are: x_j is row rows[j] of a table, and nobody gathers it. Every
+   number is one chain of fused multiply-adds, over i or over j in order, that starts from b[c] or
+   from 0: it does not depend on which other records, classes or silos are computed beside it. */
+
+typedef REAL NAME(vector) __attribute__((vector_size(64)));
+/* the same at any address */
+typedef REAL NAME(unaligned) __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
+
+/* sum[r][v] += x w[v], for TILE numbers x in turn: EACH(r) is the r-th. */
+#define ADD_PRODUCTS(sum, w, count, EACH)                                                        \
+    do {                                                                                         \
+        NAME(vector) term[WIDE];                                                                 \
+        for (int v = 0; v < count; v++) term[v] = (w)[v];                                        \
+        _Pragma("GCC unroll 8") for (int r = 0; r < TILE; r++)                                   \
+            for (int v = 0; v < count; v++) sum[r][v] += EACH(r) * term[v];                      \
+    } while (0)
+
+/* Raw predictions of up to TILE records in count LANES classes. On the way records are copied to
+   `packed`, unless that is NULL, and those that come `next` are fetched into the cache. */
+INLINE void NAME(raw_tile)(const struct records *X, const REAL *const x[TILE],
+                           const REAL *const next[TILE], ptrdiff_t height,
+                           const NAME(vector) *w, REAL *packed, REAL out[TILE][WIDE * LANES],
+                           const int count)
+{
+    NAME(vector) sum[TILE][WIDE];
+    const NAME(vector) *b = w + X->d * count;
+    for (int r = 0; r < TILE; r++)
+        for (int v = 0; v < count; v++) sum[r][v] = b[v];
+    for (ptrdiff_t i = 0; i < X->d; i += LANES, packed += packed ? X->n * LANES : 0) {
+        const ptrdiff_t stop = X->d - i < LANES ? X->d : i + LANES;
+        for (int r = 0; r < TILE; r++) __builtin_prefetch(next[r] + i);
+        if (packed && stop == i + LANES)
+            for (ptrdiff_t r = 0; r < height; r++)
+                ((NAME(vector) *)packed)[r] = *(const NAME(unaligned) *)(x[r] + i);
+        else if (packed)
+            for (ptrdiff_t r = 0; r < height; r++)
+                for (ptrdiff_t q = 0; q < LANES; q++)
+                    packed[r * LANES + q] =
+                        i + q < X->d ? x[r][i + q] : X->intercept && i + q == X->d;
+        for (ptrdiff_t q = i; q < stop; q++) {
+#define OF_RECORD(r) x[r][q]
+            ADD_PRODUCTS(sum, w + q * count, count, OF_RECORD);
+        }
+    }
+    if (packed && X->intercept && X->d % LANES == 0)
+        for (ptrdiff_t r = 0; r < height; r++) {
+            ((NAME(vector) *)packed)[r] = (NAME(vector)){0};
+            packed[r * LANES] = 1;
+        }
+    for (int r = 0; r < TILE; r++)
+        for (int v = 0; v < count; v++) *(NAME(unaligned) *)(out[r] + v * LANES) = sum[r][v];
+}
+
+/* Raw predictions of a silo in `columns` <= count LANES classes, whose weights are copied to `w`. */
+INLINE void NAME(raw_block)(const struct records *X, const REAL *params, ptrdiff_t k,
+                            ptrdiff_t columns, REAL *raw, ptrdiff_t stride, REAL *packed, REAL *w,
+                            const int count)
+{
+    const ptrdiff_t wide = count * LANES, d = X->d;
+    for (ptrdiff_t i = 0; i <= d; i++) {
+        REAL *row = w + i * wide;
+        memset(row + (count - 1) * LANES, 0, LANES * sizeof(REAL));
+        if (i < d || X->intercept)
+            memcpy(row, params + i * k, columns * sizeof(REAL));
+        else
+            memset(row, 0, wide * sizeof(REAL));
+    }
+    for (ptrdiff_t j = 0; j < X->n; j += TILE) {
+        const REAL *x[TILE], *next[TILE];
+        REAL out[TILE][WIDE * LANES];
+        const ptrdiff_t left = X->n - j, height = left < TILE ? left : TILE;
+        for (int r = 0; r < TILE; r++) {
+            x[r] = ROW(X, j + (r < height ? r : 0));
+            next[r] = ROW(X, j + (r + TILE < left ? r + TILE : 0));
+        }
+        NAME(raw_tile)(X, x, next, height, (const NAME(vector) *)w,
+                       packed ? packed + j * LANES : NULL, out, count);
+        for (ptrdiff_t c = 0; c < columns; c++)
+            for (ptrdiff_t r = 0; r < height; r++) raw[c * stride + j + r] = out[r][c];
+    }
+}
+
+/* Sums of a silo over records `from` to `to` in `columns` classes, added to what `sums` holds. */
+INLINE void NAME(sum_block)(const struct records *X, ptrdiff_t from, ptrdiff_t to,
+                            const REAL *packed, const REAL *slopes, ptrdiff_t stride, ptrdiff_t k,
+                            ptrdiff_t columns, REAL *sums, REAL *s, const int count)
+{
+    const ptrdiff_t wide = count * LANES, n = to - from, D = X->d + X->intercept;
+    for (ptrdiff_t j = 0; j < n; j++)
+        memset(s + j * wide + (count - 1) * LANES, 0, LANES * sizeof(REAL));
+    for (ptrdiff_t j = 0; j < n; j += LANES)
+        for (ptrdiff_t c = 0; c < columns; c++)
+            for (ptrdiff_t q = j; q < n && q < j + LANES; q++)
+                s[q * wide + c] = slopes[c * stride + from + q];
+    for (ptrdiff_t i = 0; i < D; i += TILE) {
+        const REAL *x = packed + (i / LANES * X->n + from) * LANES + i % LANES;
+        NAME(vector) sum[TILE][WIDE];
+        for (int r = 0; r < TILE; r++)
+            for (int v = 0; v < count; v++) sum[r][v] = (NAME(vector)){0};
+        for (ptrdiff_t j = 0; j < n; j++, x += LANES) {
+#define OF_FEATURE(r) x[r]
+            ADD_PRODUCTS(sum, (const NAME(vector) *)s + j * count, count, OF_FEATURE);
+        }
+        for (int r = 0; r < TILE && i + r < D; r++) {
+            const REAL *row = (const REAL *)sum[r];
+            REAL *out = sums + (i + r) * k;
+            for (ptrdiff_t c = 0; c < columns; c++) out[c] += row[c];
+        }
+    }
+}
+
+/* One silo's raw predictions, and its sums, by blocks of classes. */
+FAST static void NAME(raw)(const struct records *X, const REAL *params, ptrdiff_t k, REAL *raw,
+                           ptrdiff_t stride, REAL *packed, REAL *space)
+{
+    for (ptrdiff_t c = 0; c < k; c += WIDE * LANES) {
+        const ptrdiff_t left = k - c, columns = left < WIDE * LANES ? left : WIDE * LANES;
+        const REAL *from = params + c;
+        REAL *to = raw + c * stride;
+        if (columns > 2 * LANES)
+            NAME(raw_block)(X, from, k, columns, to, stride, c ? NULL : packed, space, 3);
+        else if (columns > LANES)
+            NAME(raw_block)(X, from, k, columns, to, stride, c ? NULL : packed, space, 2);
+        else
+            NAME(raw_block)(X, from, k, columns, to, stride, c ? NULL : packed, space, 1);
+    }
+}
+
+FAST static void NAME(sum)(const struct records *X, ptrdiff_t from, ptrdiff_t to,
+                           const REAL *packed,
+                           const REAL *slopes, ptrdiff_t stride, ptrdiff_t k, REAL *sums,
+                           REAL *space)
+{
+    for (ptrdiff_t c = 0; c < k; c += WIDE * LANES) {
+        const ptrdiff_t left = k - c, columns = left < WIDE * LANES ? left : WIDE * LANES;
+        const REAL *s = slopes + c * stride;
+        if (columns > 2 * LANES)
+            NAME(sum_block)(X, from, to, packed, s, stride, k, columns, sums + c, space, 3);
+        else if (columns > LANES)
+            NAME(sum_block)(X, from, to, packed, s, stride, k, columns, sums + c, space, 2);
+        else
+            NAME(sum_block)(X, from, to, packed, s, stride, k, columns, sums + c, space, 1);
+    }
+}
+
+#undef ADD_PRODUCTS
+#undef OF_RECORD
+#undef OF_FEATURE

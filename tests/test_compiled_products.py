@@ -1,0 +1,234 @@
+"""The compiled products: what they compute, to the bit where promised, and what they refuse."""
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from skdpfl.models import Records
+from skdpfl.models._compiled import products
+from skdpfl.models._groups import CompiledProducts, NumpyProducts
+
+pytestmark = pytest.mark.skipif(products is None, reason="no compiled products here")
+
+DTYPES = [np.float32, np.float64]
+#: features, outputs, the silos' numbers of records: below, at and beyond tiles and vectors
+SIZES = [
+    (1, 1, (1,)),
+    (5, 1, (0, 1, 7)),
+    (8, 8, (16, 16)),
+    (16, 5, (20, 3)),
+    (17, 16, (8, 9)),
+    (3, 50, (30,)),
+    (33, 100, (5, 64)),
+    (40, 33, (3, 0)),
+    (784, 47, (130, 40)),
+]
+every_size = pytest.mark.parametrize(("d", "k", "lengths"), SIZES, ids=str)
+
+
+def problem(d, k, lengths, dtype, intercept=True, seed=0):
+    """Records of several silos in mixed order, parameters and slopes."""
+    rng = np.random.default_rng(seed)
+    n = sum(lengths)
+    table = rng.standard_normal((200, d)).astype(dtype)
+    rows = np.split(rng.integers(0, 200, n), np.cumsum(lengths)[:-1])
+    params = rng.standard_normal((len(lengths), (d + intercept) * k)).astype(dtype)
+    return Records(table, rows), params, rng.standard_normal((k, n)).astype(dtype)
+
+
+def both(make, records, params, slopes, intercept=True, chunk=None):
+    """Return both products, without columns and rows to spare."""
+    k, n = slopes.shape
+    made = make(records, k, intercept)
+    raw = made.raw(params, n)[:k]
+    return raw, made.sums(slopes, chunk)
+
+
+def by_definition(records, params, slopes, intercept):
+    """Both products in double precision."""
+    raw, sums = np.zeros(slopes.shape), []
+    edges = np.cumsum([0, *records.lengths])
+    for i, rows in enumerate(records.rows):
+        X = records.table[rows].astype(float)
+        a = np.column_stack([X, np.ones((len(X), int(intercept)))])
+        silo = slice(edges[i], edges[i + 1])
+        raw[:, silo] = (a @ params[i].reshape(a.shape[1], -1).astype(float)).T
+        sums.append((a.T @ slopes[:, silo].T.astype(float)).ravel())
+    return raw, np.array(sums)
+
+
+@every_size
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make", [CompiledProducts, NumpyProducts])
+def test_products_are_those_of_the_definition(make, d, k, lengths, intercept, dtype):
+    records, params, slopes = problem(d, k, lengths, dtype, intercept)
+    for chunk in (None, 1, 7, 64):
+        got = both(make, records, params, slopes, intercept, chunk)
+        for mine, want in zip(got, by_definition(records, params, slopes, intercept), strict=True):
+            assert mine.dtype == dtype
+            np.testing.assert_allclose(mine, want, rtol=0, atol=200 * np.finfo(dtype).eps * d**0.5)
+
+
+@every_size
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_silos_bits_are_its_own(d, k, lengths, dtype):
+    """Whichever silos are computed beside it, and wherever its records lie."""
+    records, params, slopes = problem(d, k, lengths, dtype)
+    raw, sums = both(CompiledProducts, records, params, slopes)
+    edges = np.cumsum([0, *lengths])
+    for i, rows in enumerate(records.rows):
+        silo = slice(edges[i], edges[i + 1])
+        alone = Records(records.table[rows], [slice(0, lengths[i])])
+        apart = both(CompiledProducts, alone, params[i : i + 1], slopes[:, silo].copy())
+        np.testing.assert_array_equal(apart[0], raw[:, silo])
+        np.testing.assert_array_equal(apart[1][0], sums[i])
+
+
+@every_size
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_records_predictions_are_its_own(d, k, lengths, dtype):
+    """Wherever it stands among the others, and whatever they are."""
+    records, params, slopes = problem(d, k, lengths, dtype)
+    raw = both(CompiledProducts, records, params, slopes)[0]
+    for i, rows in enumerate(records.rows):
+        first = sum(lengths[:i])
+        for j, row in enumerate(rows[:9]):
+            alone = Records(records.table[row : row + 1], [slice(0, 1)])
+            one = both(CompiledProducts, alone, params[i : i + 1], slopes[:, :1].copy())[0]
+            np.testing.assert_array_equal(one[:, 0], raw[:, first + j])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_record_of_slope_zero_moves_no_bit(dtype):
+    records, params, slopes = problem(37, 6, (50,), dtype)
+    slopes[:, 20] = 0
+    want = both(CompiledProducts, records, params, slopes)[1]
+    records.table[records.rows[0][20]] = np.finfo(dtype).max
+    kept = np.flatnonzero(records.rows[0] != records.rows[0][20])
+    assert len(kept) == 49, "the record stands there once"
+    np.testing.assert_array_equal(both(CompiledProducts, records, params, slopes)[1], want)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 8, 100])
+def test_sums_are_added_up_in_chunks(chunk):
+    """In order within a chunk, then chunk by chunk: the roundings that clip norms allow for."""
+    rng = np.random.default_rng(1)
+    # products of 8 bits, exact in any precision; their sum in double precision is, too
+    X = rng.integers(-15, 16, (30, 20)).astype(np.float32) * np.float32(2.0) ** rng.integers(
+        0, 20, (30, 1)
+    ).astype(np.float32)
+    slopes = rng.integers(-15, 16, (7, 30)).astype(np.float32)
+    made = CompiledProducts(Records(X, [slice(0, 30)]), 7, False)
+    made.raw(np.zeros((1, 140), np.float32), 30)
+    got = made.sums(slopes, chunk).reshape(20, 7)
+    parts = -(-30 // chunk)
+    edges = [30 * p // parts for p in range(parts + 1)]
+    total = np.zeros((20, 7), np.float32)
+    for start, stop in pairwise(edges):
+        assert stop - start <= chunk
+        inner = np.zeros((20, 7), np.float32)
+        for j in range(start, stop):
+            inner += np.outer(X[j], slopes[:, j])
+        total += inner
+    np.testing.assert_array_equal(got, total)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda X: X[::-1],
+        lambda X: np.repeat(X, 2, axis=0)[::2],
+        lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+        np.asfortranarray,
+        lambda X: np.require(X, requirements="C").view(),
+    ],
+    ids=["backwards", "every other row", "every other column", "columns", "view"],
+)
+def test_tables_of_any_layout(layout):
+    records, params, slopes = problem(19, 6, (30, 7), np.float32)
+    table = layout(records.table)
+    table.flags.writeable = False
+    want = both(CompiledProducts, Records(table.copy(order="C"), records.rows), params, slopes)
+    got = both(CompiledProducts, Records(table, records.rows), params, slopes)
+    np.testing.assert_array_equal(got[0], want[0])
+    np.testing.assert_array_equal(got[1], want[1])
+
+
+def arguments(function):
+    """Arguments that are taken: 3 records of 2 features in one silo, 2 outputs, an intercept."""
+    edges, single = np.array([0, 3]), np.float32
+    packed, flat, wide = (np.zeros(shape, single) for shape in (64, (1, 6), (2, 3)))
+    if function == "raw":
+        return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, packed, True]
+    return [packed, edges, wide, flat, 2, True, 5]
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+REFUSED = {
+    "a row too far": ("raw", 1, lambda a: np.array([0, 4, 1])),
+    "a negative row": ("raw", 1, lambda a: np.array([0, -1, 1])),
+    "fewer rows than edges say": ("raw", 1, lambda a: a[:2].copy()),
+    "rows of 32 bits": ("raw", 1, lambda a: a.astype(np.int32)),
+    "rows that are numbers": ("raw", 1, lambda a: a.astype(float)),
+    "a table of one axis": ("raw", 0, np.ravel),
+    "a table of another type": ("raw", 0, lambda a: a.astype(np.float64)),
+    "a table of halves": ("raw", 0, lambda a: a.astype(np.float16)),
+    "a table of columns": ("raw", 0, np.asfortranarray),
+    "no array": ("raw", 0, list),
+    "edges that do not begin with 0": ("raw", 2, lambda a: np.array([1, 3])),
+    "no edges": ("raw", 2, lambda a: np.array([], dtype=np.int64)),
+    "edges that fall": ("raw", 2, lambda a: np.array([0, 4, 3])),
+    "too few parameters": ("raw", 3, lambda a: a[:, :5].copy()),
+    "parameters of two silos": ("raw", 3, lambda a: np.repeat(a, 2, axis=0)),
+    "too few columns": ("raw", 4, lambda a: a[:, :2].copy()),
+    "predictions to be kept": ("raw", 4, read_only),
+    "no room for the copy": ("raw", 5, lambda a: a[:63].copy()),
+    "a copy to be kept": ("raw", 5, read_only),
+    "no copy": ("sums", 0, lambda a: a[:63].copy()),
+    "edges beyond the slopes": ("sums", 1, lambda a: np.array([0, 4])),
+    "too few slopes": ("sums", 2, lambda a: a[:, :2].copy()),
+    "slopes of another type": ("sums", 2, lambda a: a.astype(np.float64)),
+    "sums of another length": ("sums", 3, lambda a: a[:, :5].copy()),
+    "sums to be kept": ("sums", 3, read_only),
+    "a negative number of features": ("sums", 4, lambda a: -1),
+    "features that are no number": ("sums", 4, lambda a: "2"),
+    "chunks of nothing": ("sums", 6, lambda a: 0),
+}
+
+
+@pytest.mark.parametrize(("function", "place", "change"), REFUSED.values(), ids=REFUSED)
+def test_what_does_not_fit_is_refused(function, place, change):
+    """Nothing is read or written outside an array."""
+    given = arguments(function)
+    getattr(products, function)(*given)
+    given[place] = change(given[place])
+    with pytest.raises((ValueError, TypeError, BufferError)):
+        getattr(products, function)(*given)
+
+
+@pytest.mark.parametrize("function", ["raw", "sums"])
+def test_the_number_of_arguments_is_checked(function):
+    with pytest.raises(TypeError, match="takes 7 arguments"):
+        getattr(products, function)(*arguments(function)[:-1])
+
+
+@pytest.mark.parametrize(("value", "there"), [("0", False), ("1", True), (None, True)])
+def test_they_can_be_turned_off(value, there):
+    environment = {k: v for k, v in os.environ.items() if k != "SKDPFL_COMPILED"}
+    if value is not None:
+        environment["SKDPFL_COMPILED"] = value
+    code = "from skdpfl.models import _groups; print(_groups.compiled is not None)"
+    out = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert out.stdout.strip() == str(there)
