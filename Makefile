@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: demo test slow lint docs examples clean
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable ".[test,dev,docs]"

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from skdpfl._compiled import products
 from skdpfl.models import Records
-from skdpfl.models._compiled import products
 from skdpfl.models._groups import CompiledProducts, NumpyProducts
 
 pytestmark = pytest.mark.skipif(products is None, reason="no compiled products here")

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1] / "skdpfl"
 
 #: lowest first; a module may import from its own layer or a lower one
 LAYERS = [
-    {"exceptions", "_arguments", "_compat", "_lazy", "_links"},
+    {"exceptions", "_arguments", "_compat", "_compiled", "_lazy", "_links"},
     {"privacy", "losses"},
     {"models"},
     {"algorithms"},

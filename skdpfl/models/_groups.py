@@ -20,8 +20,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from skdpfl._compiled import products as compiled
 from skdpfl.models._clipping import zero_unless
-from skdpfl.models._compiled import products as compiled
 from skdpfl.models._products import (
     edges_of,
     flat,

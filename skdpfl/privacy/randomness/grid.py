@@ -43,12 +43,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import DTypeLike
 
+from skdpfl._compiled import noise as compiled
 from skdpfl.privacy.randomness.normals import FINE_BITS, UNIT_BITS
 
 #: noise stays under 2^4 standard deviations by construction
 _NOISE_BITS = 4
 #: what the drawn normals' distance from normals costs of mu, see the guarantee
 NORMALS = 4e-4
+#: sums of fewer coordinates are over before the arguments are checked
+WORTH_COMPILED = 1 << 11
 #: how much of the clip norm rounding may cost before a finer arithmetic is asked for
 MAX_LOSS = 0.05
 
@@ -137,12 +140,30 @@ def snapped_release(
         )
     # a float64 scalar would make float32 sums float64
     gamma = np.asarray(gamma, dtype=clipped_sum.dtype)
+    factor = np.asarray(gamma / divisor, dtype=gamma.dtype)
+    worth = compiled is not None and clipped_sum.size >= WORTH_COMPILED
+    if worth and _in_rows(clipped_sum, units, gamma, factor, out):
+        out = np.empty_like(clipped_sum) if out is None else out
+        of_rows = (np.resize(v, len(units)) for v in (gamma, factor))
+        compiled.release(clipped_sum, units, *of_rows, out)
+        return out
     out = np.divide(clipped_sum, gamma, out=out)
     np.rint(out, out=out)
     total = out.astype(integers)
     total += units
     np.copyto(out, total)
-    return np.multiply(out, np.asarray(gamma / divisor, dtype=gamma.dtype), out=out)
+    return np.multiply(out, factor, out=out)
+
+
+def _in_rows(clipped_sum, units, gamma, factor, out) -> bool:
+    """Whether these are (S, size) without gaps, with one grid and factor, or one a row."""
+    whole = [clipped_sum, units] if out is None else [clipped_sum, units, out]
+    of_rows = (), (1, 1), (len(clipped_sum), 1)
+    return (
+        all(v.ndim == 2 and v.shape == units.shape and v.flags.c_contiguous for v in whole)
+        and gamma.shape in of_rows
+        and factor.shape in of_rows
+    )
 
 
 def reduced_clip(

@@ -10,7 +10,8 @@
 
 so that E N = 0 and Var N = 2^40. D is drawn from a table of 65,536 slots: each value k fills
 floor(2^16 P(D = k)) of them, and the 0.4 % that are left mean a second draw, from what is missing,
-with 64 fresh bits. No floating point: the same bits give the same normals on every machine.
+with 64 fresh bits. No floating point: the same bits give the same normals on every machine, in C
+(:mod:`skdpfl._compiled`) or NumPy.
 
 Why not floating-point normals: their law has gaps and steps. With 32-bit Box-Muller in float32 no
 pair of normals lies between the circles of radius 3.4e-4 and 4.9e-4, and rounding float32 normals
@@ -49,6 +50,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
+
+from skdpfl._compiled import noise as compiled
 
 UNIT_BITS = 20
 FINE_BITS = 36
@@ -102,6 +105,9 @@ def fill(words: np.ndarray, out: np.ndarray) -> None:
 
     int32: in units of 2^-20. int64: in units of 2^-36. The words are used up.
     """
+    if compiled is not None:
+        compiled.normals(words, _law().table, out)
+        return
     n = out.shape[1]
     lanes = words.view(np.uint16)
     # the slot goes straight into place unless its type is wrong

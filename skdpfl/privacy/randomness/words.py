@@ -23,6 +23,8 @@ from typing import Protocol
 
 import numpy as np
 
+from skdpfl._compiled import noise as compiled
+
 #: draws of at most this many words are read for many silos in one go
 SMALL = 1024
 #: silos and rounds fit 32 bits; draws 24, the upper half of them for rare refinements
@@ -117,11 +119,11 @@ class SimulationWords:
         if count <= SMALL:
             return self._short(purpose, silos, round, draw, bucket(count))[:, :count]
         states = self._short(purpose, silos, round, draw, 2 * SMALL)
-        if len(states) == 1:
-            return self._seeded(states[0]).random_raw(count)[None]
-        rows = (
-            self._work.rows(len(silos), count) if scratch else np.empty((len(silos), count), "u8")
-        )
+        shape = len(silos), count
+        rows = self._work.rows(*shape) if scratch else np.empty(shape, np.uint64)
+        if compiled is not None:
+            compiled.words(states, rows)
+            return rows
         for row, state in zip(rows, states, strict=True):
             self._long(state, row)
         return rows

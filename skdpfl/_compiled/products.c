@@ -1,15 +1,9 @@
-/* skdpfl.models._compiled.products: see products.pyi for what the functions compute.
+/* skdpfl._compiled.products: see products.pyi for what the functions compute.
 
    This file reads and checks arguments; tiles.h does the arithmetic. Nothing here knows a loss, a
-   clip norm or noise. Works with any Python from 3.11 on (limited API) and without NumPy's. */
+   clip norm or noise. */
 
-#define Py_LIMITED_API 0x030B0000
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "arrays.h"
 
 /* Records of one silo: rows of a table with a stride in bytes. */
 struct records {
@@ -44,64 +38,16 @@ static PyObject *available(PyObject *self, PyObject *unused)
 
 /* What both functions work on. */
 struct call {
-    Py_buffer held[6];
-    int count;
+    struct arguments given;
     struct records X;
     const int64_t *edges;
     ptrdiff_t silos, n, k, chunk;
-    int single;
+    int type;
 };
-
-static int complain(const char *name, const char *what)
-{
-    PyErr_Format(PyExc_ValueError, "%s: %s", name, what);
-    return -1;
-}
-
-/* Return 'f', 'd', 'q' for 64-bit integers, or 0. */
-static int code_of(const Py_buffer *view)
-{
-    const char *format = view->format;
-    if (*format == '@' || *format == '=' || *format == '<') format++;
-    if (format[0] == 0 || format[1] != 0) return 0;
-    /* 64-bit integers are 'l' on some systems and 'q' on others */
-    if (*format == 'l' || *format == 'q') return view->itemsize == 8 ? 'q' : 0;
-    return *format == 'f' || *format == 'd' ? *format : 0;
-}
-
-/* Return an array argument with `axes` axes, the last one contiguous; NULL with an error set. */
-static Py_buffer *hold(struct call *call, PyObject *argument, const char *name, int axes,
-                       int numbers, int writable)
-{
-    Py_buffer *view = &call->held[call->count];
-    const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-    if (PyObject_GetBuffer(argument, view, flags)) return NULL;
-    call->count++;
-    const int code = code_of(view), last = view->ndim - 1;
-    if (numbers ? code != 'q' : code != (call->single ? 'f' : 'd'))
-        complain(name, "wrong type");
-    else if (view->ndim != axes)
-        complain(name, "wrong number of axes");
-    else if (view->shape[last] > 1 && view->strides[last] != view->itemsize)
-        complain(name, "the last axis must be contiguous");
-    else
-        return view;
-    return NULL;
-}
-
-/* Read whether numbers are single or double precision off an array. */
-static int settle_type(struct call *call, PyObject *argument)
-{
-    Py_buffer view;
-    if (PyObject_GetBuffer(argument, &view, PyBUF_STRIDES | PyBUF_FORMAT)) return -1;
-    call->single = code_of(&view) == 'f';
-    PyBuffer_Release(&view);
-    return 0;
-}
 
 static int hold_edges(struct call *call, PyObject *argument)
 {
-    const Py_buffer *view = hold(call, argument, "edges", 1, 1, 0);
+    const Py_buffer *view = hold(&call->given, argument, "edges", 1, 'q', 0);
     if (view == NULL) return -1;
     call->silos = view->shape[0] - 1;
     call->edges = view->buf;
@@ -115,7 +61,7 @@ static int hold_edges(struct call *call, PyObject *argument)
 /* Parameters, or sums: (silos, (d + intercept) k). */
 static Py_buffer *hold_flat(struct call *call, PyObject *argument, const char *name, int writable)
 {
-    Py_buffer *view = hold(call, argument, name, 2, 0, writable);
+    Py_buffer *view = hold(&call->given, argument, name, 2, call->type, writable);
     if (view == NULL) return NULL;
     if (view->shape[0] == call->silos &&
         view->shape[1] == (call->X.d + call->X.intercept) * call->k)
@@ -128,7 +74,7 @@ static Py_buffer *hold_flat(struct call *call, PyObject *argument, const char *n
 static Py_buffer *hold_by_class(struct call *call, PyObject *argument, const char *name,
                                 int writable)
 {
-    Py_buffer *view = hold(call, argument, name, 2, 0, writable);
+    Py_buffer *view = hold(&call->given, argument, name, 2, call->type, writable);
     if (view == NULL) return NULL;
     call->k = view->shape[0];
     if (view->shape[1] >= call->n) return view;
@@ -139,7 +85,7 @@ static Py_buffer *hold_by_class(struct call *call, PyObject *argument, const cha
 /* Copied records: room for them and for reaching the next multiple of 64 bytes. */
 static void *hold_packed(struct call *call, PyObject *argument, int writable)
 {
-    const Py_buffer *view = hold(call, argument, "packed", 1, 0, writable);
+    const Py_buffer *view = hold(&call->given, argument, "packed", 1, call->type, writable);
     if (view == NULL) return NULL;
     const ptrdiff_t lanes = 64 / view->itemsize, D = call->X.d + call->X.intercept;
     if (view->shape[0] >= ((D + lanes - 1) / lanes * call->n + 1) * lanes)
@@ -150,8 +96,8 @@ static void *hold_packed(struct call *call, PyObject *argument, int writable)
 
 static int hold_records(struct call *call, PyObject *table, PyObject *numbers)
 {
-    const Py_buffer *rows, *all = hold(call, table, "table", 2, 0, 0);
-    if (all == NULL || (rows = hold(call, numbers, "rows", 1, 1, 0)) == NULL) return -1;
+    const Py_buffer *rows, *all = hold(&call->given, table, "table", 2, call->type, 0);
+    if (all == NULL || (rows = hold(&call->given, numbers, "rows", 1, 'q', 0)) == NULL) return -1;
     if (rows->shape[0] != call->n) return complain("rows", "edges must end with their number");
     call->X.table = all->buf;
     call->X.stride = all->strides[0];
@@ -171,16 +117,15 @@ static struct records silo(const struct call *call, ptrdiff_t s)
     return X;
 }
 
-static PyObject *finish(struct call *call, void *space, int done)
+/* Settle whether numbers are of single or of double precision. */
+static int settle_type(struct call *call, PyObject *argument, const char *name)
 {
-    free(space);
-    for (int i = 0; i < call->count; i++) PyBuffer_Release(&call->held[i]);
-    if (!done) return NULL;
-    Py_RETURN_NONE;
+    call->type = peek(argument);
+    if (call->type == 'f' || call->type == 'd') return 0;
+    return call->type < 0 ? -1 : complain(name, "wrong type");
 }
 
 #define LINES(call) (((call)->X.d + (call)->X.intercept + LANES - 1) / LANES * LANES)
-#define ROW_OF(view, s) ((void *)((char *)(view)->buf + (s) * (view)->strides[0]))
 #define STRIDE(view) ((view)->strides[0] / (view)->itemsize)
 
 #define REAL float
@@ -200,50 +145,52 @@ static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     struct call call = {0};
     const Py_buffer *params, *out;
-    void *packed, *space = NULL;
+    void *packed, *space;
     if (count != 7) return PyErr_Format(PyExc_TypeError, "raw takes 7 arguments");
     call.X.intercept = PyObject_IsTrue(given[6]);
-    if (call.X.intercept < 0 || settle_type(&call, given[0]) || hold_edges(&call, given[2]) ||
+    if (call.X.intercept < 0 || settle_type(&call, given[0], "table") || hold_edges(&call, given[2]) ||
         hold_records(&call, given[0], given[1]) ||
         (out = hold_by_class(&call, given[4], "out", 1)) == NULL ||
         (params = hold_flat(&call, given[3], "params", 0)) == NULL ||
         (packed = hold_packed(&call, given[5], 1)) == NULL)
-        return finish(&call, space, 0);
+        return finish(&call.given, 0);
     if ((space = aligned_alloc(64, 64 * WIDE * (call.X.d + 1))) == NULL) {
         PyErr_NoMemory();
-        return finish(&call, space, 0);
+        return finish(&call.given, 0);
     }
     Py_BEGIN_ALLOW_THREADS
-    (call.single ? raws_float : raws_double)(&call, params, out, packed, space);
+    (call.type == 'f' ? raws_float : raws_double)(&call, params, out, packed, space);
     Py_END_ALLOW_THREADS
-    return finish(&call, space, 1);
+    free(space);
+    return finish(&call.given, 1);
 }
 
 static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     struct call call = {0};
     const Py_buffer *slopes, *out;
-    void *packed, *space = NULL;
+    void *packed, *space;
     if (count != 7) return PyErr_Format(PyExc_TypeError, "sums takes 7 arguments");
     call.X.d = PyLong_AsSsize_t(given[4]);
     call.X.intercept = PyObject_IsTrue(given[5]);
     call.chunk = PyLong_AsSsize_t(given[6]);
     if (PyErr_Occurred()) return NULL;
     if (call.X.d < 0 || call.chunk < 1) return PyErr_Format(PyExc_ValueError, "n_features, chunk");
-    if (settle_type(&call, given[0]) || hold_edges(&call, given[1]) ||
+    if (settle_type(&call, given[0], "packed") || hold_edges(&call, given[1]) ||
         (slopes = hold_by_class(&call, given[2], "slopes", 0)) == NULL ||
         (out = hold_flat(&call, given[3], "out", 1)) == NULL ||
         (packed = hold_packed(&call, given[0], 0)) == NULL)
-        return finish(&call, space, 0);
+        return finish(&call.given, 0);
     call.chunk = call.chunk <= call.n ? call.chunk : call.n + 1;
     if ((space = aligned_alloc(64, 64 * WIDE * call.chunk)) == NULL) {
         PyErr_NoMemory();
-        return finish(&call, space, 0);
+        return finish(&call.given, 0);
     }
     Py_BEGIN_ALLOW_THREADS
-    (call.single ? sums_float : sums_double)(&call, packed, slopes, out, space);
+    (call.type == 'f' ? sums_float : sums_double)(&call, packed, slopes, out, space);
     Py_END_ALLOW_THREADS
-    return finish(&call, space, 1);
+    free(space);
+    return finish(&call.given, 1);
 }
 
 #endif
@@ -257,16 +204,4 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
-
-static struct PyModuleDef module = {
-    .m_base = PyModuleDef_HEAD_INIT,
-    .m_name = "products",
-    .m_methods = methods,
-    .m_slots = slots,
-};
-
-PyMODINIT_FUNC PyInit_products(void)
-{
-    return PyModuleDef_Init(&module);
-}
+MODULE(products, methods)
