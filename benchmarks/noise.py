@@ -5,8 +5,8 @@ Three tables, best and median of many repetitions on one thread:
 1. normals a second, for each source of bits, as integers (what a release needs) and as floats,
    and NumPy's ziggurat for comparison;
 2. one step of a silo of the FEMNIST logistic regression (400 of 2,000 records, 784 features, 47
-   classes, 36,895 float32 parameters): batch, gather, gradient, noise, release, and the share of
-   noise and release in the step, the caches as cold as the gradient leaves them;
+   classes, 36,895 float32 parameters): batch, gradient with its gathering, noise, release, and the
+   share of noise and release in the step, the caches as cold as the gradient leaves them;
 3. overheads of many small streams.
 """
 
@@ -26,7 +26,7 @@ from collections.abc import Callable
 import numpy as np
 
 from skdpfl.losses import LogLoss
-from skdpfl.models import LinearModel
+from skdpfl.models import LinearModel, Records
 from skdpfl.privacy.randomness.grid import grid_for, snapped_release
 from skdpfl.privacy.randomness.secure import AesWords, ShakeWords
 from skdpfl.privacy.randomness.streams import Streams
@@ -89,29 +89,32 @@ def speeds(repeats: int) -> None:
 
 
 def step(make: Callable, repeats: int) -> np.ndarray:
-    """Return (repeats, 5) microseconds: batch, gather, gradient, noise, release."""
+    """Return (repeats, 5) microseconds: batch, gradient, noise, release, update."""
     rng = np.random.default_rng(0)
     X = rng.random((2000, 784), dtype=np.float32)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y, model, loss = rng.integers(0, 47, 2000), LinearModel(784, 47, True), LogLoss()
     norms, params = model.squared_row_norms(X), np.zeros(SIZE, np.float32)
     streams, gamma = Streams(make()), grid_for(60.0, 550.0, np.float32)
-    times = np.empty((repeats, 6))
+    times = np.empty((repeats, 5))
     for i in range(repeats):
         marks = [time.perf_counter()]
         batch = streams.stream("batch", 0, i).poisson_sample(2000, 0.2)
         marks.append(time.perf_counter())
-        X_batch, y_batch, n_batch = X[batch], y[batch], norms[batch]
-        marks.append(time.perf_counter())
-        total = model.clipped_gradient_sum(
-            params, X_batch, y_batch, loss, clip_norm=1.0, squared_norms=n_batch
+        total = model.clipped_gradient_sums(
+            params,
+            Records(X, [batch]),
+            y[batch],
+            loss,
+            clip_norm=1.0,
+            squared_norms=norms[batch],
         )
         marks.append(time.perf_counter())
-        units = streams.stream("noise", 0, i).units(SIZE, np.float32)
+        units = streams.units_block("noise", [0], i, SIZE, np.float32)
         marks.append(time.perf_counter())
         snapped_release(total, units, gamma, out=total)
         marks.append(time.perf_counter())
-        params -= np.float32(1e-3 / 400) * total
+        params -= np.float32(1e-3 / 400) * total[0]
         marks.append(time.perf_counter())
         times[i] = 1e6 * np.diff(marks)
     return times
@@ -122,12 +125,12 @@ def steps(repeats: int) -> None:
     A, W = np.ones((400, 784), np.float32), np.ones((784, 47), np.float32)
     R = A @ W
     products = timed(lambda: (A @ W, A.T @ R), repeats)
-    names = ["batch", "gather", "gradient", "noise", "release", "update", "share"]
+    names = ["batch", "gradient", "noise", "release", "update", "share"]
     print(f"{'us a step: medians, best':32}" + "".join(f"{n:>10}" for n in names))
     for name, make in SOURCES.items():
         times = step(make, repeats)
         for label, row in ((name, np.median(times, axis=0)), ("", times.min(axis=0))):
-            share = row[3:5].sum() / row.sum()
+            share = row[2:4].sum() / row.sum()
             print(f"{label:32}" + "".join(f"{t:10.0f}" for t in row) + f"{share:10.1%}")
     print(f"(its two products alone: {np.median(products):.0f}, {products.min():.0f})\n")
 

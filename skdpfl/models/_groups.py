@@ -56,7 +56,7 @@ class Records:
     def index(self) -> NDArray:
         """Return all row numbers, int64."""
         parts = [np.arange(r.start, r.stop) if isinstance(r, slice) else r for r in self.rows]
-        return np.concatenate(parts, dtype=np.int64) if len(parts) > 1 else np.asarray(parts[0])
+        return np.concatenate(parts, dtype=np.int64)
 
     def gathered(self) -> NDArray | list[NDArray]:
         """Return the silos' records, together if they are equally many; slices are not copied."""
