@@ -67,7 +67,8 @@ def feature_bounds_of(
     Raises
     ------
     ValueError
-        A column without an entry, a wrong shape, a bound that is not finite, low > high.
+        A column without an entry, a wrong shape, a bound that is not finite, low > high; for two
+        columns, a list of two tuples, which could be meant as one pair a column.
     """
     names = list(range(n_features)) if feature_names is None else list(feature_names)
     if isinstance(feature_bounds, Mapping):
@@ -83,6 +84,11 @@ def feature_bounds_of(
             raise ValueError("feature_bounds as a mapping takes two numbers per column.")
     else:
         given = feature_bounds
+        if n_features == 2 and isinstance(given, list) and all(isinstance(v, tuple) for v in given):
+            raise ValueError(
+                f"feature_bounds={given!r} can be read as (lows, highs) or as one pair for each of "
+                "the two columns. Give a tuple (lows, highs), or a mapping column -> (low, high)."
+            )
         if feature_names is not None and isinstance(given, (tuple, list)):
             given = type(given)([_by_label(value, names) for value in given])
         low, high = _pair(given, "feature_bounds", " or of arrays, one value per feature")

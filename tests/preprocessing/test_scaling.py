@@ -100,7 +100,8 @@ def test_mapping_reads_columns_by_name_in_their_order():
     [
         ({"a": (0, 1)}, "no entry for 'b'"),
         ((1, 0), "low <= high"),
-        ([(0, 120), (0, 1)], r"low <= high; got \(120.0, 1.0\) for 'b'.*each a number or"),
+        ([[0, 120], [0, 1]], r"low <= high; got \(120.0, 1.0\) for 'b'.*each a number or"),
+        ([(0, 10), (0, 11)], r"can be read as \(lows, highs\) or as one pair.*a mapping"),
         ((0, np.inf), "must be finite"),
         (([0, 0, 0], 1), r"shape \(2,\)"),
         (3.0, "pair"),
@@ -114,6 +115,13 @@ def test_mapping_reads_columns_by_name_in_their_order():
 def test_bad_feature_bounds_are_named(given, message):
     with pytest.raises(ValueError, match=f"feature_bounds.*{message}"):
         feature_bounds_of(given, 2, ["a", "b"])
+
+
+def test_lows_and_highs_of_two_columns_come_as_a_tuple_or_as_lists():
+    for given in (((0, 10), (0, 11)), [[0, 10], [0, 11]], [np.array([0, 10]), 11]):
+        bounds = feature_bounds_of(given, 2)
+        assert bounds.low.tolist() == [0, 10]
+        assert bounds.high[1] == 11
 
 
 def test_series_of_bounds_go_by_label_where_columns_have_names():
