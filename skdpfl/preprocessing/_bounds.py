@@ -84,7 +84,7 @@ def feature_bounds_of(
             raise ValueError("feature_bounds as a mapping takes two numbers per column.")
     else:
         given = feature_bounds
-        if n_features == 2 and isinstance(given, list) and all(isinstance(v, tuple) for v in given):
+        if n_features == 2 and isinstance(given, list) and [*map(type, given)] == [tuple, tuple]:
             raise ValueError(
                 f"feature_bounds={given!r} can be read as (lows, highs) or as one pair for each of "
                 "the two columns. Give a tuple (lows, highs), or a mapping column -> (low, high)."
