@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+#: fixed-width ids that are made objects at once
+TEXT = 2**18
+
 
 class Silos(NamedTuple):
     """Each row's silo: ``codes`` (n,) into ``ids``, which are sorted and all in use.
@@ -125,13 +128,26 @@ def _read(silos: Any, n_rows: int, X: Any) -> Silos:
         low, high = int(values.min()), int(values.max())
         if high - low <= 2 * len(values) and high < 2**63:
             return _counted(values, low)
-    codes, ids = pd.factorize(values, sort=False)
+    codes, ids = _factorized(values)
     if (codes < 0).any():
         raise ValueError(
             f"silos has {int((codes < 0).sum())} missing value(s); give each row a silo, or drop "
             "the rows that have none."
         )
     return _sorted(codes, pd.Index(ids, tupleize_cols=False))
+
+
+def _factorized(values: Any) -> tuple[np.ndarray, Any]:
+    """Return pandas's codes and ids; of fixed-width text block by block, for it makes objects."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "US":
+        return pd.factorize(values, sort=False)
+    known: dict[Any, int] = {}
+    codes = np.empty(len(values), dtype=np.intp)
+    for i in range(0, len(values), TEXT):
+        own, ids = pd.factorize(values[i : i + TEXT], sort=False)
+        numbers = [known.setdefault(value, len(known)) for value in ids.tolist()]
+        codes[i : i + TEXT] = np.array(numbers, dtype=np.intp)[own]
+    return codes, pd.factorize(np.array(list(known), dtype=values.dtype), sort=False)[1]
 
 
 def _counted(values: np.ndarray, low: int) -> Silos:

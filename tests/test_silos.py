@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import skdpfl.silos as silos_module
 from skdpfl.silos import read_silos, split_silo_column, without_column
 
 IDS = ["b", "a", "b", "c", "a"]
@@ -207,3 +208,15 @@ def test_records_are_told_apart_by_their_labels():
     counted = frame.reset_index(drop=True)
     unlabelled = read_silos(silos, 4, counted.to_numpy())
     assert read_silos(silos, 4, counted).digest() == unlabelled.digest()
+
+
+@pytest.mark.parametrize("dtype", ["U3", "S3"])
+def test_fixed_width_ids_are_read_block_by_block(monkeypatch, dtype):
+    ids = np.random.default_rng(0).integers(0, 40, 300).astype(dtype)
+    whole = read_silos(ids, 300)
+    monkeypatch.setattr(silos_module, "TEXT", 7)
+    blocks = read_silos(ids, 300)
+    assert np.array_equal(blocks.codes, whole.codes)
+    assert blocks.ids.equals(whole.ids)
+    assert blocks.ids.dtype == whole.ids.dtype
+    assert np.array_equal(blocks.ids.to_numpy()[blocks.codes].astype(dtype), ids)

@@ -13,7 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdpfl import DPFedAvgClassifier, DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import (
+    DPFedAvgClassifier,
+    DPFedAvgRegressor,
+    DPScaffoldClassifier,
+    ISRLDPClassifier,
+    ISRLDPRegressor,
+)
 from skdpfl.federation import _batches
 from skdpfl.federation._data import SiloData
 from skdpfl.models import Records
@@ -251,6 +257,48 @@ def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
     fit = MODELS[model]
     fit().fit(X[:1000], y[:1000], silos=np.arange(1000) % 5)  # imports and tables
     assert peak_of(lambda: fit().fit(X, y, silos=silos)) < 0.25 * X.nbytes
+
+
+MIXED = {
+    # silos, dtype of X, y and ids, model
+    "large silos": (4, np.float32, np.int8, int, "everybody"),
+    "large silos, double": (4, np.float64, np.int8, int, "everybody"),
+    "stacks": (400, np.float32, np.int8, int, "everybody"),
+    "stacks, double": (400, np.float64, np.int64, int, "everybody"),
+    "small silos": (10_000, np.float32, np.int8, int, "everybody"),
+    "text": (400, np.float32, np.int8, "U6", "everybody"),
+    "many classes": (40, np.float32, np.int8, int, "classes"),
+    "numbers": (40, np.float64, np.float64, int, "regression"),
+    "whole silos": (400, np.float32, np.int8, int, "whole"),
+    "scaled": (400, np.float32, np.int8, int, "scaled"),
+}
+
+
+def mixed_model(name):
+    if name == "regression":
+        return DPFedAvgRegressor(n_rounds=4, local_steps=1, sampling_rate=1.0, **COMMON)
+    options = dict(n_rounds=4, local_steps=1, sampling_rate=1.0) | COMMON
+    if name == "whole":
+        options |= {"unit": "silo", "trust": "server", "cohort": "poisson"}
+        options |= {"silo_fraction": 0.25, "n_rounds": 20}
+    if name == "scaled":
+        options |= {"scaling": "private", "noise_multiplier": 0.6}
+    return DPFedAvgClassifier(**options)
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_mixed_rows_take_at_most_the_data_once_more(case):
+    """32 or 64 MB beside targets and ids; a copy in the silos' order is made as far as it fits."""
+    n_silos, dtype, y_dtype, id_dtype, name = MIXED[case]
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400_000, 20), dtype=np.float32).astype(dtype)
+    y = rng.integers(0, 4 if name == "classes" else 2, len(X)).astype(y_dtype)
+    silos = (rng.permutation(len(X)) % n_silos).astype(id_dtype)
+    mixed_model(name).fit(X[:1000], y[:1000], silos=np.arange(1000) % 5)  # imports and tables
+    peak = peak_of(lambda: mixed_model(name).fit(X, y, silos=silos))
+    assert peak <= X.nbytes + y.nbytes + silos.nbytes
+    if name != "whole":  # and most of the data are copied
+        assert peak > 0.7 * X.nbytes
 
 
 def test_a_batch_is_gathered_once(monkeypatch):

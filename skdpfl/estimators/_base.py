@@ -52,6 +52,12 @@ class Problem(NamedTuple):
     silos: Silos
     facts: Facts
 
+    def grouped(self, keep_y: bool) -> Problem:
+        """Return the problem without what the rounds do not read: codes, and as a rule targets."""
+        y = self.y if keep_y else self.y[:0].copy()
+        silos = self.silos._replace(codes=self.silos.codes[:0].copy(), rows=None)
+        return self._replace(y=y, silos=silos)
+
 
 class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
     """Base of all estimators: parameters and algorithms are the subclasses' business."""
@@ -106,6 +112,7 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
             training = self._training(self._algorithm(known.settings, known.facts), known)
             work = self._work(problem.facts, training, plan, streams, problem.X.dtype)
             federation = self._federation(problem, scales)
+            problem = problem.grouped(keep_y=hasattr(self, "_skl_callbacks"))
             outcome = self._run(problem, scales, training, work, federation, known.is_still)
         here = getattr(federation, "data", None)  # other back ends have the records elsewhere
         warn_if_diverged(outcome.params, work, here)
@@ -232,10 +239,11 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
         target = self._scaled_target(y, scales)
         data = SiloData.from_codes(
             X,
-            target.astype(X.dtype) if facts.n_outputs == 1 else target,
+            target,
             silos.codes,
             facts.n_silos,
             None if isinstance(scales.features, IdentityScaling) else scales.features.transform,
+            X.dtype if facts.n_outputs == 1 else None,
         )
         return LocalFederation(data, self.n_jobs)
 

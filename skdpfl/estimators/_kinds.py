@@ -138,7 +138,8 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
             )
         if len(self.classes_) == 2:
             return (y == self.classes_[1]).astype(np.int8)
-        return np.searchsorted(self.classes_, y)
+        codes = np.searchsorted(self.classes_, y)
+        return codes.astype(np.min_scalar_type(len(self.classes_)))
 
     def _n_outputs(self) -> int:
         return self._loss().n_outputs(len(self.classes_))

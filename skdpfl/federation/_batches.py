@@ -11,8 +11,9 @@ arrays, on which the order of sums depends, are functions of its own size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from skdpfl.federation._ahead import Ahead
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import Rows, SiloData
 from skdpfl.federation._gradient import Batch, Draw, Group
-from skdpfl.models import Records
+from skdpfl.models import Records, converts
 from skdpfl.privacy.mechanisms.precision import Precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson
 
@@ -33,6 +34,10 @@ MASK_WORK = 20_000
 PART = 2**20
 #: large silos walk in groups that hold at most this many
 GROUP = 2**21
+#: a stack is worked on in pieces of about so many numbers, which processors' caches hold
+PIECE = 2**20
+#: or of so many, where they are gathered although most are at hand
+PIECE_GATHERED = 2**19
 
 
 class BatchMaker:
@@ -46,14 +51,14 @@ class BatchMaker:
         precision: Precision | None,
     ) -> None:
         self._data, self._norms, self._work = data, squared_norms, work
-        self._dtype = work.dtype if precision is None else precision.products
+        self._dtype = products_of(work, precision)
         self._sampling, self._streams = work.plan.sampling, work.streams
         self._most = work.plan.largest_batches
         # whole chunks, so that parts do not add to the number of sums that are added up
         chunk = 1 if precision is None else precision.chunk
         self._at_once = max(1, PART // (chunk * work.model.n_features)) * chunk
         self._parts: dict[int, tuple[np.ndarray, int]] = {}
-        self._stacked: tuple[np.ndarray, Batch] | None = None
+        self._stacked: tuple[np.ndarray, list[Batch]] | None = None
         self._masks = Ahead(self._draw_masks, int(data.sizes.max()))
 
     def of_group(self, silos: np.ndarray, steps: range) -> list[Draw]:
@@ -96,11 +101,12 @@ class BatchMaker:
 
         The silos stay together up to step ``stop``.
         """
+        # what is read again before another stack is
+        keep = len(steps) > 1 or len(silos) == len(self._data.sizes)
         if isinstance(self._sampling, Everyone):
-            whole = [self._whole(silos)]
-            return [lambda: whole] * len(steps)
+            return [partial(self._whole, silos, keep)] * len(steps)
         if self._masked(silos):
-            return [partial(self._weighted, silos, t, stop) for t in steps]
+            return [partial(self._weighted, silos, t, stop, keep) for t in steps]
         return [partial(self._gather_stack, silos, t) for t in steps]
 
     def _draw(self, silo: int, step: int) -> Rows:
@@ -122,14 +128,17 @@ class BatchMaker:
             yield self._as_group([part])
 
     def _as_group(self, rows: list[Rows]) -> Group:
-        """Return silos' records; the products gather them, unless they are to be changed before."""
+        """Return silos' records; the products gather and convert them unless it is done here."""
         data, records = self._data, Records(self._data.X, rows)
-        index = rows[0] if len(rows) == 1 else records.index()
-        if data.transform is not None or data.X.dtype != self._dtype:
-            records = Records.in_turn(self._at(index)[0], records.lengths)
-        return Group(records, data.y[index], self._norms[index])
+        index = _joined(rows) or (rows[0] if len(rows) == 1 else records.index())
+        # whether products convert must not depend on what is copied: last bits could tell
+        as_is = converts(records, self._dtype, self._work.model.n_outputs)
+        if not (as_is and data.in_table(index)):
+            X = data.at(index, None if as_is else self._dtype)[0]
+            records = Records.in_turn(X, records.lengths)
+        return Group(records, data.targets(index), self._norms[index])
 
-    def _gather_stack(self, silos: np.ndarray, step: int) -> list[Batch]:
+    def _gather_stack(self, silos: np.ndarray, step: int) -> Iterator[Batch]:
         # index arrays: stacks of everyone are never gathered
         drawn = cast("list[np.ndarray]", [self._draw(i, step) for i in silos.tolist()])
         lengths = np.array([len(d) for d in drawn])
@@ -137,9 +146,9 @@ class BatchMaker:
         index = np.repeat(self._data.first_rows(silos)[:, None], longest, axis=1)
         for row, silo, batch in zip(index, silos.tolist(), drawn, strict=True):
             row[: len(batch)] = self._data.rows_of(silo, batch)
-        X, y = self._at(index)
-        weights = (np.arange(longest) < lengths[:, None]).astype(X.dtype)
-        return [Batch(X, y, self._norms[index], weights)]
+        weights = (np.arange(longest) < lengths[:, None]).astype(self._dtype)
+        for cut in self._cuts(len(silos), int(longest), PIECE):
+            yield self._gather(index, weights, cut)
 
     def _masked(self, silos: np.ndarray) -> bool:
         if not isinstance(self._sampling, Poisson):
@@ -150,10 +159,11 @@ class BatchMaker:
         assert isinstance(self._sampling, Poisson)
         return (sizes * self._work.model.size <= MASK_WORK) | (self._sampling.rate >= MASK_RATE)
 
-    def _weighted(self, silos: np.ndarray, step: int, stop: int) -> list[Batch]:
-        """Return all records of the silos, those not drawn with weight 0."""
-        whole = self._whole(silos)
-        return [whole._replace(weights=self._masks.get(silos, step, stop))]
+    def _weighted(self, silos: np.ndarray, step: int, stop: int, keep: bool) -> Iterator[Batch]:
+        """Yield all records of the silos, those not drawn with weight 0."""
+        masks = self._masks.get(silos, step, stop)
+        for batch in self._whole(silos, keep):
+            yield batch._replace(weights=masks[batch.silos])
 
     def _draw_masks(self, silos: np.ndarray, steps: range) -> np.ndarray:
         """Return 1 for the records drawn and 0 for the others, (len(steps), n, longest)."""
@@ -167,16 +177,48 @@ class BatchMaker:
                 drawn[t, i, np.flatnonzero(drawn[t, i])[int(most[i]) :]] = False
         return drawn.astype(self._dtype)
 
-    def _whole(self, silos: np.ndarray) -> Batch:
-        """Return all records of the silos; the last stack asked for is kept."""
+    def _whole(self, silos: np.ndarray, keep: bool) -> Iterable[Batch]:
+        """Return all records of the silos, in pieces; of the last stack only they are kept."""
         if self._stacked is not None and self._stacked[0] is silos:
             return self._stacked[1]
-        batch = self._together(silos) or self._filled_up(silos)
-        self._stacked = silos, batch
-        return batch
+        self._stacked = None  # before there are two
+        pieces = self._pieces(silos)
+        if not keep:
+            return pieces
+        self._stacked = silos, list(pieces)
+        return self._stacked[1]
 
-    def _together(self, silos: np.ndarray) -> Batch | None:
-        """Return all records of silos of one size that stand together, without a copy."""
+    def _pieces(self, silos: np.ndarray) -> Iterator[Batch]:
+        longest, rows = int(self._data.sizes[silos].max()), self._together(silos)
+        if rows is None:
+            index, weights = self._filled_up(silos)
+            for cut in self._cuts(len(silos), longest, PIECE):
+                yield self._gather(index, weights, cut)
+            return
+        piece = PIECE if self._data.in_table(rows) else PIECE_GATHERED
+        for cut in self._cuts(len(silos), longest, piece):
+            yield self._slice(rows.start, longest, range(len(silos))[cut])
+
+    def _cuts(self, n_silos: int, longest: int, numbers: int) -> list[slice]:
+        """Cut a stack into pieces of about so many numbers."""
+        model = self._work.model
+        at_once = max(1, numbers // max(1, longest * (model.n_features + model.n_outputs)))
+        return [slice(i, min(i + at_once, n_silos)) for i in range(0, n_silos, at_once)]
+
+    def _gather(self, index: np.ndarray, weights: np.ndarray | None, cut: slice) -> Batch:
+        """Return the records at rows ``index`` (n_silos, n) of some of the silos."""
+        X, y = self._at(index[cut])
+        return Batch(X, y, self._norms[index[cut]], None if weights is None else weights[cut], cut)
+
+    def _slice(self, start: int, n: int, silos: range) -> Batch:
+        """Return all records of some silos of ``n`` records; the stack's first is at ``start``."""
+        rows, shape = slice(start + silos.start * n, start + silos.stop * n), (len(silos), n)
+        X, y = self._at(rows)
+        norms, cut = self._norms[rows].reshape(shape), slice(silos.start, silos.stop)
+        return Batch(X.reshape(*shape, -1), y.reshape(shape), norms, None, cut)
+
+    def _together(self, silos: np.ndarray) -> slice | None:
+        """Return where silos of one size are that stand together, None if they do not."""
         data, n, count = self._data, int(self._data.sizes[silos[0]]), len(silos)
         start = int(data.starts[silos[0]])
         rows = slice(start, start + count * n)
@@ -186,27 +228,38 @@ class BatchMaker:
         # in other layouts sums are added up in another order than copies' are
         if self._work.plan.secret_sizes and not data.X.flags.c_contiguous:
             return None
-        X, y = self._at(rows)
-        norms = self._norms[rows].reshape(count, n)
-        return Batch(X.reshape(count, n, -1), y.reshape(count, n), norms)
+        return rows
 
-    def _filled_up(self, silos: np.ndarray) -> Batch:
-        """Return all records of silos, the shorter ones filled up with a record of theirs."""
+    def _filled_up(self, silos: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return where silos' records are, the shorter ones filled up with a record of theirs.
+
+        And weights (n_silos, longest), None if the silos are of one size.
+        """
         starts, sizes = self._data.starts[silos], self._data.sizes[silos]
         places = np.arange(sizes.max())
         rows = starts[:, None] + np.minimum(places, sizes[:, None] - 1)
         if self._data.order is not None:
-            rows = self._data.order[rows]
-        X, y = self._at(rows)
-        weights = None
-        if sizes.min() < sizes.max():
-            weights = (places < sizes[:, None]).astype(X.dtype)
-        return Batch(X, y, self._norms[rows], weights)
+            rows = self._data.order[rows].astype(np.intp)
+        if sizes.min() == sizes.max():
+            return rows, None
+        return rows, (places < sizes[:, None]).astype(self._dtype)
 
     def _at(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return records in the dtype that products are computed in."""
-        X, y = self._data.at(rows)
-        return X.astype(self._dtype, copy=False), y
+        return self._data.at(rows, self._dtype)
+
+
+def products_of(work: Work, precision: Precision | None) -> np.dtype:
+    """Return the dtype that products are computed in."""
+    return work.dtype if precision is None else precision.products
+
+
+def _joined(rows: list[Rows]) -> slice | None:
+    """Return slices that follow one another as one, None if they do not."""
+    slices = [part for part in rows if isinstance(part, slice)]
+    if len(slices) < len(rows) or any(a.stop != b.start for a, b in pairwise(slices)):
+        return None
+    return slice(slices[0].start, slices[-1].stop)
 
 
 def _cut(rows: Rows, most: int) -> Iterator[Rows]:

@@ -12,6 +12,7 @@ instance serves a group or a stack of silos, with a leading axis, for one round.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +24,16 @@ from skdpfl.privacy.randomness.grid import snapped_release
 
 
 class Batch(NamedTuple):
-    """Records of a stack: X (..., n, d), y, |(x, 1)|^2 and 0/1 weights (..., n) or None."""
+    """Records of a stack: X (..., n, d), y, |(x, 1)|^2 and 0/1 weights (..., n) or None.
+
+    ``silos``: which of the stack's silos; the pieces of a stack come in order.
+    """
 
     X: np.ndarray
     y: np.ndarray
     squared_norms: np.ndarray
     weights: np.ndarray | None = None
+    silos: slice = slice(None)
 
 
 class Group(NamedTuple):
@@ -97,13 +102,20 @@ class PrivateGradient:
 
     def _sum(self, params: np.ndarray, batch: Iterable[Batch | Group]) -> np.ndarray:
         """Return the sum of the clipped gradients in the precision it is released in."""
-        parts, precision = iter(batch), self._terms.precision
-        total = self._part(params, next(parts))
-        for part in parts:
-            total += self._part(params, part)
+        precision = self._terms.precision
+        sums = map(partial(self._part, params), batch)  # no part is kept while the next one comes
+        total, of_piece = next(sums)
+        others = (more for more, _ in sums)
+        if of_piece:
+            pieces = [total, *others]
+            total = np.concatenate(pieces) if len(pieces) > 1 else total
+        else:
+            for more in others:
+                total += more
         return total if precision is None else total.astype(precision.release, copy=False)
 
-    def _part(self, params: np.ndarray, batch: Batch | Group) -> np.ndarray:
+    def _part(self, params: np.ndarray, batch: Batch | Group) -> tuple[np.ndarray, bool]:
+        """Return a part's sum, and whether it is of some of the silos rather than the records."""
         terms, work = self._terms, self._work
         common: dict[str, Any] = {
             "clip_norm": terms.clip,
@@ -111,12 +123,19 @@ class PrivateGradient:
             "chunk": None if terms.precision is None else terms.precision.chunk,
         }
         if isinstance(batch, Group):
-            params = params.astype(batch.records.table.dtype, copy=False)
-            sums = work.model.clipped_gradient_sums
-            return sums(params, batch.records, batch.y, work.loss, **common)
+            dtype = batch.records.table.dtype
+            dtype = dtype if terms.precision is None else terms.precision.products
+            params = params.astype(dtype, copy=False)
+            of_group = work.model.clipped_gradient_sums
+            return of_group(params, batch.records, batch.y, work.loss, **common), False
         params = params.astype(batch.X.dtype, copy=False)
         common["weights"] = batch.weights
-        return work.model.clipped_gradient_sum(params, batch.X, batch.y, work.loss, **common)
+        if params.ndim > 1:
+            params = params[batch.silos]
+        if isinstance(terms.clip, np.ndarray):
+            common["clip_norm"] = terms.clip[batch.silos]
+        of_stack = work.model.clipped_gradient_sum
+        return of_stack(params, batch.X, batch.y, work.loss, **common), True
 
     def check_used(self) -> None:
         """Raise unless exactly the declared number of gradients was taken."""

@@ -33,11 +33,12 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from skdpfl.federation._base import Federation, Work
-from skdpfl.federation._batches import BatchMaker
+from skdpfl.federation._batches import BatchMaker, products_of
 from skdpfl.federation._data import LARGE, SiloData
 from skdpfl.federation._gradient import Draw, PrivateGradient, Terms
 from skdpfl.federation._memory import Memory
 from skdpfl.federation._noise import NoiseMaker
+from skdpfl.federation._room import Batches, room_for_copy
 from skdpfl.privacy.mechanisms.precision import DOUBLE
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Everyone
@@ -51,7 +52,7 @@ MANY_PASSES = 4
 #: a stack holds at most this many numbers
 STACK_SIZE = 2**22
 #: numbers whose row norms are computed at once
-AT_ONCE = 2**20
+AT_ONCE = 2**19
 
 
 class LocalFederation(Federation):
@@ -84,17 +85,16 @@ class LocalFederation(Federation):
             work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
         model, plan = work.model, work.plan
         self._work = work
-        if self._data.X.nbytes <= LARGE and _passes(plan) >= MANY_PASSES:
-            self._data = self._data.in_order()
         self._memory = Memory(self.n_silos, work.algorithm.memory_size(model.size), work.dtype)
         self._terms = terms = plan.mechanism.gradient_terms(plan, model.size, work.dtype)
+        self._typical = float(np.median(plan.expected_sizes)) * model.size
+        self._gather(products_of(work, terms.precision))
         later = plan.mechanism.noised_later  # sums stay exact, and what is public stays out
         self._dtype = DOUBLE if later else work.dtype
         self._batches = BatchMaker(self._data, self._squared_norms(work), work, terms.precision)
         self._noises = None if terms.std is None else NoiseMaker(work, terms)
         self._clips = bool(np.isfinite(terms.clip).any())
         self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
-        self._typical = float(np.median(plan.expected_sizes)) * model.size
         self._stacked = self._to_stack()
         self._last: tuple[np.ndarray, list[np.ndarray]] | None = None
         self._n_steps = sum(plan.steps)
@@ -207,11 +207,24 @@ class LocalFederation(Federation):
             at_once = max(1, STACK_SIZE // per_silo)
             yield from (silos[i : i + at_once] for i in range(0, len(silos), at_once))
 
+    def _gather(self, products: np.dtype) -> None:
+        """Put small data that are read often, or that are transformed, in order."""
+        data, work = self._data, self._work
+        often = data.transform is not None or _passes(work.plan) >= MANY_PASSES
+        if data.X.nbytes <= LARGE and often:
+            everybody = work.plan.unit == "record" or work.plan.silo_fraction >= 1
+            whole = isinstance(work.plan.sampling, Everyone) and everybody
+            threads = 0 if self._typical <= STACK_WORK else effective_n_jobs(self._n_jobs)
+            room = room_for_copy(data, work, Batches(products, threads, STACK_SIZE, whole))
+            self._data = data.in_order(room)
+
     def _squared_norms(self, work: Work) -> np.ndarray:
-        n, rows = len(self._data.y), max(1, AT_ONCE // work.model.n_features)
+        n = len(self._data.y)
+        numbers = AT_ONCE if self._data.rest is None else AT_ONCE // 8  # some are gathered
+        rows = max(1, numbers // work.model.n_features)
         norms = np.empty(n, dtype=work.dtype)
         for i in range(0, n, rows):
-            X, _ = self._data.at(slice(i, i + rows))
+            X = self._data.at(slice(i, i + rows))[0]
             norms[i : i + rows] = work.model.squared_row_norms(X)
         return norms
 

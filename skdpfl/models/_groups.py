@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from skdpfl._compiled import products as compiled
 from skdpfl.models._clipping import zero_unless
@@ -87,9 +87,21 @@ class GroupProducts(Protocol):
 
 def group_products(records: Records, n_outputs: int, intercept: bool) -> GroupProducts:
     """Return the quickest products there are."""
-    quick = compiled is not None and n_outputs >= WORTH_COMPILED
-    make = CompiledProducts if quick else NumpyProducts
+    make = CompiledProducts if _quick(n_outputs) else NumpyProducts
     return make(records, n_outputs, intercept)
+
+
+def _quick(n_outputs: int) -> bool:
+    return compiled is not None and n_outputs >= WORTH_COMPILED
+
+
+def converts(records: Records, dtype: DTypeLike, n_outputs: int) -> bool:
+    """Return whether :func:`group_products` takes these records for parameters of ``dtype``.
+
+    NumPy's products convert the records of slices, a few at a time.
+    """
+    slices = all(isinstance(r, slice) for r in records.rows)
+    return records.table.dtype == dtype or (slices and not _quick(n_outputs))
 
 
 class NumpyProducts:

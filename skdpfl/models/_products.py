@@ -20,6 +20,8 @@ Features = NDArray | list[NDArray]
 
 #: most columns that :func:`spare_columns` asks for
 SPARE = 3
+#: records whose features are converted to another dtype at once
+CONVERTED = 2048
 
 
 def in_one_piece(X: NDArray) -> NDArray:
@@ -82,7 +84,11 @@ def raws_by_class(X: Features, weights: NDArray, intercept: NDArray | None, n: i
     weights = _widened(weights, _left_over(n_outputs))
     raw, edges = np.empty((n, weights.shape[-1]), weights.dtype), edges_of(X)
     raw[edges[-1] :] = 0
-    if isinstance(X, np.ndarray):
+    if X[0].dtype != weights.dtype:
+        for x, w, a in zip(X, weights, edges, strict=False):
+            for i in range(0, len(x), CONVERTED):
+                np.matmul(x[i : i + CONVERTED], w, out=raw[a : a + len(x)][i : i + CONVERTED])
+    elif isinstance(X, np.ndarray):
         np.matmul(X, weights, out=raw[: edges[-1]].reshape(*X.shape[:2], raw.shape[-1]))
     else:
         for x, w, (a, b) in zip(X, weights, pairwise(edges), strict=True):

@@ -327,8 +327,58 @@ def test_rows_of_a_silo_are_its_rows(codes):
         assert data.at(data.rows_of(i, some))[1].tolist() == mine[::2].tolist()
 
 
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.4, 0.8, 1.0])
+@pytest.mark.parametrize("mixed", [True, False])
+def test_records_that_there_is_no_room_for_are_read_from_where_they_are(monkeypatch, share, mixed):
+    monkeypatch.setattr(_data, "BLOCK", 7)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 2, 60).astype(np.int8)
+    codes = rng.integers(0, 4, 60) if mixed else np.arange(60) // 15
+    dtype = np.dtype(np.float32)
+    given = SiloData.from_codes(X, y, codes, 4, lambda X: 2 * X, dtype)
+    numbers = 4 * 60 if mixed and share < 1 else 0  # the row numbers of the others
+    data = given.in_order(share * (X.nbytes - numbers) + numbers)
+    order = np.argsort(codes, kind="stable")
+    held = len(data.X) if data.order is None and data.transform is None else 0
+    assert held == int(share * 60)
+    assert (data.rest is None) == (share in (0, 1))
+    for rows in (slice(3, 50), slice(0, 1), slice(58, 60), rng.integers(0, 60, 20)):
+        where = order[rows] if data.order is None else rows
+        for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+            features, targets = data.at(rows, dtype)
+            assert (features.dtype, targets.dtype) == (dtype, np.float32)
+            assert np.array_equal(features, 2 * X[where])
+            assert np.array_equal(targets, y[where])
+    index = rng.integers(0, 60, (5, 4))
+    assert np.array_equal(data.at(index)[0], 2 * X[order[index] if held else index])
+
+
+@pytest.mark.parametrize("stack_work", [0, 200_000])
+@pytest.mark.parametrize("sampling", [*SAMPLINGS[:4], WithoutReplacement(0.9)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_how_much_is_copied_changes_no_bit(monkeypatch, dtype, sampling, stack_work):
+    """Nor where stacks are cut into pieces."""
+    monkeypatch.setattr(_local, "STACK_WORK", stack_work)
+    sizes = (6, 6, 6, 4, 6, 6, 9)
+    p, n = problem(sizes=sizes, k=3), len(sizes)
+    s = setting(sampling, z=[1.0] * n, weights=np.full(n, 1 / n))
+    monkeypatch.setattr(_local, "MANY_PASSES", 0)
+    monkeypatch.setattr(_local, "room_for_copy", lambda *_: np.inf)
+    whole = run_rounds("scaffold", p, s, dtype, federation=federation_of(p, dtype, shuffle=True))
+    a_row = p.silos[0][0].shape[1] * np.dtype(dtype).itemsize
+    for records, piece in [(43, 1), (20, 50), (35, 1), (3, 1), (0, 2**20)]:
+        monkeypatch.setattr(_batches, "PIECE", piece)
+        monkeypatch.setattr(_batches, "PIECE_GATHERED", piece)
+        room = records * (a_row - 4) + 43 * 4
+        monkeypatch.setattr(_local, "room_for_copy", lambda *_, room=room: room)
+        federation = federation_of(p, dtype, shuffle=True)
+        model = run_rounds("scaffold", p, s, dtype, federation=federation)
+        assert (federation._data.rest is None) == (records in (0, 43))
+        assert np.array_equal(model, whole)
+
+
 def test_large_data_are_transformed_batch_by_batch(monkeypatch):
-    monkeypatch.setattr(_data, "LARGE", 10)
+    monkeypatch.setattr(_local, "LARGE", 10)
     rows = []
 
     def double(X):
