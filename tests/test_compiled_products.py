@@ -1,5 +1,6 @@
 """The compiled products: what they compute, to the bit where promised, and what they refuse."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -138,6 +139,20 @@ def test_sums_are_added_up_in_chunks(chunk):
     np.testing.assert_array_equal(got, total)
 
 
+def unaligned(array):
+    """The same numbers, one byte after where they belong."""
+    odd = np.zeros(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
+    odd[...] = array
+    return odd
+
+
+def with_gaps(array):
+    """The same numbers, with a byte after each row."""
+    packed = np.zeros(len(array), [("row", array.dtype, array.shape[1:]), ("gap", "i1")])["row"]
+    packed[...] = array
+    return packed
+
+
 @pytest.mark.parametrize(
     "layout",
     [
@@ -146,8 +161,10 @@ def test_sums_are_added_up_in_chunks(chunk):
         lambda X: np.repeat(X, 2, axis=1)[:, ::2],
         np.asfortranarray,
         lambda X: np.require(X, requirements="C").view(),
+        lambda X: unaligned(X),
+        lambda X: with_gaps(X),
     ],
-    ids=["backwards", "every other row", "every other column", "columns", "view"],
+    ids=["backwards", "every other row", "every other column", "columns", "view", "odd", "gaps"],
 )
 def test_tables_of_any_layout(layout):
     records, params, slopes = problem(19, 6, (30, 7), np.float32)
@@ -157,6 +174,16 @@ def test_tables_of_any_layout(layout):
     got = both(CompiledProducts, Records(table, records.rows), params, slopes)
     np.testing.assert_array_equal(got[0], want[0])
     np.testing.assert_array_equal(got[1], want[1])
+
+
+def test_parameters_and_row_numbers_of_any_kind():
+    records, params, slopes = problem(19, 6, (30,), np.float32)
+    want = both(CompiledProducts, records, params, slopes)
+    for rows in (records.rows[0].astype(np.int32), np.repeat(records.rows[0], 2)[::2]):
+        wide = np.repeat(params, 2, axis=1)[:, ::2]
+        got = both(CompiledProducts, Records(records.table, [rows]), wide, slopes)
+        np.testing.assert_array_equal(got[0], want[0])
+        np.testing.assert_array_equal(got[1], want[1])
 
 
 def arguments(function):
@@ -184,6 +211,9 @@ REFUSED = {
     "a table of another type": ("raw", 0, lambda a: a.astype(np.float64)),
     "a table of halves": ("raw", 0, lambda a: a.astype(np.float16)),
     "a table of columns": ("raw", 0, np.asfortranarray),
+    "a table at an odd place": ("raw", 0, unaligned),
+    "a table with odd gaps": ("raw", 0, with_gaps),
+    "a table of C": ("raw", 0, lambda a: (ctypes.c_float * 2 * 4)()),
     "no array": ("raw", 0, list),
     "edges that do not begin with 0": ("raw", 2, lambda a: np.array([1, 3])),
     "no edges": ("raw", 2, lambda a: np.array([], dtype=np.int64)),
@@ -192,6 +222,7 @@ REFUSED = {
     "parameters of two silos": ("raw", 3, lambda a: np.repeat(a, 2, axis=0)),
     "too few columns": ("raw", 4, lambda a: a[:, :2].copy()),
     "predictions to be kept": ("raw", 4, read_only),
+    "predictions with odd gaps": ("raw", 4, with_gaps),
     "no room for the copy": ("raw", 5, lambda a: a[:63].copy()),
     "a copy to be kept": ("raw", 5, read_only),
     "no copy": ("sums", 0, lambda a: a[:63].copy()),
@@ -201,6 +232,7 @@ REFUSED = {
     "sums of another length": ("sums", 3, lambda a: a[:, :5].copy()),
     "sums to be kept": ("sums", 3, read_only),
     "a negative number of features": ("sums", 4, lambda a: -1),
+    "more features than can be counted": ("sums", 4, lambda a: 2**63 - 1),
     "features that are no number": ("sums", 4, lambda a: "2"),
     "chunks of nothing": ("sums", 6, lambda a: 0),
 }
@@ -214,6 +246,39 @@ def test_what_does_not_fit_is_refused(function, place, change):
     given[place] = change(given[place])
     with pytest.raises((ValueError, TypeError, BufferError)):
         getattr(products, function)(*given)
+
+
+@pytest.mark.parametrize("features", [2**62 - 1, 2**60 - 1])
+def test_sizes_whose_product_overflows_are_refused(features):
+    """(d + 1) k is 0, or the copy's length is small, in 64 bits."""
+    wide, nothing = np.ones((4, 4), np.float32), np.zeros((1, 0), np.float32)
+    with pytest.raises(ValueError, match="out: must be"):
+        products.sums(np.zeros(64, np.float32), np.array([0, 4]), wide, nothing, features, True, 5)
+
+
+@pytest.mark.parametrize(
+    ("function", "place", "numbers"),
+    [("raw", 4, 1), ("raw", 4, 2), ("raw", 5, 1), ("raw", 5, 2), ("sums", 3, 1)],
+)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_is_written_lies_on_no_row_number(function, place, numbers, backwards):
+    """Row numbers and edges are checked before they are used, and must stay what they were."""
+    given = arguments(function)
+    memory, shape, length = np.zeros(1000, np.float32), given[place].shape, 2 * len(given[numbers])
+    stop = 400 + given[place].size
+    written = memory[400:stop].reshape(shape)
+    given[place] = written[::-1] if backwards and len(shape) == 2 else written
+
+    def call(start):
+        there = memory[start : start + length].view(np.int64)
+        there[:] = given[numbers]
+        getattr(products, function)(*given[:numbers], there, *given[numbers + 1 :])
+
+    call(400 - length)
+    call(stop)
+    for start in (402 - length, 400, stop - 2):
+        with pytest.raises(ValueError, match="must not overlap"):
+            call(start)
 
 
 @pytest.mark.parametrize("function", ["raw", "sums"])

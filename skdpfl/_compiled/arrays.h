@@ -26,8 +26,8 @@ static int complain(const char *name, const char *what)
 /* Return 'f', 'd', 'i' and 'q' for integers of 32 and 64 bits, 'Q' if unsigned, or 0. */
 static int code_of(const Py_buffer *view)
 {
-    const char *format = view->format;
-    if (*format == '@' || *format == '=' || *format == '<') format++;
+    const char *format = view->format ? view->format : "B";
+    if (*format == '@' || *format == '=') format++;
     if (format[0] == 0 || format[1] != 0) return 0;
     switch (*format) {
     case 'l': /* of 64 bits on some systems, of 32 on others */
@@ -58,6 +58,10 @@ static Py_buffer *hold(struct arguments *arguments, PyObject *argument, const ch
         complain(name, "wrong type");
     else if (view->ndim != axes)
         complain(name, "wrong number of axes");
+    else if (view->strides == NULL)
+        complain(name, "must have strides"); /* arrays of ctypes have none */
+    else if (((uintptr_t)view->buf | (uintptr_t)view->strides[0]) % view->itemsize)
+        complain(name, "must be aligned");
     else if (view->shape[last] > 1 && view->strides[last] != view->itemsize)
         complain(name, "the last axis must be contiguous");
     else

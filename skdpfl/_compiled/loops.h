@@ -20,7 +20,7 @@ static void NAME(sums)(const struct call *call, const void *packed, const Py_buf
         const ptrdiff_t parts = (X.n + call->chunk - 1) / call->chunk;
         memset(ROW_OF(out, s), 0, out->shape[1] * sizeof(REAL));
         for (ptrdiff_t p = 0; p < parts; p++)
-            NAME(sum)(&X, X.n * p / parts, X.n * (p + 1) / parts,
+            NAME(sum)(&X, (large)X.n * p / parts, (large)X.n * (p + 1) / parts,
                       (const REAL *)packed + call->edges[s] * LINES(call),
                       (const REAL *)slopes->buf + call->edges[s], STRIDE(slopes), call->k,
                       ROW_OF(out, s), space);

@@ -16,7 +16,7 @@ struct records {
 
 #define ROW(X, j) ((const void *)((X)->table + (X)->rows[j] * (X)->stride))
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(_WIN32) /* which aligns no vectors */
 #define HAVE_TILES 1
 /* so many rows, by so many vectors, are in registers at once: 24 of 32 */
 #define TILE 8
@@ -35,6 +35,9 @@ static PyObject *available(PyObject *self, PyObject *unused)
 }
 
 #ifdef HAVE_TILES
+
+/* for products of sizes that nobody has checked yet */
+typedef __int128 large;
 
 /* What both functions work on. */
 struct call {
@@ -58,13 +61,37 @@ static int hold_edges(struct call *call, PyObject *argument)
     return 0;
 }
 
+/* Whether an array of one or two axes and one of one axis have memory in common, or in between. */
+static int overlap(const Py_buffer *a, const Py_buffer *b)
+{
+    const Py_ssize_t last = a->shape[a->ndim - 1], rows = a->ndim == 2 ? a->shape[0] : 1;
+    if (last == 0 || rows == 0 || b->len == 0) return 0;
+    const char *first = a->buf, *end = ROW_OF(a, rows - 1), *from = b->buf;
+    const char *low = first < end ? first : end, *high = first < end ? end : first;
+    return low < from + b->len && from < high + last * a->itemsize;
+}
+
+/* Numbers of the call's type. Where they are written no row number or edge may lie. */
+static Py_buffer *hold_reals(struct call *call, PyObject *argument, const char *name, int axes,
+                             int writable)
+{
+    const Py_buffer *before = call->given.held;
+    Py_buffer *view = hold(&call->given, argument, name, axes, call->type, writable);
+    for (int i = 0; view != NULL && writable && before + i < view; i++)
+        if (code_of(before + i) == 'q' && overlap(view, before + i)) {
+            complain(name, "must not overlap rows or edges");
+            return NULL;
+        }
+    return view;
+}
+
 /* Parameters, or sums: (silos, (d + intercept) k). */
 static Py_buffer *hold_flat(struct call *call, PyObject *argument, const char *name, int writable)
 {
-    Py_buffer *view = hold(&call->given, argument, name, 2, call->type, writable);
+    Py_buffer *view = hold_reals(call, argument, name, 2, writable);
     if (view == NULL) return NULL;
     if (view->shape[0] == call->silos &&
-        view->shape[1] == (call->X.d + call->X.intercept) * call->k)
+        view->shape[1] == ((large)call->X.d + call->X.intercept) * call->k)
         return view;
     complain(name, "must be (silos, (d + intercept) k)");
     return NULL;
@@ -74,7 +101,7 @@ static Py_buffer *hold_flat(struct call *call, PyObject *argument, const char *n
 static Py_buffer *hold_by_class(struct call *call, PyObject *argument, const char *name,
                                 int writable)
 {
-    Py_buffer *view = hold(&call->given, argument, name, 2, call->type, writable);
+    Py_buffer *view = hold_reals(call, argument, name, 2, writable);
     if (view == NULL) return NULL;
     call->k = view->shape[0];
     if (view->shape[1] >= call->n) return view;
@@ -85,9 +112,9 @@ static Py_buffer *hold_by_class(struct call *call, PyObject *argument, const cha
 /* Copied records: room for them and for reaching the next multiple of 64 bytes. */
 static void *hold_packed(struct call *call, PyObject *argument, int writable)
 {
-    const Py_buffer *view = hold(&call->given, argument, "packed", 1, call->type, writable);
+    const Py_buffer *view = hold_reals(call, argument, "packed", 1, writable);
     if (view == NULL) return NULL;
-    const ptrdiff_t lanes = 64 / view->itemsize, D = call->X.d + call->X.intercept;
+    const large lanes = 64 / view->itemsize, D = (large)call->X.d + call->X.intercept;
     if (view->shape[0] >= ((D + lanes - 1) / lanes * call->n + 1) * lanes)
         return (void *)(((uintptr_t)view->buf + 63) & ~(uintptr_t)63);
     complain("packed", "too short");
@@ -154,7 +181,7 @@ static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
         (params = hold_flat(&call, given[3], "params", 0)) == NULL ||
         (packed = hold_packed(&call, given[5], 1)) == NULL)
         return finish(&call.given, 0);
-    if ((space = aligned_alloc(64, 64 * WIDE * (call.X.d + 1))) == NULL) {
+    if ((space = aligned_alloc(64, 64 * WIDE * ((size_t)call.X.d + 1))) == NULL) {
         PyErr_NoMemory();
         return finish(&call.given, 0);
     }
@@ -171,8 +198,8 @@ static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
     const Py_buffer *slopes, *out;
     void *packed, *space;
     if (count != 7) return PyErr_Format(PyExc_TypeError, "sums takes 7 arguments");
-    call.X.d = PyLong_AsSsize_t(given[4]);
     call.X.intercept = PyObject_IsTrue(given[5]);
+    call.X.d = PyLong_AsSsize_t(given[4]);
     call.chunk = PyLong_AsSsize_t(given[6]);
     if (PyErr_Occurred()) return NULL;
     if (call.X.d < 0 || call.chunk < 1) return PyErr_Format(PyExc_ValueError, "n_features, chunk");
@@ -182,7 +209,7 @@ static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
         (packed = hold_packed(&call, given[0], 0)) == NULL)
         return finish(&call.given, 0);
     call.chunk = call.chunk <= call.n ? call.chunk : call.n + 1;
-    if ((space = aligned_alloc(64, 64 * WIDE * call.chunk)) == NULL) {
+    if ((space = aligned_alloc(64, 64 * WIDE * (size_t)call.chunk)) == NULL) {
         PyErr_NoMemory();
         return finish(&call.given, 0);
     }

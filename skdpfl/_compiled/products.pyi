@@ -1,6 +1,7 @@
 """The two matrix products of a group of silos, without gathering their records.
 
-Arrays are all float32 or all float64, their last axes contiguous; ``rows`` and ``edges`` are int64.
+Arrays are all float32 or all float64, their last axes contiguous; ``rows`` and ``edges`` are int64,
+and nothing is written where they lie. Silo s's records are numbers edges[s] to edges[s + 1].
 """
 
 from numpy.typing import NDArray
@@ -9,24 +10,32 @@ def available() -> bool:
     """Whether the processor can run what was compiled."""
 
 def raw(
-    table: NDArray, rows: NDArray, edges: NDArray, params: NDArray, out: NDArray, intercept: bool, /
-) -> None:
-    """Write raw predictions (k, n) of the table's ``rows`` (n,), silo s's from edges[s] on.
-
-    ``params`` (S, P) are the silos' flat parameters.
-    """
-
-def sums(
     table: NDArray,
     rows: NDArray,
     edges: NDArray,
+    params: NDArray,
+    out: NDArray,
+    packed: NDArray,
+    intercept: bool,
+    /,
+) -> None:
+    """Write raw predictions (k, n or more) of the table's ``rows`` (n,), and a copy of them.
+
+    ``params`` (S, P) are the silos' flat parameters. The copy, for ``sums``, takes a multiple of 64
+    bytes a record, the intercept's 1 included, and ``packed`` has 64 bytes to spare.
+    """
+
+def sums(
+    packed: NDArray,
+    edges: NDArray,
     slopes: NDArray,
     out: NDArray,
+    n_features: int,
     intercept: bool,
     chunk: int,
     /,
 ) -> None:
-    """Write each silo's sum_j a_j s_j^T, (S, P), from slopes (k, n), ``chunk`` records at a time.
+    """Write each silo's sum_j a_j s_j^T, (S, P), of the copied records and slopes (k, n or more).
 
-    A number's terms are added one after the other within a chunk, then the chunks.
+    A number's terms are added one after the other, at most ``chunk`` of them, then these sums.
     """

@@ -120,7 +120,8 @@ class NumpyProducts:
 
     def drop_unless(self, good: NDArray) -> None:
         each = zip(self._X, pairwise(edges_of(self._X)), strict=True)
-        self._X = [zero_unless(good[a:b], x) for x, (a, b) in each]
+        # other silos keep their arrays: products of a copy may have other last bits
+        self._X = [x if good[a:b].all() else zero_unless(good[a:b], x) for x, (a, b) in each]
 
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
         sums = sums_over_records(self._X, by_class, self._intercept, chunk)
@@ -134,10 +135,13 @@ class CompiledProducts:
         self._edges = np.array([0, *accumulate(records.lengths)], dtype=np.int64)
         self._n_outputs, self._intercept = n_outputs, intercept
         self._table, self._rows = records.table, records.index()
-        if self._table.strides[1] != self._table.itemsize:
+        in_lines = self._table.strides[1] == self._table.itemsize
+        if not (in_lines and self._table.flags.aligned):
             self._hold(self._table.take(self._rows, axis=0, mode="clip"))
 
     def raw(self, params: NDArray, n_columns: int) -> NDArray:
+        if params.strides[1] != params.itemsize:
+            params = np.ascontiguousarray(params)
         n, lanes = len(self._rows), LINE // self._table.itemsize
         by_class = np.empty((self._n_outputs, n_columns), self._table.dtype)
         by_class[:, n:] = 0

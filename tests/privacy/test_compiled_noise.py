@@ -1,5 +1,7 @@
 """The compiled noise is NumPy's to the last bit, and refuses what does not fit."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -99,6 +101,20 @@ def test_releases_are_numpys(monkeypatch, dtype, integer, divisor, own_grids, in
     np.testing.assert_array_equal(mine.view(integer), numpys.view(integer))
 
 
+def unaligned(array):
+    """The same numbers, one byte after where they belong."""
+    odd = np.zeros(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
+    odd[...] = array
+    return odd
+
+
+def test_releases_at_odd_places_are_numpys(monkeypatch):
+    rng = np.random.default_rng(2)
+    sums, units = unaligned(rng.normal(size=(3, 1000))), rng.integers(-99, 99, (3, 1000))
+    mine, numpys = without(monkeypatch, grid, lambda: grid.snapped_release(sums, units, 1e-3))
+    np.testing.assert_array_equal(mine, numpys)
+
+
 @pytest.mark.parametrize("shape", [(3000,), (20, 30, 5), (3, 4), (0, 3)], ids=str)
 def test_releases_of_other_shapes_are_numpys(monkeypatch, shape):
     rng = np.random.default_rng(2)
@@ -133,6 +149,8 @@ REFUSED = {
     "a state too few": ("words", 0, lambda a: a[:1]),
     "signed states": ("words", 0, lambda a: a.astype(np.int64)),
     "words to be kept": ("words", 1, read_only),
+    "words at an odd place": ("words", 1, unaligned),
+    "states of C": ("words", 0, lambda a: (ctypes.c_uint64 * 4 * 2)()),
     "words of one axis": ("words", 1, np.ravel),
     "words in columns": ("words", 1, np.asfortranarray),
     "too few words": ("normals", 0, lambda a: a[:, :8].copy()),

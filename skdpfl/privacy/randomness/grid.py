@@ -160,7 +160,8 @@ def _in_rows(clipped_sum, units, gamma, factor, out) -> bool:
     whole = [clipped_sum, units] if out is None else [clipped_sum, units, out]
     of_rows = (), (1, 1), (len(clipped_sum), 1)
     return (
-        all(v.ndim == 2 and v.shape == units.shape and v.flags.c_contiguous for v in whole)
+        all(v.ndim == 2 and v.shape == units.shape for v in whole)
+        and all(v.flags.c_contiguous and v.flags.aligned for v in whole)
         and gamma.shape in of_rows
         and factor.shape in of_rows
     )
