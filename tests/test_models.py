@@ -306,6 +306,55 @@ def test_a_group_of_silos_gives_each_silos_bits(products, loss, k, dtype, length
         np.testing.assert_array_equal(as_array, together)
 
 
+@pytest.mark.parametrize(("d", "k"), [(1, 1), (1, 8), (3, 1), (22, 1)])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "layout",
+    [np.ascontiguousarray, np.asfortranarray, lambda X: np.repeat(X, 2, axis=0)[::2]],
+    ids=["rows", "columns", "every other row"],
+)
+def test_no_bit_tells_of_other_silos_of_the_group(products, d, k, dtype, layout):
+    """In shapes where BLAS adds up part of a matrix otherwise than a copy of it."""
+    rng = np.random.default_rng(3)
+    lengths, model, loss = (8, 14, 3, 2, 6), LinearModel(d, k), LogLoss()
+    edges = np.cumsum([0, *lengths])
+    X = rng.standard_normal((50, d)).astype(dtype)
+    y, params = rng.integers(0, max(k, 2), 50), rng.standard_normal((5, model.size)).astype(dtype)
+
+    def sums(table, some):
+        rows = [slice(*edges[i : i + 2]) for i in some]
+        index = np.concatenate([np.arange(50)[r] for r in rows])
+        norms = model.squared_row_norms(table)[index]
+        records = Records(table, rows)
+        return model.clipped_gradient_sums(
+            params[some], records, y[index], loss, clip_norm=1.0, squared_norms=norms
+        )
+
+    together = sums(layout(X), [0, 1, 2, 3, 4])
+    wild = X.copy()
+    wild[edges[1]] = np.nan
+    with_wild = sums(layout(wild), [0, 1, 2, 3, 4])
+    for i in (0, 2, 3, 4):
+        np.testing.assert_array_equal(sums(layout(X), [i])[0], together[i])
+        np.testing.assert_array_equal(with_wild[i], together[i])
+
+
+def test_a_single_record_that_is_not_clipped_may_overflow(products):
+    """The square of its slopes does; nothing else of it."""
+    model, X = LinearModel(2, 3), np.ones((2, 2), np.float32)
+    params = np.full((2, model.size), 1e20, np.float32)
+    common = {"loss": SquaredError(), "clip_norm": inf}
+    norms, y = model.squared_row_norms(X), np.zeros(2, np.float32)
+    two = model.clipped_gradient_sums(
+        params, Records.in_turn(X, [1, 1]), y, squared_norms=norms, **common
+    )
+    one = model.clipped_gradient_sums(
+        params[:1], Records.in_turn(X[:1], [1]), y[:1], squared_norms=norms[:1], **common
+    )
+    assert np.isfinite(two).all()
+    np.testing.assert_array_equal(one[0], two[0])
+
+
 @every_loss
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [np.nan, inf])

@@ -256,7 +256,8 @@ class LinearModel:
         if clip.ndim:
             clip = np.repeat(clip, records.lengths)
         if len(y) < 2:  # NumPy would add up a single record's classes in another order
-            y, squared_norms, clip = (np.resize(v, 2) for v in (y, squared_norms, clip))
+            y, squared_norms = np.resize(y, 2), np.resize(squared_norms, 2)
+            clip = np.resize(clip, 2) if clip.ndim else clip
         with np.errstate(all="ignore"):
             by_class = products.raw(params, len(y))
             slopes = by_class[: self.n_outputs].T

@@ -27,11 +27,14 @@ CONVERTED = 2048
 def in_one_piece(X: NDArray) -> NDArray:
     """Return features as matrices that BLAS multiplies as they are, copied if need be.
 
-    NumPy adds up products of others in an order of its own, so that a copy, made when some record
-    is not finite, would give other last bits.
+    NumPy adds up products of others in an order of its own, and BLAS those of narrow matrices with
+    gaps between rows, so that a copy, made when some record is not finite, would give other last
+    bits.
     """
-    strides = X.strides[-2:]
-    return X if X.itemsize in strides and min(strides) > 0 else np.ascontiguousarray(X)
+    (n, d), (down, along) = X.shape[-2:], X.strides[-2:]
+    by_record = along == X.itemsize and down == d * X.itemsize
+    by_feature = down == X.itemsize and along >= n * X.itemsize
+    return X if by_record or by_feature else np.ascontiguousarray(X)
 
 
 def edges_of(X: Features) -> list[int]:
@@ -129,6 +132,8 @@ def sum_over_records(X: NDArray, by_class: NDArray, intercept: bool, chunk: int 
 def _product(X: NDArray, by_class: NDArray, intercept: bool) -> NDArray:
     """Return sum_j s_j a_j^T in one matrix product."""
     n_features = X.shape[-1]
+    if n_features == 1:  # BLAS adds up otherwise where a matrix, times a vector, is part of another
+        by_class = np.ascontiguousarray(by_class)
     out = np.empty((*by_class.shape[:-1], n_features + intercept), by_class.dtype)
     np.matmul(by_class, X, out=out[..., :n_features])
     if intercept:
