@@ -32,12 +32,10 @@ MASK_RATE = 0.5
 MASK_WORK = 20_000
 #: a part of a batch has about this many numbers
 PART = 2**20
-#: large silos walk in groups that hold at most this many
-GROUP = 2**21
+#: large silos walk in groups that hold at most so many bytes
+GROUP = 2**23
 #: a stack is worked on in pieces of about so many numbers, which processors' caches hold
-PIECE = 2**20
-#: or of so many, where they are gathered although most are at hand
-PIECE_GATHERED = 2**19
+PIECE = 2**19
 
 
 class BatchMaker:
@@ -51,7 +49,7 @@ class BatchMaker:
         precision: Precision | None,
     ) -> None:
         self._data, self._norms, self._work = data, squared_norms, work
-        self._dtype = products_of(work, precision)
+        self._dtype = work.dtype if precision is None else precision.products
         self._sampling, self._streams = work.plan.sampling, work.streams
         self._most = work.plan.largest_batches
         # whole chunks, so that parts do not add to the number of sums that are added up
@@ -79,9 +77,10 @@ class BatchMaker:
         """
         model, most = self._work.model, self._most[silos]
         numbers = most * (model.n_features + model.n_outputs) + 4.0 * model.size
-        count = jobs * math.ceil(numbers.sum() / (GROUP * jobs))
+        total = numbers.sum()
+        count = jobs * math.ceil(total * self._dtype.itemsize / (GROUP * jobs))
         # by the middle of each silo's share of the work
-        group = (np.cumsum(numbers) - numbers / 2) * count // numbers.sum()
+        group = (np.cumsum(numbers) - numbers / 2) * count // total
         alone = most > self._at_once
         cut = (np.diff(group) > 0) | alone[1:] | alone[:-1]
         return np.split(silos, np.flatnonzero(cut) + 1)
@@ -131,9 +130,8 @@ class BatchMaker:
         """Return silos' records; the products gather and convert them unless it is done here."""
         data, records = self._data, Records(self._data.X, rows)
         index = _joined(rows) or (rows[0] if len(rows) == 1 else records.index())
-        # whether products convert must not depend on what is copied: last bits could tell
         as_is = converts(records, self._dtype, self._work.model.n_outputs)
-        if not (as_is and data.in_table(index)):
+        if data.transform is not None or not as_is:
             X = data.at(index, None if as_is else self._dtype)[0]
             records = Records.in_turn(X, records.lengths)
         return Group(records, data.targets(index), self._norms[index])
@@ -147,7 +145,7 @@ class BatchMaker:
         for row, silo, batch in zip(index, silos.tolist(), drawn, strict=True):
             row[: len(batch)] = self._data.rows_of(silo, batch)
         weights = (np.arange(longest) < lengths[:, None]).astype(self._dtype)
-        for cut in self._cuts(len(silos), int(longest), PIECE):
+        for cut in self._cuts(len(silos), int(longest)):
             yield self._gather(index, weights, cut)
 
     def _masked(self, silos: np.ndarray) -> bool:
@@ -192,17 +190,16 @@ class BatchMaker:
         longest, rows = int(self._data.sizes[silos].max()), self._together(silos)
         if rows is None:
             index, weights = self._filled_up(silos)
-            for cut in self._cuts(len(silos), longest, PIECE):
+            for cut in self._cuts(len(silos), longest):
                 yield self._gather(index, weights, cut)
             return
-        piece = PIECE if self._data.in_table(rows) else PIECE_GATHERED
-        for cut in self._cuts(len(silos), longest, piece):
+        for cut in self._cuts(len(silos), longest):
             yield self._slice(rows.start, longest, range(len(silos))[cut])
 
-    def _cuts(self, n_silos: int, longest: int, numbers: int) -> list[slice]:
-        """Cut a stack into pieces of about so many numbers."""
+    def _cuts(self, n_silos: int, longest: int) -> list[slice]:
+        """Cut a stack into pieces of about PIECE numbers."""
         model = self._work.model
-        at_once = max(1, numbers // max(1, longest * (model.n_features + model.n_outputs)))
+        at_once = max(1, PIECE // max(1, longest * (model.n_features + model.n_outputs)))
         return [slice(i, min(i + at_once, n_silos)) for i in range(0, n_silos, at_once)]
 
     def _gather(self, index: np.ndarray, weights: np.ndarray | None, cut: slice) -> Batch:
@@ -247,11 +244,6 @@ class BatchMaker:
     def _at(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return records in the dtype that products are computed in."""
         return self._data.at(rows, self._dtype)
-
-
-def products_of(work: Work, precision: Precision | None) -> np.dtype:
-    """Return the dtype that products are computed in."""
-    return work.dtype if precision is None else precision.products
 
 
 def _joined(rows: list[Rows]) -> slice | None:

@@ -33,12 +33,11 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from skdpfl.federation._base import Federation, Work
-from skdpfl.federation._batches import BatchMaker, products_of
+from skdpfl.federation._batches import BatchMaker
 from skdpfl.federation._data import LARGE, SiloData
 from skdpfl.federation._gradient import Draw, PrivateGradient, Terms
 from skdpfl.federation._memory import Memory
 from skdpfl.federation._noise import NoiseMaker
-from skdpfl.federation._room import Batches, room_for_copy
 from skdpfl.privacy.mechanisms.precision import DOUBLE
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Everyone
@@ -49,6 +48,10 @@ STACK_WORK = 200_000
 WORTH_THREADS = 200_000_000
 #: data that are read more often than this are put in the silos' order, a copy
 MANY_PASSES = 4
+#: unless silos have fewer records on average: what is kept for each silo leaves no room for a copy
+FEW = 16
+#: data of so few bytes are put in order whatever silos hold
+SMALL = 2**22
 #: a stack holds at most this many numbers
 STACK_SIZE = 2**22
 #: numbers whose row norms are computed at once
@@ -85,10 +88,11 @@ class LocalFederation(Federation):
             work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
         model, plan = work.model, work.plan
         self._work = work
+        if self._worth_copying():
+            self._data = self._data.in_order()
         self._memory = Memory(self.n_silos, work.algorithm.memory_size(model.size), work.dtype)
         self._terms = terms = plan.mechanism.gradient_terms(plan, model.size, work.dtype)
         self._typical = float(np.median(plan.expected_sizes)) * model.size
-        self._gather(products_of(work, terms.precision))
         later = plan.mechanism.noised_later  # sums stay exact, and what is public stays out
         self._dtype = DOUBLE if later else work.dtype
         self._batches = BatchMaker(self._data, self._squared_norms(work), work, terms.precision)
@@ -207,21 +211,19 @@ class LocalFederation(Federation):
             at_once = max(1, STACK_SIZE // per_silo)
             yield from (silos[i : i + at_once] for i in range(0, len(silos), at_once))
 
-    def _gather(self, products: np.dtype) -> None:
-        """Put small data that are read often, or that are transformed, in order."""
-        data, work = self._data, self._work
-        often = data.transform is not None or _passes(work.plan) >= MANY_PASSES
-        if data.X.nbytes <= LARGE and often:
-            everybody = work.plan.unit == "record" or work.plan.silo_fraction >= 1
-            whole = isinstance(work.plan.sampling, Everyone) and everybody
-            threads = 0 if self._typical <= STACK_WORK else effective_n_jobs(self._n_jobs)
-            room = room_for_copy(data, work, Batches(products, threads, STACK_SIZE, whole))
-            self._data = data.in_order(room)
+    def _worth_copying(self) -> bool:
+        """Whether data are put in the silos' order, and transformed, once and for all."""
+        data = self._data
+        if data.X.nbytes > LARGE:
+            return False
+        if data.transform is not None:
+            return True
+        room = data.X.nbytes <= SMALL or len(data.y) >= FEW * self.n_silos
+        return room and _passes(self._work.plan) >= MANY_PASSES
 
     def _squared_norms(self, work: Work) -> np.ndarray:
         n = len(self._data.y)
-        numbers = AT_ONCE if self._data.rest is None else AT_ONCE // 8  # some are gathered
-        rows = max(1, numbers // work.model.n_features)
+        rows = max(1, AT_ONCE // work.model.n_features)
         norms = np.empty(n, dtype=work.dtype)
         for i in range(0, n, rows):
             X = self._data.at(slice(i, i + rows))[0]

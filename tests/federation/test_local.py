@@ -59,7 +59,7 @@ def test_the_number_of_threads_never_changes_a_bit(
     monkeypatch.setattr(_local, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_batches, "PART", at_once[0])
-    monkeypatch.setattr(_batches, "GROUP", at_once[1])
+    monkeypatch.setattr(_batches, "GROUP", 8 * at_once[1])
     p = problem(sizes=SIZES, k=13, alpha=0.1)
     steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
     s = setting(sampling, **steps)
@@ -76,7 +76,7 @@ def test_the_number_of_threads_never_changes_a_bit(
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
     rate=st.sampled_from([0.02, 0.2, 0.6]),
     k=st.sampled_from([1, 3, 8, 21, 23]),
-    group=st.sampled_from([1, 300, 1000, 2**21]),
+    group=st.sampled_from([1, 1200, 4000, 2**23]),
     seed=st.integers(0, 2**32),
 )
 def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, seed):
@@ -96,7 +96,7 @@ def test_groups_keep_the_order_share_the_work_and_leave_large_batches_alone(monk
     monkeypatch.setattr(_local, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_batches, "PART", 2 * 40)
-    monkeypatch.setattr(_batches, "GROUP", 400)
+    monkeypatch.setattr(_batches, "GROUP", 8 * 400)
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
     sizes = (10, 10, 10, 90, 10, 10, 10, 10, 10)
     p, n = problem(sizes=sizes, d=2), len(sizes)
@@ -327,54 +327,50 @@ def test_rows_of_a_silo_are_its_rows(codes):
         assert data.at(data.rows_of(i, some))[1].tolist() == mine[::2].tolist()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.4, 0.8, 1.0])
 @pytest.mark.parametrize("mixed", [True, False])
-def test_records_that_there_is_no_room_for_are_read_from_where_they_are(monkeypatch, share, mixed):
+def test_data_in_order_are_transformed_and_cast_as_batches_are(monkeypatch, mixed):
     monkeypatch.setattr(_data, "BLOCK", 7)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 2, 60).astype(np.int8)
     codes = rng.integers(0, 4, 60) if mixed else np.arange(60) // 15
-    dtype = np.dtype(np.float32)
-    given = SiloData.from_codes(X, y, codes, 4, lambda X: 2 * X, dtype)
-    numbers = 4 * 60 if mixed and share < 1 else 0  # the row numbers of the others
-    data = given.in_order(share * (X.nbytes - numbers) + numbers)
-    order = np.argsort(codes, kind="stable")
-    held = len(data.X) if data.order is None and data.transform is None else 0
-    assert held == int(share * 60)
-    assert (data.rest is None) == (share in (0, 1))
-    for rows in (slice(3, 50), slice(0, 1), slice(58, 60), rng.integers(0, 60, 20)):
-        where = order[rows] if data.order is None else rows
+    given = SiloData.from_codes(X, y, codes, 4, lambda X: 2 * X, np.dtype(np.float32))
+    data, order = given.in_order(), np.argsort(codes, kind="stable")
+    for rows in (slice(3, 50), rng.integers(0, 60, 20), rng.integers(0, 60, (5, 4))):
         for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
-            features, targets = data.at(rows, dtype)
-            assert (features.dtype, targets.dtype) == (dtype, np.float32)
-            assert np.array_equal(features, 2 * X[where])
-            assert np.array_equal(targets, y[where])
-    index = rng.integers(0, 60, (5, 4))
-    assert np.array_equal(data.at(index)[0], 2 * X[order[index] if held else index])
+            for some, where in ((data, order[rows]), (given, rows)):
+                features, targets = some.at(rows, dtype)
+                assert (features.dtype, targets.dtype) == (dtype, np.float32)
+                assert np.array_equal(features, 2 * X[where])
+                assert np.array_equal(targets, y[where])
 
 
-@pytest.mark.parametrize("stack_work", [0, 200_000])
 @pytest.mark.parametrize("sampling", [*SAMPLINGS[:4], WithoutReplacement(0.9)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_how_much_is_copied_changes_no_bit(monkeypatch, dtype, sampling, stack_work):
-    """Nor where stacks are cut into pieces."""
-    monkeypatch.setattr(_local, "STACK_WORK", stack_work)
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_where_stacks_are_cut_into_pieces_changes_no_bit(monkeypatch, shuffle, dtype, sampling):
     sizes = (6, 6, 6, 4, 6, 6, 9)
     p, n = problem(sizes=sizes, k=3), len(sizes)
     s = setting(sampling, z=[1.0] * n, weights=np.full(n, 1 / n))
-    monkeypatch.setattr(_local, "MANY_PASSES", 0)
-    monkeypatch.setattr(_local, "room_for_copy", lambda *_: np.inf)
-    whole = run_rounds("scaffold", p, s, dtype, federation=federation_of(p, dtype, shuffle=True))
-    a_row = p.silos[0][0].shape[1] * np.dtype(dtype).itemsize
-    for records, piece in [(43, 1), (20, 50), (35, 1), (3, 1), (0, 2**20)]:
+    models = []
+    for piece in (2**20, 50, 1):
         monkeypatch.setattr(_batches, "PIECE", piece)
-        monkeypatch.setattr(_batches, "PIECE_GATHERED", piece)
-        room = records * (a_row - 4) + 43 * 4
-        monkeypatch.setattr(_local, "room_for_copy", lambda *_, room=room: room)
-        federation = federation_of(p, dtype, shuffle=True)
-        model = run_rounds("scaffold", p, s, dtype, federation=federation)
-        assert (federation._data.rest is None) == (records in (0, 43))
-        assert np.array_equal(model, whole)
+        federation = federation_of(p, dtype, shuffle=shuffle)
+        models.append(run_rounds("scaffold", p, s, dtype, federation=federation))
+    assert np.array_equal(models[0], models[1])
+    assert np.array_equal(models[0], models[2])
+
+
+def test_silos_of_few_records_are_not_put_in_order(monkeypatch):
+    """What is kept for each of them leaves no room for a copy of large data."""
+    p, s = problem(sizes=(6, 6, 6, 4)), setting(z=[1.0] * 4, weights=np.full(4, 0.25))
+    copied = []
+    for few, small in [(16, 2**22), (16, 0), (5, 0), (6, 0)]:
+        monkeypatch.setattr(_local, "FEW", few)
+        monkeypatch.setattr(_local, "SMALL", small)
+        federation = federation_of(p, shuffle=True)
+        run_rounds("scaffold", p, s, federation=federation)
+        copied.append(federation._data.order is None)
+    assert copied == [True, False, True, False]
 
 
 def test_large_data_are_transformed_batch_by_batch(monkeypatch):

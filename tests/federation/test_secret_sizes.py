@@ -15,8 +15,6 @@ from skdpfl.privacy.sampling import Everyone, Poisson, WithoutReplacement
 D = 6
 #: sizes of the silos that are looked at; the first silo's, which is to be hidden, comes before
 OTHERS = (40, 33, 40, 1, 39, 2, 40, 300, 33, 1)
-#: bytes that a copy may take: between all of the data and less than the others' records
-ROOM = 12_000
 LAYOUTS = {
     "rows": lambda X: X,
     "columns": np.asfortranarray,
@@ -79,12 +77,8 @@ def messages(first, sampling, dtype, k, layout, cohort=None):
 )
 @pytest.mark.parametrize("stack_work", [200_000, 150])
 def test_no_bit_tells_of_another_silo(monkeypatch, stack_work, sampling, dtype, k, layout):
-    """Not of its size, which comes near the others' and far from them, nor of wild records.
-
-    How large the silo is also decides which records in mixed order are copied.
-    """
+    """Not of its size, which comes near the others' and far from them, nor of wild records."""
     monkeypatch.setattr(_local, "STACK_WORK", stack_work)
-    monkeypatch.setattr(_local, "room_for_copy", lambda *_: ROOM)
     monkeypatch.setattr(_batches, "PIECE", 500)
     numbers = sampling, dtype, k, layout
     before = messages(first_silo(40, k=k), *numbers)
