@@ -20,7 +20,7 @@ from skdpfl import (
     ISRLDPClassifier,
     ISRLDPRegressor,
 )
-from skdpfl.federation import _batches
+from skdpfl.federation import _groups
 from skdpfl.federation._data import SiloData
 from skdpfl.models import Records
 from skdpfl.models._groups import CompiledProducts
@@ -77,7 +77,7 @@ def test_a_local_step_is_one_product_forward_and_one_per_chunk_back(
 ):
     """Of a group of silos that have equally many records; or of a silo alone."""
     if not together:
-        monkeypatch.setattr(_batches, "GROUP", 1)
+        monkeypatch.setattr(_groups, "GROUP", 1)
     X, y, silos = records(2800, 130, 4)  # 1,441 parameters and batches of 175 or 350: no stacks
     model = DPScaffoldClassifier(
         n_rounds=2, local_steps=5, sampling_rate=rate, sampling="without_replacement", **COMMON
@@ -244,9 +244,9 @@ MODELS = {
 @pytest.mark.parametrize("model", MODELS)
 def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
     """80 MB in 5 silos, large from 64 MB on: a quarter of X at most, y and ids included."""
-    from skdpfl.federation import _batches, _data, _local
+    from skdpfl.federation import _data, _groups, _local
 
-    monkeypatch.setattr(_batches, "PART", 2**18)
+    monkeypatch.setattr(_groups, "PART", 2**18)
     for module in (_data, _local):
         monkeypatch.setattr(module, "LARGE", 2**26)
     X, y, silos = records(100_000, 200, 5, mixed=order == "mixed")
@@ -303,7 +303,7 @@ def test_mixed_rows_take_at_most_the_data_once_more(case):
 
 def test_a_batch_is_gathered_once(monkeypatch):
     """A second copy of a batch would show: a batch is most of what this fit allocates."""
-    monkeypatch.setattr(_batches, "GROUP", 1)  # one silo at a time
+    monkeypatch.setattr(_groups, "GROUP", 1)  # one silo at a time
     X, y, silos = records(3200, 4000, 4)
     batch = 4 * 200 * 4000
 

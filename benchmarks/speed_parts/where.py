@@ -38,12 +38,12 @@ PARTS = {
         "skdpfl.privacy.mechanisms.whole_silos.snapped_release",
     ],
     "drawing batches": [
-        "skdpfl.federation._batches.BatchMaker._draw",
-        "skdpfl.federation._batches.BatchMaker._draw_masks",
+        "skdpfl.federation._batches.Batches.draw",
+        "skdpfl.federation._stacks.Stacks._draw_masks",
     ],
     "gathering rows": [
         "skdpfl.federation._data.SiloData.at",
-        "skdpfl.federation._batches.BatchMaker._whole",
+        "skdpfl.federation._stacks.Stacks._whole",
         "skdpfl.models._groups.Records.gathered",
     ],
     "local steps": ["skdpfl.federation._local.LocalFederation._walk"],

@@ -33,11 +33,13 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from skdpfl.federation._base import Federation, Work
-from skdpfl.federation._batches import BatchMaker
+from skdpfl.federation._batches import Batches
 from skdpfl.federation._data import LARGE, SiloData
 from skdpfl.federation._gradient import Draw, PrivateGradient, Terms
+from skdpfl.federation._groups import Groups
 from skdpfl.federation._memory import Memory
 from skdpfl.federation._noise import NoiseMaker
+from skdpfl.federation._stacks import Stacks
 from skdpfl.privacy.mechanisms.precision import DOUBLE
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Everyone
@@ -95,7 +97,8 @@ class LocalFederation(Federation):
         self._typical = float(np.median(plan.expected_sizes)) * model.size
         later = plan.mechanism.noised_later  # sums stay exact, and what is public stays out
         self._dtype = DOUBLE if later else work.dtype
-        self._batches = BatchMaker(self._data, self._squared_norms(work), work, terms.precision)
+        batches = Batches(self._data, self._squared_norms(work), work, terms.precision)
+        self._groups, self._stacks = Groups(batches), Stacks(batches)
         self._noises = None if terms.std is None else NoiseMaker(work, terms)
         self._clips = bool(np.isfinite(terms.clip).any())
         self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
@@ -130,7 +133,7 @@ class LocalFederation(Federation):
             each = map if pool is None else pool.map
             for i in range(0, len(cohort), window):
                 silos = cohort[i : i + window]
-                groups = self._batches.groups(silos, jobs)
+                groups = self._groups.cut(silos, jobs)
                 messages = np.concatenate(list(each(partial(self._group, round, shared), groups)))
                 for k in range(0, len(silos), together):
                     yield silos[k : k + together], messages[k : k + together]
@@ -139,14 +142,14 @@ class LocalFederation(Federation):
         """Return the messages of some large silos, shape (n, size)."""
         numbers = self._work.plan.step_numbers(round)
         with self._drawing:
-            batches = self._batches.of_group(silos, numbers)
+            batches = self._groups.of(silos, numbers)
         return self._walk(round, shared, silos, batches, numbers.stop)
 
     def _stack(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of several small silos, shape (n, size)."""
         numbers = self._work.plan.step_numbers(round)
         stop = self._n_steps if self._fixed else numbers.stop
-        batches = self._batches.of_stack(silos, numbers, stop)
+        batches = self._stacks.of(silos, numbers, stop)
         return self._walk(round, shared, silos, batches, stop)
 
     def _walk(
@@ -191,7 +194,7 @@ class LocalFederation(Federation):
             stacked = plan.expected_sizes * self._work.model.size <= STACK_WORK
         else:
             stacked = np.full(self.n_silos, self.n_silos > 1 and self._typical <= STACK_WORK)
-        return stacked & self._batches.stackable() if plan.private else stacked
+        return stacked & self._stacks.stackable() if plan.private else stacked
 
     def _stacks_of(self, cohort: np.ndarray) -> list[np.ndarray]:
         """Split a cohort's silos that are stacked into stacks; the last answer is kept."""

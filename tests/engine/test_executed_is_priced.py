@@ -92,11 +92,11 @@ def test_one_pass_is_priced_as_one_release_of_the_least_noise(monkeypatch, cohor
     p = problem(sizes=(24, 31), d=2)
     s = Setting(5, [2] * 5, 0.1, 0.7, [1.0, 1.0], np.full(2, 0.5), Disjoint(10), cohorts=cohorts)
     rows = {0: [], 1: []}
-    from skdpfl.federation._batches import BatchMaker
+    from skdpfl.federation._batches import Batches
 
-    draw = BatchMaker._draw
+    draw = Batches.draw
     monkeypatch.setattr(
-        BatchMaker, "_draw", lambda b, i, t: rows[i].append(draw(b, i, t)) or rows[i][-1]
+        Batches, "draw", lambda b, i, t: rows[i].append(draw(b, i, t)) or rows[i][-1]
     )
     ran = Releases(monkeypatch, p, s, noise_schedule=("round", 0.5, 2))
     plan = plan_of(p, s, noise_schedule=("round", 0.5, 2))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl.federation import _batches, _local
+from skdpfl.federation import _local, _stacks
 from skdpfl.privacy.randomness.grid import NORMALS
 from skdpfl.privacy.sampling import Poisson, WithoutReplacement
 from tests.engine.reference import Reference, Setting
@@ -100,8 +100,8 @@ def test_large_silos_agree_with_the_reference(monkeypatch, algorithm, who):
 
 @pytest.mark.parametrize("mask_rate", [0.0, 2.0])
 def test_masked_and_gathered_stacks_agree_with_the_reference(monkeypatch, mask_rate):
-    monkeypatch.setattr(_batches, "MASK_RATE", mask_rate)
-    monkeypatch.setattr(_batches, "MASK_WORK", 0)
+    monkeypatch.setattr(_stacks, "MASK_RATE", mask_rate)
+    monkeypatch.setattr(_stacks, "MASK_WORK", 0)
     s, decay = setting("scaffold", "noised", "poisson-records")
     compare("scaffold", problem(), s, decay)
 

@@ -118,10 +118,10 @@ def test_no_two_noises_are_correlated(dtype, stacked, monkeypatch):
 @pytest.mark.parametrize("stacked", [True, False])
 @pytest.mark.parametrize("rate", [1e-9, 0.3])
 def test_an_empty_batch_still_releases_noise(stacked, rate, trust, monkeypatch):
-    from skdpfl.federation import _batches
+    from skdpfl.federation import _stacks
 
-    monkeypatch.setattr(_batches, "MASK_RATE", 0.2 if rate == 1e-9 else 0.0)
-    monkeypatch.setattr(_batches, "MASK_WORK", 0)
+    monkeypatch.setattr(_stacks, "MASK_RATE", 0.2 if rate == 1e-9 else 0.0)
+    monkeypatch.setattr(_stacks, "MASK_WORK", 0)
     if not stacked:
         monkeypatch.setattr(_local, "STACK_WORK", 0)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)

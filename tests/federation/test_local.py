@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.federation import LocalFederation, SiloData, _ahead, _batches, _data, _local
+from skdpfl.federation import LocalFederation, SiloData, _ahead, _data, _groups, _local, _stacks
 from skdpfl.federation._memory import Memory
 from skdpfl.privacy.mechanisms import precision
 from skdpfl.privacy.randomness import draws
@@ -58,8 +58,8 @@ def test_the_number_of_threads_never_changes_a_bit(
 ):
     monkeypatch.setattr(_local, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    monkeypatch.setattr(_batches, "PART", at_once[0])
-    monkeypatch.setattr(_batches, "GROUP", 8 * at_once[1])
+    monkeypatch.setattr(_groups, "PART", at_once[0])
+    monkeypatch.setattr(_groups, "GROUP", 8 * at_once[1])
     p = problem(sizes=SIZES, k=13, alpha=0.1)
     steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
     s = setting(sampling, **steps)
@@ -87,7 +87,7 @@ def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, 
         patch.setattr(_local, "STACK_WORK", 0)
         patch.setattr(_local, "WORTH_THREADS", 0)
         whole = run_rounds("scaffold", p, s, np.float32)
-        patch.setattr(_batches, "GROUP", group)
+        patch.setattr(_groups, "GROUP", group)
         assert np.array_equal(run_rounds("scaffold", p, s, np.float32), whole)
 
 
@@ -95,14 +95,14 @@ def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, 
 def test_groups_keep_the_order_share_the_work_and_leave_large_batches_alone(monkeypatch, jobs):
     monkeypatch.setattr(_local, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    monkeypatch.setattr(_batches, "PART", 2 * 40)
-    monkeypatch.setattr(_batches, "GROUP", 8 * 400)
+    monkeypatch.setattr(_groups, "PART", 2 * 40)
+    monkeypatch.setattr(_groups, "GROUP", 8 * 400)
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
     sizes = (10, 10, 10, 90, 10, 10, 10, 10, 10)
     p, n = problem(sizes=sizes, d=2), len(sizes)
     federation = federation_of(p)
     federation.start(work_of("fedavg", p, setting(z=[1.0] * n, weights=np.full(n, 1 / n))))
-    groups = federation._batches.groups(np.arange(n), jobs)
+    groups = federation._groups.cut(np.arange(n), jobs)
     assert np.concatenate(groups).tolist() == list(range(n))
     assert [3] in [g.tolist() for g in groups]
     others = [len(g) for g in groups if 3 not in g]
@@ -150,14 +150,14 @@ def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
     work = work_of("fedavg", p, s)
     federation = federation_of(p)
     federation.start(work)
-    maker = federation._batches
+    stacks, batches = federation._stacks, federation._stacks._batches
     for step in range(5):
         if stacked:
-            (batch,) = maker.of_stack(np.arange(5), range(step, step + 1), step + 1)[0]()
+            (batch,) = stacks.of(np.arange(5), range(step, step + 1), step + 1)[0]()
             assert set(batch.weights.sum(axis=1)) == {3}
             kept = [np.flatnonzero(row)[:3].tolist() for row in batch.weights]
         else:
-            kept = [maker._draw(i, step).tolist() for i in range(5)]
+            kept = [batches.draw(i, step).tolist() for i in range(5)]
         for i in range(5):
             drawn = work.streams.stream("batch", i, step).poisson_sample(20, 0.6)
             assert kept[i] == drawn[:3].tolist()
@@ -172,12 +172,12 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     monkeypatch.setattr(_local, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_local, "MANY_PASSES", np.inf)
-    monkeypatch.setattr(_batches, "PART", 30)
+    monkeypatch.setattr(_groups, "PART", 30)
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
     federation = federation_of(p, shuffle=order == "mixed")
     parted = run_rounds("fedavg", p, s, federation=federation)
     np.testing.assert_allclose(parted, whole, rtol=1e-9)
-    parts = list(federation._batches.of_group(np.array([1]), range(1))[0]())
+    parts = list(federation._groups.of(np.array([1]), range(1))[0]())
     rows = [len(part.y) for part in parts]
     assert set(rows[:-1]) == {10}
     assert 0 < rows[-1] <= 10
@@ -208,7 +208,7 @@ def test_silos_of_one_size_that_stand_together_are_not_copied():
     federation = federation_of(p)
     federation.start(work_of("fedavg", p, s))
     for silos, together in [([0, 1, 2], True), ([1, 2], True), ([0, 2], False), ([2, 3], False)]:
-        (batch,) = federation._batches.of_stack(np.array(silos), range(1), 1)[0]()
+        (batch,) = federation._stacks.of(np.array(silos), range(1), 1)[0]()
         assert np.shares_memory(batch.X, federation._data.X) == together
         for i, silo in enumerate(silos):
             X, y = p.silos[silo]
@@ -353,7 +353,7 @@ def test_where_stacks_are_cut_into_pieces_changes_no_bit(monkeypatch, shuffle, d
     s = setting(sampling, z=[1.0] * n, weights=np.full(n, 1 / n))
     models = []
     for piece in (2**20, 50, 1):
-        monkeypatch.setattr(_batches, "PIECE", piece)
+        monkeypatch.setattr(_stacks, "PIECE", piece)
         federation = federation_of(p, dtype, shuffle=shuffle)
         models.append(run_rounds("scaffold", p, s, dtype, federation=federation))
     assert np.array_equal(models[0], models[1])
@@ -403,12 +403,12 @@ def test_memory_is_only_for_silos_that_took_part():
 
 @pytest.mark.parametrize("mask_rate", [0.0, 2.0])
 def test_padding_repeats_the_silos_own_records(monkeypatch, mask_rate):
-    monkeypatch.setattr(_batches, "MASK_RATE", mask_rate)
-    monkeypatch.setattr(_batches, "MASK_WORK", 0)
+    monkeypatch.setattr(_stacks, "MASK_RATE", mask_rate)
+    monkeypatch.setattr(_stacks, "MASK_WORK", 0)
     p, s = problem(sizes=SIZES), setting(Poisson(0.3))
     federation = federation_of(p)
     federation.start(work_of("fedavg", p, s))
-    (batch,) = federation._batches.of_stack(np.arange(5), range(1), 1)[0]()
+    (batch,) = federation._stacks.of(np.arange(5), range(1), 1)[0]()
     for i, (X, _) in enumerate(p.silos):
         assert all((row == X).all(axis=1).any() for row in batch.X[i])
 
@@ -450,7 +450,7 @@ def test_threads_may_draw_ahead_at_once(monkeypatch):
 @pytest.mark.parametrize("mask_work", [0, 20_000])
 def test_no_bit_tells_how_many_records_another_silo_drew(monkeypatch, mask_work, rate, dtype, k):
     """Sampling keeps secret whether a record was drawn; a longer stack would add up otherwise."""
-    monkeypatch.setattr(_batches, "MASK_WORK", mask_work)
+    monkeypatch.setattr(_stacks, "MASK_WORK", mask_work)
     p, n = problem(sizes=(90, 80, 85, 70), d=7, k=k), 4
     s = setting(Poisson(rate), z=[1.0] * n, weights=np.full(n, 0.25), n_rounds=1, steps=[6], lr=50)
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from skdpfl.algorithms import FedAvg
-from skdpfl.federation import LocalFederation, SiloData, Work, _batches, _local
+from skdpfl.federation import LocalFederation, SiloData, Work, _local, _stacks
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.privacy.plan import PrivacyPlan
@@ -79,7 +79,7 @@ def messages(first, sampling, dtype, k, layout, cohort=None):
 def test_no_bit_tells_of_another_silo(monkeypatch, stack_work, sampling, dtype, k, layout):
     """Not of its size, which comes near the others' and far from them, nor of wild records."""
     monkeypatch.setattr(_local, "STACK_WORK", stack_work)
-    monkeypatch.setattr(_batches, "PIECE", 500)
+    monkeypatch.setattr(_stacks, "PIECE", 500)
     numbers = sampling, dtype, k, layout
     before = messages(first_silo(40, k=k), *numbers)
     assert np.abs(before).max() > 0

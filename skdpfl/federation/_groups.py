@@ -1,0 +1,94 @@
+"""The batches of a group of large silos, side by side.
+
+A large silo's batch comes in parts of at most PART numbers; records that stand together are not
+copied. Only batches of a single part are grouped with those of other silos.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from skdpfl.federation._batches import Batches
+from skdpfl.federation._data import Rows
+from skdpfl.federation._gradient import Draw, Group
+from skdpfl.models import Records, converts
+
+#: a part of a batch has about this many numbers
+PART = 2**20
+#: large silos walk in groups that hold at most so many bytes
+GROUP = 2**23
+
+
+class Groups:
+    """Puts large silos side by side."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches, self._model = batches, batches.work.model
+        self._most = batches.work.plan.largest_batches
+        # whole chunks, so that parts do not add to the number of sums that are added up
+        chunk = batches.chunk
+        self._at_once = max(1, PART // (chunk * self._model.n_features)) * chunk
+
+    def cut(self, silos: np.ndarray, jobs: int) -> list[np.ndarray]:
+        """Cut large silos into groups of like work, a multiple of ``jobs`` of them.
+
+        Silos whose batches come in parts are alone.
+        """
+        model, most = self._model, self._most[silos]
+        numbers = most * (model.n_features + model.n_outputs) + 4.0 * model.size
+        total = numbers.sum()
+        count = jobs * math.ceil(total * self._batches.dtype.itemsize / (GROUP * jobs))
+        # by the middle of each silo's share of the work
+        group = (np.cumsum(numbers) - numbers / 2) * count // total
+        alone = most > self._at_once
+        cut = (np.diff(group) > 0) | alone[1:] | alone[:-1]
+        return np.split(silos, np.flatnonzero(cut) + 1)
+
+    def of(self, silos: np.ndarray, steps: range) -> list[Draw]:
+        """Return the batches of large silos in some of the fit's steps.
+
+        Batches of more than one part are a single silo's.
+        """
+        drawn = [[self._batches.drawn(silo, t) for silo in silos.tolist()] for t in steps]
+        return [partial(self._in_parts, rows) for rows in drawn]
+
+    def _in_parts(self, rows: list[Rows]) -> Iterator[Group]:
+        if len(rows) > 1:
+            yield self._as_group(rows)
+            return
+        for part in _cut(rows[0], self._at_once):
+            yield self._as_group([part])
+
+    def _as_group(self, rows: list[Rows]) -> Group:
+        """Return silos' records; the products gather and convert them unless it is done here."""
+        batches, data = self._batches, self._batches.data
+        records = Records(data.X, rows)
+        index = _joined(rows) or (rows[0] if len(rows) == 1 else records.index())
+        as_is = converts(records, batches.dtype, self._model.n_outputs)
+        if data.transform is not None or not as_is:
+            X = data.at(index, None if as_is else batches.dtype)[0]
+            records = Records.in_turn(X, records.lengths)
+        return Group(records, data.targets(index), batches.squared_norms[index])
+
+
+def _joined(rows: list[Rows]) -> slice | None:
+    """Return slices that follow one another as one, None if they do not."""
+    slices = [part for part in rows if isinstance(part, slice)]
+    if len(slices) < len(rows) or any(a.stop != b.start for a, b in pairwise(slices)):
+        return None
+    return slice(slices[0].start, slices[-1].stop)
+
+
+def _cut(rows: Rows, most: int) -> Iterator[Rows]:
+    """Cut row numbers, or a slice of rows, into parts of at most ``most``; at least one."""
+    if isinstance(rows, slice):
+        for start in range(rows.start, max(rows.stop, rows.start + 1), most):
+            yield slice(start, min(start + most, rows.stop))
+    else:
+        for start in range(0, max(1, len(rows)), most):
+            yield rows[start : start + most]
