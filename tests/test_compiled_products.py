@@ -204,10 +204,12 @@ def read_only(array):
 REFUSED = {
     "a row too far": ("raw", 1, lambda a: np.array([0, 4, 1])),
     "a negative row": ("raw", 1, lambda a: np.array([0, -1, 1])),
-    "fewer rows than edges say": ("raw", 1, lambda a: a[:2].copy()),
+    "fewer rows than edges say": ("raw", 1, lambda a: a[:2]),
+    "more rows than edges say": ("raw", 1, lambda a: np.array([0, 3, 1, 2])),
     "rows of 32 bits": ("raw", 1, lambda a: a.astype(np.int32)),
     "rows that are numbers": ("raw", 1, lambda a: a.astype(float)),
     "a table of one axis": ("raw", 0, np.ravel),
+    "a table of three axes": ("raw", 0, lambda a: a[..., None]),
     "a table of another type": ("raw", 0, lambda a: a.astype(np.float64)),
     "a table of halves": ("raw", 0, lambda a: a.astype(np.float16)),
     "a table of columns": ("raw", 0, np.asfortranarray),
@@ -217,7 +219,6 @@ REFUSED = {
     "no array": ("raw", 0, list),
     "edges that do not begin with 0": ("raw", 2, lambda a: np.array([1, 3])),
     "no edges": ("raw", 2, lambda a: np.array([], dtype=np.int64)),
-    "edges that fall": ("raw", 2, lambda a: np.array([0, 4, 3])),
     "too few parameters": ("raw", 3, lambda a: a[:, :5].copy()),
     "parameters of two silos": ("raw", 3, lambda a: np.repeat(a, 2, axis=0)),
     "too few columns": ("raw", 4, lambda a: a[:, :2].copy()),
@@ -246,6 +247,14 @@ def test_what_does_not_fit_is_refused(function, place, change):
     given[place] = change(given[place])
     with pytest.raises((ValueError, TypeError, BufferError)):
         getattr(products, function)(*given)
+
+
+def test_edges_that_fall_are_refused():
+    """Of two silos, the first of which would have more records than there are."""
+    given = arguments("raw")
+    given[2], given[3] = np.array([0, 4, 3]), np.zeros((2, 6), np.float32)
+    with pytest.raises(ValueError, match="edges: must not fall"):
+        products.raw(*given)
 
 
 @pytest.mark.parametrize("features", [2**62 - 1, 2**60 - 1])
@@ -279,6 +288,20 @@ def test_what_is_written_lies_on_no_row_number(function, place, numbers, backwar
     for start in (402 - length, 400, stop - 2):
         with pytest.raises(ValueError, match="must not overlap"):
             call(start)
+
+
+@pytest.mark.parametrize(("function", "place"), [("raw", 5), ("sums", 0)])
+def test_arguments_are_let_go(function, place):
+    """Also when the last of them is refused: their memory may then be given up."""
+    given = arguments(function)
+    short = [*given[:place], np.zeros(1, np.float32), *given[place + 1 :]]
+    arrays = [v for v in given if isinstance(v, np.ndarray)]
+    counts = [sys.getrefcount(v) for v in arrays]
+    for _ in range(10):
+        getattr(products, function)(*given)
+        with pytest.raises(ValueError, match="packed: too short"):
+            getattr(products, function)(*short)
+    assert [sys.getrefcount(v) for v in arrays] == counts
 
 
 @pytest.mark.parametrize("function", ["raw", "sums"])

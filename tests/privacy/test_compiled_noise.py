@@ -1,6 +1,7 @@
 """The compiled noise is NumPy's to the last bit, and refuses what does not fit."""
 
 import ctypes
+import sys
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ def without(monkeypatch, module, call):
         return mine, call()
 
 
-@pytest.mark.parametrize("count", [1025, 4096, 50_001])
+@pytest.mark.parametrize("count", [1025, 4096, 70_001])
 @pytest.mark.parametrize("silos", [[3], [0, 1, 7, 4_000_000_000]], ids=str)
 @pytest.mark.parametrize("scratch", [False, True])
 def test_words_are_numpys(monkeypatch, count, silos, scratch):
@@ -181,6 +182,26 @@ def test_what_does_not_fit_is_refused(function, place, change):
     given[place] = change(given[place])
     with pytest.raises((ValueError, TypeError, BufferError)):
         getattr(noise, function)(*given)
+
+
+def test_an_odd_number_of_normals_of_double_precision_takes_a_word_more():
+    given = arguments("normals")
+    given[2] = np.zeros((2, 9), np.int64)
+    noise.normals(np.zeros((2, 14), np.uint64), *given[1:])
+    with pytest.raises(ValueError, match="words: too few"):
+        noise.normals(np.zeros((2, 13), np.uint64), *given[1:])
+
+
+@pytest.mark.parametrize("function", ["words", "normals", "release"])
+def test_arguments_are_let_go(function):
+    """Also when the last of them is refused: their memory may then be given up."""
+    given = arguments(function)
+    counts = [sys.getrefcount(v) for v in given]
+    for _ in range(10):
+        getattr(noise, function)(*given)
+        with pytest.raises((BufferError, ValueError)):
+            getattr(noise, function)(*given[:-1], b"words")
+    assert [sys.getrefcount(v) for v in given] == counts
 
 
 @pytest.mark.parametrize("function", ["words", "normals", "release"])
