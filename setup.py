@@ -1,12 +1,16 @@
 """Builds the inner loops in C; everything else is in pyproject.toml.
 
 They are optional: without a compiler, or on processors that they are not made for, skdpfl works
-without them. One build serves all versions of Python.
+without them, as it does on Python without the global lock. One build serves all versions of Python.
 """
+
+import sysconfig
 
 from setuptools import Extension, setup
 
 FOLDER = "skdpfl/_compiled"
+#: Python without the global lock has no interface that serves several versions, nor wheels of it
+ONE_BUILD = not sysconfig.get_config_var("Py_GIL_DISABLED")
 HEADERS = {"products": ["arrays.h", "loops.h", "tiles.h"], "noise": ["arrays.h"]}
 
 setup(
@@ -20,6 +24,7 @@ setup(
             optional=True,
         )
         for name, headers in HEADERS.items()
+        if ONE_BUILD
     ],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ONE_BUILD else {},
 )
