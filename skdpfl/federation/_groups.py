@@ -72,7 +72,8 @@ class Groups:
         as_is = converts(records, batches.dtype, self._model.n_outputs)
         if data.transform is not None or not as_is:
             X = data.at(index, None if as_is else batches.dtype)[0]
-            records = Records.in_turn(X, records.lengths)
+            # in other layouts sums would depend on which silos stand together
+            records = Records.in_turn(np.ascontiguousarray(X), records.lengths)
         return Group(records, data.targets(index), batches.squared_norms[index])
 
 

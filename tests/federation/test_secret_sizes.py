@@ -33,7 +33,7 @@ def first_silo(size, value=None, k=1):
     return (X if value is None else np.full_like(X, value)), y
 
 
-def messages(first, sampling, dtype, k, layout, cohort=None):
+def messages(first, sampling, dtype, k, layout, cohort=None, transform=None):
     """Each silo's message of a round whose long steps would make much of a last bit."""
     silos = [first, *(records(n, seed, k) for seed, n in enumerate(OTHERS))]
     X, y = (np.concatenate(part) for part in zip(*silos, strict=True))
@@ -59,7 +59,7 @@ def messages(first, sampling, dtype, k, layout, cohort=None):
     model = LinearModel(D, k)
     work = Work(model, LogLoss(), FedAvg(50.0, 12), plan, streams_for(0), np.dtype(dtype))
     X = LAYOUTS[layout](X.astype(dtype))
-    federation = LocalFederation(SiloData.from_codes(X, y, codes, len(silos)))
+    federation = LocalFederation(SiloData.from_codes(X, y, codes, len(silos), transform))
     federation.start(work)
     out = np.zeros((len(silos), model.size))
     everyone = np.arange(len(silos)) if cohort is None else cohort
@@ -88,3 +88,15 @@ def test_no_bit_tells_of_another_silo(monkeypatch, stack_work, sampling, dtype, 
         assert np.array_equal(messages(first, *numbers), before)
     absent = np.arange(1, 1 + len(OTHERS))
     assert np.array_equal(messages(first_silo(40, k=k), *numbers, absent), before)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("k", [1, 3])
+def test_no_bit_tells_who_takes_part_where_batches_are_transformed(monkeypatch, k, layout):
+    """Silos that stand together are read as they are, others are gathered."""
+    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_local, "LARGE", 0)
+    numbers = first_silo(40, k=k), Everyone(), np.float64, k, layout
+    everyone = messages(*numbers, transform=np.negative)
+    some = np.array([1, 3, 5, 8])
+    assert np.array_equal(messages(*numbers, some, np.negative)[some - 1], everyone[some - 1])
