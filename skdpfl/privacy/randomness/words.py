@@ -151,7 +151,7 @@ class SimulationWords:
         blocks = width // 4
         domain = size.bit_length()
         silos = np.asarray(silos, dtype=np.int64)
-        if (silos[1:] == silos[:-1] + 1).all():  # one run, in order
+        if len(silos) == 1 or (silos[1:] == silos[:-1] + 1).all():  # one run, in order
             start = int(silos[0]) * blocks
             flat = self._philox(purpose, start, draw, round, domain, len(silos) * width)
             return flat.reshape(-1, width)
