@@ -6,8 +6,10 @@ Shapes (n records of S silos, one silo after the other; k' >= k and n' >= n, the
     sums      (S, P)      sum_j s_j a_j^T, flat
 
 Formal guarantee. A number of either product is a function of its own silo's records, parameters and
-slopes alone, to the last bit: products are formed silo by silo, by NumPy or in C, and a record of
-zeros and slope zero moves no bit.
+slopes alone, to the last bit: products are formed silo by silo, by NumPy or in C. A record of zeros
+and slope zero moves no bit of the compiled ones. Where NumPy's records have to be copied to take a
+bad one out, the others of its silo may be added up in another order; the bounds of rounding hold
+for any.
 """
 
 from __future__ import annotations
