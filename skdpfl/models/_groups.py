@@ -32,7 +32,7 @@ from skdpfl.models._products import (
     sums_over_records,
 )
 
-#: from so many outputs on, the compiled products are quicker than BLAS (0.25 to 0.95 of its time)
+#: from so many outputs on, the compiled products are quicker than BLAS (0.25 to 1 of its time)
 WORTH_COMPILED = 5
 #: bytes that the compiled products keep together
 LINE = 64
