@@ -175,8 +175,8 @@ static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
     void *packed, *space;
     if (count != 7) return PyErr_Format(PyExc_TypeError, "raw takes 7 arguments");
     call.X.intercept = PyObject_IsTrue(given[6]);
-    if (call.X.intercept < 0 || settle_type(&call, given[0], "table") || hold_edges(&call, given[2]) ||
-        hold_records(&call, given[0], given[1]) ||
+    if (call.X.intercept < 0 || settle_type(&call, given[0], "table") ||
+        hold_edges(&call, given[2]) || hold_records(&call, given[0], given[1]) ||
         (out = hold_by_class(&call, given[4], "out", 1)) == NULL ||
         (params = hold_flat(&call, given[3], "params", 0)) == NULL ||
         (packed = hold_packed(&call, given[5], 1)) == NULL)

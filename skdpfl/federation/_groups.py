@@ -69,7 +69,7 @@ class Groups:
         batches, data = self._batches, self._batches.data
         records = Records(data.X, rows)
         index = _joined(rows) or (rows[0] if len(rows) == 1 else records.index())
-        as_is = converts(records, batches.dtype, self._model.n_outputs)
+        as_is = data.X.dtype == batches.dtype or converts(self._model.n_outputs)
         if data.transform is not None or not as_is:
             X = data.at(index, None if as_is else batches.dtype)[0]
             # in other layouts sums would depend on which silos stand together

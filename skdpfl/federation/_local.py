@@ -215,7 +215,10 @@ class LocalFederation(Federation):
             yield from (silos[i : i + at_once] for i in range(0, len(silos), at_once))
 
     def _worth_copying(self) -> bool:
-        """Whether data are put in the silos' order, and transformed, once and for all."""
+        """Whether data are put in the silos' order, and transformed, once and for all.
+
+        That depends on all silos' sizes and changes no bit: records are cast and multiplied alike.
+        """
         data = self._data
         if data.X.nbytes > LARGE:
             return False

@@ -20,7 +20,7 @@ from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from skdpfl._compiled import products as compiled
 from skdpfl.models._clipping import zero_unless
@@ -97,13 +97,12 @@ def _quick(n_outputs: int) -> bool:
     return compiled is not None and n_outputs >= WORTH_COMPILED
 
 
-def converts(records: Records, dtype: DTypeLike, n_outputs: int) -> bool:
-    """Return whether :func:`group_products` takes these records for parameters of ``dtype``.
+def converts(n_outputs: int) -> bool:
+    """Return whether :func:`group_products` takes records of another dtype than parameters.
 
-    NumPy's products convert the records of slices, a few at a time.
+    NumPy's products convert them, a few at a time, in the same way wherever they come from.
     """
-    slices = all(isinstance(r, slice) for r in records.rows)
-    return records.table.dtype == dtype or (slices and not _quick(n_outputs))
+    return not _quick(n_outputs)
 
 
 class NumpyProducts:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from skdpfl.federation import LocalFederation, SiloData, _ahead, _data, _groups, _local, _stacks
 from skdpfl.federation._memory import Memory
+from skdpfl.models._groups import group_products
 from skdpfl.privacy.mechanisms import precision
 from skdpfl.privacy.randomness import draws
 from skdpfl.privacy.randomness.streams import Stream
@@ -201,6 +202,30 @@ def test_data_read_often_are_put_in_order_once(monkeypatch, sampling):
     assert np.array_equal(again._data.X, given)
     assert np.array_equal(run_rounds("scaffold", p, s, federation=again), in_order)
     assert again._data.order is not None
+
+
+@pytest.mark.parametrize("k", [1, 3, 6])
+def test_where_features_are_cast_no_bit_tells_whether_data_are_in_order(monkeypatch, k):
+    """Single precision data, products in double precision: the last of 2049 is cast by itself."""
+    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    double = precision.Precision(precision.DOUBLE, 4096, precision.DOUBLE)
+    monkeypatch.setattr(precision, "_candidates", lambda *_: iter([double]))
+    sizes = (2049, 2050, 300)
+    p, n = problem(sizes=sizes, d=13, k=k), len(sizes)
+    s = setting(z=[1.0] * n, weights=np.full(n, 1 / n))
+    work = work_of("fedavg", p, s, np.float32)
+    params = np.random.default_rng(0).normal(size=(n, work.model.size))
+    got = []
+    for passes in (0, np.inf):
+        monkeypatch.setattr(_local, "MANY_PASSES", passes)
+        federation = federation_of(p, np.float32, shuffle=True)
+        federation.start(work)
+        assert (federation._data.order is None) == (passes == 0)
+        (group,) = federation._groups.of(np.arange(n), range(1))[0]()
+        products = group_products(group.records, k, True)
+        got.append(products.raw(params, sum(sizes)))
+    assert got[0].dtype == np.float64
+    assert np.array_equal(*got)
 
 
 def test_silos_of_one_size_that_stand_together_are_not_copied():
