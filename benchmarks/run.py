@@ -43,6 +43,7 @@ BENCHMARKS = {
     "speed": Benchmark("speed.py", None, "docs/speed.md", "speed.md", True),
     "noise": Benchmark("noise.py", None, "docs/speed.md", "", True),
     "prices": Benchmark("calibration.py", None, "docs/speed.md"),
+    "same": Benchmark("same_models.py", 2, ""),
     "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png", True),
 }
 
