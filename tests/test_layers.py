@@ -28,6 +28,7 @@ INSIDE_PRIVACY = [
     {"calibration", "spending"},
     {"accounting"},
     {"shuffling"},
+    {"public_numbers"},
     {"mechanisms"},
     {"planned"},
     {"plan"},

@@ -8,27 +8,20 @@ all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import accumulate
+from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 
-from skdpfl.privacy.events import Composition
 from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, mechanism_for
 from skdpfl.privacy.planned.least_noise import allowed, least_noise
 from skdpfl.privacy.planned.outsider import outsider_multipliers
-from skdpfl.privacy.planned.releases import Groups, dearest, groups_of, levels_of
-from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.privacy.sampling import Everyone, Sampling
-from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
-from skdpfl.privacy.spending.spent import PrivacySpent, Trust, Unit
+from skdpfl.privacy.planned.releases import Groups, costliest, groups_of
+from skdpfl.privacy.public_numbers import PublicNumbers
+from skdpfl.privacy.spending.spent import PrivacySpent
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivacyPlan:
+class PrivacyPlan(PublicNumbers):
     """What will run, in public numbers.
 
     Parameters
@@ -80,64 +73,19 @@ class PrivacyPlan:
     skdpfl.privacy.epsilon_of : The price of steps without a plan.
     """
 
-    silo_sizes: np.ndarray | None
-    steps: tuple[int, ...]
-    clip_norm: float
-    noise_multiplier: np.ndarray
-    delta: np.ndarray
-    unit: Unit = "record"
-    trust: Trust = "silo"
-    neighbours: Neighbours = "replace"
-    sampling: Sampling = field(default_factory=Everyone)
-    weights: np.ndarray = None  # type: ignore[assignment]
-    schedule: tuple[np.ndarray, ...] | None = None
-    cohort: str = "balanced"
-    silo_fraction: float = 1.0
-    noise_schedule: NoiseSchedule = None
-    setup: Composition = ()
-    gradients_only: bool = False
-    silo_ids: pd.Index = None  # type: ignore[assignment]
     mechanism: Mechanism = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        if self.silo_ids is None:
-            object.__setattr__(self, "silo_ids", pd.RangeIndex(len(self.known_sizes)))
-        if self.weights is None:
-            object.__setattr__(self, "weights", np.full(self.n_silos, 1 / self.n_silos))
         if self.mechanism is None:
             object.__setattr__(self, "mechanism", mechanism_for(self.unit, self.trust))
-        if self.unit == "silo" and self.noise_schedule is not None:
-            raise ValueError(
-                f"noise_schedule={self.noise_schedule!r} is about the noise on records' gradients; "
-                'unit="silo" noises whole messages, all alike: it must be None.'
-            )
-        for name in ("noise_multiplier", "delta"):
-            value = np.broadcast_to(np.asarray(getattr(self, name), dtype=float), (self.n_silos,))
-            object.__setattr__(self, name, value)
+        super().__post_init__()
 
     def __repr__(self) -> str:
         return f"PrivacyPlan({self.n_silos} silos, {self.n_rounds} rounds)"
 
-    @property
-    def n_silos(self) -> int:
-        """The number of silos."""
-        return len(self.silo_ids)
-
-    @property
-    def known_sizes(self) -> np.ndarray:
-        """The silos' numbers of records, or an error where they are protected."""
-        if self.silo_sizes is None:
-            raise ValueError('silo_sizes are protected under unit="silo": this plan has none.')
-        return self.silo_sizes
-
     def with_sizes(self, silo_sizes: np.ndarray) -> PrivacyPlan:
         """Return the plan as the silos run it, who know their sizes; it never leaves them."""
         return replace(self, silo_sizes=silo_sizes)
-
-    @property
-    def n_rounds(self) -> int:
-        """The number of rounds."""
-        return len(self.steps)
 
     @property
     def private(self) -> bool:
@@ -154,73 +102,9 @@ class PrivacyPlan:
         """Whether a silo's size must not be seen, be it by the last bits of others' messages."""
         return self.private and self.unit == "silo"
 
-    @cached_property
-    def expected_sizes(self) -> np.ndarray:
-        """The public normaliser of each silo's steps, shape (n_silos,)."""
-        return self._by_size(self.sampling.expected_size)
-
-    @cached_property
-    def largest_batches(self) -> np.ndarray:
-        """The most records that a step of each silo adds up, shape (n_silos,)."""
-        return self._by_size(self.sampling.largest_batch)
-
-    def _by_size(self, number: Callable[[int], float]) -> np.ndarray:
-        sizes, of_silo = np.unique(self.known_sizes, return_inverse=True)
-        return np.asarray([number(n) for n in sizes.tolist()])[of_silo]
-
-    @cached_property
-    def largest_weight(self) -> float:
-        """The largest of the silos' weights."""
-        return float(self.weights.max())
-
-    @cached_property
-    def weight_in_largest(self) -> float:
-        """The weight of all silos in units of the largest weight."""
-        return float(self.weights.sum() / self.weights.max())
-
-    @cached_property
-    def record_shares(self) -> np.ndarray:
-        """How far a record moves the weighted sum of mean gradients, per unit of its gradient."""
-        return self.weights / self.expected_sizes
-
-    @cached_property
-    def factors(self) -> list[np.ndarray]:
-        """For each round, the factors (steps[r],) on the noise multiplier of its steps."""
-        return noise_factors(self.noise_schedule, self.steps)
-
-    @cached_property
-    def smallest_factor(self) -> float:
-        """The smallest factor of the schedule, 1 without one."""
-        return min((float(f.min()) for f in self.factors if f.size), default=1.0)
-
-    @cached_property
-    def largest_factor(self) -> float:
-        """The largest factor of the schedule, 1 without one."""
-        return max((float(f.max()) for f in self.factors if f.size), default=1.0)
-
-    def step_numbers(self, round: int) -> range:
-        """Return the numbers of a round's steps, counted from the fit's first step on."""
-        return range(self._ends[round] - self.steps[round], self._ends[round])
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        return list(accumulate(self.steps))
-
-    # ---- what was released -------------------------------------------------------------------
-
-    @cached_property
-    def levels(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct factors (L,) and how often each silo met each of them (n_silos, L)."""
-        return levels_of(self)
-
-    @cached_property
-    def rates(self) -> np.ndarray:
-        """The share of its records that a silo's step reads: all its size matters for."""
-        return np.round(self.expected_sizes / self.known_sizes, 12)
-
-    def groups(self, z: np.ndarray | None = None) -> Groups:
-        """Return what was released, group by group; ``z`` replaces the noise multipliers."""
-        return groups_of(self, self.noise_multiplier if z is None else z)
+    def groups(self) -> Groups:
+        """Return what was released, group by group."""
+        return groups_of(self, self.mechanism, self.noise_multiplier)
 
     # ---- prices ------------------------------------------------------------------------------
 
@@ -252,7 +136,8 @@ class PrivacyPlan:
                 silo_ids=names,
                 n_releases=sum(self.steps),
             )
-        groups, outsider = self.groups(), outsider_multipliers(self)
+        groups, seen = self.groups(), outsider_multipliers(self)
+        outsider = None if seen is None else costliest(self, self.mechanism, seen)
         return PrivacySpent.from_compositions(
             unit=self.unit,
             trust=self.trust,
@@ -262,7 +147,7 @@ class PrivacyPlan:
             group_deltas=self.delta[groups.first].tolist(),
             silo_ids=names,
             group_of_silo=groups.of_silo.tolist() if names else None,
-            outsider_compositions=None if outsider is None else dearest(self, outsider),
+            outsider_compositions=outsider,
             noise_multiplier=self._least_noise if self.mechanism.gaussian else None,
             n_releases=int(self.levels[1].sum(axis=1).max()),
             assignment=assignment,
@@ -288,7 +173,7 @@ class PrivacyPlan:
         PrivacyPlan
             Another one; plans never change.
         """
-        return replace(self, noise_multiplier=allowed(self, noise_multiplier))
+        return replace(self, noise_multiplier=allowed(self, self.mechanism, noise_multiplier))
 
     def calibrated(self, epsilon: float | np.ndarray) -> PrivacyPlan:
         """Return the plan with the least noise whose price is at most ``epsilon``.
@@ -306,4 +191,4 @@ class PrivacyPlan:
         PrivacyPlan
             Another one; plans never change.
         """
-        return self.with_noise(least_noise(self, epsilon))
+        return self.with_noise(least_noise(self, self.mechanism, epsilon))

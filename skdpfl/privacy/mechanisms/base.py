@@ -16,18 +16,16 @@ norm of messages may change from round to round by what was released before: the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpfl.privacy.calibration import THOROUGH, Search
 from skdpfl.privacy.events import Composition, Exact
 from skdpfl.privacy.mechanisms.precision import Precision
+from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Levels
-
-if TYPE_CHECKING:
-    from skdpfl.privacy.plan import PrivacyPlan
 
 
 class GradientTerms(NamedTuple):
@@ -87,32 +85,32 @@ class Mechanism:
         """How many numbers are sent beside the message."""
         return 0
 
-    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         """Name what one silo of n records releases at multiplier z over all its steps."""
         raise NotImplementedError
 
-    def exposure(self, plan: PrivacyPlan) -> np.ndarray | None:
+    def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
         """Return e (n_silos,) where one noise s serves all, z_i = s / e_i; None: each its own."""
         return None
 
-    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+    def noise_on_mean(self, plan: PublicNumbers) -> float:
         """Return the noise's standard deviation on each coordinate of a round's released mean.
 
         Before the schedule's factors; the root mean square over cohorts.
         """
         return 0.0
 
-    def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
+    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
         """Return the silos' terms; by default gradients are exact means."""
         return GradientTerms(np.full(plan.n_silos, np.inf), None, plan.expected_sizes)
 
-    def keep(self, plan: PrivacyPlan, messages: np.ndarray, clip_norm: float) -> np.ndarray:
+    def keep(self, plan: PublicNumbers, messages: np.ndarray, clip_norm: float) -> np.ndarray:
         """Return the messages (n, size) as their silos remember them."""
         return messages
 
     def send(
         self,
-        plan: PrivacyPlan,
+        plan: PublicNumbers,
         kept: np.ndarray,
         silos: np.ndarray,
         round: int,
@@ -123,17 +121,17 @@ class Mechanism:
         return kept
 
     def release(
-        self, plan: PrivacyPlan, aggregate: Aggregate, round: int, keys: Streams
+        self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
         """Return the mean message (size + n_extra,) of the cohort as it leaves the aggregate."""
         return aggregate.total / aggregate.divisor
 
-    def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
+    def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:
         """Read the means (n_extra,) of what was sent beside the messages."""
         return Statistics()
 
     def next_clip_norm(
-        self, plan: PrivacyPlan, clip_norm: float, unclipped: float, round: int
+        self, plan: PublicNumbers, clip_norm: float, unclipped: float, round: int
     ) -> float:
         """Return the clip norm of the messages of the round after ``round``."""
         return clip_norm
@@ -155,12 +153,12 @@ class NoPrivacy(Mechanism):
     def n_extra(self) -> int:
         return int(self.squared_norms)
 
-    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         return ((Exact(), 1),)
 
     def send(
         self,
-        plan: PrivacyPlan,
+        plan: PublicNumbers,
         kept: np.ndarray,
         silos: np.ndarray,
         round: int,
@@ -169,7 +167,7 @@ class NoPrivacy(Mechanism):
     ) -> np.ndarray:
         return np.column_stack([kept, squared_norms(kept)]) if self.squared_norms else kept
 
-    def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
+    def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:
         return Statistics(float(extra[0])) if self.squared_norms else Statistics()
 
 

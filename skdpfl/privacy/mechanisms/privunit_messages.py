@@ -7,7 +7,6 @@ guarantees are in ``privunit`` and ``scalardp``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,11 +21,9 @@ from skdpfl.privacy.mechanisms.privunit import (
 )
 from skdpfl.privacy.mechanisms.scalardp import ScalarDP
 from skdpfl.privacy.mechanisms.whole_silos import Bounds, WholeMessages, within
+from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Levels
-
-if TYPE_CHECKING:
-    from skdpfl.privacy.plan import PrivacyPlan
 
 #: PrivUnit and ScalarDP are built for budgets of up to this per message
 MOST_EPSILON = 20.0
@@ -44,22 +41,22 @@ class PrivUnitMessages(WholeMessages):
     gaussian = False
     least_noise = 1 / MOST_EPSILON
 
-    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         return compose((Approximate(1 / level), count) for level, count in levels)
 
-    def bounds(self, plan: PrivacyPlan, clip_norm: float, size: int) -> Bounds:
+    def bounds(self, plan: PublicNumbers, clip_norm: float, size: int) -> Bounds:
         return Bounds(clip_norm, 0.0, 0.0)
 
-    def randomiser(self, plan: PrivacyPlan, size: int, clip_norm: float) -> PrivUnitMechanism:
+    def randomiser(self, plan: PublicNumbers, size: int, clip_norm: float) -> PrivUnitMechanism:
         """Return the randomiser of a round's messages."""
         return PrivUnitMechanism(*split_epsilon(self._epsilon(plan), size), clip_norm)
 
-    def _epsilon(self, plan: PrivacyPlan) -> float:
+    def _epsilon(self, plan: PublicNumbers) -> float:
         return min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
 
     def send(
         self,
-        plan: PrivacyPlan,
+        plan: PublicNumbers,
         kept: np.ndarray,
         silos: np.ndarray,
         round: int,
@@ -75,16 +72,16 @@ class PrivUnitMessages(WholeMessages):
             extra.append(1 - _at_top(sent.squared_norms, randomiser.norm_randomiser))
         return np.column_stack([sent.messages, *extra])
 
-    def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
+    def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:
         norm = within(float(extra[0]), clip_norm) if self.squared_norms else float("nan")
         return Statistics(norm, float("nan") if self.clipping is None else float(extra[-1]))
 
-    def noise_norm(self, plan: PrivacyPlan, size: int) -> float:
+    def noise_norm(self, plan: PublicNumbers, size: int) -> float:
         each = largest_error(*split_epsilon(self._epsilon(plan), size), size)
         each *= float(np.square(plan.weights).sum()) / plan.silo_fraction
         return plan.clip_norm * float(np.sqrt(each))
 
-    def noise_on_share(self, plan: PrivacyPlan) -> float:
+    def noise_on_share(self, plan: PublicNumbers) -> float:
         # the level is the true one but for a share k / (e^eps + k) of the time; how epsilon is
         # divided hardly depends on the number of coordinates
         norms = self.randomiser(plan, 100, 1.0).norm_randomiser

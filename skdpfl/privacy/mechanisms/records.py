@@ -6,33 +6,30 @@ What is promised stands in :mod:`skdpfl.privacy.mechanisms`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skdpfl.privacy.events import Composition
 from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism
 from skdpfl.privacy.mechanisms.precision import DOUBLE, Sums, choose_precision
+from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.grid import grid_for, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Levels
-
-if TYPE_CHECKING:
-    from skdpfl.privacy.plan import PrivacyPlan
 
 
 @dataclass(frozen=True)
 class SiloGradients(Mechanism):
     """Record unit, nobody outside the silo trusted: every gradient is noised where it is made."""
 
-    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         return plan.sampling.composition(n, levels)
 
-    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+    def noise_on_mean(self, plan: PublicNumbers) -> float:
         each = plan.record_shares * plan.noise_multiplier * plan.clip_norm
         return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
 
-    def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
+    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
         std = plan.noise_multiplier * plan.clip_norm
         precision, clip = choose_precision(gradient_sums(plan, std, size), dtype)
         return GradientTerms(clip, std, plan.expected_sizes, precision)
@@ -52,33 +49,33 @@ class ServerGradients(Mechanism):
     gradients_only = True
     noised_later = True
 
-    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         return plan.sampling.composition(n, levels)
 
-    def exposure(self, plan: PrivacyPlan) -> np.ndarray | None:
+    def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
         return plan.record_shares
 
-    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+    def noise_on_mean(self, plan: PublicNumbers) -> float:
         return self._std(plan) / plan.silo_fraction
 
-    def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
+    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
         # each silo's own share of the noise, in which its records count by the clip norm
         std = self._std(plan) / plan.record_shares
         precision, clip = choose_precision(gradient_sums(plan, std, size), dtype, DOUBLE)
         return GradientTerms(clip * self._kept(plan), None, plan.expected_sizes, precision)
 
     def release(
-        self, plan: PrivacyPlan, aggregate: Aggregate, round: int, keys: Streams
+        self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
         std = self._std(plan) * float(plan.factors[round][0])
         units = keys.stream("aggregate", round=round).units(aggregate.total.shape, DOUBLE)
         gamma = grid_for(std, float(plan.record_shares @ plan.largest_batches) * plan.clip_norm)
         return snapped_release(aggregate.total, units, gamma) / aggregate.divisor
 
-    def _std(self, plan: PrivacyPlan) -> float:
+    def _std(self, plan: PublicNumbers) -> float:
         return float((plan.noise_multiplier * plan.record_shares).max()) * plan.clip_norm
 
-    def _kept(self, plan: PrivacyPlan) -> np.ndarray:
+    def _kept(self, plan: PublicNumbers) -> np.ndarray:
         """Return what the rounding of the messages' sum leaves of the clip norms.
 
         It is off by less than n_silos + 8 roundings of all that it adds, which count by as much as
@@ -89,7 +86,7 @@ class ServerGradients(Mechanism):
         return 1 / (1 + (plan.n_silos + 8) * unit * (shares @ plan.largest_batches) / shares)
 
 
-def gradient_sums(plan: PrivacyPlan, std: np.ndarray, size: int) -> Sums:
+def gradient_sums(plan: PublicNumbers, std: np.ndarray, size: int) -> Sums:
     """Return the plan's noisy sums of gradients as numbers that decide the precision."""
     return Sums(
         plan.known_sizes,

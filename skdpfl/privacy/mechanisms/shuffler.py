@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,12 +24,10 @@ from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
 from skdpfl.privacy.mechanisms.binomial_law import binomial_quantiles
 from skdpfl.privacy.mechanisms.precision import DOUBLE, choose_precision
 from skdpfl.privacy.mechanisms.records import gradient_sums
+from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Disjoint, Levels
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
-
-if TYPE_CHECKING:
-    from skdpfl.privacy.plan import PrivacyPlan
 
 
 @dataclass(frozen=True)
@@ -54,23 +52,23 @@ class ShuffledGradients(Mechanism):
     #: a price takes tenths of a second, and bounds jump
     search: ClassVar[Search] = Search(start=3.0, share=0.99, narrow=1e-3)
 
-    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         met, rate = _met(plan, n, levels)
         return shuffled_levels(met, smallest_round(plan), rate, float(plan.delta.min()))
 
-    def exposure(self, plan: PrivacyPlan) -> np.ndarray | None:
+    def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
         return np.ones(plan.n_silos)
 
-    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+    def noise_on_mean(self, plan: PublicNumbers) -> float:
         each = plan.record_shares * self._std(plan)
         return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
 
-    def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
+    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
         std = self._std(plan)
         precision, clip = choose_precision(gradient_sums(plan, std, size), dtype)
         return GradientTerms(clip, std, plan.expected_sizes, precision)
 
-    def _std(self, plan: PrivacyPlan) -> np.ndarray:
+    def _std(self, plan: PublicNumbers) -> np.ndarray:
         """Return the noise on the sum of a silo's messages."""
         return plan.noise_multiplier * plan.clip_norm * np.sqrt(plan.expected_sizes)
 
@@ -108,25 +106,25 @@ class ShuffledSums(Mechanism):
     #: whole bits make prices jump a little
     search: ClassVar[Search] = Search(share=0.99, narrow=1e-4)
 
-    def protocol(self, plan: PrivacyPlan, z: float) -> BinomialSum:
+    def protocol(self, plan: PublicNumbers, z: float) -> BinomialSum:
         """Return the protocol of the smallest round at noise multiplier z."""
         return _protocol(
             z, self.dimension, plan.clip_norm, smallest_cohort(plan), int(plan.expected_sizes.max())
         )
 
-    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         met, rate = _met(plan, n, levels)
         rounds = [self.protocol(plan, level).composition(count, rate) for level, count in met]
         return compose(part for parts in rounds for part in parts)
 
-    def message_bits(self, plan: PrivacyPlan) -> int:
+    def message_bits(self, plan: PublicNumbers) -> int:
         """Return how many bits a silo sends in a round, at most."""
         return max(self._run(plan, r).bits_per_contributor for r in range(plan.n_rounds))
 
-    def exposure(self, plan: PrivacyPlan) -> np.ndarray | None:
+    def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
         return np.ones(plan.n_silos)
 
-    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+    def noise_on_mean(self, plan: PublicNumbers) -> float:
         protocol = self.protocol(plan, float(plan.noise_multiplier[0]))
         n_silos = plan.n_silos * plan.silo_fraction
         p = protocol.probability
@@ -134,14 +132,14 @@ class ShuffledSums(Mechanism):
         noise = protocol.unit * math.sqrt(n_silos * each)
         return noise / (float(plan.expected_sizes.sum()) * plan.silo_fraction)
 
-    def gradient_terms(self, plan: PrivacyPlan, size: int, dtype: np.dtype) -> GradientTerms:
+    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
         std = plan.noise_multiplier * plan.clip_norm
         precision, clip = choose_precision(gradient_sums(plan, std, size), dtype, DOUBLE)
         return GradientTerms(clip, None, plan.expected_sizes, precision)
 
     def send(
         self,
-        plan: PrivacyPlan,
+        plan: PublicNumbers,
         kept: np.ndarray,
         silos: np.ndarray,
         round: int,
@@ -153,7 +151,7 @@ class ShuffledSums(Mechanism):
         return np.floor(kept * (sizes / unit) + uniforms) * (unit / sizes)
 
     def release(
-        self, plan: PrivacyPlan, aggregate: Aggregate, round: int, keys: Streams
+        self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
         protocol, scale = self._run(plan, round), float(plan.expected_sizes.sum())
         bits = protocol.noise_bits * int(np.rint(aggregate.divisor * plan.n_silos))
@@ -163,7 +161,7 @@ class ShuffledSums(Mechanism):
         ones -= bits * protocol.probability
         return ones * (protocol.unit / scale) / aggregate.divisor
 
-    def _run(self, plan: PrivacyPlan, round: int) -> BinomialSum:
+    def _run(self, plan: PublicNumbers, round: int) -> BinomialSum:
         """Return the protocol that runs in a round."""
         return self.protocol(plan, float(plan.noise_multiplier[0]) * float(plan.factors[round][0]))
 
@@ -177,7 +175,7 @@ def _protocol(
     )
 
 
-def _met(plan: PrivacyPlan, n: int, levels: Levels) -> tuple[Levels, float]:
+def _met(plan: PublicNumbers, n: int, levels: Levels) -> tuple[Levels, float]:
     """Return the noise multipliers that a record meets, and the share of its silo in a batch."""
     present = [(z, count) for z, count in levels if count and math.isfinite(z)]  # inf: pure noise
     if isinstance(plan.sampling, Disjoint):  # one round only, perhaps that of the least noise
@@ -185,14 +183,14 @@ def _met(plan: PrivacyPlan, n: int, levels: Levels) -> tuple[Levels, float]:
     return present, plan.sampling.expected_size(n) / n
 
 
-def smallest_cohort(plan: PrivacyPlan) -> int:
+def smallest_cohort(plan: PublicNumbers) -> int:
     """Return the number of silos of the round that has the fewest, empty rounds left out."""
     if plan.schedule is None:
         return plan.n_silos
     return min((len(silos) for silos in plan.schedule if len(silos)), default=1)
 
 
-def smallest_round(plan: PrivacyPlan) -> int:
+def smallest_round(plan: PublicNumbers) -> int:
     """Return the number of messages of the round that has the fewest, empty rounds left out."""
     sizes = plan.expected_sizes
     if plan.schedule is None:

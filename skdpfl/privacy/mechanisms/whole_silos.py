@@ -47,7 +47,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,12 +56,10 @@ from skdpfl.privacy.mechanisms.base import Aggregate, Mechanism, Statistics, squ
 from skdpfl.privacy.mechanisms.learnt_clip import LearntClip
 from skdpfl.privacy.mechanisms.precision import DOUBLE
 from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.grid import NORMALS, grid_for, reduced_clip, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Levels
-
-if TYPE_CHECKING:
-    from skdpfl.privacy.plan import PrivacyPlan
 
 #: adaptive clipping's bit over the message, squared: the noise on messages grows by 1 %
 BIT = 0.02
@@ -95,26 +93,26 @@ class WholeMessages(Mechanism):
     def n_extra(self) -> int:
         return int(self.squared_norms) + int(self.clipping is not None)
 
-    def keep(self, plan: PrivacyPlan, messages: np.ndarray, clip_norm: float) -> np.ndarray:
+    def keep(self, plan: PublicNumbers, messages: np.ndarray, clip_norm: float) -> np.ndarray:
         bounds = self.bounds(plan, clip_norm, messages.shape[-1])
         return clip_rows(messages.astype(DOUBLE), bounds.clip)
 
-    def noise_norm(self, plan: PrivacyPlan, size: int) -> float:
+    def noise_norm(self, plan: PublicNumbers, size: int) -> float:
         """Return the root mean square norm of the noise on the first round's mean message."""
         return self.noise_on_mean(plan) * float(np.sqrt(size))
 
-    def bounds(self, plan: PrivacyPlan, clip_norm: float, size: int) -> Bounds:
+    def bounds(self, plan: PublicNumbers, clip_norm: float, size: int) -> Bounds:
         """Return the numbers of a round in which messages are clipped to ``clip_norm``."""
         raise NotImplementedError
 
     def next_clip_norm(
-        self, plan: PrivacyPlan, clip_norm: float, unclipped: float, round: int
+        self, plan: PublicNumbers, clip_norm: float, unclipped: float, round: int
     ) -> float:
         if self.clipping is None:
             return clip_norm
         return self.clipping.update(clip_norm, unclipped, self.noise_on_share(plan), round)
 
-    def noise_on_share(self, plan: PrivacyPlan) -> float:
+    def noise_on_share(self, plan: PublicNumbers) -> float:
         """Return the standard deviation of the noise on the released share of unclipped messages.
 
         Its bit's noise is that of any coordinate of the mean, in units of 2 sqrt(BIT) C.
@@ -127,7 +125,7 @@ class WholeMessages(Mechanism):
         return 1.0 if self.clipping is None else float(np.sqrt(1 + BIT))
 
     def _bounds(
-        self, plan: PrivacyPlan, clip_norm: float, size: int, terms: float, most: float
+        self, plan: PublicNumbers, clip_norm: float, size: int, terms: float, most: float
     ) -> Bounds:
         """Return a round's numbers for a sum of ``terms`` numbers, ``most`` messages at most."""
         radius = clip_norm * self._radius
@@ -158,19 +156,19 @@ class SiloMessages(WholeMessages):
     sends anyway.
     """
 
-    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         return compose((Gaussian(level), count) for level, count in levels)
 
-    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+    def noise_on_mean(self, plan: PublicNumbers) -> float:
         each = plan.weights * plan.noise_multiplier * plan.clip_norm * self._radius
         return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
 
-    def bounds(self, plan: PrivacyPlan, clip_norm: float, size: int) -> Bounds:
+    def bounds(self, plan: PublicNumbers, clip_norm: float, size: int) -> Bounds:
         return self._bounds(plan, clip_norm, size, 0, 1.0)
 
     def send(
         self,
-        plan: PrivacyPlan,
+        plan: PublicNumbers,
         kept: np.ndarray,
         silos: np.ndarray,
         round: int,
@@ -187,7 +185,7 @@ class SiloMessages(WholeMessages):
         debiased = squared_norms(sent[:, :size]) - size * bounds.std**2
         return np.insert(sent, size, debiased, axis=1)
 
-    def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
+    def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:
         norm = within(float(extra[0]), clip_norm) if self.squared_norms else float("nan")
         return Statistics(norm, self._share(extra, _kept_clip(clip_norm)))
 
@@ -196,23 +194,23 @@ class SiloMessages(WholeMessages):
 class ServerMessages(WholeMessages):
     """Server trusted: noise once, on the sum of the clipped messages."""
 
-    def composition(self, plan: PrivacyPlan, z: float, n: int, levels: Levels) -> Composition:
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         if plan.cohort != "poisson" or plan.silo_fraction >= 1:
             return compose((Gaussian(level), count) for level, count in levels)
         rate = plan.silo_fraction
         return compose((PoissonGaussian(level, rate), count) for level, count in levels)
 
-    def noise_on_mean(self, plan: PrivacyPlan) -> float:
+    def noise_on_mean(self, plan: PublicNumbers) -> float:
         std = float(plan.noise_multiplier[0] * plan.weights.max()) * plan.clip_norm
         return std * self._radius / plan.silo_fraction
 
-    def bounds(self, plan: PrivacyPlan, clip_norm: float, size: int) -> Bounds:
+    def bounds(self, plan: PublicNumbers, clip_norm: float, size: int) -> Bounds:
         # in units of the largest weight, all silos are worth this many messages
         return self._bounds(plan, clip_norm, size, plan.n_silos, plan.weight_in_largest)
 
     def send(
         self,
-        plan: PrivacyPlan,
+        plan: PublicNumbers,
         kept: np.ndarray,
         silos: np.ndarray,
         round: int,
@@ -226,7 +224,7 @@ class ServerMessages(WholeMessages):
         return np.column_stack([kept, squared_norms(kept) / clip - clip, bits])
 
     def release(
-        self, plan: PrivacyPlan, aggregate: Aggregate, round: int, keys: Streams
+        self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
         largest, width = plan.largest_weight, aggregate.total.size
         gamma = self.bounds(plan, aggregate.clip_norm, width - self.n_extra).gamma
@@ -234,7 +232,7 @@ class ServerMessages(WholeMessages):
         total = snapped_release(aggregate.total / largest, units, gamma)
         return total * (largest / aggregate.divisor)
 
-    def statistics(self, plan: PrivacyPlan, extra: np.ndarray, clip_norm: float) -> Statistics:
+    def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:
         norm, clip = float("nan"), _kept_clip(clip_norm)
         if self.squared_norms:
             norm = within(clip * (float(extra[0]) + clip), clip_norm)

@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from skdpfl.privacy.calibration import calibrate
-from skdpfl.privacy.planned.releases import composition_of, dearest_silos
+from skdpfl.privacy.mechanisms import Mechanism
+from skdpfl.privacy.planned.releases import composition_of, costliest_silos, groups_of
+from skdpfl.privacy.public_numbers import PublicNumbers
 
-if TYPE_CHECKING:
-    from skdpfl.privacy.plan import PrivacyPlan
 
-
-def allowed(plan: PrivacyPlan, z: float | np.ndarray) -> np.ndarray:
+def allowed(plan: PublicNumbers, mechanism: Mechanism, z: float | np.ndarray) -> np.ndarray:
     """Return ``z``, raised to what the plan's mechanism can run."""
-    exposure = plan.mechanism.exposure(plan)
+    exposure = mechanism.exposure(plan)
     if exposure is not None:  # one noise for all
         z = (np.broadcast_to(z, exposure.shape) * exposure).max() / exposure
-    return np.asarray(np.maximum(z, plan.mechanism.least_noise), dtype=float)
+    return np.asarray(np.maximum(z, mechanism.least_noise), dtype=float)
 
 
-def least_noise(plan: PrivacyPlan, epsilon: float | np.ndarray) -> float | np.ndarray:
+def least_noise(
+    plan: PublicNumbers, mechanism: Mechanism, epsilon: float | np.ndarray
+) -> float | np.ndarray:
     """Return the noise multipliers: all alike for one budget, each silo's for its own."""
     budgets = np.broadcast_to(np.asarray(epsilon, dtype=float), (plan.n_silos,))
     if plan.unit == "silo":
-        return _of_silo(plan, 0, budgets[0])
+        return _of_silo(plan, mechanism, 0, budgets[0])
     if not np.ptp(budgets):
-        return _alike(plan, float(budgets[0]))
-    groups = plan.groups(budgets)  # as if budgets were multipliers: also equal in a group
-    needed = np.array([_of_silo(plan, i, budgets[i]) for i in groups.first.tolist()])
+        return _alike(plan, mechanism, float(budgets[0]))
+    # as if budgets were multipliers: they are equal in a group, too
+    groups = groups_of(plan, mechanism, budgets)
+    needed = np.array([_of_silo(plan, mechanism, i, budgets[i]) for i in groups.first.tolist()])
     return needed[groups.of_silo]
 
 
-def _alike(plan: PrivacyPlan, epsilon: float) -> np.ndarray:
+def _alike(plan: PublicNumbers, mechanism: Mechanism, epsilon: float) -> np.ndarray:
     """Return one multiplier for all silos, or one noise where the mechanism has but one."""
-    exposure = plan.mechanism.exposure(plan)
+    exposure = mechanism.exposure(plan)
     exposure = np.ones(plan.n_silos) if exposure is None else exposure
-    silos = dearest_silos(plan, 1 / exposure)
-    return max(_of_silo(plan, i, epsilon) * float(exposure[i]) for i in silos) / exposure
+    silos = costliest_silos(plan, 1 / exposure)
+    return max(_of_silo(plan, mechanism, i, epsilon) * float(exposure[i]) for i in silos) / exposure
 
 
-def _of_silo(plan: PrivacyPlan, silo: int, epsilon: float) -> float:
+def _of_silo(plan: PublicNumbers, mechanism: Mechanism, silo: int, epsilon: float) -> float:
     if epsilon == np.inf:
         return 0.0
     return calibrate(
-        lambda z: composition_of(plan, silo, z),
+        lambda z: composition_of(plan, mechanism, silo, z),
         float(epsilon),
         float(plan.delta[silo]),
         plan.neighbours,
-        plan.mechanism.search,
+        mechanism.search,
     )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.public_numbers import PublicNumbers
 
 
-def outsider_multipliers(plan: PrivacyPlan) -> np.ndarray | None:
+def outsider_multipliers(plan: PublicNumbers) -> np.ndarray | None:
     """Return the multipliers that someone faces who sees the cohorts' sums only; None: no credit.
 
     Sound only where a round releases nothing but the sum of the cohort's fresh gradients (one local

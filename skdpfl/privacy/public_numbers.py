@@ -1,0 +1,156 @@
+"""The public numbers of a plan: what runs and how often, before any mechanism or price.
+
+Mechanisms read their clip norm, noise, weights and rates here;
+:class:`skdpfl.privacy.plan.PrivacyPlan` adds the mechanism itself and the prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+import pandas as pd
+
+from skdpfl.privacy.events import Composition
+from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.sampling import Everyone, Sampling
+from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
+from skdpfl.privacy.spending.spent import Trust, Unit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublicNumbers:
+    """The numbers of a plan, all public; the fields are described in PrivacyPlan."""
+
+    silo_sizes: np.ndarray | None
+    steps: tuple[int, ...]
+    clip_norm: float
+    noise_multiplier: np.ndarray
+    delta: np.ndarray
+    unit: Unit = "record"
+    trust: Trust = "silo"
+    neighbours: Neighbours = "replace"
+    sampling: Sampling = field(default_factory=Everyone)
+    weights: np.ndarray = None  # type: ignore[assignment]
+    schedule: tuple[np.ndarray, ...] | None = None
+    cohort: str = "balanced"
+    silo_fraction: float = 1.0
+    noise_schedule: NoiseSchedule = None
+    setup: Composition = ()
+    gradients_only: bool = False
+    silo_ids: pd.Index = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.silo_ids is None:
+            object.__setattr__(self, "silo_ids", pd.RangeIndex(len(self.known_sizes)))
+        if self.weights is None:
+            object.__setattr__(self, "weights", np.full(self.n_silos, 1 / self.n_silos))
+        if self.unit == "silo" and self.noise_schedule is not None:
+            raise ValueError(
+                f"noise_schedule={self.noise_schedule!r} is about the noise on records' gradients; "
+                'unit="silo" noises whole messages, all alike: it must be None.'
+            )
+        for name in ("noise_multiplier", "delta"):
+            value = np.broadcast_to(np.asarray(getattr(self, name), dtype=float), (self.n_silos,))
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_silos(self) -> int:
+        """The number of silos."""
+        return len(self.silo_ids)
+
+    @property
+    def known_sizes(self) -> np.ndarray:
+        """The silos' numbers of records, or an error where they are protected."""
+        if self.silo_sizes is None:
+            raise ValueError('silo_sizes are protected under unit="silo": this plan has none.')
+        return self.silo_sizes
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of rounds."""
+        return len(self.steps)
+
+    @cached_property
+    def expected_sizes(self) -> np.ndarray:
+        """The public normaliser of each silo's steps, shape (n_silos,)."""
+        return self._by_size(self.sampling.expected_size)
+
+    @cached_property
+    def largest_batches(self) -> np.ndarray:
+        """The most records that a step of each silo adds up, shape (n_silos,)."""
+        return self._by_size(self.sampling.largest_batch)
+
+    def _by_size(self, number: Callable[[int], float]) -> np.ndarray:
+        sizes, of_silo = np.unique(self.known_sizes, return_inverse=True)
+        return np.asarray([number(n) for n in sizes.tolist()])[of_silo]
+
+    @cached_property
+    def largest_weight(self) -> float:
+        """The largest of the silos' weights."""
+        return float(self.weights.max())
+
+    @cached_property
+    def weight_in_largest(self) -> float:
+        """The weight of all silos in units of the largest weight."""
+        return float(self.weights.sum() / self.weights.max())
+
+    @cached_property
+    def record_shares(self) -> np.ndarray:
+        """How far a record moves the weighted sum of mean gradients, per unit of its gradient."""
+        return self.weights / self.expected_sizes
+
+    @cached_property
+    def factors(self) -> list[np.ndarray]:
+        """For each round, the factors (steps[r],) on the noise multiplier of its steps."""
+        return noise_factors(self.noise_schedule, self.steps)
+
+    @cached_property
+    def smallest_factor(self) -> float:
+        """The smallest factor of the schedule, 1 without one."""
+        return min((float(f.min()) for f in self.factors if f.size), default=1.0)
+
+    @cached_property
+    def largest_factor(self) -> float:
+        """The largest factor of the schedule, 1 without one."""
+        return max((float(f.max()) for f in self.factors if f.size), default=1.0)
+
+    def step_numbers(self, round: int) -> range:
+        """Return the numbers of a round's steps, counted from the fit's first step on."""
+        return range(self._ends[round] - self.steps[round], self._ends[round])
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(self.steps))
+
+    @cached_property
+    def rates(self) -> np.ndarray:
+        """The share of its records that a silo's step reads: all its size matters for."""
+        return np.round(self.expected_sizes / self.known_sizes, 12)
+
+    @cached_property
+    def levels(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct factors (L,) and how often each silo met each of them (n_silos, L)."""
+        if self.unit == "silo":  # one message a round, in the worst case in every round
+            return np.ones(1), np.full((self.n_silos, 1), self._most_rounds, dtype=np.int64)
+        values, codes = np.unique(np.concatenate(self.factors), return_inverse=True)
+        per_round = np.zeros((self.n_rounds, len(values)), dtype=np.int64)
+        np.add.at(per_round, (np.repeat(np.arange(self.n_rounds), self.steps), codes), 1)
+        if self.schedule is None:
+            total = per_round.sum(axis=0)
+            return values, np.broadcast_to(total, (self.n_silos, len(values)))
+        counts = np.zeros((self.n_silos, len(values)), dtype=np.int64)
+        for silos, row in zip(self.schedule, per_round, strict=True):
+            counts[silos] += row
+        return values, counts
+
+    @property
+    def _most_rounds(self) -> int:
+        """The most rounds one silo can take part in, whatever the secret draw was."""
+        if self.cohort != "balanced" or self.silo_fraction >= 1:
+            return self.n_rounds
+        per_round = max(1, round(self.silo_fraction * self.n_silos))
+        return min(self.n_rounds, -(-self.n_rounds * per_round // self.n_silos))
