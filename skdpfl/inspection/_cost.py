@@ -19,8 +19,7 @@ from skdpfl.inspection._on_split import Unknown, cost_on_split, costs_of_candida
 from skdpfl.inspection._parts import cross_fits, parts
 from skdpfl.inspection._unlearned import learns_nothing
 from skdpfl.privacy.events import Exact
-from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.privacy.spending.sums import total
+from skdpfl.privacy.spending.spent import PrivacySpent, total
 
 
 class Leak(NamedTuple):

@@ -24,7 +24,8 @@ from skdpfl.privacy.events import (
 )
 from skdpfl.privacy.shuffling.rounds import shuffled_rounds
 from skdpfl.privacy.spending import cost as cost_module
-from skdpfl.privacy.spending.sums import total
+from skdpfl.privacy.spending.cost import Cost
+from skdpfl.privacy.spending.spent import total
 
 DELTA = 1e-5
 A, B, C = (
@@ -60,10 +61,14 @@ def test_what_it_says():
 
 
 def test_repr_is_short():
-    cost = dataclasses.replace(spent(A), epsilon=1.0)
-    assert repr(cost) == "PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo')"
-    assert repr(dataclasses.replace(cost, epsilon=0.01234)).startswith("PrivacySpent(ε=0.012, ")
-    assert repr(dataclasses.replace(cost, epsilon=math.inf)).startswith("PrivacySpent(ε=inf, ")
+    cost = spent(A)
+
+    def of(epsilon):
+        return repr(dataclasses.replace(cost, costs=(Cost(A, DELTA, epsilon),)))
+
+    assert of(1.0) == "PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo')"
+    assert of(0.01234).startswith("PrivacySpent(ε=0.012, ")
+    assert of(math.inf).startswith("PrivacySpent(ε=inf, ")
     assert "group_size=3" in repr(cost.group(3))
 
 

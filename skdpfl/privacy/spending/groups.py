@@ -13,15 +13,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
 
 from skdpfl.privacy.events import Composition, Exact, Gaussian, Profile, compose
 from skdpfl.privacy.pricing.dominance import dearest
 from skdpfl.privacy.pricing.price import price_delta
-from skdpfl.privacy.spending.cost import Cost
-
-if TYPE_CHECKING:
-    from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
 #: Where the group's profile is told, as multiples of the epsilon at the stated delta; where that
 #: epsilon is 0, the epsilons of one record.
@@ -32,34 +28,29 @@ _NEAR_ZERO = (0.0, 1e-3, 1e-2, 0.1, 0.3, 1.0)
 _LEAST, _LARGEST = 1e-250, 600.0
 
 
-def of_group(spent: PrivacySpent, k: int) -> PrivacySpent:
-    """Price ``spent`` for k records together; see :meth:`PrivacySpent.group`."""
+def group_size(k: float) -> int:
+    """Return k, which must be a whole number, at least 1."""
     if isinstance(k, bool) or int(k) != k or k < 1:
         raise ValueError(f"k={k!r} must be a whole number, at least 1.")
-    if k == 1:
-        return spent
-    compositions = _of_group([cost.composition for cost in spent.costs], spent, int(k))
-    costs = tuple(Cost.of(c, spent.delta, spent.neighbours) for c in compositions)
-    return dataclasses.replace(
-        spent,
-        epsilon=max(cost.epsilon for cost in costs),
-        costs=costs,
-        silo_ids=None,
-        silo_costs=None,
-        outsider=None if spent.outsider is None else of_group(spent.outsider, k),
-        group_size=spent.group_size * int(k),
-    )
+    return int(k)
 
 
-def _of_group(compositions: list[Composition], spent: PrivacySpent, k: int) -> list[Composition]:
-    """What the group's cost is priced by."""
+def of_group(paid: SiloCosts, k: int) -> SiloCosts:
+    """Price ``paid`` for k records together; see :meth:`PrivacySpent.group`."""
+    compositions = _of_group([cost.composition for cost in paid.costs], paid, k)
+    costs = tuple(Cost.of(c, paid.delta, paid.neighbours) for c in compositions)
+    return dataclasses.replace(paid, costs=costs, silo_ids=None, silo_costs=None)
+
+
+def _of_group(compositions: list[Composition], paid: SiloCosts, k: int) -> list[Composition]:
+    """Return what the group's cost is priced by."""
     compositions = [compositions[i] for i in dearest(compositions)]
     events = [event for composition in compositions for event, _ in composition]
-    if spent.epsilon == math.inf:
+    if paid.epsilon == math.inf:
         return [((Exact(), 1),)]
     if all(isinstance(event, Gaussian) for event in events):
         return [_scaled(composition, k) for composition in compositions]
-    return [_chained(compositions, spent, k)]
+    return [_chained(compositions, paid, k)]
 
 
 def _scaled(composition: Composition, k: int) -> Composition:
@@ -71,23 +62,23 @@ def _scaled(composition: Composition, k: int) -> Composition:
     )
 
 
-def _chained(compositions: list[Composition], spent: PrivacySpent, k: int) -> Composition:
+def _chained(compositions: list[Composition], paid: SiloCosts, k: int) -> Composition:
     """The chain bound around the epsilon it gives at the stated delta, as a profile."""
 
     def delta(epsilon: float) -> float:
-        one = max(price_delta(c, epsilon, spent.neighbours) for c in compositions)
+        one = max(price_delta(c, epsilon, paid.neighbours) for c in compositions)
         return _k_times(one, epsilon, k)
 
     def enough(epsilon: float) -> bool:
-        return delta(epsilon) <= spent.delta
+        return delta(epsilon) <= paid.delta
 
     if enough(0.0):
         points = [e for e in _NEAR_ZERO if k * e < _LARGEST]
     else:
         failure = delta(math.inf)
-        low, high = 0.0, max(1e-3, spent.epsilon)
+        low, high = 0.0, max(1e-3, paid.epsilon)
         while not enough(high):
-            if _k_times(failure, high, k) > spent.delta or k * high > _LARGEST:
+            if _k_times(failure, high, k) > paid.delta or k * high > _LARGEST:
                 return ((Exact(), 1),)
             low, high = high, 1.5 * high
         while high - low > 1e-3 * high:

@@ -19,8 +19,7 @@ from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.calibration import is_number
 from skdpfl.privacy.spending.filters import FILTERS
 from skdpfl.privacy.spending.journal import Entry, Journal
-from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.privacy.spending.sums import total
+from skdpfl.privacy.spending.spent import PrivacySpent, total
 
 #: open ledgers of this process, outermost first; threads share them
 _OPEN: list[PrivacyLedger] = []

@@ -1,49 +1,45 @@
-"""A cost as plain data, for audit files."""
+"""Costs as plain data, for audit files."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from skdpfl.privacy.spending.cost import Cost
-    from skdpfl.privacy.spending.spent import PrivacySpent
-
-_AS_THEY_ARE = ("unit", "trust", "neighbours", "accountant", "n_releases", "group_size")
+from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
 
-def as_dict(spent: PrivacySpent) -> dict[str, Any]:
-    """Return lists, strings and numbers only; never the seeds, which are the noise."""
-    report: dict[str, Any] = {name: getattr(spent, name) for name in _AS_THEY_ARE}
-    for name in ("epsilon", "delta", "noise_multiplier"):
-        report[name] = _plain(getattr(spent, name))
-    report["simulation"] = bool(spent.simulation_seeds)
-    report["compositions"] = [_cost_as_dict(cost) for cost in spent.costs]
-    report["per_silo"] = None
-    if spent.silo_ids is not None and spent.silo_costs is not None:
+def as_dict(paid: SiloCosts) -> dict[str, Any]:
+    """Return lists, strings and numbers only: prices, compositions and what each silo paid."""
+    report: dict[str, Any] = {
+        "epsilon": plain(paid.epsilon),
+        "delta": paid.delta,
+        "accountant": paid.accountant,
+        "compositions": [_cost_as_dict(cost) for cost in paid.costs],
+        "per_silo": None,
+    }
+    if paid.silo_ids is not None and paid.silo_costs is not None:
         report["per_silo"] = [
-            {"silo": _plain(silo), "epsilon": _plain(spent.costs[g].epsilon), "composition": g}
-            for silo, g in zip(spent.silo_ids, spent.silo_costs, strict=True)
+            {"silo": plain(silo), "epsilon": plain(paid.costs[g].epsilon), "composition": g}
+            for silo, g in zip(paid.silo_ids, paid.silo_costs, strict=True)
         ]
-    report["outsider"] = None if spent.outsider is None else as_dict(spent.outsider)
     return report
 
 
 def _cost_as_dict(cost: Cost) -> dict[str, Any]:
-    """Plain form of one cost: its price and its events by name."""
+    """Return one cost: its price and its events by name."""
     events = [
         {"event": type(event).__name__, "count": count}
-        | {key: _plain(value) for key, value in dataclasses.asdict(event).items()}
+        | {key: plain(value) for key, value in dataclasses.asdict(event).items()}
         for event, count in cost.composition
     ]
-    return {"epsilon": _plain(cost.epsilon), "delta": cost.delta, "events": events}
+    return {"epsilon": plain(cost.epsilon), "delta": cost.delta, "events": events}
 
 
-def _plain(value: Any) -> Any:
-    """A value JSON can hold."""
+def plain(value: Any) -> Any:
+    """Return a value that JSON can hold."""
     if isinstance(value, tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     item = value.item() if hasattr(value, "item") else value
     if isinstance(item, float) and math.isinf(item):
         return "inf" if item > 0 else "-inf"

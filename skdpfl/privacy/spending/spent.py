@@ -9,26 +9,26 @@ price of a fit is the largest of its silos' prices, at the largest of their delt
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
-from skdpfl.privacy.events import Composition, Exact, Gaussian
-from skdpfl.privacy.pricing.price import Neighbours, price_delta, price_epsilon
-from skdpfl.privacy.spending import sums
-from skdpfl.privacy.spending.cost import Cost
-from skdpfl.privacy.spending.groups import of_group
-from skdpfl.privacy.spending.report import as_dict
-
-if TYPE_CHECKING:
-    import pandas as pd
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.privacy.events import Composition, Exact
+from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.spending.cost import Cost, SiloCosts
+from skdpfl.privacy.spending.groups import group_size, of_group
+from skdpfl.privacy.spending.report import as_dict, plain
+from skdpfl.privacy.spending.sums import combined, reprice
 
 Unit = Literal["record", "silo"]
+#: from the strongest model of trust (protects against most) to the weakest
 Trust = Literal["silo", "shuffler", "server"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PrivacySpent:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PrivacySpent(SiloCosts):
     """The privacy cost of a fit: ``epsilon, delta = spent``.
 
     Set by ``fit``; immutable, picklable and comparable. Adding two composes the releases of both
@@ -93,19 +93,12 @@ class PrivacySpent:
     fresh noise would give.
     """
 
-    epsilon: float
-    delta: float
     unit: Unit
     trust: Trust
-    neighbours: Neighbours
     noise_multiplier: float | None
     n_releases: int
-    costs: tuple[Cost, ...]
-    silo_ids: tuple[Any, ...] | None = None
-    silo_costs: tuple[int, ...] | None = None
     outsider: PrivacySpent | None = None
     group_size: int = 1
-    assignment: str | None = None
     simulation_seeds: frozenset[int] = frozenset()
 
     @classmethod
@@ -148,8 +141,6 @@ class PrivacySpent:
         if unit == "silo":  # all silos pay the same, and who they are is protected
             silo_ids = group_of_silo = None
         spent = cls(
-            epsilon=max(cost.epsilon for cost in costs),
-            delta=max(deltas),
             unit=unit,
             trust=trust,
             neighbours=neighbours,
@@ -202,55 +193,6 @@ class PrivacySpent:
             n_releases=n_releases,
         )
 
-    @property
-    def accountant(self) -> str:
-        """How the price was computed: "gdp" (closed form), "pld" or "none"."""
-        events = [event for cost in self.costs for event, _ in cost.composition]
-        if any(isinstance(event, Exact) for event in events):
-            return "none"
-        return "gdp" if all(isinstance(event, Gaussian) for event in events) else "pld"
-
-    @property
-    def per_silo(self) -> pd.Series | None:
-        """Each silo's epsilon (a Series by silo id); None where the unit is a silo."""
-        if self.silo_ids is None or self.silo_costs is None:
-            return None
-        import pandas as pd
-
-        epsilons = [self.costs[g].epsilon for g in self.silo_costs]
-        index = pd.Index(list(self.silo_ids), name="silo", tupleize_cols=False)
-        return pd.Series(epsilons, index=index, name="epsilon", dtype=float)
-
-    def epsilon_at(self, delta: float) -> float:
-        """Return the epsilon of the same releases at another delta.
-
-        Parameters
-        ----------
-        delta : float
-            Between 0 and 1.
-
-        Returns
-        -------
-        float
-            The largest over the silos.
-        """
-        return max(price_epsilon(c.composition, float(delta), self.neighbours) for c in self.costs)
-
-    def delta_at(self, epsilon: float) -> float:
-        """Return the delta of the same releases at another epsilon.
-
-        Parameters
-        ----------
-        epsilon : float
-            At least 0.
-
-        Returns
-        -------
-        float
-            The largest over the silos.
-        """
-        return max(price_delta(c.composition, float(epsilon), self.neighbours) for c in self.costs)
-
     def group(self, k: int) -> PrivacySpent:
         """Return the cost for ``k`` records (or silos) together, at the same delta.
 
@@ -266,7 +208,16 @@ class PrivacySpent:
         PrivacySpent
             Exact for plain Gaussian releases, otherwise an upper bound.
         """
-        return of_group(self, k)
+        k = group_size(k)
+        return (
+            self
+            if k == 1
+            else self._paying(
+                of_group(self, k),
+                outsider=None if self.outsider is None else self.outsider.group(k),
+                group_size=self.group_size * k,
+            )
+        )
 
     def under(self, neighbours: Neighbours) -> PrivacySpent:
         """Return the same releases priced under "replace" (from "add_remove"; not the reverse).
@@ -281,12 +232,29 @@ class PrivacySpent:
         PrivacySpent
             At the same delta.
         """
-        return sums.reprice(self, neighbours)
+        if neighbours == self.neighbours:
+            return self
+        outsider = None if self.outsider is None else self.outsider.under(neighbours)
+        return self._paying(reprice(self, neighbours), outsider=outsider)
+
+    def _paying(self, paid: SiloCosts, **changes: Any) -> PrivacySpent:
+        """Return this with other costs."""
+        costs = {field.name: getattr(paid, field.name) for field in dataclasses.fields(SiloCosts)}
+        return dataclasses.replace(self, **costs, **changes)
 
     def __add__(self, other: object) -> PrivacySpent:
         if not isinstance(other, PrivacySpent):
             return NotImplemented
-        return sums.add(self, other)
+        both = total([self, other])
+        if self.simulation_seeds & other.simulation_seeds:
+            warnings.warn(
+                "Two fits on the same records drew their noise from the same integer seed; the "
+                "noise repeats, and together the fits may reveal the records exactly. The sum "
+                "shows what fresh noise would cost: use random_state=None, or different seeds.",
+                PrivacyLeakWarning,
+                stacklevel=2,
+            )
+        return both
 
     def __radd__(self, other: object) -> PrivacySpent:
         return self if other == 0 else NotImplemented
@@ -323,7 +291,41 @@ class PrivacySpent:
         dict
             What JSON can hold.
         """
-        return as_dict(self)
+        words = ("unit", "trust", "neighbours", "n_releases", "group_size")
+        return {name: getattr(self, name) for name in words} | {
+            "noise_multiplier": plain(self.noise_multiplier),
+            "simulation": bool(self.simulation_seeds),
+            **as_dict(self),
+            "outsider": None if self.outsider is None else self.outsider.to_dict(),
+        }
+
+
+def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
+    """Compose the releases of many fits on the same records, without a word about seeds."""
+    first = parts[0]
+    for part in parts[1:]:
+        _check_alike(first, part)
+    if len(parts) == 1:
+        return first
+    multipliers = {part.noise_multiplier for part in parts}
+    outsiders = [part.outsider for part in parts if part.outsider is not None]
+    return first._paying(
+        combined(parts),
+        trust=max((part.trust for part in parts), key=get_args(Trust).index),
+        noise_multiplier=first.noise_multiplier if len(multipliers) == 1 else None,
+        n_releases=sum(part.n_releases for part in parts),
+        simulation_seeds=frozenset().union(*(part.simulation_seeds for part in parts)),
+        outsider=total(outsiders) if len(outsiders) == len(parts) else None,
+    )
+
+
+def _check_alike(a: PrivacySpent, b: PrivacySpent) -> None:
+    for name in ("unit", "neighbours", "group_size"):
+        left, right = getattr(a, name), getattr(b, name)
+        if left != right:
+            raise ValueError(
+                f"Costs for different {name} do not add up: {name}={left!r} and {name}={right!r}."
+            )
 
 
 def _check_words(unit: str, trust: str) -> None:
