@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
 
@@ -34,22 +35,53 @@ def check_positive(name: str, value: Any, words: str = "") -> float:
     return check_number(name, value, low=0, open_low=True, open_high=True, words=words)
 
 
+def check_not_negative(name: str, value: Any, words: str = "") -> float:
+    """Return a finite number of at least 0, or say what is wrong."""
+    return check_number(name, value, low=0, open_high=True, words=words)
+
+
+def check_rate(name: str, value: Any, words: str = "") -> float:
+    """Return a number in (0, 1], or say what is wrong."""
+    return check_number(name, value, low=0, high=1, open_low=True, words=words)
+
+
 def check_share(name: str, value: Any, words: str = "") -> float:
     """Return a number in (0, 1), or say what is wrong."""
     return check_number(name, value, low=0, high=1, open_low=True, open_high=True, words=words)
 
 
-def check_count(name: str, value: Any, *, low: int = 1, words: str = "") -> int:
-    """Return an integer of at least ``low``."""
-    if not isinstance(value, Integral) or isinstance(value, (bool, np.bool_)) or value < low:
-        raise ValueError(f"{name} must be an integer of at least {low}{words}; got {value!r}.")
+def check_count(
+    name: str, value: Any, *, low: int = 1, high: int | None = None, words: str = ""
+) -> int:
+    """Return an integer in [low, high], or say what is wrong."""
+    fine = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+    if not fine or int(value) < low or (high is not None and int(value) > high):
+        limit = f"of at least {low}" if high is None else f"in [{low}, {high}]"
+        raise ValueError(f"{name} must be an integer {limit}{words}; got {value!r}.")
     return int(value)
 
 
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    """Raise unless the value is one of the choices."""
+def check_choice(name: str, value: Any, choices: Collection[Any]) -> Any:
+    """Return the value if it is one of the choices, or say what they are."""
     if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+    return value
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Return a generator from None, an int, a RandomState or a Generator; nothing private."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**32, size=4, dtype=np.uint32))
+    if random_state is None:
+        return np.random.default_rng()
+    if isinstance(random_state, Integral) and int(random_state) >= 0:
+        return np.random.default_rng(int(random_state))
+    raise ValueError(
+        "random_state must be None, an int >= 0, a RandomState or a Generator; "
+        f"got {random_state!r}."
+    )
 
 
 def is_auto(value: Any) -> bool:

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
+from skdpfl._arguments import check_count
+
 Bounds = Mapping[str, tuple[float, float]]
 
 
@@ -71,3 +73,16 @@ def _as_frames(records: Records, silo_column):
         data = frame.drop(columns=records.target_name)
     bounds = None if records.feature_bounds is None else dict(records.feature_bounds)
     return data, target, silos, frame, bounds
+
+
+def check_sizes(n_records, n_silos: int) -> np.ndarray:
+    """Records per silo from one integer for all or one for each."""
+    if np.ndim(n_records) == 0:
+        return np.full(n_silos, check_count("n_records", n_records))
+    sizes = np.asarray(n_records)
+    if sizes.shape != (n_silos,) or sizes.dtype.kind not in "iu" or sizes.min() < 1:
+        raise ValueError(
+            "n_records must be an integer >= 1, or n_silos of them "
+            f"(n_silos={n_silos}), got {n_records!r}"
+        )
+    return sizes.astype(np.int64)

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpfl._arguments import check_choice
 from skdpfl.datasets._bunch import check_frame_options
-from skdpfl.datasets._checks import check_choice
 from skdpfl.datasets._files import DataFile, at_hand, read_files
 from skdpfl.datasets._idx import parse_idx
 from skdpfl.datasets._images import SILOS_DESCR, Dealing, image_bunch

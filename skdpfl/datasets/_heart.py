@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skdpfl._arguments import check_choice
 from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
-from skdpfl.datasets._checks import check_choice
 from skdpfl.datasets._files import DataFile, read_files
 from skdpfl.datasets._tables import ENCODINGS, Column, categories_of, encoded
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdpfl._arguments import check_choice
 from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
-from skdpfl.datasets._checks import check_choice
 from skdpfl.datasets._files import DataFile, read_files
 from skdpfl.datasets._idx import parse_idx
 from skdpfl.datasets._split import HOW, split_into_silos

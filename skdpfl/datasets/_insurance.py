@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from skdpfl._arguments import check_choice
 from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
-from skdpfl.datasets._checks import check_choice
 from skdpfl.datasets._files import DataFile, read_files
 from skdpfl.datasets._split import split_into_silos
 from skdpfl.datasets._tables import ENCODINGS, Column, categories_of, encoded

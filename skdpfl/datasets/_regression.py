@@ -11,9 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
-from skdpfl.datasets._checks import check_choice, check_int, check_real, check_sizes
-from skdpfl.datasets._random import as_generator
+from skdpfl._arguments import (
+    as_generator,
+    check_choice,
+    check_count,
+    check_not_negative,
+)
+from skdpfl.datasets._bunch import Records, check_frame_options, check_sizes, to_bunch
 
 
 def make_federated_regression(
@@ -99,11 +103,11 @@ def make_federated_regression(
     True
     """
     check_frame_options(as_frame, silo_column)
-    n_silos = check_int("n_silos", n_silos, 1)
+    n_silos = check_count("n_silos", n_silos)
     sizes = check_sizes(n_records, n_silos)
-    d = check_int("n_features", n_features, 1)
-    spread = (check_real("alpha", alpha, 0), check_real("beta", beta, 0))
-    check_real("noise", noise, 0)
+    d = check_count("n_features", n_features)
+    spread = (check_not_negative("alpha", alpha), check_not_negative("beta", beta))
+    check_not_negative("noise", noise)
     general = check_choice("design", design, ("general", "fedexp")) == "general"
     rng = as_generator(random_state)
     draw = _general if general else _fedexp

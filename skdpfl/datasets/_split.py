@@ -12,8 +12,13 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.multiclass import type_of_target
 
-from skdpfl.datasets._checks import check_choice, check_int, check_real
-from skdpfl.datasets._random import as_generator
+from skdpfl._arguments import (
+    as_generator,
+    check_choice,
+    check_count,
+    check_not_negative,
+    check_number,
+)
 
 HOW = ("iid", "sorted", "dirichlet", "similarity")
 
@@ -81,7 +86,7 @@ def split_into_silos(
     array([2, 2, 0, 0, 1, 1])
     """
     target = _target(y)
-    n_silos = check_int("n_silos", n_silos, 1)
+    n_silos = check_count("n_silos", n_silos)
     if n_silos > len(target):
         raise ValueError(
             f"n_silos={n_silos} is more than the {len(target)} records: no silo may be empty"
@@ -91,7 +96,7 @@ def split_into_silos(
     if how == "dirichlet":
         return _dirichlet(target, n_silos, alpha, rng)
     share = {"iid": 1.0, "sorted": 0.0}.get(how, similarity)
-    return _similarity(target, n_silos, check_real("similarity", share, 0, 1), rng)
+    return _similarity(target, n_silos, check_number("similarity", share, low=0, high=1), rng)
 
 
 def _target(y) -> np.ndarray:
@@ -124,7 +129,7 @@ def _similarity(y: np.ndarray, n_silos: int, share: float, rng) -> np.ndarray:
 
 def _dirichlet(y: np.ndarray, n_silos: int, alpha: float, rng) -> np.ndarray:
     """Share out each class by its own Dirichlet proportions."""
-    if check_real("alpha", alpha, 0) == 0:
+    if check_not_negative("alpha", alpha) == 0:
         raise ValueError("alpha must be > 0, got 0; use how='sorted' for silos of one class")
     if type_of_target(y) not in ("binary", "multiclass"):
         raise ValueError(

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
-from skdpfl.datasets._checks import check_int, check_real, check_sizes
-from skdpfl.datasets._random import as_generator
+from skdpfl._arguments import as_generator, check_count, check_not_negative, check_number
+from skdpfl.datasets._bunch import Records, check_frame_options, check_sizes, to_bunch
 
 #: silos drawn at once: bounds the memory for their weight matrices
 BLOCK = 256
@@ -95,11 +94,11 @@ def make_federated_classification(
     [20, 30, 50]
     """
     check_frame_options(as_frame, silo_column)
-    n_silos = check_int("n_silos", n_silos, 1)
+    n_silos = check_count("n_silos", n_silos)
     sizes = check_sizes(n_records, n_silos)
-    d, k = check_int("n_features", n_features, 1), check_int("n_classes", n_classes, 2)
-    spread = np.sqrt([check_real("alpha", alpha, 0), check_real("beta", beta, 0)])
-    check_real("label_noise", label_noise, 0, 1)
+    d, k = check_count("n_features", n_features), check_count("n_classes", n_classes, low=2)
+    spread = np.sqrt([check_not_negative("alpha", alpha), check_not_negative("beta", beta)])
+    check_number("label_noise", label_noise, low=0, high=1)
     rng = as_generator(random_state)
     common = _models(rng, 1, d, k, *spread) if iid else None
     X, y = np.empty((sizes.sum(), d)), np.empty(sizes.sum(), dtype=np.int64)

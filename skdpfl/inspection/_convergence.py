@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 
+from skdpfl._pipelines import private_step, silos_argument
 from skdpfl.inspection._axes import axes_of, logarithmic, next_colour, tidy
 from skdpfl.inspection._cv_results import default_score, predicted_scores, read_cv_results
-from skdpfl.inspection._pipelines import paying, silos_for
 
 
 class ConvergenceDisplay:
@@ -158,7 +158,7 @@ class ConvergenceDisplay:
         ConvergenceDisplay
         """
         model, scores = clone(estimator), []
-        _, inner = paying(model)
+        _, inner = private_step(model)
 
         def watch(current: Any) -> None:
             records = model[:-1].transform(X_test) if isinstance(model, Pipeline) else X_test
@@ -166,7 +166,7 @@ class ConvergenceDisplay:
 
         inner._watch = watch
         try:
-            model.fit(X, y, **silos_for(model, silos))
+            model.fit(X, y, **silos_argument(model, silos))
         finally:
             del inner._watch
         name = scoring if isinstance(scoring, str) else None

@@ -14,10 +14,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
+from skdpfl._pipelines import learns_nothing
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._on_split import Unknown, cost_on_split, costs_of_candidate
 from skdpfl.inspection._parts import cross_fits, parts
-from skdpfl.inspection._unlearned import learns_nothing
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 

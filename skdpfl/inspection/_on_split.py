@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from skdpfl._pipelines import learns_nothing
 from skdpfl.inspection._parts import parts
-from skdpfl.inspection._unlearned import learns_nothing
-from skdpfl.preprocessing._scaler_base import PrivateScaler
+from skdpfl.preprocessing import PrivateScaler
 from skdpfl.privacy.events import Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.gaussian import gaussian_mu

@@ -26,7 +26,7 @@ from sklearn.multioutput import (
 )
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skdpfl.preprocessing._scaler_base import PrivateScaler
+from skdpfl.preprocessing import PrivateScaler
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 _BAGS = (BaggingClassifier, BaggingRegressor)

@@ -14,12 +14,11 @@ from sklearn.model_selection import check_cv
 from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
 
+from skdpfl._pipelines import private_step, silos_argument
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._axes import axes_of, logarithmic, next_colour, tidy
 from skdpfl.inspection._cv_results import default_score, predicted_scores, read_cv_results
-from skdpfl.inspection._pipelines import paying, silos_for
 from skdpfl.model_selection import SiloStratifiedKFold
-from skdpfl.model_selection._splitter import SiloSplitter
 from skdpfl.silos import read_silos, split_silo_column
 
 
@@ -159,7 +158,7 @@ class PrivacyUtilityDisplay:
             The scores are exact and one fit per fold is without privacy: the picture is for public
             data, or for eyes that may see the records.
         """
-        _, inner = paying(estimator)
+        _, inner = private_step(estimator)
         warnings.warn(
             "PrivacyUtilityDisplay shows exact scores of the records, beside a fit without "
             "privacy: neither is paid for. Draw it on public data, or keep it where the records "
@@ -274,7 +273,8 @@ def _folds(
     if codes is not None and isinstance(cv, Integral):
         cv = SiloStratifiedKFold(int(cv))
     folds = check_cv(cv, y, classifier=classifies)
-    wants_silos = isinstance(folds, (SiloSplitter, GroupsConsumerMixin))
+    # the splitters of skdpfl.model_selection have a silo_column
+    wants_silos = isinstance(folds, GroupsConsumerMixin) or hasattr(folds, "silo_column")
     return folds.split(np.zeros(len(y)), y, codes if wants_silos else None)
 
 
@@ -289,10 +289,10 @@ def _score(
 ) -> float:
     """Return the test score of one fit on one fold."""
     train, test = fold
-    prefix, _ = paying(estimator)
+    prefix, _ = private_step(estimator)
     budget = {f"{prefix}epsilon": epsilon, f"{prefix}noise_multiplier": None}
     model = clone(estimator).set_params(**budget)
-    params = silos_for(model, None if silos is None else _safe_indexing(silos, train))
+    params = silos_argument(model, None if silos is None else _safe_indexing(silos, train))
     model.fit(_safe_indexing(X, train), _safe_indexing(y, train), **params)
     score = check_scoring(model, scoring=scoring)
     return float(score(model, _safe_indexing(X, test), _safe_indexing(y, test)))

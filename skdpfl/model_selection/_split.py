@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from skdpfl.datasets._random import as_generator
+from skdpfl._arguments import as_generator
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection._splitter import SiloFolds
 from skdpfl.silos import Silos

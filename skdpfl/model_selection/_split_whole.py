@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl.datasets._random import as_generator
+from skdpfl._arguments import as_generator
 from skdpfl.model_selection._splitter import SiloFolds, SiloSplitter
 from skdpfl.silos import Silos
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metadata_routing import UNUSED
 
-from skdpfl.datasets._checks import check_int
+from skdpfl._arguments import check_count
 from skdpfl.silos import Silos, read_silos, split_silo_column
 
 
@@ -74,7 +74,7 @@ class SiloFolds(SiloSplitter):
     """A splitter with a given number of folds."""
 
     def __init__(self, n_splits: int, *, shuffle: bool, random_state, silo_column: str | None):
-        self.n_splits = check_int("n_splits", n_splits, 2)
+        self.n_splits = check_count("n_splits", n_splits, low=2)
         if not isinstance(shuffle, bool | np.bool_):
             raise ValueError(f"shuffle must be True or False, got {shuffle!r}")
         if random_state is not None and not shuffle:

@@ -134,9 +134,9 @@ def test_any_kind_of_target(y):
     ("arguments", "message"),
     [
         (([0, 1], 3), "n_silos=3 is more than the 2 records"),
-        (([0, 1], 0), "n_silos must be an integer >= 1, got 0"),
-        (([0, 1], 1.0), "n_silos must be an integer >= 1, got 1.0"),
-        (([0, 1], True), "n_silos must be an integer >= 1, got True"),
+        (([0, 1], 0), "n_silos must be an integer of at least 1; got 0"),
+        (([0, 1], 1.0), "n_silos must be an integer of at least 1; got 1.0"),
+        (([0, 1], True), "n_silos must be an integer of at least 1; got True"),
         (([0, 1], 1, "random"), "how must be one of .*'sorted'.*got 'random'"),
         (([[0, 1]], 1), r"y must have one dimension, got shape \(1, 2\)"),
         (([0, np.nan], 1), "y must have no missing values"),
@@ -152,10 +152,16 @@ def test_bad_arguments(arguments, message):
     ("options", "message"),
     [
         ({"how": "dirichlet", "alpha": 0}, "alpha must be > 0, got 0"),
-        ({"how": "dirichlet", "alpha": -1}, r"alpha must lie in \[0, inf\], got -1"),
-        ({"how": "dirichlet", "alpha": np.inf}, "alpha must be a finite number, got inf"),
-        ({"how": "similarity", "similarity": 1.5}, r"similarity must lie in \[0, 1\], got 1.5"),
-        ({"how": "similarity", "similarity": "a"}, "similarity must be a finite number, got 'a'"),
+        ({"how": "dirichlet", "alpha": -1}, r"alpha must be a number in \[0, inf\); got -1"),
+        ({"how": "dirichlet", "alpha": np.inf}, r"alpha must be a number in \[0, inf\); got inf"),
+        (
+            {"how": "similarity", "similarity": 1.5},
+            r"similarity must .* \[0, 1\]; got 1.5",
+        ),
+        (
+            {"how": "similarity", "similarity": "a"},
+            r"similarity must .* \[0, 1\]; got 'a'",
+        ),
         ({"random_state": -1}, "random_state must be .* got -1"),
         ({"random_state": "x"}, "random_state must be .* got 'x'"),
     ],

@@ -59,14 +59,14 @@ class TestEveryMaker:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"n_silos": 0}, "n_silos must be an integer >= 1, got 0"),
-            ({"n_records": 0}, "n_records must be an integer >= 1, got 0"),
+            ({"n_silos": 0}, "n_silos must be an integer of at least 1; got 0"),
+            ({"n_records": 0}, "n_records must be an integer of at least 1; got 0"),
             ({"n_silos": 3, "n_records": [1, 2]}, r"n_records must be .*n_silos=3.*got \[1, 2\]"),
             ({"n_silos": 2, "n_records": [1, 0]}, r"n_records must be .*got \[1, 0\]"),
             ({"n_silos": 2, "n_records": [1.5, 2]}, r"n_records must be .*got \[1.5, 2\]"),
-            ({"n_features": 0}, "n_features must be an integer >= 1, got 0"),
-            ({"alpha": -1}, "alpha must lie in"),
-            ({"beta": np.nan}, "beta must be a finite number, got nan"),
+            ({"n_features": 0}, "n_features must be an integer of at least 1; got 0"),
+            ({"alpha": -1}, "alpha must be a number in"),
+            ({"beta": np.nan}, r"beta must be a number in \[0, inf\); got nan"),
             ({"silo_column": "bank"}, "silo_column='bank' needs as_frame=True"),
             ({"silo_column": "x0", "as_frame": True}, "'x0' is already the name of a feature"),
         ],
@@ -137,9 +137,9 @@ def test_label_noise_is_the_only_thing_a_linear_model_misses():
 
 
 def test_classification_arguments():
-    with pytest.raises(ValueError, match="n_classes must be an integer >= 2, got 1"):
+    with pytest.raises(ValueError, match="n_classes must be an integer of at least 2; got 1"):
         make_federated_classification(n_classes=1)
-    with pytest.raises(ValueError, match=r"label_noise must lie in \[0, 1\], got 2"):
+    with pytest.raises(ValueError, match=r"label_noise must be a number in \[0, 1\]; got 2"):
         make_federated_classification(label_noise=2)
 
 

@@ -295,8 +295,8 @@ def test_leave_one_out_follows_sorted_ids_and_needs_no_X():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_splits": 1}, "n_splits must be an integer >= 2, got 1"),
-        ({"n_splits": 2.0}, "n_splits must be an integer >= 2, got 2.0"),
+        ({"n_splits": 1}, "n_splits must be an integer of at least 2; got 1"),
+        ({"n_splits": 2.0}, "n_splits must be an integer of at least 2; got 2.0"),
         ({"shuffle": "yes"}, "shuffle must be True or False, got 'yes'"),
         ({"random_state": 0}, "random_state=0 has no effect with shuffle=False"),
     ],

@@ -152,15 +152,15 @@ def test_noble_delta_default_is_one_over_all_records():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sigma_g": 0}, "sigma_g=0 is not valid; it must be a finite number above 0"),
-        ({"sigma_g": "big"}, "sigma_g='big'"),
-        ({"n_silos": 2.5}, "n_silos=2.5 is not valid; it must be a whole number at least 1"),
-        ({"silo_rate": 1.2}, r"silo_rate=1.2 is not valid; it must lie in \(0, 1\]"),
-        ({"record_rate": 0}, r"record_rate=0 is not valid"),
-        ({"local_steps": 0}, "local_steps=0"),
-        ({"n_rounds": -1}, "n_rounds=-1"),
-        ({"delta": 1}, r"delta=1 is not valid; it must lie in \(0, 1\)"),
-        ({"view": "silo"}, r"view='silo' is not valid; choose one of \['outsider', 'server'\]"),
+        ({"sigma_g": 0}, r"sigma_g must be a number in \(0, inf\); got 0"),
+        ({"sigma_g": "big"}, "sigma_g must .* got 'big'"),
+        ({"n_silos": 2.5}, "n_silos must be an integer of at least 1; got 2.5"),
+        ({"silo_rate": 1.2}, r"silo_rate must be a number in \(0, 1\]; got 1.2"),
+        ({"record_rate": 0}, r"record_rate must .* got 0"),
+        ({"local_steps": 0}, "local_steps must .* got 0"),
+        ({"n_rounds": -1}, "n_rounds must .* got -1"),
+        ({"delta": 1}, r"delta must be a number in \(0, 1\); got 1"),
+        ({"view": "silo"}, r"view must be one of 'outsider', 'server'; got 'silo'"),
     ],
 )
 def test_noble_says_what_is_wrong(change, message):
@@ -394,14 +394,14 @@ def test_chang_noise_counts_every_coordinate():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scheme": 3}, r"scheme=3 is not valid; choose one of \[0, 1, 2\]"),
-        ({"beta": 1.5}, r"beta=1.5 is not valid; it must lie in \(0, 1\]"),
-        ({"start": -1}, "start=-1 is not valid; it must be a whole number at least 0"),
-        ({"batch": 0}, "batch=0"),
-        ({"lipschitz": -1}, "lipschitz=-1"),
-        ({"delta": 0}, "delta=0"),
-        ({"method": "tight"}, "method='tight'"),
-        ({"sigma0_squared": math.inf}, "sigma0_squared=inf"),
+        ({"scheme": 3}, r"scheme must be one of 0, 1, 2; got 3"),
+        ({"beta": 1.5}, r"beta must be a number in \(0, 1\]; got 1.5"),
+        ({"start": -1}, "start must be an integer of at least 0; got -1"),
+        ({"batch": 0}, "batch must .* got 0"),
+        ({"lipschitz": -1}, "lipschitz must .* got -1"),
+        ({"delta": 0}, "delta must .* got 0"),
+        ({"method": "tight"}, "method must .* got 'tight'"),
+        ({"sigma0_squared": math.inf}, "sigma0_squared must .* got inf"),
     ],
 )
 def test_chang_says_what_is_wrong(change, message):
@@ -482,12 +482,12 @@ def test_lowy_epsilon_range(form, limit):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"epsilon": 0}, "epsilon=0 is not valid; it must be a finite number above 0"),
-        ({"delta": 2}, "delta=2"),
-        ({"n_records": 0}, "n_records=0"),
-        ({"n_rounds": 1.5}, "n_rounds=1.5"),
-        ({"batch": 1001}, r"batch=1001 is not valid; it must be a whole number in \[1, 1000\]"),
-        ({"form": "best"}, r"form='best' is not valid; choose one of \['theory', 'practice'\]"),
+        ({"epsilon": 0}, r"epsilon must be a number in \(0, inf\); got 0"),
+        ({"delta": 2}, "delta must .* got 2"),
+        ({"n_records": 0}, "n_records must .* got 0"),
+        ({"n_rounds": 1.5}, "n_rounds must .* got 1.5"),
+        ({"batch": 1001}, r"batch must be an integer in \[1, 1000\]; got 1001"),
+        ({"form": "best"}, r"form must be one of 'theory', 'practice'; got 'best'"),
     ],
 )
 def test_lowy_says_what_is_wrong(change, message):
@@ -497,7 +497,7 @@ def test_lowy_says_what_is_wrong(change, message):
 
 def test_lowy_one_pass_says_what_is_wrong():
     setting = {"delta": 1e-5, "n_records": 10, "lipschitz": 1}
-    with pytest.raises(ValueError, match=r"n_rounds=11 is not valid.*\[1, 10\]"):
+    with pytest.raises(ValueError, match=r"n_rounds must be an integer in \[1, 10\]; got 11"):
         published.lowy2023_one_pass_sigma(epsilon=1, n_rounds=11, **setting)
     with pytest.raises(ValueError, match=r"epsilon=93 is not valid; .* \(0, 92.1"):
         published.lowy2023_one_pass_sigma(epsilon=93, n_rounds=2, **setting)

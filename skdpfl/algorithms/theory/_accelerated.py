@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 
-from skdpfl.privacy.published import _checks
+from skdpfl._arguments import check_count, check_not_negative, check_positive, check_share
 
 
 def lowy2023_accelerated_rounds(
@@ -98,11 +98,11 @@ def lowy2023_multistage_rounds(
     ...     silos_per_round=25, n_parameters=10, batch=1000, epsilon=1, delta=1e-6)
     30
     """
-    mu = _checks.positive("strong_convexity", strong_convexity)
+    mu = check_positive("strong_convexity", strong_convexity)
     private = _private_records(n_records, n_parameters, epsilon, delta)
-    signal = _checks.positive("excess", excess) * mu * silos_per_round * (epsilon * n_records) ** 2
-    signal /= _checks.positive("lipschitz", lipschitz) ** 2 * n_parameters
-    linear = math.sqrt(_checks.positive("smoothness", smoothness) / mu) * math.log(max(signal, 1))
+    signal = check_positive("excess", excess) * mu * silos_per_round * (epsilon * n_records) ** 2
+    signal /= check_positive("lipschitz", lipschitz) ** 2 * n_parameters
+    linear = math.sqrt(check_positive("smoothness", smoothness) / mu) * math.log(max(signal, 1))
     rounds = max(linear, _noise_rounds(private, n_records, n_silos, silos_per_round, batch))
     return max(1, math.ceil(rounds))
 
@@ -141,7 +141,7 @@ def lowy2023_one_pass_rounds(
     15
     """
     private = _private_records(n_records, n_parameters, epsilon, delta)
-    silos = math.sqrt(_checks.positive("n_silos", n_silos))
+    silos = math.sqrt(check_positive("n_silos", n_silos))
     best = (_condition(lipschitz, smoothness, diameter) * silos * private) ** 0.4
     return min(n_records, max(1, round(best)))
 
@@ -164,9 +164,9 @@ def lowy2023_regularisation(*, variance: float, diameter: float, n_rounds: int) 
     >>> lowy2023_regularisation(variance=4.0, diameter=2.0, n_rounds=25)
     0.1
     """
-    spread = math.sqrt(_checks.not_negative("variance", variance))
-    rounds = _checks.count("n_rounds", n_rounds)
-    return spread / (2 * _checks.positive("diameter", diameter) * math.sqrt(rounds))
+    spread = math.sqrt(check_not_negative("variance", variance))
+    rounds = check_count("n_rounds", n_rounds)
+    return spread / (2 * check_positive("diameter", diameter) * math.sqrt(rounds))
 
 
 def lowy2023_smoothing(
@@ -214,33 +214,33 @@ def lowy2023_smoothing(
             " together; give exactly one."
         )
     private = _private_records(n_records, n_parameters, epsilon, delta)
-    useful = _checks.positive("n_silos", n_silos) * min(n_records, private**2)
+    useful = check_positive("n_silos", n_silos) * min(n_records, private**2)
     if strong_convexity is not None:
-        return _checks.positive("strong_convexity", strong_convexity) * useful
+        return check_positive("strong_convexity", strong_convexity) * useful
     assert diameter is not None
-    lipschitz = _checks.positive("lipschitz", lipschitz)
-    return lipschitz / _checks.positive("diameter", diameter) * math.sqrt(useful)
+    lipschitz = check_positive("lipschitz", lipschitz)
+    return lipschitz / check_positive("diameter", diameter) * math.sqrt(useful)
 
 
 def _condition(lipschitz: float, smoothness: float, diameter: float) -> float:
     """Return beta D / L."""
-    scale = _checks.positive("smoothness", smoothness) * _checks.positive("diameter", diameter)
-    return scale / _checks.positive("lipschitz", lipschitz)
+    scale = check_positive("smoothness", smoothness) * check_positive("diameter", diameter)
+    return scale / check_positive("lipschitz", lipschitz)
 
 
 def _private_records(n_records: int, n_parameters: int, epsilon: float, delta: float) -> float:
     """Return epsilon n / sqrt(d ln(1/delta)): records left of n after paying for privacy."""
-    spend = _checks.count("n_parameters", n_parameters)
-    log_inverse = math.log(1 / _checks.probability("delta", delta))
-    n = _checks.count("n_records", n_records)
-    return _checks.positive("epsilon", epsilon) * n / math.sqrt(spend * log_inverse)
+    spend = check_count("n_parameters", n_parameters)
+    log_inverse = math.log(1 / check_share("delta", delta))
+    n = check_count("n_records", n_records)
+    return check_positive("epsilon", epsilon) * n / math.sqrt(spend * log_inverse)
 
 
 def _noise_rounds(
     private: float, n_records: int, n_silos: int, silos_per_round: int, batch: int
 ) -> float:
     """Return epsilon^2 n^2 / (K d ln(1/delta)), or 0 if every record is used in every round."""
-    N = _checks.count("n_silos", n_silos)
-    M = _checks.count("silos_per_round", silos_per_round, high=N)
-    K = _checks.count("batch", batch, high=n_records)
+    N = check_count("n_silos", n_silos)
+    M = check_count("silos_per_round", silos_per_round, high=N)
+    K = check_count("batch", batch, high=n_records)
     return private**2 / K if N * n_records > M * K else 0.0

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpfl.privacy.published import _checks
+from skdpfl._arguments import check_count, check_not_negative, check_positive
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def acsa_scale(
     >>> acsa_scale(n_rounds=2, smoothness=0.1, variance=4.0, squared_distance=1.0)
     8.0
     """
-    R, V = _checks.count("n_rounds", n_rounds), _half(squared_distance)
-    noisy = math.sqrt(_checks.not_negative("variance", variance) * R * (R + 1) * (R + 2) / (3 * V))
-    return max(2 * _checks.positive("smoothness", smoothness), noisy)
+    R, V = check_count("n_rounds", n_rounds), _half(squared_distance)
+    noisy = math.sqrt(check_not_negative("variance", variance) * R * (R + 1) * (R + 2) / (3 * V))
+    return max(2 * check_positive("smoothness", smoothness), noisy)
 
 
 def acsa_weights(*, n_rounds: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
@@ -103,8 +103,8 @@ def acsa_weights(*, n_rounds: int, scale: float) -> tuple[np.ndarray, np.ndarray
     >>> alpha.round(3).tolist(), eta.tolist()
     ([1.0, 0.667, 0.5], [6.0, 2.0, 1.0])
     """
-    r = np.arange(1, _checks.count("n_rounds", n_rounds) + 1)
-    return 2 / (r + 1), 4 * _checks.positive("scale", scale) / (r * (r + 1))
+    r = np.arange(1, check_count("n_rounds", n_rounds) + 1)
+    return 2 / (r + 1), 4 * check_positive("scale", scale) / (r * (r + 1))
 
 
 def acsa_bound(*, n_rounds: int, scale: float, variance: float, squared_distance: float) -> float:
@@ -123,9 +123,9 @@ def acsa_bound(*, n_rounds: int, scale: float, variance: float, squared_distance
     >>> acsa_bound(n_rounds=3, scale=2.0, variance=0.6, squared_distance=3.0)
     3.0
     """
-    R, V = _checks.count("n_rounds", n_rounds), _half(squared_distance)
-    v = _checks.positive("scale", scale)
-    noise = 4 * _checks.not_negative("variance", variance) * (R + 2) / (3 * v)
+    R, V = check_count("n_rounds", n_rounds), _half(squared_distance)
+    v = check_positive("scale", scale)
+    noise = 4 * check_not_negative("variance", variance) * (R + 2) / (3 * v)
     return 4 * v * V / (R * (R + 1)) + noise
 
 
@@ -164,13 +164,13 @@ def gradient_variance(
     ...                   n_parameters=10, heterogeneity=4.0)
     3.0
     """
-    N = _checks.count("n_silos", n_silos)
-    M = _checks.count("silos_per_round", silos_per_round, high=N)
+    N = check_count("n_silos", n_silos)
+    M = check_count("silos_per_round", silos_per_round, high=N)
     missing = 1 - (M - 1) / (N - 1) if N > 1 else 0.0
-    drawn = missing * _checks.not_negative("heterogeneity", heterogeneity)
-    sampled = _checks.positive("lipschitz", lipschitz) ** 2 / _checks.count("batch", batch)
-    noise = _checks.not_negative("noise", noise)
-    return (sampled + drawn + _checks.count("n_parameters", n_parameters) * noise**2) / M
+    drawn = missing * check_not_negative("heterogeneity", heterogeneity)
+    sampled = check_positive("lipschitz", lipschitz) ** 2 / check_count("batch", batch)
+    noise = check_not_negative("noise", noise)
+    return (sampled + drawn + check_count("n_parameters", n_parameters) * noise**2) / M
 
 
 def multistage(
@@ -210,11 +210,11 @@ def multistage(
     >>> [stage.n_rounds for stage in stages]
     [8, 11, 21, 41]
     """
-    total = _checks.count("n_rounds", n_rounds)
-    beta = _checks.positive("smoothness", smoothness)
-    mu = _checks.positive("strong_convexity", strong_convexity)
-    noise = _checks.not_negative("variance", variance)
-    gap = _checks.positive("excess", excess)
+    total = check_count("n_rounds", n_rounds)
+    beta = check_positive("smoothness", smoothness)
+    mu = check_positive("strong_convexity", strong_convexity)
+    noise = check_not_negative("variance", variance)
+    gap = check_positive("excess", excess)
     stages: list[Stage] = []
     left = total
     while True:
@@ -230,4 +230,4 @@ def multistage(
 
 def _half(squared_distance: float) -> float:
     """Return V."""
-    return _checks.positive("squared_distance", squared_distance) / 2
+    return check_positive("squared_distance", squared_distance) / 2

@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from skdpfl.privacy.published import ConvergenceBound, _checks
+from skdpfl._arguments import check_count, check_not_negative, check_positive, check_rate
+from skdpfl.privacy.published import ConvergenceBound
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def noble2022_fedavg_steps(
     StepSizes(global_step=2.0, local_step=0.0125)
     """
     smoothness, global_step, steps = _common(smoothness, n_silos, silo_rate, local_steps)
-    spread = 1 + _checks.not_negative("dissimilarity", dissimilarity) ** 2
+    spread = 1 + check_not_negative("dissimilarity", dissimilarity) ** 2
     return StepSizes(global_step, 1 / (8 * spread * smoothness * steps * global_step))
 
 
@@ -120,9 +121,9 @@ def noble2022_local_step(*, step: float, record_rate: float, local_steps: int) -
     >>> noble2022_local_step(step=1.0, record_rate=0.2, local_steps=50)
     0.1
     """
-    step = _checks.positive("step", step)
-    rate = _checks.rate("record_rate", record_rate)
-    return step / (rate * _checks.count("local_steps", local_steps))
+    step = check_positive("step", step)
+    rate = check_rate("record_rate", record_rate)
+    return step / (rate * check_count("local_steps", local_steps))
 
 
 def chang2022_steps(bound: ConvergenceBound, *, global_step: float, local_steps: int) -> StepSizes:
@@ -145,8 +146,8 @@ def chang2022_steps(bound: ConvergenceBound, *, global_step: float, local_steps:
     >>> chang2022_steps(bound, global_step=2.0, local_steps=5)
     StepSizes(global_step=2.0, local_step=0.05)
     """
-    global_step = _checks.positive("global_step", global_step)
-    steps = _checks.count("local_steps", local_steps)
+    global_step = check_positive("global_step", global_step)
+    steps = check_count("local_steps", local_steps)
     return StepSizes(global_step, bound.effective_step / (steps * global_step))
 
 
@@ -154,6 +155,6 @@ def _common(
     smoothness: float, n_silos: int, silo_rate: float, local_steps: int
 ) -> tuple[float, float, int]:
     """Check the arguments; return the smoothness, sqrt(l M) and K."""
-    smoothness = _checks.positive("smoothness", smoothness)
-    taking_part = _checks.rate("silo_rate", silo_rate) * _checks.count("n_silos", n_silos)
-    return smoothness, math.sqrt(taking_part), _checks.count("local_steps", local_steps)
+    smoothness = check_positive("smoothness", smoothness)
+    taking_part = check_rate("silo_rate", silo_rate) * check_count("n_silos", n_silos)
+    return smoothness, math.sqrt(taking_part), check_count("local_steps", local_steps)

@@ -22,7 +22,7 @@ import math
 
 import numpy as np
 
-from skdpfl.privacy.published import _checks
+from skdpfl._arguments import check_count, check_positive, check_share
 
 
 def lowy2023_step(
@@ -66,10 +66,10 @@ def lowy2023_step(
     >>> round(step, 4)
     0.3381
     """
-    L, D = _checks.positive("lipschitz", lipschitz), _checks.positive("diameter", diameter)
+    L, D = check_positive("lipschitz", lipschitz), check_positive("diameter", diameter)
     terms = _terms(n_records, n_silos, n_parameters, n_rounds, batch, epsilon, delta)
     best = [D / (L * math.sqrt(2 * n_rounds * term)) for term in terms]
-    return min(1 / _checks.positive("smoothness", smoothness), *best)
+    return min(1 / check_positive("smoothness", smoothness), *best)
 
 
 def lowy2023_bound(
@@ -102,9 +102,9 @@ def lowy2023_bound(
     >>> round(bound, 4)
     0.6633
     """
-    step, L = _checks.positive("step", step), _checks.positive("lipschitz", lipschitz)
+    step, L = check_positive("step", step), check_positive("lipschitz", lipschitz)
     terms = _terms(n_records, n_silos, n_parameters, n_rounds, batch, epsilon, delta)
-    distance = _checks.positive("diameter", diameter) ** 2 / (2 * step * n_rounds)
+    distance = check_positive("diameter", diameter) ** 2 / (2 * step * n_rounds)
     return distance + step * L**2 * sum(terms)
 
 
@@ -138,11 +138,11 @@ def lowy2023_rounds(
     ...                 n_parameters=10, epsilon=1, delta=1e-4)
     400
     """
-    n, M = _checks.count("n_records", n_records), _checks.positive("n_silos", n_silos)
-    condition = _checks.positive("smoothness", smoothness) * _checks.positive("diameter", diameter)
-    condition /= _checks.positive("lipschitz", lipschitz)
-    private = _checks.positive("epsilon", epsilon) * n
-    private /= math.sqrt(_checks.count("n_parameters", n_parameters) * _log_inverse(delta))
+    n, M = check_count("n_records", n_records), check_positive("n_silos", n_silos)
+    condition = check_positive("smoothness", smoothness) * check_positive("diameter", diameter)
+    condition /= check_positive("lipschitz", lipschitz)
+    private = check_positive("epsilon", epsilon) * n
+    private /= math.sqrt(check_count("n_parameters", n_parameters) * _log_inverse(delta))
     slow = condition * math.sqrt(M) * min(math.sqrt(n), private)
     return math.ceil(max(slow, min(n * M, private**2 * M)))
 
@@ -184,14 +184,14 @@ def _terms(
     delta: float,
 ) -> tuple[float, float, float]:
     """Return what multiplies eta L^2 in the bound: sampling, privacy noise, stability."""
-    n, M = _checks.count("n_records", n_records), _checks.positive("n_silos", n_silos)
-    d, R = _checks.count("n_parameters", n_parameters), _checks.count("n_rounds", n_rounds)
-    K, delta = _checks.count("batch", batch, high=n), _checks.probability("delta", delta)
+    n, M = check_count("n_records", n_records), check_positive("n_silos", n_silos)
+    d, R = check_count("n_parameters", n_parameters), check_count("n_rounds", n_rounds)
+    K, delta = check_count("batch", batch, high=n), check_share("delta", delta)
     logs = math.log(2.5 * R * K / (delta * n)) * math.log(2 / delta)
-    privacy = 128 * d * R * logs / (M * n**2 * _checks.positive("epsilon", epsilon) ** 2)
+    privacy = 128 * d * R * logs / (M * n**2 * check_positive("epsilon", epsilon) ** 2)
     return 0.5, privacy, 2 * R / (n * M)
 
 
 def _log_inverse(delta: float) -> float:
     """Return ln(1/delta)."""
-    return math.log(1 / _checks.probability("delta", delta))
+    return math.log(1 / check_share("delta", delta))

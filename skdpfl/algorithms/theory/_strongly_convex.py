@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpfl.privacy.published import _checks
+from skdpfl._arguments import check_count, check_not_negative, check_positive
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def stich2019_schedule(
     >>> schedule.steps.round(2).tolist(), (41 * schedule.weights).round(2).tolist()
     ([0.5, 0.5, 0.5, 0.4], [0.0, 0.0, 16.0, 25.0])
     """
-    rounds = _checks.count("n_rounds", n_rounds)
+    rounds = check_count("n_rounds", n_rounds)
     mu, largest = _curvature(strong_convexity, largest_step)
     t = np.arange(rounds)
     if rounds * mu * largest <= 1:
@@ -101,17 +101,17 @@ def stich2019_bound(
     ...                       squared_distance=1.0, noise=2.0), 4)
     0.72
     """
-    rounds = _checks.count("n_rounds", n_rounds)
+    rounds = check_count("n_rounds", n_rounds)
     mu, largest = _curvature(strong_convexity, largest_step)
-    start = 32 / largest * _checks.not_negative("squared_distance", squared_distance)
+    start = 32 / largest * check_not_negative("squared_distance", squared_distance)
     decay = math.exp(-mu * largest * rounds / 2)
-    return start * decay + 36 * _checks.not_negative("noise", noise) / (mu * rounds)
+    return start * decay + 36 * check_not_negative("noise", noise) / (mu * rounds)
 
 
 def _curvature(strong_convexity: float, largest_step: float) -> tuple[float, float]:
     """Check mu and the largest step; no step may overshoot by itself."""
-    mu = _checks.positive("strong_convexity", strong_convexity)
-    largest = _checks.positive("largest_step", largest_step)
+    mu = check_positive("strong_convexity", strong_convexity)
+    largest = check_positive("largest_step", largest_step)
     if mu * largest >= 1:
         raise ValueError(
             f"largest_step={largest_step!r} is not valid; it must be below"

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing
 
-from skdpfl.inspection._pipelines import paying, silos_for
+from skdpfl._pipelines import private_step, silos_argument
 from skdpfl.model_selection._search.callbacks import Runs
 from skdpfl.model_selection._search.steps import width_seen
 from skdpfl.privacy.randomness.streams import Streams
@@ -39,7 +39,9 @@ class Candidate:
     ) -> None:
         self._template, self.params, self._schedule = template, params, schedule
         self._sizes, self._X = sizes, X
-        self._labels = np.unique(np.asarray(y)) if is_classifier(paying(template)[1]) else None
+        self._labels = (
+            np.unique(np.asarray(y)) if is_classifier(private_step(template)[1]) else None
+        )
         self._priced: dict[tuple[float, float], PrivacySpent] = {}
 
     def model(self) -> Any:
@@ -86,7 +88,7 @@ class Candidate:
             inner.set_params(classes=self._labels)  # they are public, and priced; some may be rare
         inner._covered = True  # the search has charged the ledgers
         with runs.run(model):
-            model.fit(X, y, **silos_for(model, silos))
+            model.fit(X, y, **silos_argument(model, silos))
         del inner._covered, inner._schedule_streams
         if paid:
             self.check(model, *budget)
@@ -94,7 +96,7 @@ class Candidate:
 
     def check(self, fitted: Any, epsilon: float, delta: float) -> None:
         """Raise unless the fit released what was priced: the search's cost would be wrong."""
-        ran, priced = paying(fitted)[1].privacy_spent_.costs, self.price(epsilon, delta).costs
+        ran, priced = private_step(fitted)[1].privacy_spent_.costs, self.price(epsilon, delta).costs
         if ran != priced:
             raise RuntimeError(
                 f"The fit of candidate {self.params!r} released {ran!r}, but the search has paid "
@@ -102,7 +104,7 @@ class Candidate:
             )
 
     def _paying(self, model: Any, epsilon: float, delta: float) -> Any:
-        _, inner = paying(model)
+        _, inner = private_step(model)
         inner.set_params(epsilon=epsilon, delta=delta, noise_multiplier=None)
         inner._schedule_streams = lambda: self._schedule  # copies of the estimator share it
         return inner

@@ -26,7 +26,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdpfl._arguments import check_count, check_positive, check_share, is_auto
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
-from skdpfl.inspection._pipelines import paying
+from skdpfl._pipelines import private_step
 from skdpfl.model_selection._search.best_model import BestModel
 from skdpfl.model_selection._search.budget import SearchBudget, fit_budget, within
 from skdpfl.model_selection._search.callbacks import Runs, nothing_said
@@ -177,7 +177,7 @@ class DPRandomizedSearchCV(
         self : DPRandomizedSearchCV
         """
         self._check()
-        _, inner = paying(self.estimator)
+        _, inner = private_step(self.estimator)
         promise = promise_of(inner)
         X, y = readable(X, y, inner is self.estimator)
         _, given = split_silo_column(X, silos, inner.silo_column)

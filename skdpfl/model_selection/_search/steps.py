@@ -18,10 +18,9 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from skdpfl._pipelines import learns_nothing, private_step
 from skdpfl.estimators._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection._pipelines import paying
-from skdpfl.inspection._unlearned import learns_nothing
 from skdpfl.privacy.spending.recording import Recorded
 
 
@@ -30,7 +29,7 @@ def width_seen(model: Any, X: Any) -> int:
     if isinstance(model, Pipeline) and len(model.steps) > 1:
         few = _safe_indexing(X, np.arange(min(1000, _num_samples(X))))
         X = clone(model[:-1]).fit(few).transform(few)
-    _, inner = paying(model)
+    _, inner = private_step(model)
     columns = list(getattr(X, "columns", []))
     return np.shape(X)[1] - int(inner.silo_column is not None and inner.silo_column in columns)
 

@@ -20,7 +20,7 @@ import warnings
 
 import numpy as np
 
-from skdpfl.privacy.published import _checks
+from skdpfl._arguments import check_choice, check_count, check_positive, check_rate, check_share
 from skdpfl.privacy.published._chang_schedule import Schedule
 from skdpfl.privacy.published._renyi import gaussian_curve, smallest_epsilon, wang_sampled
 
@@ -110,14 +110,14 @@ def chang2022(
     7.676927
     """
     schedule = Schedule(scheme, beta, start, n_rounds, local_steps)
-    sigma0_squared = _checks.positive("sigma0_squared", sigma0_squared)
-    rate = _checks.rate("silo_rate", silo_rate) * _checks.rate("record_rate", record_rate)
-    batch = _checks.count("batch", batch)
-    lipschitz = _checks.positive("lipschitz", lipschitz)
-    delta = _checks.probability("delta", delta)
+    sigma0_squared = check_positive("sigma0_squared", sigma0_squared)
+    rate = check_rate("silo_rate", silo_rate) * check_rate("record_rate", record_rate)
+    batch = check_count("batch", batch)
+    lipschitz = check_positive("lipschitz", lipschitz)
+    delta = check_share("delta", delta)
     factors, uses = schedule.levels()
     variances = sigma0_squared * factors
-    if _checks.choice("method", method, ("theorem", "generic")) == "generic":
+    if check_choice("method", method, ("theorem", "generic")) == "generic":
         return _generic(variances, uses, 2 * lipschitz / batch, rate, delta)
     for failing in _failing(sigma0_squared, float(variances[-1]), rate):
         warnings.warn(f"The theorem does not apply: {failing}", stacklevel=2)
@@ -162,8 +162,8 @@ def chang2022_conditions(
     ...                      local_steps=50, silo_rate=0.2, record_rate=0.2)
     ('the last variance is 4.414, below 5.',)
     """
-    sigma0_squared = _checks.positive("sigma0_squared", sigma0_squared)
-    rate = _checks.rate("silo_rate", silo_rate) * _checks.rate("record_rate", record_rate)
+    sigma0_squared = check_positive("sigma0_squared", sigma0_squared)
+    rate = check_rate("silo_rate", silo_rate) * check_rate("record_rate", record_rate)
     factors, _ = Schedule(scheme, beta, start, n_rounds, local_steps).levels()
     return _failing(sigma0_squared, float(sigma0_squared * factors[-1]), rate)
 

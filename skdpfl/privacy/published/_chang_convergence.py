@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from skdpfl.privacy.published import _checks
+from skdpfl._arguments import check_count, check_not_negative, check_positive
 from skdpfl.privacy.published._chang_schedule import Schedule, geometric_sum
 
 
@@ -116,16 +116,16 @@ def chang2022_convergence(
     1.9125
     """
     schedule = Schedule(scheme, beta, start, n_rounds, local_steps)
-    n_silos = _checks.count("n_silos", n_silos)
-    sampled = _checks.count("silos_per_round", silos_per_round, high=n_silos)
-    batch = _checks.count("batch", batch)
-    distance = _checks.positive("distance", distance)
-    drift = _checks.not_negative("drift", drift)
-    gradient_variance = _checks.not_negative("gradient_variance", gradient_variance)
-    if _checks.positive("global_step", global_step) < 1:
+    n_silos = check_count("n_silos", n_silos)
+    sampled = check_count("silos_per_round", silos_per_round, high=n_silos)
+    batch = check_count("batch", batch)
+    distance = check_positive("distance", distance)
+    drift = check_not_negative("drift", drift)
+    gradient_variance = check_not_negative("gradient_variance", gradient_variance)
+    if check_positive("global_step", global_step) < 1:
         raise ValueError(f"global_step={global_step!r} is not valid; it must be at least 1.")
-    variance = _checks.not_negative("sigma0_squared", sigma0_squared)
-    variance *= _checks.count("n_parameters", n_parameters)
+    variance = check_not_negative("sigma0_squared", sigma0_squared)
+    variance *= check_count("n_parameters", n_parameters)
     factor = (
         11 * n_silos * drift / (sampled * n_rounds)
         + 15 * (1 + local_steps / global_step**2) * gradient_variance
@@ -141,7 +141,7 @@ def _best_step(factor: float, distance: float, n_rounds: int, smoothness: float 
     """Return h*, or the largest step allowed where that is smaller."""
     best = distance / math.sqrt(n_rounds * factor) if factor > 0 else math.inf
     if smoothness is not None:
-        best = min(best, 1 / (81 * _checks.positive("smoothness", smoothness)))
+        best = min(best, 1 / (81 * check_positive("smoothness", smoothness)))
     if best == math.inf:
         raise ValueError("smoothness=None is not valid without noise, drift and variance.")
     return best

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpfl.privacy.published import _checks
+from skdpfl._arguments import check_choice, check_count, check_positive, check_rate
 
 SCHEMES = (0, 1, 2)
 
@@ -46,11 +46,11 @@ class Schedule:
     local_steps: int
 
     def __post_init__(self) -> None:
-        _checks.choice("scheme", self.scheme, SCHEMES)
-        _checks.rate("beta", self.beta)
-        _checks.count("start", self.start, low=0)
-        _checks.count("n_rounds", self.n_rounds)
-        _checks.count("local_steps", self.local_steps)
+        check_choice("scheme", self.scheme, SCHEMES)
+        check_rate("beta", self.beta)
+        check_count("start", self.start, low=0)
+        check_count("n_rounds", self.n_rounds)
+        check_count("local_steps", self.local_steps)
         if self.scheme == 0 or self.start > self.n_rounds:
             object.__setattr__(self, "start", self.n_rounds)
 
@@ -124,7 +124,7 @@ def chang2022_variances(
            [8., 4.],
            [2., 1.]])
     """
-    sigma0_squared = _checks.positive("sigma0_squared", sigma0_squared)
+    sigma0_squared = check_positive("sigma0_squared", sigma0_squared)
     factors, uses = Schedule(scheme, beta, start, n_rounds, local_steps).levels()
     return np.repeat(sigma0_squared * factors, uses).reshape(n_rounds, local_steps)
 
@@ -189,7 +189,7 @@ def chang2022_rounds(
     >>> chang2022_rounds(scheme=1, beta=0.998, start=200, local_steps=50, constant_rounds=600)
     493
     """
-    budget = _checks.positive("constant_rounds", constant_rounds)
+    budget = check_positive("constant_rounds", constant_rounds)
     Schedule(scheme, beta, start, max(1, start), local_steps)
     if scheme == 0 or budget <= start or beta == 1:
         return math.floor(budget)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import warnings
 
-from skdpfl.privacy.published import _checks
+from skdpfl._arguments import check_choice, check_count, check_positive, check_share
 
 FORMS = ("theory", "practice")
 
@@ -97,8 +97,8 @@ def lowy2023_sigma(
     0.4746
     """
     epsilon, delta, n, rounds = _budget(epsilon, delta, n_records, n_rounds)
-    batch = _checks.count("batch", batch, high=n)
-    lipschitz = _checks.positive("lipschitz", lipschitz)
+    batch = check_count("batch", batch, high=n)
+    lipschitz = check_positive("lipschitz", lipschitz)
     smallest = lowy2023_batch(epsilon=epsilon, delta=delta, n_records=n, n_rounds=rounds, form=form)
     if batch < smallest:
         warnings.warn(
@@ -138,7 +138,7 @@ def lowy2023_batch(
     35.0
     """
     epsilon, delta, n, rounds = _budget(epsilon, delta, n_records, n_rounds)
-    log_inverse = math.log((2 if _checks.choice("form", form, FORMS) == "theory" else 1) / delta)
+    log_inverse = math.log((2 if check_choice("form", form, FORMS) == "theory" else 1) / delta)
     if epsilon > 2 * log_inverse:
         raise ValueError(
             f"epsilon={epsilon:g} is not valid; form={form!r} is stated for epsilon in"
@@ -189,7 +189,7 @@ def lowy2023_one_pass_sigma(
     0.1717
     """
     epsilon, delta, n, rounds = _budget(epsilon, delta, n_records, n_rounds)
-    _checks.count("n_rounds", rounds, high=n)
+    check_count("n_rounds", rounds, high=n)
     largest = 8 * math.log(1 / delta)
     if epsilon > largest:
         raise ValueError(
@@ -197,7 +197,7 @@ def lowy2023_one_pass_sigma(
             f" (0, {largest:.4g}] at delta={delta:g}."
         )
     batch = n // rounds
-    lipschitz = _checks.positive("lipschitz", lipschitz)
+    lipschitz = check_positive("lipschitz", lipschitz)
     return lipschitz * math.sqrt(32 * math.log(1 / delta)) / (batch * epsilon)
 
 
@@ -206,8 +206,8 @@ def _budget(
 ) -> tuple[float, float, int, int]:
     """Check what all formulas share."""
     return (
-        _checks.positive("epsilon", epsilon),
-        _checks.probability("delta", delta),
-        _checks.count("n_records", n_records),
-        _checks.count("n_rounds", n_rounds),
+        check_positive("epsilon", epsilon),
+        check_share("delta", delta),
+        check_count("n_records", n_records),
+        check_count("n_rounds", n_rounds),
     )

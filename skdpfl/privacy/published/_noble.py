@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skdpfl.privacy.published import _checks
+from skdpfl._arguments import check_choice, check_count, check_positive, check_rate, check_share
 from skdpfl.privacy.published._renyi import (
     gaussian_curve,
     most_repeats,
@@ -97,7 +97,7 @@ def noble2022(
     >>> round(epsilon, 3)
     11.361
     """
-    n_rounds = _checks.count("n_rounds", n_rounds)
+    n_rounds = check_count("n_rounds", n_rounds)
     one_round, delta = _one_round(
         sigma_g, n_silos, n_records, silo_rate, record_rate, local_steps, delta, view
     )
@@ -151,7 +151,7 @@ def noble2022_rounds(
     ...                  record_rate=0.2, local_steps=10)
     428
     """
-    epsilon = _checks.positive("epsilon", epsilon)
+    epsilon = check_positive("epsilon", epsilon)
     one_round, delta = _one_round(
         sigma_g, n_silos, n_records, silo_rate, record_rate, local_steps, delta, view
     )
@@ -169,16 +169,16 @@ def _one_round(
     view: str,
 ) -> tuple[Callable[[int], np.ndarray], float]:
     """Check the arguments; return the curve of one round and delta."""
-    sigma = _checks.positive("sigma_g", sigma_g)
-    n_silos = _checks.count("n_silos", n_silos)
-    n_records = _checks.count("n_records", n_records)
-    silo_rate = _checks.rate("silo_rate", silo_rate)
-    record_rate = _checks.rate("record_rate", record_rate)
-    steps = _checks.count("local_steps", local_steps)
-    outsider = _checks.choice("view", view, ("outsider", "server")) == "outsider"
+    sigma = check_positive("sigma_g", sigma_g)
+    n_silos = check_count("n_silos", n_silos)
+    n_records = check_count("n_records", n_records)
+    silo_rate = check_rate("silo_rate", silo_rate)
+    record_rate = check_rate("record_rate", record_rate)
+    steps = check_count("local_steps", local_steps)
+    outsider = check_choice("view", view, ("outsider", "server")) == "outsider"
     if delta is None:
         delta = 1 / (n_silos * n_records)
-    delta = _checks.probability("delta", delta)
+    delta = check_share("delta", delta)
     if outsider:
         sigma *= math.sqrt(silo_rate * n_silos)
 

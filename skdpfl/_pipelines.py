@@ -1,4 +1,4 @@
-"""Which fitted transformers learnt nothing from the records: a short, closed list."""
+"""Pipelines around our estimators: the private step, its silos, and steps that learn nothing."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn import get_config
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler, RBFSampler, SkewedChi2Sampler
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
@@ -20,7 +22,6 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from skdpfl.inspection._row_by_row import rows_stay_apart
 from skdpfl.preprocessing import DPMinMaxScaler
 
 #: transformers whose fit reads at most the number and the names of the features
@@ -36,6 +37,29 @@ NOTHING = (
     SkewedChi2Sampler,
     SparseRandomProjection,
 )
+
+
+#: made-up rows, how many of them are tried by themselves, and columns if the function has none yet
+_ROWS, _PART, _WIDTH = 7, 3, 4
+
+
+def private_step(model: Any) -> tuple[str, Any]:
+    """Return the prefix of the private step's parameters ("" or "step__"), and the step."""
+    name, last = model.steps[-1] if isinstance(model, Pipeline) else ("", model)
+    if not hasattr(last, "plan_for"):
+        raise ValueError(
+            "estimator must be one of skdpfl's, or a pipeline that ends in one; got "
+            f"{type(model).__name__}."
+        )
+    return (f"{name}__" if name else ""), last
+
+
+def silos_argument(model: Any, silos: Any) -> dict[str, Any]:
+    """Return the silos as an argument of the model's fit, whether routing is on or off."""
+    if silos is None:
+        return {}
+    prefix = "" if get_config()["enable_metadata_routing"] else private_step(model)[0]
+    return {f"{prefix}silos": silos}
 
 
 def learns_nothing(step: Any) -> bool:
@@ -73,3 +97,30 @@ def _declared(encoder: Any) -> bool:
     rare = [getattr(encoder, n, None) for n in ("min_frequency", "max_categories")]
     if_binary = isinstance(getattr(encoder, "drop", None), str) and encoder.drop == "if_binary"
     return given and rare == [None, None] and not if_binary
+
+
+def rows_stay_apart(step: FunctionTransformer) -> bool:
+    """Return whether a function treats each row by itself, as far as made-up rows can tell.
+
+    A ``FunctionTransformer`` stores nothing, but its function may mix the records it is given:
+    ``lambda Z: (Z - Z.mean(0)) / Z.std(0)`` standardises by them and so learns from the records
+    every time it is called. NumPy's ufuncs cannot; other functions are tried on made-up rows,
+    together and in parts. What cannot be tried (text, dates) is taken to be independent.
+    """
+    if step.func is None or isinstance(step.func, np.ufunc):
+        return True
+    width = getattr(step, "n_features_in_", _WIDTH)
+    rows = np.random.default_rng(0).uniform(0.1, 0.9, (_ROWS, width))
+    try:
+        together = _called(step, rows)[:_PART]
+        apart = _called(step, rows[:_PART])
+    except Exception:  # whatever the function does not like about made-up rows
+        return True
+    return together.shape == apart.shape and bool(np.allclose(together, apart, equal_nan=True))
+
+
+def _called(step: FunctionTransformer, rows: np.ndarray) -> np.ndarray:
+    names = getattr(step, "feature_names_in_", None)
+    given: Any = rows if names is None else pd.DataFrame(rows, columns=names)
+    with np.errstate(all="ignore"):
+        return np.asarray(step.func(given, **(step.kw_args or {})), dtype=float)
