@@ -42,7 +42,8 @@ def run(
     _check_counted(work)
     plan, algorithm = work.plan, work.algorithm
     federation.start(work)
-    state, clip_norm = algorithm.init(work.model.init(work.dtype)), plan.clip_norm
+    start = work.model.init(work.streams.stream("init"), work.dtype)
+    state, clip_norm = algorithm.init(start), plan.clip_norm
     late = Average(np.zeros(work.model.size))
     for r, cohort in enumerate(_cohorts(work)):
         if len(cohort) or plan.secret_cohorts:

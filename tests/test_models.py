@@ -399,9 +399,9 @@ def test_underflow_does_not_hide_a_record(dtype):
     huge = dtype(1e38 if dtype == np.float32 else 1e300)
     model = LinearModel(2, 1, fit_intercept=False)
     X, y = np.array([[tiny, -tiny]], dtype), np.array([huge], dtype)
-    part = model.clipped_gradient_sum(model.init(dtype), X, y, SquaredError(), clip_norm=1.0)
+    part = model.clipped_gradient_sum(model.init(dtype=dtype), X, y, SquaredError(), clip_norm=1.0)
     assert exact_norm(part) <= 1
-    raw = model.gradient_sum(model.init(dtype), X, y, SquaredError())
+    raw = model.gradient_sum(model.init(dtype=dtype), X, y, SquaredError())
     assert exact_norm(raw) > 1e10
 
 
@@ -465,7 +465,7 @@ def test_adding_up_errs_no_more_than_documented(n, dtype):
     X = rng.standard_normal((n, 6)).astype(dtype)
     X[: n // 2] *= -1000  # large sums that cancel
     y = np.ones(n, dtype)
-    got = model.gradient_sum(model.init(dtype), X, y, SquaredError())
+    got = model.gradient_sum(model.init(dtype=dtype), X, y, SquaredError())
     exact = [-fsum(column) for column in X.astype(float).T]
     clip = np.linalg.norm(X.astype(float), axis=1).max()
     error = np.linalg.norm(got - exact) / clip
@@ -519,7 +519,7 @@ def test_split_gives_views_in_the_documented_layout():
     assert w[0] == w[8] == -1
     np.testing.assert_array_equal(model.penalty_mask(), [1] * 6 + [0] * 3)
     np.testing.assert_array_equal(LinearModel(2, 1, False).penalty_mask(), [1, 1])
-    assert model.init(np.float32).dtype == np.float32
+    assert model.init(dtype=np.float32).dtype == np.float32
     assert not model.init().any()
 
 
@@ -530,7 +530,7 @@ def descend(model, X, y, loss, alpha, n_steps):
     """Accelerated gradient descent with the step and momentum of the stated smoothness."""
     norms, mask = model.squared_row_norms(X), model.penalty_mask()
     smoothness = loss.smoothness(model.n_outputs, float(norms.mean())) + alpha
-    w = before = model.init(X.dtype)
+    w = before = model.init(dtype=X.dtype)
     for t in range(n_steps):
         ahead = w + t / (t + 3) * (w - before)
         mean = model.gradient_sum(ahead, X, y, loss, squared_norms=norms) / len(y)

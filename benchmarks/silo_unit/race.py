@@ -93,7 +93,7 @@ def curve(setting: Setting, method: str, data: Data, steps: Steps, seed: int) ->
     algorithm = algorithm_for(setting, method, plan, steps, model.size)
     work = Work(model, loss, algorithm, plan, streams_for(seed), np.dtype(np.float32))
     federation = LocalFederation(SiloData.from_codes(data.X, data.y, data.silos, data.n_silos))
-    scores, last = [], [model.init(np.float32)]
+    scores, last = [], [model.init(dtype=np.float32)]
 
     def watch(r: int, params: np.ndarray) -> bool:
         with np.errstate(over="ignore", invalid="ignore"):

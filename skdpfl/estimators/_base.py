@@ -261,8 +261,9 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
         self, problem: Problem, settings: Settings, scales: Scales, work: Work, params: np.ndarray
     ) -> None:
         """Set the fitted attributes."""
-        coef, intercept = scales.unscale(*work.model.unpack(params.astype(np.float64)))
-        self._set_coefficients(coef.astype(params.dtype), intercept.astype(params.dtype))
+        self.model_, kind = work.model, self._is_classifier()
+        for name, value in work.model.fitted_attributes(params, scales, is_classifier=kind).items():
+            setattr(self, name, value)
         self.scaling_ = scales.features
         self.silo_ids_ = problem.silos.ids.to_numpy()
         self.n_rounds_, self.clip_norm_ = settings.n_rounds, settings.clip_norm
@@ -283,7 +284,7 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
             X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         if not self.scaling_.affine:
             X = self.scaling_.transform(X)
-        return X @ np.atleast_2d(self.coef_).T + self.intercept_
+        return self.model_.raw_of_fitted(vars(self), X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -49,5 +49,4 @@ def objective(params: np.ndarray, work: Work, data: SiloData) -> float:
     for i in range(0, n, _BLOCK):
         X, y = data.at(slice(i, i + _BLOCK))
         total += len(y) / n * float(work.model.mean_loss(params, X, y, work.loss))
-    weights, _ = work.model.split(params)
-    return total + work.alpha / 2 * float(np.square(weights).sum())
+    return total + float(work.penalty @ np.square(params)) / 2

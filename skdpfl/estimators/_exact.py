@@ -37,7 +37,7 @@ import numpy as np
 from skdpfl._arguments import is_auto
 from skdpfl.algorithms import Algorithm, FedExp, GradientMethod, Scaffold
 from skdpfl.estimators._theory import Committed, Measured, smoothed
-from skdpfl.losses import Loss, SquaredError
+from skdpfl.losses import Loss
 from skdpfl.preprocessing._scaling import Scales
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.silos import Silos
@@ -117,7 +117,7 @@ class Curvature:
     @property
     def is_constant(self) -> bool:
         """Whether the objective is quadratic."""
-        return isinstance(self.loss, SquaredError)
+        return self.loss.is_quadratic
 
     @cached_property
     def _sizes(self) -> np.ndarray:

@@ -77,6 +77,3 @@ class Family:
 
     def _scaled_target(self, y: np.ndarray, scales: Scales) -> np.ndarray:
         raise NotImplementedError
-
-    def _set_coefficients(self, coef: np.ndarray, intercept: np.ndarray) -> None:
-        raise NotImplementedError

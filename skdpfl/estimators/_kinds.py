@@ -147,9 +147,6 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
     def _scaled_target(self, y: np.ndarray, scales: Scales) -> np.ndarray:
         return y
 
-    def _set_coefficients(self, coef: np.ndarray, intercept: np.ndarray) -> None:
-        self.coef_, self.intercept_ = coef, intercept
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # the checks' data are a few dozen records
@@ -174,7 +171,7 @@ class FederatedRegressor(RegressorMixin, FederatedEstimator):
         ndarray of shape (n_samples,)
             In the units of ``y``.
         """
-        return self._raw(X)[:, 0]
+        return self._loss().predict(self._raw(X))
 
     def _loss(self) -> Loss:
         losses: dict[str, Loss] = {
@@ -201,9 +198,6 @@ class FederatedRegressor(RegressorMixin, FederatedEstimator):
 
     def _scaled_target(self, y: np.ndarray, scales: Scales) -> np.ndarray:
         return scales.target.transform(y).astype(y.dtype, copy=False)
-
-    def _set_coefficients(self, coef: np.ndarray, intercept: np.ndarray) -> None:
-        self.coef_, self.intercept_ = coef[0], intercept[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -16,7 +16,6 @@ None of them decides privacy; wrong ones cost accuracy only.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,7 @@ from typing import NamedTuple
 from skdpfl.algorithms import Algorithm
 from skdpfl.algorithms.theory import lowy2023_smoothing
 from skdpfl.estimators._facts import Facts, Settings
-from skdpfl.losses import AbsoluteError, Hinge, Huber, LogLoss, Loss, Quantile, SquaredError
+from skdpfl.losses import Loss
 from skdpfl.privacy.plan import PrivacyPlan
 
 #: raw predictions of ordinary size
@@ -100,7 +99,7 @@ def constants_of(loss: Loss, known: Committed, radius: float | None = None) -> C
         strong_convexity=known.alpha,
         variance=_variance(loss, known),
         distance=distance_of(known, radius),
-        excess=_loss_of_zero(loss, k),
+        excess=loss.loss_at_zero(k),
     )
 
 
@@ -110,7 +109,7 @@ def smoothed(loss: Loss, known: Committed, radius: float | None = None) -> Loss:
     The larger of the two published parameters (convex; strongly convex for alpha > 0) is taken:
     both are optimal up to constants, and the envelope lies within L^2 / (2 b) of the loss.
     """
-    if loss.smooth or not isinstance(loss, (AbsoluteError, Hinge, Quantile)):
+    if not loss.can_be_smoothed:
         return loss
     plan, facts = known.plan, known.facts
     n_silos = max(1.0, plan.silo_fraction * facts.n_silos)
@@ -126,7 +125,7 @@ def smoothed(loss: Loss, known: Committed, radius: float | None = None) -> Loss:
     b = smoothing(diameter=2 * distance_of(known, radius))
     if known.alpha > 0:
         b = max(b, smoothing(strong_convexity=known.alpha))
-    return dataclasses.replace(loss, smoothing=b)
+    return loss.smoothed(b)
 
 
 def distance_of(known: Committed, radius: float | None) -> float:
@@ -153,12 +152,3 @@ def _variance(loss: Loss, known: Committed) -> float:
     batch = plan.silo_fraction * float(plan.expected_sizes.sum())
     missing = 1 - float((plan.expected_sizes / plan.silo_sizes).mean())
     return known.n_parameters * noise**2 + missing * _lipschitz(loss, known) ** 2 / batch
-
-
-def _loss_of_zero(loss: Loss, n_outputs: int) -> float:
-    """Return the largest loss of the raw prediction 0."""
-    if isinstance(loss, LogLoss):
-        return math.log(max(2, n_outputs))
-    if isinstance(loss, (SquaredError, Huber)):
-        return 0.5
-    return float(n_outputs)

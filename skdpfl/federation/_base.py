@@ -15,7 +15,7 @@ import numpy as np
 
 from skdpfl.algorithms import Algorithm
 from skdpfl.losses import Loss
-from skdpfl.models import LinearModel
+from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 
@@ -28,7 +28,7 @@ class Work:
     by ``algorithm``, under ``plan``, with the randomness of ``streams``.
     """
 
-    model: LinearModel
+    model: Model
     loss: Loss
     algorithm: Algorithm
     plan: PrivacyPlan
@@ -38,7 +38,7 @@ class Work:
 
     @property
     def penalty(self) -> np.ndarray:
-        """What the penalty's gradient multiplies the parameters by, (size,): not the intercept."""
+        """What the penalty's gradient multiplies the parameters by, (size,): see `penalty_mask`."""
         return self.alpha * self.model.penalty_mask()
 
 

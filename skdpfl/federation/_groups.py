@@ -16,7 +16,7 @@ import numpy as np
 from skdpfl.federation._batches import Batches
 from skdpfl.federation._data import Rows
 from skdpfl.federation._gradient import Draw, Group
-from skdpfl.models import Records, converts
+from skdpfl.models import Records
 
 #: a part of a batch has about this many numbers
 PART = 2**20
@@ -40,7 +40,7 @@ class Groups:
         Silos whose batches come in parts are alone.
         """
         model, most = self._model, self._most[silos]
-        numbers = most * (model.n_features + model.n_outputs) + 4.0 * model.size
+        numbers = most * model.numbers_per_record + 4.0 * model.size
         total = numbers.sum()
         count = jobs * math.ceil(total * self._batches.dtype.itemsize / (GROUP * jobs))
         # by the middle of each silo's share of the work
@@ -69,7 +69,7 @@ class Groups:
         batches, data = self._batches, self._batches.data
         records = Records(data.X, rows)
         index = _joined(rows) or (rows[0] if len(rows) == 1 else records.index())
-        as_is = data.X.dtype == batches.dtype or converts(self._model.n_outputs)
+        as_is = data.X.dtype == batches.dtype or self._model.converts_records
         if data.transform is not None or not as_is:
             X = data.at(index, None if as_is else batches.dtype)[0]
             # in other layouts sums would depend on which silos stand together

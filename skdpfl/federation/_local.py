@@ -94,7 +94,7 @@ class LocalFederation(Federation):
             self._data = self._data.in_order()
         self._memory = Memory(self.n_silos, work.algorithm.memory_size(model.size), work.dtype)
         self._terms = terms = plan.mechanism.gradient_terms(plan, model.size, work.dtype)
-        self._typical = float(np.median(plan.expected_sizes)) * model.size
+        self._typical = float(np.median(plan.expected_sizes)) * model.work_per_record
         later = plan.mechanism.noised_later  # sums stay exact, and what is public stays out
         self._dtype = DOUBLE if later else work.dtype
         batches = Batches(self._data, self._squared_norms(work), work, terms.precision)
@@ -191,7 +191,7 @@ class LocalFederation(Federation):
         """
         plan = self._work.plan
         if plan.secret_sizes:
-            stacked = plan.expected_sizes * self._work.model.size <= STACK_WORK
+            stacked = plan.expected_sizes * self._work.model.work_per_record <= STACK_WORK
         else:
             stacked = np.full(self.n_silos, self.n_silos > 1 and self._typical <= STACK_WORK)
         return stacked & self._stacks.stackable() if plan.private else stacked
@@ -210,7 +210,7 @@ class LocalFederation(Federation):
         for key in np.unique(like).tolist():
             silos = cohort[like == key]
             longest = int(lengths[like == key].max())
-            per_silo = longest * (model.n_features + model.n_outputs) + 4 * model.size
+            per_silo = longest * model.numbers_per_record + 4 * model.size
             at_once = max(1, STACK_SIZE // per_silo)
             yield from (silos[i : i + at_once] for i in range(0, len(silos), at_once))
 

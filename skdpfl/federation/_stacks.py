@@ -79,7 +79,9 @@ class Stacks:
 
     def _worth_masking(self, sizes: np.ndarray) -> np.ndarray:
         assert isinstance(self._sampling, Poisson)
-        return (sizes * self._work.model.size <= MASK_WORK) | (self._sampling.rate >= MASK_RATE)
+        return (sizes * self._work.model.work_per_record <= MASK_WORK) | (
+            self._sampling.rate >= MASK_RATE
+        )
 
     def _weighted(self, silos: np.ndarray, step: int, stop: int, keep: bool) -> Iterator[Batch]:
         """Yield all records of the silos, those not drawn with weight 0."""
@@ -123,7 +125,7 @@ class Stacks:
     def _cuts(self, n_silos: int, longest: int) -> list[slice]:
         """Cut a stack into pieces of about PIECE numbers."""
         model = self._work.model
-        at_once = max(1, PIECE // max(1, longest * (model.n_features + model.n_outputs)))
+        at_once = max(1, PIECE // max(1, longest * model.numbers_per_record))
         return [slice(i, min(i + at_once, n_silos)) for i in range(0, n_silos, at_once)]
 
     def _gather(self, index: np.ndarray, weights: np.ndarray | None, cut: slice) -> Batch:

@@ -3,7 +3,7 @@
 from skdpfl.losses._base import Loss
 from skdpfl.losses._hinge import Hinge, SquaredHinge
 from skdpfl.losses._log import LogLoss
-from skdpfl.losses._moreau import Kink
+from skdpfl.losses._moreau import Kink, Kinked
 from skdpfl.losses._regression import AbsoluteError, Huber, Quantile, SquaredError
 
 #: every loss of this package; the property tests run over it
@@ -23,6 +23,7 @@ __all__ = [
     "Hinge",
     "Huber",
     "Kink",
+    "Kinked",
     "LogLoss",
     "Loss",
     "Quantile",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +31,10 @@ class Loss(ABC):
     """
 
     is_classifier: ClassVar[bool]
+    #: whether the second derivative is constant
+    is_quadratic: ClassVar[bool] = False
+    #: smallest and largest target that there may be
+    target_range: ClassVar[tuple[float, float]] = (-inf, inf)
 
     @abstractmethod
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
@@ -99,7 +104,28 @@ class Loss(ABC):
     @property
     def smooth(self) -> bool:
         """Whether the gradient is Lipschitz in the parameters of a linear model."""
-        return self.smoothness(1, 1.0) < float("inf")
+        return self.smoothness(1, 1.0) < inf
+
+    @property
+    def can_be_smoothed(self) -> bool:
+        """Whether there is a kink that `smoothed` takes away."""
+        return False
+
+    def smoothed(self, b: float) -> Loss:
+        """Return the Moreau envelope with parameter b of a loss with a kink; others as they are."""
+        return self
+
+    def loss_at_zero(self, n_outputs: int) -> float:
+        """Largest loss of the raw prediction 0; in regression, for targets in [-1, 1]."""
+        return float(n_outputs)
+
+    def link(self, mean: NDArray) -> NDArray:
+        """Return the raw prediction that a mean target stands for, shape (..., n, k)."""
+        return mean
+
+    def inverse_link(self, raw: NDArray) -> NDArray:
+        """Return the mean target that `raw` stands for, shape (..., n, k)."""
+        return raw
 
     def n_outputs(self, n_classes: int | None = None) -> int:
         """Return k: 1 for regression and two classes, else the number of classes."""
@@ -113,7 +139,7 @@ class Loss(ABC):
         Two classes: 1 where raw > 0. More: the largest output, the first of equal ones.
         """
         if not self.is_classifier:
-            return raw[..., 0]
+            return self.inverse_link(raw)[..., 0]
         if raw.shape[-1] == 1:
             return (raw[..., 0] > 0).astype(np.intp)
         return raw.argmax(axis=-1)

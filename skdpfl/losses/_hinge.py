@@ -7,6 +7,7 @@ SquaredHinge   sum_c max(0, 1 - s_c z_c)^2
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 
 from skdpfl.losses._base import Loss
 from skdpfl.losses._codes import one_vs_rest_signs
-from skdpfl.losses._moreau import Kink, check_smoothing
+from skdpfl.losses._moreau import Kink, Kinked
 
 
 @dataclass(frozen=True)
-class Hinge(Loss):
+class Hinge(Kinked):
     """Hinge loss of linear support vector machines, or its Moreau envelope.
 
     Parameters
@@ -35,10 +36,6 @@ class Hinge(Loss):
     """
 
     is_classifier: ClassVar[bool] = True
-    smoothing: float | None = None
-
-    def __post_init__(self) -> None:
-        check_smoothing(self.smoothing)
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         """See `Loss.value`."""
@@ -61,14 +58,6 @@ class Hinge(Loss):
     def lipschitz(self, n_outputs: int) -> float:
         """The square root of the number of outputs."""
         return float(n_outputs) ** 0.5
-
-    def curvature(self, n_outputs: int) -> float:
-        """Infinite: of the envelope it depends on the record, see `smoothness`."""
-        return float("inf")
-
-    def smoothness(self, n_outputs: int, squared_norm: float) -> float:
-        """The Moreau parameter b, whatever the records."""
-        return float("inf") if self.smoothing is None else self.smoothing
 
 
 @dataclass(frozen=True)
@@ -105,7 +94,7 @@ class SquaredHinge(Loss):
 
     def lipschitz(self, n_outputs: int) -> float:
         """Infinite."""
-        return float("inf")
+        return inf
 
     def curvature(self, n_outputs: int) -> float:
         """2: the outputs are separate."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 from typing import ClassVar
 
 import numpy as np
@@ -62,6 +63,18 @@ class LogLoss(Loss):
     def curvature(self, n_outputs: int) -> float:
         """1/4 for one output, 1/2 for more."""
         return 0.25 if n_outputs == 1 else 0.5
+
+    def loss_at_zero(self, n_outputs: int) -> float:
+        """log of the number of classes."""
+        return log(max(2, n_outputs))
+
+    def link(self, mean: NDArray) -> NDArray:
+        """Return the logit of one probability, of several the logarithms."""
+        return np.log(mean) - np.log1p(-mean) if mean.shape[-1] == 1 else np.log(mean)
+
+    def inverse_link(self, raw: NDArray) -> NDArray:
+        """Return the probabilities of 1, or of each class, shape (..., n, k)."""
+        return _softmax(raw, None) if raw.shape[-1] > 1 else _sigmoid(raw, None)
 
     def predict_proba(self, raw: NDArray) -> NDArray:
         """Return the probabilities of the classes, shape (..., n, n_classes)."""

@@ -20,10 +20,13 @@ is t, hence grad f_b(w) = t a = b (w - prox(w)).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
+
+from skdpfl.losses._base import Loss
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,36 @@ def _columns(squared_norms: NDArray | None, r: NDArray) -> NDArray:
     return np.asarray(squared_norms, dtype=r.dtype)[..., None]
 
 
-def check_smoothing(smoothing: float | None) -> None:
-    """Refuse a Moreau parameter that is not a positive number."""
-    if smoothing is not None and not 0 < smoothing < float("inf"):
-        raise ValueError(f"smoothing={smoothing!r}: must be None or a number in (0, inf)")
+@dataclass(frozen=True)
+class Kinked(Loss):
+    """Base of the losses with one kink in each output, which an envelope can smooth.
+
+    Parameters
+    ----------
+    smoothing : float or None, default=None
+        Parameter b > 0 of the Moreau envelope in the parameters of a linear model; None: the loss
+        itself, with a subgradient.
+    """
+
+    smoothing: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.smoothing is not None and not 0 < self.smoothing < inf:
+            raise ValueError(f"smoothing={self.smoothing!r}: must be None or a number in (0, inf)")
+
+    def curvature(self, n_outputs: int) -> float:
+        """Infinite: of the envelope it depends on the record, see `smoothness`."""
+        return inf
+
+    def smoothness(self, n_outputs: int, squared_norm: float) -> float:
+        """The Moreau parameter b, whatever the records."""
+        return inf if self.smoothing is None else self.smoothing
+
+    @property
+    def can_be_smoothed(self) -> bool:
+        """Whether the loss is not smoothed yet."""
+        return self.smoothing is None
+
+    def smoothed(self, b: float) -> Kinked:
+        """Return the envelope with parameter b."""
+        return replace(self, smoothing=b)

@@ -9,13 +9,14 @@ Quantile        max(-q r, (1 - q) r)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdpfl.losses._base import Loss
-from skdpfl.losses._moreau import Kink, check_smoothing
+from skdpfl.losses._moreau import Kink, Kinked
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class SquaredError(Loss):
     """Half the squared error: gradient raw - y, curvature 1, no Lipschitz bound."""
 
     is_classifier: ClassVar[bool] = False
+    is_quadratic: ClassVar[bool] = True
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         """See `Loss.value`."""
@@ -44,11 +46,15 @@ class SquaredError(Loss):
 
     def lipschitz(self, n_outputs: int) -> float:
         """Infinite."""
-        return float("inf")
+        return inf
 
     def curvature(self, n_outputs: int) -> float:
         """1."""
         return 1.0
+
+    def loss_at_zero(self, n_outputs: int) -> float:
+        """1/2."""
+        return 0.5
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class Huber(Loss):
     delta: float = 1.35
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < float("inf"):
+        if not 0 < self.delta < inf:
             raise ValueError(f"delta={self.delta!r}: must be a number in (0, inf)")
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
@@ -99,9 +105,13 @@ class Huber(Loss):
         """1."""
         return 1.0
 
+    def loss_at_zero(self, n_outputs: int) -> float:
+        """1/2."""
+        return 0.5
+
 
 @dataclass(frozen=True)
-class Quantile(Loss):
+class Quantile(Kinked):
     """Pinball loss, whose minimiser is the conditional quantile `q`, or a smooth version of it.
 
     Parameters
@@ -127,12 +137,11 @@ class Quantile(Loss):
 
     is_classifier: ClassVar[bool] = False
     q: float = 0.5
-    smoothing: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.q < 1:
             raise ValueError(f"q={self.q!r}: must be a number in (0, 1)")
-        check_smoothing(self.smoothing)
+        super().__post_init__()
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         """See `Loss.value`."""
@@ -160,17 +169,9 @@ class Quantile(Loss):
         """max(q, 1 - q)."""
         return max(self.q, 1 - self.q)
 
-    def curvature(self, n_outputs: int) -> float:
-        """Infinite: of the envelope it depends on the record, see `smoothness`."""
-        return float("inf")
-
-    def smoothness(self, n_outputs: int, squared_norm: float) -> float:
-        """The Moreau parameter b, whatever the records."""
-        return float("inf") if self.smoothing is None else self.smoothing
-
 
 @dataclass(frozen=True)
-class AbsoluteError(Loss):
+class AbsoluteError(Kinked):
     """Absolute error ``|r|``, or its Moreau envelope.
 
     Parameters
@@ -187,10 +188,6 @@ class AbsoluteError(Loss):
     """
 
     is_classifier: ClassVar[bool] = False
-    smoothing: float | None = None
-
-    def __post_init__(self) -> None:
-        check_smoothing(self.smoothing)
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         """See `Loss.value`."""
@@ -211,14 +208,6 @@ class AbsoluteError(Loss):
     def lipschitz(self, n_outputs: int) -> float:
         """1."""
         return 1.0
-
-    def curvature(self, n_outputs: int) -> float:
-        """Infinite: of the envelope it depends on the record, see `smoothness`."""
-        return float("inf")
-
-    def smoothness(self, n_outputs: int, squared_norm: float) -> float:
-        """The Moreau parameter b, whatever the records."""
-        return float("inf") if self.smoothing is None else self.smoothing
 
 
 def _residual(y: NDArray, raw: NDArray, out: NDArray | None) -> NDArray:

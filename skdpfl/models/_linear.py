@@ -14,26 +14,23 @@ sum over records is one matrix product.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from skdpfl.losses import Loss
-from skdpfl.models._clipping import (
-    clip_slopes,
-    surely_finite,
-    underflow,
-    without_bad_records,
-    zero_unless,
-)
-from skdpfl.models._groups import Records, group_products
+from skdpfl.models._base import Maps, Model, row_norms
+from skdpfl.models._clipping import clip_slopes, surely_finite, without_bad_records, zero_unless
+from skdpfl.models._groups import Records, converts, group_products
 from skdpfl.models._products import flat, in_one_piece, raw_by_class, sum_over_records
+from skdpfl.privacy.randomness.streams import Stream
 
 
 @dataclass(frozen=True)
-class LinearModel:
+class LinearModel(Model):
     """Linear raw predictions with an optional intercept.
 
     Parameters
@@ -55,8 +52,13 @@ class LinearModel:
         """Number of parameters."""
         return (self.n_features + self.fit_intercept) * self.n_outputs
 
-    def init(self, dtype: DTypeLike = np.float64) -> NDArray:
-        """Return the starting point: zeros."""
+    @property
+    def converts_records(self) -> bool:
+        """See `Model`."""
+        return converts(self.n_outputs)
+
+    def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
+        """Return the starting point: zeros, whatever the stream."""
         return np.zeros(self.size, dtype=dtype)
 
     def split(self, params: NDArray) -> tuple[NDArray, NDArray]:
@@ -83,6 +85,21 @@ class LinearModel:
         tail = np.broadcast_to(tail, (*flat.shape[:-1], self.n_outputs))
         return np.concatenate([flat, tail], axis=-1)
 
+    def fitted_attributes(
+        self, params: NDArray, maps: Maps, *, is_classifier: bool
+    ) -> dict[str, Any]:
+        """Return ``coef_`` (k, d) and ``intercept_`` (k,), of regressors (d,) and a number."""
+        coef, intercept = self.unpack(params.astype(np.float64))
+        coef, intercept = maps.target.unscale(*maps.features.unscale(coef, intercept))
+        coef, intercept = coef.astype(params.dtype), intercept.astype(params.dtype)
+        if not is_classifier:
+            coef, intercept = coef[0], intercept[0]
+        return {"coef_": coef, "intercept_": intercept}
+
+    def raw_of_fitted(self, attributes: Mapping[str, Any], X: NDArray) -> NDArray:
+        """Return ``X @ coef_.T + intercept_``."""
+        return X @ np.atleast_2d(attributes["coef_"]).T + attributes["intercept_"]
+
     def penalty_mask(self) -> NDArray:
         """Return 1 for weights and 0 for the intercept, which is not penalised, flat."""
         mask = np.ones(self.size)
@@ -102,34 +119,7 @@ class LinearModel:
 
         In the dtype of X, added up in float64, and raised by what underflow can hide: never zero.
         """
-        total = np.einsum("...d,...d->...", X, X, dtype=np.float64)
-        total += float(self.fit_intercept) + underflow(X.dtype, self.n_features)
-        with np.errstate(over="ignore"):
-            return total.astype(X.dtype, copy=False)
-
-    def mean_loss(
-        self, params: NDArray, X: NDArray, y: NDArray, loss: Loss, alpha: float = 0.0
-    ) -> NDArray:
-        """Return mean_j loss_j + alpha/2 |W|^2, shape (...)."""
-        weights, _ = self.split(params)
-        norms = self.squared_row_norms(X)
-        fit = loss.value(y, self.raw(params, X), squared_norms=norms).mean(axis=-1)
-        return fit + alpha / 2 * np.square(weights).sum(axis=(-1, -2))
-
-    def gradient_sum(
-        self,
-        params: NDArray,
-        X: NDArray,
-        y: NDArray,
-        loss: Loss,
-        *,
-        squared_norms: NDArray | None = None,
-        weights: NDArray | None = None,
-    ) -> NDArray:
-        """Return the sum of the records' gradients, not clipped, shape (..., P)."""
-        return self.clipped_gradient_sum(
-            params, X, y, loss, clip_norm=inf, squared_norms=squared_norms, weights=weights
-        )
+        return row_norms(X, float(self.fit_intercept))
 
     def clipped_gradient_sum(
         self,

@@ -227,10 +227,6 @@ class Scales:
     target: AffineTarget = AffineTarget()
     coarse_target: bool = False
 
-    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Undo both maps on a linear model's coefficients (k, d) and intercepts (k,)."""
-        return self.target.unscale(*self.features.unscale(coef, intercept))
-
 
 def as_floats(X: Array) -> Array:
     """``X`` as floats: float32 and float64 as they are, anything else as float64."""

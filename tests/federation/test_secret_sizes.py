@@ -64,7 +64,7 @@ def messages(first, sampling, dtype, k, layout, cohort=None, transform=None):
     out = np.zeros((len(silos), model.size))
     everyone = np.arange(len(silos)) if cohort is None else cohort
     with np.errstate(all="ignore"):
-        for who, sent in federation.round(0, model.init(dtype), everyone, 1.0):
+        for who, sent in federation.round(0, model.init(dtype=dtype), everyone, 1.0):
             out[who] = sent
     return out[1:]
 

@@ -152,7 +152,7 @@ def test_both_maps_are_undone_together():
     scales = Scales(SCALINGS[1], AffineTarget(3.0, 2.0))
     coef, intercept = np.array([[1.0, 2.0, -3.0]]), np.array([0.5])
     prediction = scales.target.inverse(scales.features.transform(X) @ coef.T + intercept)
-    coef, intercept = scales.unscale(coef, intercept)
+    coef, intercept = scales.target.unscale(*scales.features.unscale(coef, intercept))
     np.testing.assert_allclose(X @ coef.T + intercept, prediction, atol=1e-9)
 
 

@@ -1,0 +1,257 @@
+"""What a model is: flat parameters, raw predictions, and clipped sums of records' gradients.
+
+Shapes (leading axes, written ``...``, are silos; they broadcast)::
+
+    params   (..., P)       all parameters, flat
+    X        (..., n, d)    y (..., n)    weights (..., n)
+    raw      (..., n, k)    raw predictions, which a loss compares with targets
+    g_j      (..., P)       gradient of record j's loss in the parameters
+
+A model knows no silos, no privacy and no loss in particular. Nobody else knows what its parameters
+mean.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from math import inf
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from skdpfl.losses import Loss
+from skdpfl.models._clipping import underflow
+from skdpfl.models._groups import Records
+from skdpfl.privacy.randomness.streams import Stream
+
+
+class Map(Protocol):
+    """A map that data went through before the fit, as far as a linear layer can undo it."""
+
+    def unscale(self, coef: NDArray, intercept: NDArray) -> tuple[NDArray, NDArray]:
+        """Return a layer's coefficients (k, d) and intercepts (k,) without the map."""
+
+
+class Maps(Protocol):
+    """The maps of features and target."""
+
+    @property
+    def features(self) -> Map:
+        """What the first layer undoes."""
+
+    @property
+    def target(self) -> Map:
+        """What the last layer undoes."""
+
+
+class Model(ABC):
+    """Base class of all models: a function from flat parameters and features to raw predictions.
+
+    A new model gives `n_features`, `n_outputs`, `size`, `init`, `raw`, `clipped_gradient_sum`,
+    `penalty_mask`, `fitted_attributes` and `raw_of_fitted`. It is frozen and can be pickled. The
+    other methods have defaults, which a model may replace by faster ones.
+    """
+
+    # ---- what every model says of itself -------------------------------------------------------
+
+    #: number d of features of a record
+    n_features: int
+    #: number k of raw predictions of a record
+    n_outputs: int
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number P of parameters."""
+
+    @abstractmethod
+    def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
+        """Return the starting point (P,), a function of the stream alone; public."""
+
+    @abstractmethod
+    def penalty_mask(self) -> NDArray:
+        """Return 1 for parameters that are penalised and 0 for the others, shape (P,)."""
+
+    @abstractmethod
+    def raw(self, params: NDArray, X: NDArray) -> NDArray:
+        """Return the raw predictions, shape (..., n, k)."""
+
+    @abstractmethod
+    def clipped_gradient_sum(
+        self,
+        params: NDArray,
+        X: NDArray,
+        y: NDArray,
+        loss: Loss,
+        *,
+        clip_norm: float | NDArray,
+        squared_norms: NDArray | None = None,
+        weights: NDArray | None = None,
+        chunk: int | None = None,
+    ) -> NDArray:
+        """Return the sum over records of ``weights_j * clip(g_j)``, clip to norm `clip_norm`.
+
+        Parameters
+        ----------
+        params : ndarray of shape (..., P)
+            Flat parameters; one vector for all silos, or one a silo.
+        X : ndarray of shape (..., n, d)
+            Features, in the dtype of `params`.
+        y : ndarray of shape (..., n)
+            Targets as `loss` wants them.
+        loss : Loss
+            A record's loss, a function of that record alone.
+        clip_norm : float or ndarray of shape (...,)
+            Largest norm C of a record's gradient, all parameters jointly; may differ between
+            silos. ``inf``: no clipping.
+        squared_norms : ndarray of shape (..., n), optional
+            What `squared_row_norms` gave for these records; computed if None.
+        weights : ndarray of shape (..., n), optional
+            Public factors w_j >= 0 of the records, for instance a 0/1 mask of the sampled ones.
+        chunk : int, optional
+            Add up at most this many records at a time, then the chunks' sums: fewer roundings.
+
+        Returns
+        -------
+        ndarray of shape (..., P)
+            In the dtype of `params`.
+
+        Notes
+        -----
+        **Formal guarantee.** What every model owes its records. The result is the sum over j of
+        w_j c_j, where c_j depends on record j, `params` and `clip_norm` only, never on another
+        record, and |c_j| <= C for the numbers as stored. If anything of record j is not finite,
+        c_j = 0, decided before clipping. Rounding in the sum comes on top: it stays within
+        `rounding_of_sum` where products of records are formed and added in some order.
+        """
+
+    @abstractmethod
+    def fitted_attributes(
+        self, params: NDArray, maps: Maps, *, is_classifier: bool
+    ) -> dict[str, Any]:
+        """Return what a fitted estimator holds of the parameters (P,), by attribute's name.
+
+        Parameters
+        ----------
+        params : ndarray of shape (P,)
+            What the fit ended with.
+        maps : Maps
+            The maps of features and target, undone as far as layers can.
+        is_classifier : bool
+            Whether the estimator is one; scikit-learn's shapes may depend on it.
+        """
+
+    @abstractmethod
+    def raw_of_fitted(self, attributes: Mapping[str, Any], X: NDArray) -> NDArray:
+        """Return raw predictions (n, k), in units of the target, from `fitted_attributes`."""
+
+    # ---- what follows, unless a model knows better ---------------------------------------------
+
+    @property
+    def numbers_per_record(self) -> int:
+        """How many numbers are held at once for each record of a stack."""
+        return self.n_features + self.n_outputs
+
+    @property
+    def work_per_record(self) -> int:
+        """How many multiplications a record's gradient takes, roughly."""
+        return self.size
+
+    @property
+    def converts_records(self) -> bool:
+        """Whether `clipped_gradient_sums` takes records of another dtype than parameters."""
+        return False
+
+    def squared_row_norms(self, X: NDArray) -> NDArray:
+        """Return ``|(x_j, 1)|^2``, shape (..., n); not finite if x_j is not.
+
+        In the dtype of X, added up in float64, and raised by what underflow can hide: never zero.
+        """
+        return row_norms(X, 1.0)
+
+    def gradient_sum(
+        self,
+        params: NDArray,
+        X: NDArray,
+        y: NDArray,
+        loss: Loss,
+        *,
+        squared_norms: NDArray | None = None,
+        weights: NDArray | None = None,
+    ) -> NDArray:
+        """Return the sum of the records' gradients, not clipped, shape (..., P)."""
+        return self.clipped_gradient_sum(
+            params, X, y, loss, clip_norm=inf, squared_norms=squared_norms, weights=weights
+        )
+
+    def clipped_gradient_sums(
+        self,
+        params: NDArray,
+        records: Records,
+        y: NDArray,
+        loss: Loss,
+        *,
+        clip_norm: float | NDArray,
+        squared_norms: NDArray,
+        chunk: int | None = None,
+    ) -> NDArray:
+        """Return each silo's :meth:`clipped_gradient_sum`, without weights, shape (S, P).
+
+        Parameters
+        ----------
+        params : ndarray of shape (P,) or (S, P)
+            Flat parameters; one vector for all silos, or one a silo.
+        records : Records
+            The silos' features; in the dtype of `params` unless `converts_records`.
+        y : ndarray of shape (sum n_i,)
+            The silos' targets, one silo after the other.
+        loss : Loss
+            A record's loss, a function of that record alone.
+        clip_norm : float or ndarray of shape (S,)
+            The silos' clip norms.
+        squared_norms : ndarray of shape (sum n_i,)
+            What `squared_row_norms` gave for the records.
+        chunk : int, optional
+            Add up at most this many records at a time.
+
+        Notes
+        -----
+        **Formal guarantee.** That of :meth:`clipped_gradient_sum`, for each silo. A silo's sum
+        does not depend on the other silos of the group, to the last bit: here each silo has a
+        call of its own.
+        """
+        count = len(records.rows)
+        params = np.broadcast_to(params, (count, self.size))
+        clips = np.broadcast_to(clip_norm, (count,))
+        out, start = np.empty((count, self.size), params.dtype), 0
+        for i, rows in enumerate(records.rows):
+            X = records.table[rows]
+            own = slice(start, start := start + len(X))
+            out[i] = self.clipped_gradient_sum(
+                params[i],
+                X,
+                y[own],
+                loss,
+                clip_norm=float(clips[i]),
+                squared_norms=squared_norms[own],
+                chunk=chunk,
+            )
+        return out
+
+    def mean_loss(
+        self, params: NDArray, X: NDArray, y: NDArray, loss: Loss, alpha: float = 0.0
+    ) -> NDArray:
+        """Return mean_j loss_j + alpha/2 |penalised params|^2, shape (...)."""
+        norms = self.squared_row_norms(X)
+        fit = loss.value(y, self.raw(params, X), squared_norms=norms).mean(axis=-1)
+        return fit + alpha / 2 * np.square(params) @ self.penalty_mask()
+
+
+def row_norms(X: NDArray, constant: float) -> NDArray:
+    """Return ``|x_j|^2 + constant``, shape (..., n), as `Model.squared_row_norms` has it."""
+    total = np.einsum("...d,...d->...", X, X, dtype=np.float64)
+    total += constant + underflow(X.dtype, X.shape[-1])
+    with np.errstate(over="ignore"):
+        return total.astype(X.dtype, copy=False)
