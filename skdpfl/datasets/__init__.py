@@ -1,10 +1,9 @@
 """Data sets in silos: published ones, synthetic ones, and ways to deal a table to silos."""
 
 from skdpfl.datasets._emnist import fetch_emnist
-from skdpfl.datasets._fashion_mnist import fetch_fashion_mnist
 from skdpfl.datasets._heart import fetch_heart_disease
 from skdpfl.datasets._insurance import fetch_insurance
-from skdpfl.datasets._mnist import fetch_mnist
+from skdpfl.datasets._mnist import fetch_fashion_mnist, fetch_mnist
 from skdpfl.datasets._obesity import fetch_obesity
 from skdpfl.datasets._regression import make_federated_regression
 from skdpfl.datasets._split import split_into_silos

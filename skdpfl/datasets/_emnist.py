@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._bunch import check_frame_options
-from skdpfl.datasets._files import DataFile, at_hand, read_files
-from skdpfl.datasets._idx import parse_idx
-from skdpfl.datasets._images import SILOS_DESCR, Dealing, image_bunch
+from skdpfl.datasets._bunch import Shape, shared_docs
+from skdpfl.datasets._files import DataFile, Source
+from skdpfl.datasets._images import SILOS_DESCR, Dealing, image_bunch, read_idx
 
 _ARCHIVE = "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip"
 _ARCHIVE_SHA256 = "fb9bb67e33772a9cc0b895e4ecf36d2cf35be8b709693c3564cea2a019fcda8e"
@@ -48,6 +47,7 @@ upright here (NIST's files have them transposed).
 """
 
 
+@shared_docs
 def fetch_emnist(
     *,
     subset: str = "bymerge_test",
@@ -84,26 +84,9 @@ def fetch_emnist(
         in another order.
     n_silos : int, default=40
         Number of silos.
-    split : {"iid", "sorted", "dirichlet", "similarity"}, default="iid"
-        How images are dealt to silos, see :func:`split_into_silos`.
-    alpha : float, default=0.5
-        For ``split="dirichlet"``.
-    similarity : float, default=0.0
-        For ``split="similarity"``.
-    random_state : int, RandomState, Generator or None, default=0
-        For the split.
-    silo_column : str or None, default=None
-        With ``as_frame=True``: put the silo ids into `data` as a column of this name.
-    as_frame : bool, default=False
-        Give pandas objects.
-    return_X_y : bool, default=False
-        Give ``(data, target)`` instead of a Bunch.
-    data_home : str, path or None, default=None
-        The cache; default ``$SKDPFL_CACHE``, else ``~/scikit_learn_data/skdpfl``.
-    download_if_missing : bool, default=True
-        If False, raise an OSError rather than download.
-    cache : bool, default=True
-        Keep what was downloaded.
+    [dealing]
+    [shape]
+    [source]
 
     Returns
     -------
@@ -124,20 +107,18 @@ def fetch_emnist(
     >>> d.data.shape, len(d.target_names)  # doctest: +SKIP
     ((116323, 784), 47)
     """
-    check_frame_options(as_frame, silo_column)
+    shape = Shape(as_frame, return_X_y, silo_column)
     check_choice("subset", subset, tuple(SUBSETS))
-    where = {"data_home": data_home, "download_if_missing": download_if_missing, "cache": cache}
-    if subset == "bymerge_test" and at_hand(MERGED, data_home):
-        images, labels = _from_npz(read_files([MERGED], **where)[0])
+    source = Source(data_home, download_if_missing, cache)
+    if subset == "bymerge_test" and source.find(MERGED):
+        images, labels = _from_npz(source.read([MERGED])[0])
     else:
-        images, labels = _from_idx(subset, where)
+        images, labels = _from_idx(subset, source)
     return image_bunch(
         images,
         labels,
         Dealing(n_silos, split, alpha, similarity, random_state),
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        silo_column=silo_column,
+        shape,
         target_names=CHARACTERS,
         DESCR=DESCR.format(subset=subset) + SILOS_DESCR,
     )
@@ -149,11 +130,10 @@ def _from_npz(content: bytes) -> tuple[np.ndarray, np.ndarray]:
         return arrays["X"], arrays["y"]
 
 
-def _from_idx(subset: str, where) -> tuple[np.ndarray, np.ndarray]:
+def _from_idx(subset: str, source: Source) -> tuple[np.ndarray, np.ndarray]:
     """Images, turned upright, and labels out of NIST's files."""
     files, size = SUBSETS[subset]
-    contents = read_files(files, **where)
-    images, labels = (parse_idx(c, f.name) for c, f in zip(contents, files, strict=True))
+    images, labels = read_idx(files, source)
     if not len(images) == len(labels) == size:
         raise OSError(
             f"{files[0].name} has {len(images)} images and {len(labels)} labels, "

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
-from skdpfl.datasets._files import DataFile, read_files
+from skdpfl.datasets._bunch import Shape, Table, shared_docs
+from skdpfl.datasets._files import DataFile, Source
 from skdpfl.datasets._tables import ENCODINGS, Column, categories_of, encoded
 
 _ARCHIVE = "https://archive.ics.uci.edu/static/public/45/heart+disease.zip"
@@ -65,6 +65,7 @@ feature_bounds: what is physiologically possible, learnt from no record.
 """
 
 
+@shared_docs
 def fetch_heart_disease(
     *,
     missing: str = "drop",
@@ -93,23 +94,9 @@ def fetch_heart_disease(
     missing : {"drop", "keep"}, default="drop"
         ``"drop"``: without the columns slope, ca and thal and without records that have gaps in the
         others. ``"keep"``: everything, gaps are NaN.
-    encoding : {"auto", "raw", "ordinal", "onehot"}, default="auto"
-        The codes of the source stay numbers (``"raw"``; with `as_frame` those of categories are
-        The codes of categories stay as Categorical (``"raw"``, needs `as_frame`), become their
-        position in the documented list, or one column for each category but the first. ``"auto"``
-        is ``"raw"`` in frames and ``"onehot"`` in arrays. No encoding is learnt from the records.
-    silo_column : str or None, default=None
-        With ``as_frame=True``: put the hospitals into `data` as a column of this name.
-    as_frame : bool, default=False
-        Give pandas objects.
-    return_X_y : bool, default=False
-        Give ``(data, target)`` instead of a Bunch.
-    data_home : str, path or None, default=None
-        The cache; default ``$SKDPFL_CACHE``, else ``~/scikit_learn_data/skdpfl``.
-    download_if_missing : bool, default=True
-        If False, raise an OSError rather than download.
-    cache : bool, default=True
-        Keep what was downloaded.
+    [encoding]
+    [shape]
+    [source]
 
     Returns
     -------
@@ -131,15 +118,10 @@ def fetch_heart_disease(
     >>> d.data["hospital"].value_counts(sort=False).to_dict()  # doctest: +SKIP
     {'cleveland': 303, 'hungarian': 261, 'switzerland': 46, 'va': 130}
     """
-    check_frame_options(as_frame, silo_column)
+    shape = Shape(as_frame, return_X_y, silo_column)
     check_choice("encoding", encoding, ENCODINGS)
     check_choice("missing", missing, ("drop", "keep"))
-    contents = read_files(
-        list(FILES.values()),
-        data_home=data_home,
-        download_if_missing=download_if_missing,
-        cache=cache,
-    )
+    contents = Source(data_home, download_if_missing, cache).read(list(FILES.values()))
     columns = COLUMNS
     table = _stack(contents)
     if missing == "drop":
@@ -148,11 +130,8 @@ def fetch_heart_disease(
     data, bounds = encoded(table, columns, encoding, as_frame)
     disease = (table["num"].to_numpy() > 0).astype(np.int64)
     hospitals = table["hospital"].to_numpy(dtype=object)
-    return to_bunch(
-        Records(data, disease, hospitals, list(data.columns), "disease", bounds),
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        silo_column=silo_column,
+    return shape.bunch(
+        Table(data, disease, hospitals, list(data.columns), "disease", bounds),
         target_names=np.array(["absent", "present"]),
         categories=categories_of(columns),
         DESCR=DESCR,

@@ -1,33 +1,17 @@
 """Image data sets in idx files, dealt to silos as asked."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
-from skdpfl.datasets._files import DataFile, read_files
-from skdpfl.datasets._idx import parse_idx
+from skdpfl.datasets._bunch import Shape, Table
+from skdpfl.datasets._files import DataFile, Source
 from skdpfl.datasets._split import HOW, split_into_silos
 
-SUBSETS = {"train": ("train",), "test": ("t10k",), "all": ("train", "t10k")}
-
-
-def idx_files(
-    folder: str, mirrors: tuple[str, ...], sha256: dict[str, str]
-) -> dict[str, tuple[DataFile, DataFile]]:
-    """The image and label files of each part; `sha256` by file name, of the unpacked content."""
-
-    def one(name):
-        urls = tuple(f"{mirror}/{name}.gz" for mirror in mirrors)
-        return DataFile(f"{folder}/{name}.gz", sha256[name], urls)
-
-    return {
-        part: (one(f"{part}-images-idx3-ubyte"), one(f"{part}-labels-idx1-ubyte"))
-        for part in ("train", "t10k")
-    }
-
-
+_UNSIGNED_BYTE = 8
 SILOS_DESCR = """
 Silos: made by split_into_silos; every way but "iid" looks at the labels, so that the silo ids,
 which are public, then tell something about them.
@@ -47,7 +31,7 @@ class Dealing:
     random_state: object
 
     def __call__(self, labels: np.ndarray) -> np.ndarray:
-        """Silo ids of the records with these labels."""
+        """Return the silo ids of the records with these labels."""
         check_choice("split", self.split, HOW)
         return split_into_silos(
             labels,
@@ -59,23 +43,37 @@ class Dealing:
         )
 
 
-def image_bunch(images: np.ndarray, labels: np.ndarray, dealing: Dealing, **options):
-    """The Bunch of images as flat rows of bytes."""
+def image_bunch(
+    images: np.ndarray, labels: np.ndarray, dealing: Dealing, shape: Shape, **extra: Any
+) -> Any:
+    """Return the Bunch of images as flat rows of bytes."""
     X = images.reshape(len(images), -1)
     names = [f"pixel{j}" for j in range(1, X.shape[1] + 1)]
     target = labels.astype(np.int64)
     bounds = dict.fromkeys(names, (0.0, 255.0))
-    return to_bunch(Records(X, target, dealing(target), names, "class", bounds), **options)
+    return shape.bunch(Table(X, target, dealing(target), names, "class", bounds), **extra)
 
 
-def fetch_idx(parts, subset, where, dealing, options):
-    """Read the parts of a data set in idx files."""
-    check_frame_options(options["as_frame"], options["silo_column"])
-    check_choice("subset", subset, tuple(SUBSETS))
-    files = [file for part in SUBSETS[subset] for file in parts[part]]
-    arrays = [
-        parse_idx(content, file.name)
-        for file, content in zip(files, read_files(files, **where), strict=True)
-    ]
-    images, labels = np.concatenate(arrays[::2]), np.concatenate(arrays[1::2])
-    return image_bunch(images, labels, dealing, **options)
+def read_idx(files: Sequence[DataFile], source: Source) -> tuple[np.ndarray, np.ndarray]:
+    """Return the images and the labels in idx files, which alternate in ``files``."""
+    contents = zip(source.read(files), files, strict=True)
+    arrays = [parse_idx(content, file.name) for content, file in contents]
+    return np.concatenate(arrays[::2]), np.concatenate(arrays[1::2])
+
+
+def parse_idx(content: bytes, name: str) -> np.ndarray:
+    """Return the array of unsigned bytes in an unpacked idx file.
+
+    The format: two zero bytes, a type, the number of axes, big-endian lengths, data.
+    """
+    kind = content[:3]
+    if len(content) < 4 or kind != bytes([0, 0, _UNSIGNED_BYTE]):
+        raise OSError(f"{name} is not an idx file of unsigned bytes: it starts with {kind!r}")
+    n_axes = content[3]
+    start = 4 + 4 * n_axes
+    if len(content) < start:
+        raise OSError(f"{name} is damaged: {len(content)} bytes")
+    shape = np.frombuffer(content[4:start], dtype=">u4").astype(np.int64)
+    if len(content) - start != np.prod(shape):
+        raise OSError(f"{name} is damaged: {len(content) - start} values for shape {shape}")
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)

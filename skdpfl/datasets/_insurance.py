@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
-from skdpfl.datasets._files import DataFile, read_files
+from skdpfl.datasets._bunch import Shape, Table, shared_docs
+from skdpfl.datasets._files import DataFile, Source
 from skdpfl.datasets._split import split_into_silos
 from skdpfl.datasets._tables import ENCODINGS, Column, categories_of, encoded
 
@@ -44,6 +44,7 @@ publicly known upper bound; what you give as target_bounds is your assumption.
 """
 
 
+@shared_docs
 def fetch_insurance(
     *,
     n_silos: int = 5,
@@ -71,22 +72,9 @@ def fetch_insurance(
     n_silos : int, default=5
         Number of silos: records sorted by charges, cut in equal parts. The silo ids then publish
         the range of the target.
-    encoding : {"auto", "raw", "ordinal", "onehot"}, default="auto"
-        Strings stay (``"raw"``, needs `as_frame`), become their position in the documented list, or
-        one column for each category but the first. ``"auto"`` is ``"raw"`` in frames and
-        ``"onehot"`` in arrays. No encoding is learnt from the records.
-    silo_column : str or None, default=None
-        With ``as_frame=True``: put the silo ids into `data` as a column of this name.
-    as_frame : bool, default=False
-        Give pandas objects.
-    return_X_y : bool, default=False
-        Give ``(data, target)`` instead of a Bunch.
-    data_home : str, path or None, default=None
-        The cache; default ``$SKDPFL_CACHE``, else ``~/scikit_learn_data/skdpfl``.
-    download_if_missing : bool, default=True
-        If False, raise an OSError rather than download.
-    cache : bool, default=True
-        Keep what was downloaded.
+    [encoding]
+    [shape]
+    [source]
 
     Returns
     -------
@@ -109,20 +97,15 @@ def fetch_insurance(
     >>> sorted({int(s) for s in d.silos})  # doctest: +SKIP
     [0, 1, 2]
     """
-    check_frame_options(as_frame, silo_column)
+    shape = Shape(as_frame, return_X_y, silo_column)
     check_choice("encoding", encoding, ENCODINGS)
-    (content,) = read_files(
-        [FILE], data_home=data_home, download_if_missing=download_if_missing, cache=cache
-    )
+    (content,) = Source(data_home, download_if_missing, cache).read([FILE])
     table = pd.read_csv(io.BytesIO(content))
     data, bounds = encoded(table, COLUMNS, encoding, as_frame)
     charges = table["charges"].to_numpy()
     silos = split_into_silos(charges, n_silos, how="sorted")
-    return to_bunch(
-        Records(data, charges, silos, list(data.columns), "charges", bounds),
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        silo_column=silo_column,
+    return shape.bunch(
+        Table(data, charges, silos, list(data.columns), "charges", bounds),
         categories=categories_of(COLUMNS),
         DESCR=DESCR,
     )

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._bunch import Records, check_frame_options, to_bunch
-from skdpfl.datasets._files import DataFile, read_files
+from skdpfl.datasets._bunch import Shape, Table, shared_docs
+from skdpfl.datasets._files import DataFile, Source
 from skdpfl.datasets._tables import ENCODINGS, Column, categories_of, encoded
 
 FILE = DataFile(
@@ -68,6 +68,7 @@ the records.
 """
 
 
+@shared_docs
 def fetch_obesity(
     *,
     encoding: str = "auto",
@@ -92,23 +93,9 @@ def fetch_obesity(
 
     Parameters
     ----------
-    encoding : {"auto", "raw", "ordinal", "onehot"}, default="auto"
-        Strings stay (``"raw"``, needs `as_frame`), become their position in the documented list, or
-        one column for each category but the first. ``"auto"`` is ``"raw"`` in frames and
-        ``"onehot"`` in arrays. No encoding is learnt from the records.
-    silo_column : str or None, default=None
-        With ``as_frame=True``: put the silo ids into `data` as a column of this name. They are the
-        label here.
-    as_frame : bool, default=False
-        Give pandas objects.
-    return_X_y : bool, default=False
-        Give ``(data, target)`` instead of a Bunch.
-    data_home : str, path or None, default=None
-        The cache; default ``$SKDPFL_CACHE``, else ``~/scikit_learn_data/skdpfl``.
-    download_if_missing : bool, default=True
-        If False, raise an OSError rather than download.
-    cache : bool, default=True
-        Keep what was downloaded.
+    [encoding]
+    [shape]
+    [source]
 
     Returns
     -------
@@ -130,20 +117,15 @@ def fetch_obesity(
     >>> d.data.shape, len(set(d.silos))  # doctest: +SKIP
     ((2111, 23), 7)
     """
-    check_frame_options(as_frame, silo_column)
+    shape = Shape(as_frame, return_X_y, silo_column)
     check_choice("encoding", encoding, ENCODINGS)
-    (content,) = read_files(
-        [FILE], data_home=data_home, download_if_missing=download_if_missing, cache=cache
-    )
+    (content,) = Source(data_home, download_if_missing, cache).read([FILE])
     table = pd.read_csv(io.BytesIO(content))
     data, bounds = encoded(table, COLUMNS, encoding, as_frame)
     names = table["NObeyesdad"].to_numpy(dtype=object)
     target = pd.Categorical(names, categories=LEVELS).codes.astype(np.int64)
-    return to_bunch(
-        Records(data, target, names, list(data.columns), "NObeyesdad", bounds),
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        silo_column=silo_column,
+    return shape.bunch(
+        Table(data, target, names, list(data.columns), "NObeyesdad", bounds),
         target_names=np.array(LEVELS),
         categories=categories_of(COLUMNS),
         DESCR=DESCR,

@@ -17,9 +17,10 @@ from skdpfl._arguments import (
     check_count,
     check_not_negative,
 )
-from skdpfl.datasets._bunch import Records, check_frame_options, check_sizes, to_bunch
+from skdpfl.datasets._bunch import Shape, Table, check_sizes, shared_docs
 
 
+@shared_docs
 def make_federated_regression(
     n_silos: int = 10,
     n_records: Any = 100,
@@ -63,12 +64,7 @@ def make_federated_regression(
         Standard deviation of the noise on the target, before any scaling.
     iid : bool, default=False
         One model and one feature mean for all silos.
-    silo_column : str or None, default=None
-        With ``as_frame=True``: put the silo ids into `data` as a column of this name.
-    as_frame : bool, default=False
-        Give pandas objects.
-    return_X_y : bool, default=False
-        Give ``(data, target)`` instead of a Bunch.
+    [shape]
     random_state : int, RandomState, Generator or None, default=None
         An int gives the same data every time.
 
@@ -102,7 +98,7 @@ def make_federated_regression(
     >>> bool(np.allclose(np.linalg.norm(hard.data, axis=1), 1))
     True
     """
-    check_frame_options(as_frame, silo_column)
+    shape = Shape(as_frame, return_X_y, silo_column)
     n_silos = check_count("n_silos", n_silos)
     sizes = check_sizes(n_records, n_silos)
     d = check_count("n_features", n_features)
@@ -117,11 +113,8 @@ def make_federated_regression(
     if not general:
         X, y = _unit_norms(X, y, silos)
     models = {"coef": common, "silo_coef": np.broadcast_to(weights, (n_silos, d)).copy()}
-    return to_bunch(
-        Records(X, y, silos, [f"x{j}" for j in range(d)]),
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        silo_column=silo_column,
+    return shape.bunch(
+        Table(X, y, silos, [f"x{j}" for j in range(d)]),
         DESCR=f"Synthetic regression in {n_silos} silos, design={design!r}, "
         f"alpha={alpha}, beta={beta}, iid={iid}",
         **(models if general else {}),

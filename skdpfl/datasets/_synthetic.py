@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from skdpfl._arguments import as_generator, check_count, check_not_negative, check_number
-from skdpfl.datasets._bunch import Records, check_frame_options, check_sizes, to_bunch
+from skdpfl.datasets._bunch import Shape, Table, check_sizes, shared_docs
 
 #: silos drawn at once: bounds the memory for their weight matrices
 BLOCK = 256
 
 
+@shared_docs
 def make_federated_classification(
     n_silos: int = 10,
     n_records: Any = 100,
@@ -58,12 +59,7 @@ def make_federated_classification(
         Probability that a label is replaced by a uniform one.
     iid : bool, default=False
         One model and one feature mean for all silos.
-    silo_column : str or None, default=None
-        With ``as_frame=True``: put the silo ids into `data` as a column of this name.
-    as_frame : bool, default=False
-        Give pandas objects.
-    return_X_y : bool, default=False
-        Give ``(data, target)`` instead of a Bunch.
+    [shape]
     random_state : int, RandomState, Generator or None, default=None
         An int gives the same data every time.
 
@@ -93,7 +89,7 @@ def make_federated_classification(
     >>> [int((d.silos == i).sum()) for i in range(3)]
     [20, 30, 50]
     """
-    check_frame_options(as_frame, silo_column)
+    shape = Shape(as_frame, return_X_y, silo_column)
     n_silos = check_count("n_silos", n_silos)
     sizes = check_sizes(n_records, n_silos)
     d, k = check_count("n_features", n_features), check_count("n_classes", n_classes, low=2)
@@ -110,11 +106,8 @@ def make_federated_classification(
         X[rows], y[rows] = _records(rng, block, *models)
     noisy = rng.random(len(y)) < label_noise
     y[noisy] = rng.integers(k, size=noisy.sum())
-    return to_bunch(
-        Records(X, y, np.repeat(np.arange(n_silos), sizes), [f"x{j}" for j in range(d)]),
-        as_frame=as_frame,
-        return_X_y=return_X_y,
-        silo_column=silo_column,
+    return shape.bunch(
+        Table(X, y, np.repeat(np.arange(n_silos), sizes), [f"x{j}" for j in range(d)]),
         target_names=np.arange(k),
         DESCR=f"Synthetic classification in {n_silos} silos, alpha={alpha}, beta={beta}, iid={iid}",
     )

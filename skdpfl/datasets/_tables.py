@@ -1,12 +1,10 @@
 """Columns of a table as documented by its source: categories and bounds learnt from no record."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-
-from skdpfl.datasets._bunch import Bounds
 
 ENCODINGS = ("auto", "raw", "ordinal", "onehot")
 
@@ -27,7 +25,7 @@ def categories_of(columns: Iterable[Column]) -> dict[str, list]:
 
 def encoded(
     table: pd.DataFrame, columns: Iterable[Column], encoding: str, as_frame: bool
-) -> tuple[pd.DataFrame, Bounds]:
+) -> tuple[pd.DataFrame, Mapping[str, tuple[float, float]]]:
     """Give the table with categories encoded, and the bounds of its numeric columns.
 
     "raw" keeps categories (pandas Categorical), "ordinal" gives their position in the documented

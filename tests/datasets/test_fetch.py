@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from skdpfl import datasets
-from skdpfl.datasets import _emnist, _fashion_mnist, _heart, _insurance, _mnist, _obesity
+from skdpfl.datasets import _emnist, _heart, _insurance, _mnist, _obesity
 
 INSURANCE = b"""age,sex,bmi,children,smoker,region,charges
 19,female,27.9,0,yes,southwest,400.5
@@ -68,12 +68,12 @@ def fake(tmp_path, monkeypatch):
     monkeypatch.setattr(_obesity, "FILE", put(tmp_path, _obesity.FILE, OBESITY))
     heart = {name: put(tmp_path, _heart.FILES[name], text) for name, text in HEART.items()}
     monkeypatch.setattr(_heart, "FILES", heart)
-    for module, name in ((_mnist, "MNIST"), (_fashion_mnist, "FASHION_MNIST")):
+    for name in ("MNIST", "FASHION_MNIST"):
         parts = {
             part: (put(tmp_path, images, idx(IMAGES)), put(tmp_path, labels, idx(LABELS)))
-            for part, (images, labels) in getattr(module, name).items()
+            for part, (images, labels) in getattr(_mnist, name).items()
         }
-        monkeypatch.setattr(module, name, parts)
+        monkeypatch.setattr(_mnist, name, parts)
     return tmp_path
 
 
@@ -202,7 +202,7 @@ class TestIdxImages:
     ],
 )
 def test_damaged_idx(content, message):
-    from skdpfl.datasets._idx import parse_idx
+    from skdpfl.datasets._images import parse_idx
 
     with pytest.raises(OSError, match=message):
         parse_idx(content, "x")
@@ -236,7 +236,7 @@ def test_emnist_from_the_archive_is_turned_upright(tmp_path, monkeypatch):
         for member, array in zip(files, (IMAGES, LABELS), strict=True):
             archive.writestr(member, gzip.compress(idx(array)))
     sha256 = hashlib.sha256((tmp_path / "gzip.zip").read_bytes()).hexdigest()
-    urls = ((tmp_path / "gzip.zip").as_uri(),)
+    urls = (f"file://localhost{tmp_path}/gzip.zip",)
     pair = tuple(replace(f, urls=urls, archive_sha256=sha256) for f in files.values())
     monkeypatch.setitem(_emnist.SUBSETS, "balanced_test", (pair, 3))
     bunch = datasets.fetch_emnist(subset="balanced_test", n_silos=3)

@@ -6,9 +6,10 @@ import io
 import zipfile
 
 import pytest
+import sklearn.datasets._base
 
-from skdpfl.datasets import _download
-from skdpfl.datasets._files import DataFile, cache_folder, read_files
+from skdpfl.datasets import _files
+from skdpfl.datasets._files import DataFile, Source
 
 CONTENT = b"age,charges\n1,2\n"
 
@@ -24,6 +25,7 @@ def places(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("SKDPFL_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(_files, "RETRIES", 0)
     return tmp_path
 
 
@@ -33,7 +35,7 @@ def put(path, content):
 
 
 def url(places, name="table.csv"):
-    return (places / "mirror" / name).as_uri()
+    return f"file://localhost{places}/mirror/{name}"
 
 
 def file(*urls, content=CONTENT, **options):
@@ -43,38 +45,38 @@ def file(*urls, content=CONTENT, **options):
 def test_data_folder_comes_before_cache_before_download(places):
     put(places / "mirror/table.csv", CONTENT)
     wanted = file(url(places))
-    assert read_files([wanted]) == [CONTENT]
+    assert Source().read([wanted]) == [CONTENT]
     cached = places / "cache/set/table.csv"
     assert cached.read_bytes() == CONTENT
     assert list(cached.parent.iterdir()) == [cached]  # nothing half-written is left
     (places / "mirror/table.csv").unlink()
-    assert read_files([wanted], download_if_missing=False) == [CONTENT]
+    assert Source(download_if_missing=False).read([wanted]) == [CONTENT]
     put(cached, b"damaged")
     put(places / "data/set/table.csv", CONTENT)
-    assert read_files([wanted]) == [CONTENT]
+    assert Source().read([wanted]) == [CONTENT]
 
 
 def test_nothing_is_kept_without_cache(places):
     put(places / "mirror/table.csv", CONTENT)
-    assert read_files([file(url(places))], cache=False) == [CONTENT]
+    assert Source(cache=False).read([file(url(places))]) == [CONTENT]
     assert not list((places / "cache").rglob("*"))
 
 
 def test_data_home_is_the_cache(places, monkeypatch, tmp_path):
     put(tmp_path / "own/set/table.csv", CONTENT)
-    assert read_files([file()], data_home=tmp_path / "own") == [CONTENT]
+    assert Source(data_home=tmp_path / "own").read([file()]) == [CONTENT]
     monkeypatch.delenv("SKDPFL_CACHE")
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "sk"))
-    assert cache_folder() == tmp_path / "sk" / "skdpfl"
+    assert Source().folder == tmp_path / "sk" / "skdpfl"
     monkeypatch.delenv("SCIKIT_LEARN_DATA")
-    assert cache_folder().parts[-2:] == ("scikit_learn_data", "skdpfl")
+    assert Source().folder.parts[-2:] == ("scikit_learn_data", "skdpfl")
 
 
 @pytest.mark.parametrize("place", ["data", "cache"])
 def test_a_damaged_file_is_refused(places, place):
     put(places / place / "set/table.csv", CONTENT + b"x")
     with pytest.raises(OSError, match="SHA-256") as error:
-        read_files([file(url(places))])
+        Source().read([file(url(places))])
     text = str(error.value)
     assert str(places / place) in text
     assert sha256(CONTENT) in text
@@ -86,23 +88,23 @@ def test_gz_is_known_by_its_content(places):
     for level in (1, 9):
         packed = gzip.compress(CONTENT, compresslevel=level)
         put(places / "data/set/t.gz", packed)
-        assert read_files([DataFile("set/t.gz", sha256(CONTENT), ())]) == [CONTENT]
+        assert Source().read([DataFile("set/t.gz", sha256(CONTENT), ())]) == [CONTENT]
     for damaged in (packed[:-4], b"not gzip", packed[:12] + b"\xff\xff\xff" + packed[15:]):
         put(places / "data/set/t.gz", damaged)
         with pytest.raises(OSError, match="is damaged"):
-            read_files([DataFile("set/t.gz", sha256(CONTENT), ())])
+            Source().read([DataFile("set/t.gz", sha256(CONTENT), ())])
 
 
 def test_a_damaged_download_is_not_kept(places):
     put(places / "mirror/table.csv", b"other")
     with pytest.raises(OSError, match="the download is damaged or another version"):
-        read_files([file(url(places))])
+        Source().read([file(url(places))])
     assert not list((places / "cache").rglob("*.csv"))
 
 
 def test_next_mirror_is_tried(places):
     put(places / "mirror/table.csv", CONTENT)
-    assert read_files([file(url(places, "gone.csv"), url(places))]) == [CONTENT]
+    assert Source().read([file(url(places, "gone.csv"), url(places))]) == [CONTENT]
 
 
 def zipped(**members):
@@ -117,37 +119,37 @@ def test_archive_is_downloaded_once_and_checked(places, monkeypatch):
     archive = zipped(a=b"first", b=b"second")
     put(places / "mirror/all.zip", archive)
     opened = []
-    original = _download.urlopen
+    original = sklearn.datasets._base.urlretrieve
     monkeypatch.setattr(
-        _download, "urlopen", lambda r, timeout: opened.append(r) or original(r, timeout=timeout)
+        sklearn.datasets._base, "urlretrieve", lambda *a: opened.append(a) or original(*a)
     )
     files = [
         DataFile(f"set/{m}", None, (url(places, "all.zip"),), m, sha256(archive)) for m in "ab"
     ]
-    assert read_files(files) == [b"first", b"second"]
+    assert Source().read(files) == [b"first", b"second"]
     assert len(opened) == 1
     assert sorted(p.name for p in (places / "cache").rglob("*") if p.is_file()) == ["a", "b"]
 
     (places / "cache/set/a").unlink()
     put(places / "mirror/all.zip", zipped(a=b"forged"))
-    with pytest.raises(OSError, match=f"expected {sha256(archive)}"):
-        read_files(files)
+    with pytest.raises(OSError, match=rf"expected \({sha256(archive)}\)"):
+        Source().read(files)
 
 
 def test_archive_without_the_member_or_no_archive(places):
     put(places / "mirror/all.zip", zipped(other=b""))
     with pytest.raises(OSError, match="no item named 'a'"):
-        read_files([DataFile("set/a", None, (url(places, "all.zip"),), "a")])
+        Source().read([DataFile("set/a", None, (url(places, "all.zip"),), "a")])
     put(places / "mirror/all.zip", b"hello")
     with pytest.raises(OSError, match="not a zip file"):
-        read_files([DataFile("set/a", None, (url(places, "all.zip"),), "a")])
+        Source().read([DataFile("set/a", None, (url(places, "all.zip"),), "a")])
 
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_an_absent_file_says_what_to_do(places, allowed):
     wanted = file(url(places, "gone.csv"))
     with pytest.raises(OSError, match=r"set/table.csv is not at hand") as error:
-        read_files([wanted], download_if_missing=allowed)
+        Source(download_if_missing=allowed).read([wanted])
     text = str(error.value)
     assert "set the environment variable SKDPFL_DATA to that folder" in text
     assert wanted.urls[0] in text
