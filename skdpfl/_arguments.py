@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 
 def check_number(
@@ -87,3 +88,13 @@ def as_generator(random_state: Any) -> np.random.Generator:
 def is_auto(value: Any) -> bool:
     """Tell whether a parameter was left to us."""
     return isinstance(value, str) and value == "auto"
+
+
+def refuse_sparse(X: Any) -> None:
+    """Raise for sparse matrices."""
+    if issparse(X):
+        raise TypeError(
+            "Sparse X is not supported, dense data is required: every record is scaled and "
+            "clipped as a dense row. Use OneHotEncoder(sparse_output=False) where an encoder made "
+            "it sparse, or X.toarray()."
+        )

@@ -1,4 +1,4 @@
-"""The only fit and predict: read, decide, plan, run, unpack.
+"""The only fit and predict: read, choose, plan, run, unpack.
 
 ``fit`` reads as a table of contents. Everything before the run uses public numbers only; the data
 are touched by validation (whose errors are visible outputs: NaN, a single class) and by the run.
@@ -9,60 +9,90 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdpfl._arguments import refuse_sparse
 from skdpfl._compat import CallbackSupportMixin, with_callbacks, with_names
-from skdpfl.algorithms import Algorithm
+from skdpfl._warnings import warn
+from skdpfl.choosing import (
+    Committed,
+    Facts,
+    Method,
+    Request,
+    Settings,
+    choose,
+    make_plan,
+    read_request,
+    warn_if_penalty_diverges,
+    with_planned_noise,
+)
 from skdpfl.engine import Outcome, run
-from skdpfl.estimators._checks import check_shape
-from skdpfl.estimators._diverged import warn_if_diverged, warn_if_penalty_diverges
-from skdpfl.estimators._exact import Records, measured
-from skdpfl.estimators._facts import Facts, Settings
-from skdpfl.estimators._family import Family
-from skdpfl.estimators._fit_context import one_blas_thread, unchanged_on_error
-from skdpfl.estimators._parameters import check_parameters
-from skdpfl.estimators._planning import make_plan
-from skdpfl.estimators._refusals import refuse_arguments, refuse_sparse
-from skdpfl.estimators._rounds import AfterRound
-from skdpfl.estimators._settle import informed, settle
-from skdpfl.estimators._theory import Committed, Training
-from skdpfl.estimators._warnings import warn
-from skdpfl.federation import LocalFederation, SiloData, Work
-from skdpfl.models import LinearModel
-from skdpfl.preprocessing._scaling import IdentityScaling, Scales
-from skdpfl.preprocessing._unreadable import advising
+from skdpfl.estimators._context import AfterRound, one_blas_thread, unchanged_on_error
+from skdpfl.estimators._data import LocalData
+from skdpfl.estimators._diverged import warn_if_diverged
+from skdpfl.estimators._parameters import check_parameters, check_shape, parameters_of
+from skdpfl.estimators._refusals import refuse_arguments
+from skdpfl.federation import LocalFederation, Work
+from skdpfl.losses import Loss
+from skdpfl.preprocessing import Scales, advising
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.silos import Silos, read_silos, split_silo_column, without_column
+from skdpfl.silos import read_silos, split_silo_column, without_column
 
 
-class Problem(NamedTuple):
-    """The validated data of a fit and their public numbers."""
+class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
+    """Base of all estimators.
 
-    X: np.ndarray
-    y: np.ndarray
-    silos: Silos
-    facts: Facts
-
-    def grouped(self, keep_y: bool) -> Problem:
-        """Return the problem without what the rounds do not read: codes, and as a rule targets."""
-        y = self.y if keep_y else self.y[:0].copy()
-        silos = self.silos._replace(codes=self.silos.codes[:0].copy(), rows=None)
-        return self._replace(y=y, silos=silos)
-
-
-class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
-    """Base of all estimators: parameters and algorithms are the subclasses' business."""
+    A family of estimators is a constructor and a :class:`skdpfl.choosing.Method`; classifiers and
+    regressors say what targets and losses are.
+    """
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
+
+    #: what is protected, where it is not a parameter
+    unit = "record"
+    #: whom a family can leave untrusted, the words that ``learning_rate`` may be, the losses
+    _trusts: ClassVar[tuple[str, ...]] = ("silo", "server")
+    _learning_rates: ClassVar[tuple[str, ...]] = ("auto",)
+    _losses: ClassVar[tuple[str, ...]]
+
+    # ---- a family of estimators (one module each) --------------------------------------------
+
+    def _method(self) -> Method:
+        """Return how the family trains."""
+        raise NotImplementedError
+
+    def _check_own(self) -> None:
+        """Raise for parameters of this family alone that cannot be right."""
+
+    def _unpack_outcome(self, outcome: Outcome) -> None:
+        """Set the fitted attributes that say how the run went."""
+        if np.isfinite(outcome.clip_norm):
+            self.clip_norm_ = outcome.clip_norm
+
+    # ---- classifiers and regressors ----------------------------------------------------------
+
+    def _loss(self) -> Loss:
+        """Return the loss that the parameters name."""
+        raise NotImplementedError
+
+    def _is_classifier(self) -> bool:
+        raise NotImplementedError
+
+    def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Return targets as the loss wants them."""
+        raise NotImplementedError
+
+    def _n_outputs(self) -> int:
+        raise NotImplementedError
 
     # ---- fit ---------------------------------------------------------------------------------
 
@@ -96,36 +126,42 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, silos: Any) -> Any:
         check_parameters(self)
-        problem = self._read(X, y, silos)
-        streams = streams_for(self.random_state)
-        settled = settle(self, problem.facts)
-        algorithm = self._algorithm(settled.settings, problem.facts)
-        plan = make_plan(self, problem.facts, settled, algorithm, self._schedule_from(streams))
-        spent = _priced(plan, problem.silos, streams)
+        return self._train(self._read(X, y, silos))
+
+    def _train(self, data: LocalData) -> Any:
+        """Choose, plan, pay, run, unpack; records are only what ``data`` answers about them."""
+        streams, method = streams_for(self.random_state), self._method()
+        request = self._request(data.facts)
+        choice = choose(request, method)
+        plan = make_plan(request, method, choice, self._schedule_from(streams))
+        spent = _priced(plan, data, streams)
         self._charge(spent)
-        if settled.advice:
-            warn(settled.advice)
+        if choice.advice:
+            warn(choice.advice)
         with one_blas_thread():
-            scales = settled.scaling.find(problem.X, problem.y, problem.silos, streams)
-            known = self._committed(problem.facts, settled.settings, plan, spent, scales)
-            known = self._informed(algorithm, known, problem, scales)
-            training = self._training(self._algorithm(known.settings, known.facts), known)
-            work = self._work(problem.facts, training, plan, streams, problem.X.dtype)
-            federation = self._federation(problem, scales)
-            problem = problem.grouped(keep_y=hasattr(self, "_skl_callbacks"))
-            outcome = self._run(problem, scales, training, work, federation, known.is_still)
+            scales = data.scales(choice.scaling, streams)
+            committed = Committed(
+                request, choice.settings, plan, spent.epsilon, scales.features.row_norm
+            )
+            committed = _with_final_step(committed, method, data, scales)
+            training = method.training(method.algorithm(request, committed.settings), committed)
+            algorithm, loss, settings = training
+            work = Work(request.model, loss, algorithm, plan, streams, data.X.dtype, request.alpha)
+            federation = data.federation(scales, self.n_jobs)
+            data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
+            outcome = self._run(data, scales, settings, work, federation, committed.is_still)
         here = getattr(federation, "data", None)  # other back ends have the records elsewhere
         warn_if_diverged(outcome.params, work, here)
-        self._unpack(problem, training.settings, scales, work, outcome.params)
+        self._unpack(request.facts, settings, scales, work, outcome.params)
         self._unpack_outcome(outcome)
         self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
         return self
 
     def _run(
         self,
-        problem: Problem,
+        data: LocalData,
         scales: Scales,
-        training: Training,
+        settings: Settings,
         work: Work,
         federation: LocalFederation,
         is_still: bool,
@@ -134,8 +170,8 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
         after = AfterRound(
             self,
             work.plan.n_rounds,
-            partial(self._as_fitted, problem, training.settings, scales, work),
-            lambda: (problem.X, self._labels(problem.y)),
+            partial(self._as_fitted, data.facts, settings, scales, work),
+            lambda: (data.X, self._labels(data.y)),
         )
         average = self.average and not is_still
         outcome = run(work, federation, average=average, on_round=after)
@@ -163,17 +199,21 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
         sizes = check_shape(silo_sizes, n_features, n_classes)
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
         facts = self._facts(sizes.index, sizes.to_numpy(), int(n_features), outputs)
-        settled = settle(self, facts)
-        algorithm = self._algorithm(settled.settings, facts)
+        request, method = self._request(facts), self._method()
         streams = streams_for(copy.deepcopy(self.random_state))  # a fit draws the same schedule
-        return make_plan(self, facts, settled, algorithm, self._schedule_from(streams))
+        schedule = self._schedule_from(streams)
+        return make_plan(request, method, choose(request, method), schedule)
+
+    def _request(self, facts: Facts) -> Request:
+        """Return what the parameters ask for on data with these public numbers."""
+        return read_request(parameters_of(self), facts, self._loss())
 
     def _schedule_from(self, streams: Streams) -> Streams:
         """Return what the public schedule is drawn from: a search has priced one beforehand."""
         given: Callable[[], Streams] | None = self.__dict__.get("_schedule_streams")
         return streams if given is None else given()
 
-    def _read(self, X: Any, y: Any, silos: Any) -> Problem:
+    def _read(self, X: Any, y: Any, silos: Any) -> LocalData:
         """Validate the data; nothing is learnt from them here but their public numbers."""
         refuse_sparse(X)
         features, silos = split_silo_column(X, silos, self.silo_column)
@@ -184,68 +224,18 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
                 y,
                 dtype=[np.float64, np.float32],
                 ensure_min_samples=2,
-                **self._y_checks(),
+                y_numeric=not self._is_classifier(),
             )
             y = self._encode(y, features.dtype)
         read = read_silos(silos, len(features), X)
         facts = self._facts(read.ids, read.sizes, features.shape[1], self._n_outputs())
-        return Problem(features, y, read, facts)
+        return LocalData(features, y, read, facts)
 
     def _facts(self, ids: pd.Index, sizes: np.ndarray, n_features: int, n_outputs: int) -> Facts:
         """Return the public numbers; whole silos hide their sizes as well."""
-        public = None if getattr(self, "unit", "record") == "silo" else sizes
-        return Facts(ids, public, n_features, n_outputs, self._is_classifier())
-
-    def _work(
-        self,
-        facts: Facts,
-        training: Training,
-        plan: PrivacyPlan,
-        streams: Any,
-        dtype: np.dtype,
-    ) -> Work:
-        model = LinearModel(facts.n_features, facts.n_outputs, bool(self.fit_intercept))
-        algorithm, loss, _ = training
-        return Work(model, loss, algorithm, plan, streams, dtype, float(self.alpha))
-
-    def _committed(
-        self,
-        facts: Facts,
-        settings: Settings,
-        plan: PrivacyPlan,
-        spent: PrivacySpent,
-        scales: Scales,
-    ) -> Committed:
-        row_norm, alpha = scales.features.row_norm, float(self.alpha)
-        return Committed(facts, settings, plan, spent.epsilon, alpha, self.fit_intercept, row_norm)
-
-    def _informed(
-        self, algorithm: Algorithm, known: Committed, problem: Problem, scales: Scales
-    ) -> Committed:
-        """Return what is known with the step for the noise, or for the data if nothing is hidden.
-
-        A given step stays.
-        """
-        warn_if_penalty_diverges(self, known.settings.momentum)
-        given = not isinstance(self.learning_rate, str) or getattr(self, "algorithm", None)
-        if known.plan.private:
-            return informed(self, known)
-        if given:
-            return known
-        return measured(self, algorithm, known, Records(problem.X, problem.silos), scales)
-
-    def _federation(self, problem: Problem, scales: Scales) -> LocalFederation:
-        X, y, silos, facts = problem
-        target = self._scaled_target(y, scales)
-        data = SiloData.from_codes(
-            X,
-            target,
-            silos.codes,
-            facts.n_silos,
-            None if isinstance(scales.features, IdentityScaling) else scales.features.transform,
-            X.dtype if facts.n_outputs == 1 else None,
-        )
-        return LocalFederation(data, self.n_jobs)
+        public = None if self.unit == "silo" else sizes
+        names = getattr(self, "feature_names_in_", None)
+        return Facts(ids, public, n_features, n_outputs, self._is_classifier(), names)
 
     def _labels(self, y: np.ndarray) -> np.ndarray:
         """Return targets as they were given, from how they are coded inside."""
@@ -258,14 +248,14 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
         return {name: value for name, value in vars(twin).items() if name.endswith("_")}
 
     def _unpack(
-        self, problem: Problem, settings: Settings, scales: Scales, work: Work, params: np.ndarray
+        self, facts: Facts, settings: Settings, scales: Scales, work: Work, params: np.ndarray
     ) -> None:
         """Set the fitted attributes."""
         self.model_, kind = work.model, self._is_classifier()
         for name, value in work.model.fitted_attributes(params, scales, is_classifier=kind).items():
             setattr(self, name, value)
         self.scaling_ = scales.features
-        self.silo_ids_ = problem.silos.ids.to_numpy()
+        self.silo_ids_ = facts.silo_ids.to_numpy()
         self.n_rounds_, self.clip_norm_ = settings.n_rounds, settings.clip_norm
         self.learning_rate_ = settings.learning_rate
         if hasattr(self, "local_steps"):
@@ -292,9 +282,22 @@ class FederatedEstimator(Family, CallbackSupportMixin, Recorded, BaseEstimator):
         return tags
 
 
-def _priced(plan: PrivacyPlan, silos: Silos, streams: Streams) -> PrivacySpent:
+def _with_final_step(
+    committed: Committed, method: Method, data: LocalData, scales: Scales
+) -> Committed:
+    """Return it with the step for the plan's noise, or for the data if nothing is hidden."""
+    warn_if_penalty_diverges(committed, method)
+    if committed.plan.private:
+        return with_planned_noise(committed)
+    if committed.request.learning_rate is not None or method.has_own_step:
+        return committed
+    algorithm = method.algorithm(committed.request, committed.settings)
+    return data.curvature(committed, algorithm, scales)
+
+
+def _priced(plan: PrivacyPlan, data: LocalData, streams: Streams) -> PrivacySpent:
     """Return the cost of the plan; it says which records were where, unless that is a secret."""
-    digest = None if plan.unit == "silo" else silos.digest()  # it could tell sizes
+    digest = None if plan.unit == "silo" else data.assignment()  # it could tell sizes
     seed = streams.seed if streams.is_simulation else None
     return plan.spent(assignment=digest, simulation_seed=seed)
 

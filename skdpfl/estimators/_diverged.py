@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from skdpfl.estimators._warnings import warn
+from skdpfl._warnings import warn
 from skdpfl.federation import SiloData, Work
 
 #: an objective this many times that of the model 0 is no accident
 _WORSE, _BLOCK = 2.0, 2**14
-
-
-def warn_if_penalty_diverges(estimator: Any, momentum: float) -> None:
-    """Warn of a given step that the penalty does not bear; no data are needed to know."""
-    rate, alpha = estimator.learning_rate, float(estimator.alpha)
-    if isinstance(rate, str) or getattr(estimator, "algorithm", None) is not None:
-        return
-    pace = float(rate) * alpha * max(1.0, getattr(estimator, "global_learning_rate", 1.0))
-    if pace > 2 * (1 + momentum):
-        warn(
-            f"learning_rate={rate:g} with alpha={alpha:g} diverges: a step takes {pace:.3g} times "
-            'the weights away. Give a smaller learning_rate, or leave it "auto".'
-        )
 
 
 def warn_if_diverged(params: np.ndarray, work: Work, data: SiloData | None) -> None:

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdpfl.algorithms import Algorithm, FedAvg, MinibatchSGD
+from skdpfl.choosing import Averaging, Method
 from skdpfl.estimators._docs import documented
-from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 
 
 class _DPFedAvg:
-    """Silos walk, the server averages; with one local step it is DP-FedSGD."""
-
-    momentum: float
-    global_learning_rate: float
-    _trusts = ("silo", "server")
-
-    def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
-        if set(settings.steps) == {1} and self.unit == "record":  # type: ignore[attr-defined]
-            step = settings.learning_rate * self.global_learning_rate
-            return MinibatchSGD(step, settings.momentum)
-        return FedAvg(
-            settings.learning_rate, settings.steps, self.global_learning_rate, settings.momentum
-        )
+    def _method(self) -> Method:
+        return Averaging()
 
 
 @documented

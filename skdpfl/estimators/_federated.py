@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-from skdpfl.algorithms import Algorithm, FedAvg, MinibatchSGD
+from skdpfl.algorithms import Algorithm
+from skdpfl.choosing import Averaging, GivenAlgorithm, Method
 from skdpfl.estimators._docs import documented
-from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
-from skdpfl.estimators._theory import Committed, Training
 
 
 class _DPFederated:
-    """The algorithm is a parameter: it declares its gradients, the plan charges them."""
-
     algorithm: Algorithm | None
-    _trusts = ("silo", "server")
 
-    def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
-        if self.algorithm is None:
-            if self.unit == "record":  # type: ignore[attr-defined]
-                return MinibatchSGD(settings.learning_rate)
-            return FedAvg(settings.learning_rate, settings.steps)
-        if not isinstance(self.algorithm, Algorithm):
+    def _method(self) -> Method:
+        return Averaging() if self.algorithm is None else GivenAlgorithm(self.algorithm)
+
+    def _check_own(self) -> None:
+        if not isinstance(self.algorithm, Algorithm | None):
             raise ValueError(
                 "algorithm must be an object of a subclass of skdpfl.algorithms.Algorithm; got "
                 f"{self.algorithm!r}."
             )
-        return self.algorithm
-
-    def _training(self, algorithm: Algorithm, known: Committed) -> Training:
-        """Return what runs; ``learning_rate_`` is that of the algorithm, None if it has none."""
-        training: Training = super()._training(algorithm, known)  # type: ignore[misc]
-        if self.algorithm is None:
-            return training
-        rate: Any = getattr(algorithm, "learning_rate", None)
-        settings = dataclasses.replace(training.settings, learning_rate=rate)
-        return training._replace(settings=settings)
 
 
 @documented

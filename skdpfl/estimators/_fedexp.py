@@ -2,35 +2,66 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpfl._arguments import check_choice, is_auto
+from skdpfl._arguments import check_choice
+from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, FedExp
+from skdpfl.choosing import Committed, Method, Request, Settings, Training
 from skdpfl.engine import Outcome
 from skdpfl.estimators._docs import documented
-from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
-from skdpfl.estimators._theory import Committed, Training
-from skdpfl.estimators._warnings import warn
-from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages, mechanism_for
+from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
 from skdpfl.privacy.mechanisms.privunit import largest_error, split_epsilon
 from skdpfl.privacy.mechanisms.privunit_messages import MOST_EPSILON
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 
-class _DPFedEXP:
+@dataclass(frozen=True)
+class _Extrapolation(Method):
     """FedAvg whose server step is as long as the silos' disagreement allows."""
 
+    privunit: bool
+
+    def algorithm(self, request: Request, settings: Settings) -> Algorithm:
+        """Return FedEXP."""
+        return FedExp(settings.learning_rate, settings.steps)
+
+    def local_steps(self, request: Request) -> int:
+        """Return the number of local steps that "auto" means."""
+        return 10
+
+    def n_rounds(self, request: Request, default: int) -> int:
+        """Return fewer for PrivUnit: a pure budget is divided by the rounds, not by their root."""
+        return min(default, 5) if self.privunit else default
+
+    def mechanism(self, request: Request) -> Mechanism:
+        """Return where the noise is."""
+        return PrivUnitMessages() if self.privunit else super().mechanism(request)
+
+    def training(self, algorithm: Algorithm, committed: Committed) -> Training:
+        """Return what runs; where nothing is hidden, server steps that the data bear."""
+        if self.privunit and committed.plan.private:
+            _compare(committed)
+        training = super().training(algorithm, committed)
+        if committed.measured is None or not committed.request.chooses_step:
+            return training
+        settings = committed.settings
+        pace = settings.learning_rate * max(settings.steps) * sum(committed.measured)
+        assert isinstance(algorithm, FedExp)
+        algorithm = replace(algorithm, largest_step=max(1.0, 1.5 / pace))
+        return training._replace(algorithm=algorithm)
+
+
+class _DPFedEXP:
     unit = "silo"
     mechanism: str
     trust: str
     noise_multiplier: float | None
-    _trusts = ("silo", "server")
-    _automatic_local_steps = 10
     _parameter_docs: ClassVar[dict[str, str]] = {
         "mechanism": """{"gaussian", "privunit"}, default="gaussian"
     How silos make their messages private under ``trust="silo"``. "privunit" is pure local privacy:
@@ -47,15 +78,8 @@ class _DPFedEXP:
         "\nglobal_step_sizes_ : ndarray of shape (n_rounds,)\n    The server's steps, one a round."
     )
 
-    def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
-        return FedExp(settings.learning_rate, settings.steps)
-
-    def _mechanism(self, unit: str, trust: str) -> Mechanism:
-        return PrivUnitMessages() if self.mechanism == "privunit" else mechanism_for(unit, trust)
-
-    def _automatic_rounds(self, facts: Facts, default: int) -> int:
-        """Return fewer for PrivUnit: a pure budget is divided by the rounds, not by their root."""
-        return min(default, 5) if self.mechanism == "privunit" else default
+    def _method(self) -> Method:
+        return _Extrapolation(self.mechanism == "privunit")
 
     def _check_own(self) -> None:
         check_choice("mechanism", self.mechanism, ("gaussian", "privunit"))
@@ -70,27 +94,16 @@ class _DPFedEXP:
                 f"{self.noise_multiplier!r}."
             )
 
-    def _training(self, algorithm: Algorithm, known: Committed) -> Training:
-        if self.mechanism == "privunit" and known.plan.private:
-            _compare(known)
-        training: Training = super()._training(algorithm, known)  # type: ignore[misc]
-        if known.measured is None or not is_auto(self.learning_rate):  # type: ignore[attr-defined]
-            return training
-        pace = known.settings.learning_rate * max(known.settings.steps) * sum(known.measured)
-        assert isinstance(algorithm, FedExp)
-        algorithm = dataclasses.replace(algorithm, largest_step=max(1.0, 1.5 / pace))
-        return training._replace(algorithm=algorithm)
-
     def _unpack_outcome(self, outcome: Outcome) -> None:
         super()._unpack_outcome(outcome)  # type: ignore[misc]
         self.global_step_sizes_ = np.asarray(outcome.state.step_sizes)  # type: ignore[attr-defined]
 
 
-def _compare(known: Committed) -> None:
+def _compare(committed: Committed) -> None:
     """Warn where Gaussian noise would be smaller: pure local privacy composes badly over rounds."""
-    plan, size = known.plan, known.n_parameters
+    plan, size = committed.plan, committed.request.model.size
     delta, rounds = float(plan.delta.max()), plan.spent().n_releases
-    gaussian = math.sqrt(size * rounds) * 2 / gaussian_mu(known.epsilon, delta)
+    gaussian = math.sqrt(size * rounds) * 2 / gaussian_mu(committed.epsilon, delta)
     epsilon = min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
     pure = math.sqrt(largest_error(*split_epsilon(epsilon, size), size))
     if pure > gaussian:

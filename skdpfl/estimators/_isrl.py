@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from skdpfl.algorithms import Algorithm
+from skdpfl._arguments import check_choice, is_auto
+from skdpfl.choosing import SOLVERS, Method, Solver
 from skdpfl.estimators._docs import documented
-from skdpfl.estimators._facts import Facts, Settings
-from skdpfl.estimators._isrl_checks import check_shuffler, check_solver
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
-from skdpfl.estimators._solvers import automatic_rounds, draft, finished
-from skdpfl.estimators._theory import Committed, Training
-from skdpfl.privacy.mechanisms import Mechanism, ShuffledSums, mechanism_for
-from skdpfl.privacy.sampling import Poisson
 
 
 class _ISRLDP:
@@ -43,37 +38,54 @@ class _ISRLDP:
     trust: str
     sampling: str
 
-    @property
-    def _automatic_local_steps(self) -> int:
-        return 5 if self.solver == "local" else 1
-
-    @property
-    def _server_momentum(self) -> bool:
-        return self.solver == "minibatch"
-
-    def _mechanism(self, unit: str, trust: str) -> Mechanism:
-        sums = trust == "shuffler" and self.solver in ("accelerated", "multistage")
-        return ShuffledSums() if sums else mechanism_for(unit, trust)
-
-    def _automatic_rounds(self, facts: Facts, default: int) -> int:
-        return automatic_rounds(self, facts, default)
-
-    def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
-        if self.trust == "shuffler" and isinstance(settings.sampling, Poisson):
-            raise ValueError(
-                'trust="shuffler" needs batches of a fixed size, since the number of messages is '
-                f'seen; got sampling="poisson" at sampling_rate={settings.rate:.3g}. Use '
-                'sampling="without_replacement" or "disjoint", or sampling_rate=1.'
-            )
-        return draft(self, settings)
-
-    def _training(self, algorithm: Algorithm, known: Committed) -> Training:
-        return finished(self, algorithm, self._loss(), known)  # type: ignore[attr-defined]
+    def _method(self) -> Method:
+        return Solver(self.solver)
 
     def _check_own(self) -> None:
-        check_solver(self)
+        _check_solver(self)
         if self.trust == "shuffler":
-            check_shuffler(self)
+            _check_shuffler(self)
+
+
+def _check_solver(estimator: Any) -> None:
+    """Raise for a solver that does not exist or does not go with the other parameters."""
+    solver = estimator.solver
+    check_choice("solver", solver, SOLVERS)
+    if solver == "multistage" and not estimator.alpha > 0:
+        raise ValueError(
+            'solver="multistage" is for strongly convex objectives: give alpha > 0 (got '
+            f'alpha={estimator.alpha!r}), or use solver="accelerated".'
+        )
+    if solver == "local" and estimator.trust != "silo":
+        raise ValueError(
+            'solver="local" sends more than one fresh gradient a round, so only noise in the silos '
+            f'protects it: trust must be "silo"; got {estimator.trust!r}. The other solvers take '
+            "any trust."
+        )
+    if solver != "local" and not is_auto(estimator.local_steps):
+        raise ValueError(
+            f'local_steps={estimator.local_steps!r} is for solver="local"; solver={solver!r} takes '
+            'one gradient a round. Leave it "auto".'
+        )
+
+
+def _check_shuffler(estimator: Any) -> None:
+    """Raise for what does not go with shuffled messages."""
+    solver, sampling = estimator.solver, estimator.sampling
+    if solver in ("accelerated", "multistage") and sampling != "disjoint":
+        raise ValueError(
+            f'trust="shuffler" with solver={solver!r} makes one pass over the data: give '
+            f'sampling="disjoint" (got {sampling!r}), or use solver="minibatch".'
+        )
+    if estimator.neighbours == "add_remove":
+        raise ValueError(
+            'trust="shuffler" is priced under neighbours="replace" only; got "add_remove".'
+        )
+    if not (isinstance(estimator.silo_weights, str) and estimator.silo_weights in ("auto", "size")):
+        raise ValueError(
+            'trust="shuffler" counts every record alike, since messages have no sender: '
+            f'silo_weights must be "auto" or "size"; got {estimator.silo_weights!r}.'
+        )
 
 
 @documented

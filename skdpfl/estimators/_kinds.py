@@ -22,7 +22,6 @@ from skdpfl.losses import (
     SquaredError,
     SquaredHinge,
 )
-from skdpfl.preprocessing._scaling import Scales
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -115,9 +114,6 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
     def _is_classifier(self) -> bool:
         return True
 
-    def _y_checks(self) -> dict[str, Any]:
-        return {"y_numeric": False}
-
     def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
         kind = type_of_target(y)
         if kind not in ("binary", "multiclass"):
@@ -143,9 +139,6 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
 
     def _n_outputs(self) -> int:
         return self._loss().n_outputs(len(self.classes_))
-
-    def _scaled_target(self, y: np.ndarray, scales: Scales) -> np.ndarray:
-        return y
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -185,9 +178,6 @@ class FederatedRegressor(RegressorMixin, FederatedEstimator):
     def _is_classifier(self) -> bool:
         return False
 
-    def _y_checks(self) -> dict[str, Any]:
-        return {"y_numeric": True}
-
     def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
         # no error where a finite target does not fit single precision: it would tell of a record
@@ -195,9 +185,6 @@ class FederatedRegressor(RegressorMixin, FederatedEstimator):
 
     def _n_outputs(self) -> int:
         return 1
-
-    def _scaled_target(self, y: np.ndarray, scales: Scales) -> np.ndarray:
-        return scales.target.transform(y).astype(y.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -17,8 +17,6 @@ from skdpfl._arguments import (
     check_share,
     is_auto,
 )
-from skdpfl.estimators._checks import check_budget, check_delta
-from skdpfl.estimators._whole_silos import check_whole_silos
 from skdpfl.privacy.schedules import check_schedule
 
 #: name -> the values it may have, where a parameter is a word
@@ -31,12 +29,16 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
+def parameters_of(estimator: Any) -> dict[str, Any]:
+    """Return an estimator's parameters; also the unit, which some families fix."""
+    return estimator.get_params(deep=False) | {"unit": estimator.unit}
+
+
 def check_parameters(estimator: Any) -> None:
     """Raise a ValueError that names the first parameter that cannot be right."""
-    params = estimator.get_params(deep=False)
-    params.setdefault("unit", getattr(estimator, "unit", "record"))
-    check_budget(params["epsilon"], params["noise_multiplier"])
-    check_delta(params["delta"])
+    params = parameters_of(estimator)
+    _check_budget(params["epsilon"], params["noise_multiplier"])
+    _check_delta(params["delta"])
     for name, choices in CHOICES.items():
         if name in params:
             check_choice(name, params[name], choices)
@@ -49,7 +51,7 @@ def check_parameters(estimator: Any) -> None:
     _check_weights(params["silo_weights"])
     if params.get("noise_schedule") is not None:
         check_schedule(params["noise_schedule"])
-    check_whole_silos(params)
+    _check_whole_silos(params)
     _check_together(params)
     estimator._check_own()
 
@@ -140,3 +142,84 @@ def _check_together(params: dict[str, Any]) -> None:
             'sampling="without_replacement" is priced under neighbours="replace" only; '
             'use sampling="poisson" with neighbours="add_remove".'
         )
+
+
+def _check_whole_silos(params: dict[str, Any]) -> None:
+    """Raise for parameters that mean nothing, or tell something, where silos are protected."""
+    if params["unit"] != "silo":
+        return
+    if params["trust"] == "shuffler":
+        raise ValueError(
+            'unit="silo" does not go together with trust="shuffler"; nearest are trust="silo" and '
+            'trust="server".'
+        )
+    if params["silo_weights"] == "size":
+        raise ValueError(
+            'silo_weights="size" would tell each silo\'s size, which unit="silo" protects; use '
+            '"uniform" or a mapping of public weights.'
+        )
+    for name in ("epsilon", "delta"):
+        if isinstance(params[name], (Mapping, pd.Series)):
+            raise ValueError(
+                f'unit="silo" has one {name} for all silos (who pays is secret); got a mapping. '
+                'Give a number, or use unit="record".'
+            )
+    if params.get("noise_schedule") is not None:
+        raise ValueError(
+            'noise_schedule is about the noise on records\' gradients; unit="silo" noises whole '
+            f"messages, all alike. Got {params['noise_schedule']!r}; leave it None."
+        )
+    if params.get("sampling", "poisson") == "disjoint":
+        raise ValueError(
+            'sampling="disjoint" needs to know the silos\' sizes, which unit="silo" protects; use '
+            'sampling="poisson".'
+        )
+
+
+def _check_budget(epsilon: Any, noise_multiplier: Any) -> None:
+    """Raise unless exactly one of the two is given, and valid."""
+    if (epsilon is None) == (noise_multiplier is None):
+        raise ValueError(
+            "Give either epsilon (a budget) or noise_multiplier with epsilon=None; got "
+            f"epsilon={epsilon!r} and noise_multiplier={noise_multiplier!r}."
+        )
+    if epsilon is None:
+        check_positive("noise_multiplier", noise_multiplier, " (no noise at all is epsilon=inf)")
+        return
+    for value in _each(epsilon):
+        words = f" (inf for no privacy){_by_silo(value)}"
+        check_number("epsilon", value, low=0, open_low=True, words=words)
+
+
+def _check_delta(delta: Any) -> None:
+    """Raise unless delta is "auto", a number in (0, 1), or a mapping to such numbers."""
+    if is_auto(delta):
+        return
+    for value in _each(delta):
+        words = f' (or "auto"){_by_silo(value)}'
+        check_share("delta", value, words=words)
+
+
+def _each(budget: Any) -> list[Any]:
+    """Return the numbers of all silos, or the one for all."""
+    if isinstance(budget, pd.Series):
+        return budget.tolist()
+    return list(budget.values()) if isinstance(budget, Mapping) else [budget]
+
+
+def _by_silo(value: Any) -> str:
+    """Return how budgets of single silos are given, to whom gave a list of them."""
+    listed = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
+    return " or a mapping from silo to such numbers" if listed else ""
+
+
+def check_shape(silo_sizes: Any, n_features: Any, n_classes: Any) -> pd.Series:
+    """Return the silos' sizes of data that a plan is asked for; raise where there are no such."""
+    sizes = pd.Series(silo_sizes, dtype=object)
+    if sizes.empty:
+        raise ValueError(f"silo_sizes must name at least one silo; got {silo_sizes!r}.")
+    for silo, size in sizes.items():
+        check_count(f"silo_sizes[{silo!r}]", size)
+    check_count("n_features", n_features)
+    check_count("n_classes", n_classes, low=2)
+    return sizes.astype(np.int64)

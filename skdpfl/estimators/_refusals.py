@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from scipy.sparse import issparse
-
 
 def refuse_arguments(estimator: Any, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> None:
     """Raise for arguments that ``fit`` does not take."""
@@ -26,16 +24,6 @@ def refuse_arguments(estimator: Any, unnamed: tuple[Any, ...], arguments: dict[s
     if arguments.keys() - {"sample_weight"}:
         names = ", ".join(map(repr, arguments))
         raise TypeError(f"{type(estimator).__name__}.fit takes X, y and silos; got {names}.")
-
-
-def refuse_sparse(X: Any) -> None:
-    """Raise for sparse matrices."""
-    if issparse(X):
-        raise TypeError(
-            "Sparse X is not supported, dense data is required: every record is scaled and "
-            "clipped as a dense row. Use OneHotEncoder(sparse_output=False) where an encoder made "
-            "it sparse, or X.toarray()."
-        )
 
 
 def refusing_class_weight(init: Callable[..., None]) -> Callable[..., None]:

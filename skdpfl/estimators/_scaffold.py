@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass, replace
 from typing import Any
 
-from skdpfl._arguments import is_auto
 from skdpfl.algorithms import Algorithm, Scaffold
+from skdpfl.choosing import Committed, Method, Request, Settings, Training, control_rate
 from skdpfl.estimators._docs import documented
-from skdpfl.estimators._facts import Facts, Settings
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
-from skdpfl.estimators._theory import Committed, Training
-from skdpfl.estimators._whole_silos import control_rate
+
+
+@dataclass(frozen=True)
+class _Scaffolding(Method):
+    """Control variates made of noisy gradients cost nothing more than DP-FedAvg."""
+
+    warm_start_rounds: int
+
+    def algorithm(self, request: Request, settings: Settings) -> Algorithm:
+        """Return SCAFFOLD; raise where the warm start leaves no rounds."""
+        server, warm = request.global_learning_rate, self.warm_start_rounds
+        if warm >= settings.n_rounds:
+            raise ValueError(
+                f"warm_start_rounds={warm} leaves none of the {settings.n_rounds} rounds to train "
+                "in."
+            )
+        return Scaffold(settings.learning_rate, settings.steps, server, warm)
+
+    def local_steps(self, request: Request) -> int:
+        """Several steps save rounds, where these are left to us; accuracy is best with one."""
+        return 5 if request.n_rounds is None else 1
+
+    def training(self, algorithm: Algorithm, committed: Committed) -> Training:
+        """Return what runs, with control variates that follow as fast as the noise allows."""
+        training = super().training(algorithm, committed)
+        assert isinstance(algorithm, Scaffold)
+        algorithm = replace(algorithm, control_rate=control_rate(committed))
+        return training._replace(algorithm=algorithm)
 
 
 class _DPScaffold:
-    """Control variates made of noisy gradients cost nothing more than DP-FedAvg."""
-
-    global_learning_rate: float
     warm_start_rounds: int
-    _trusts = ("silo", "server")
 
-    @property
-    def _automatic_local_steps(self) -> int:
-        """Several steps save rounds, where these are left to us; accuracy is best with one."""
-        return 5 if is_auto(self.n_rounds) else 1  # type: ignore[attr-defined]
-
-    def _algorithm(self, settings: Settings, facts: Facts) -> Algorithm:
-        if self.warm_start_rounds >= settings.n_rounds:
-            raise ValueError(
-                f"warm_start_rounds={self.warm_start_rounds} leaves none of the "
-                f"{settings.n_rounds} rounds to train in."
-            )
-        return Scaffold(
-            settings.learning_rate,
-            settings.steps,
-            self.global_learning_rate,
-            self.warm_start_rounds,
-        )
-
-    def _training(self, algorithm: Algorithm, known: Committed) -> Training:
-        training: Training = super()._training(algorithm, known)  # type: ignore[misc]
-        assert isinstance(algorithm, Scaffold)
-        algorithm = dataclasses.replace(algorithm, control_rate=control_rate(known))
-        return training._replace(algorithm=algorithm)
+    def _method(self) -> Method:
+        return _Scaffolding(self.warm_start_rounds)
 
 
 @documented

@@ -7,7 +7,7 @@ import pytest
 
 import skdpfl
 from skdpfl import estimators
-from skdpfl.estimators._scales import ScalingStep
+from skdpfl.choosing import ScalingStep
 
 #: those that can protect records
 RECORD = [n for n in estimators.__all__ if getattr(getattr(skdpfl, n), "unit", "record") != "silo"]

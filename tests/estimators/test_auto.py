@@ -10,11 +10,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import skdpfl
-from skdpfl.estimators import _auto
-from skdpfl.estimators._auto import Rows
-from skdpfl.estimators._facts import Facts
-from skdpfl.estimators._noise_level import noise_level
-from skdpfl.estimators._settle import settle
+from skdpfl.choosing import Facts, _rules, choose
+from skdpfl.choosing._noise_level import noise_level
+from skdpfl.choosing._rules import Rows
 from skdpfl.privacy.events import Gaussian
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make
 
@@ -32,7 +30,7 @@ def settled(estimator, *, sizes=(60,) * 4, d=3, k=1):
     facts = Facts(
         pd.RangeIndex(len(sizes)), np.array(sizes), d, k, type(estimator).__name__ in CLASSIFIERS
     )
-    return settle(estimator, facts).settings
+    return choose(estimator._request(facts), estimator._method()).settings
 
 
 # ---- what is given is respected, and the rest adapts --------------------------------------------
@@ -262,10 +260,10 @@ def test_noise_that_does_not_is_not(n, d, epsilon, kw):
 @pytest.mark.parametrize("rows", [ROWS, NUMBERS])
 def test_noise_carries_a_prediction_by_a_margin(rows, noise):
     """path * noise = (rho C eta / (1 - m)) S s is the margin, less where curvature forbids it."""
-    clip = _auto.clip_norm(noise, rows)
+    clip = _rules.clip_norm(noise, rows)
     assert 0.1 * rows.norm <= clip <= rows.norm
     for n_steps, momentum in ((1, 0.0), (30, 0.0), (100, 0.8)):
-        eta = _auto.learning_rate(clip, n_steps, momentum, noise, rows)
+        eta = _rules.learning_rate(clip, n_steps, momentum, noise, rows)
         carried = rows.norm * clip * eta / (1 - momentum) * n_steps * noise
         most = 3.0 if rows.is_classifier else 1.0
         assert 0 < carried <= most * (1 + 1e-9)
@@ -275,20 +273,20 @@ def test_noise_carries_a_prediction_by_a_margin(rows, noise):
 
 @pytest.mark.parametrize("rows", [ROWS, NUMBERS])
 def test_less_noise_clips_less(rows):
-    clips = [_auto.clip_norm(noise, rows) for noise in NOISES]
+    clips = [_rules.clip_norm(noise, rows) for noise in NOISES]
     assert clips == sorted(clips, reverse=True)
     assert clips[0] > 2 * clips[-1]
-    assert _auto.clip_norm(0.0, rows) == np.inf
+    assert _rules.clip_norm(0.0, rows) == np.inf
 
 
 def test_rounds_are_limited_by_work():
     large = ROWS._replace(n_records=10**7, n_parameters=1000)
     private, exact = {"exact": False, "plain": True}, {"exact": True, "plain": False}
-    assert _auto.n_rounds(1, 1.0, ROWS, **private) == 100
-    assert _auto.n_rounds(5, 1.0, ROWS, **private) == 20
-    assert _auto.n_rounds(1, 1.0, large, **private) == 30
-    assert _auto.n_rounds(1, 1.0, ROWS._replace(n_silos=10**5), **private) == 30
-    assert _auto.n_rounds(1, 1.0, ROWS, **exact) > 100
+    assert _rules.n_rounds(1, 1.0, ROWS, **private) == 100
+    assert _rules.n_rounds(5, 1.0, ROWS, **private) == 20
+    assert _rules.n_rounds(1, 1.0, large, **private) == 30
+    assert _rules.n_rounds(1, 1.0, ROWS._replace(n_silos=10**5), **private) == 30
+    assert _rules.n_rounds(1, 1.0, ROWS, **exact) > 100
 
 
 @pytest.mark.filterwarnings("ignore:The scales of 3 features")
@@ -308,11 +306,11 @@ def test_scales_do_not_cost_more_than_the_training_they_are_for(noise_multiplier
 
 
 def test_sampling_keeps_rounds_cheap_and_noise_multipliers_above_one():
-    assert _auto.sampling_rate(4000, 0.3, ROWS) == 1
-    assert _auto.sampling_rate(100_000, 0.3, ROWS) == pytest.approx(0.02)
-    assert _auto.sampling_rate(10_000_000, 0.3, ROWS) == pytest.approx(0.015)  # mu / (2 sqrt 100)
-    assert _auto.sampling_rate(100, 0.3, ROWS._replace(n_records=10**9)) < 0.05
-    assert _auto.sampling_rate(100_000, np.inf, ROWS) == pytest.approx(0.02)
+    assert _rules.sampling_rate(4000, 0.3, ROWS) == 1
+    assert _rules.sampling_rate(100_000, 0.3, ROWS) == pytest.approx(0.02)
+    assert _rules.sampling_rate(10_000_000, 0.3, ROWS) == pytest.approx(0.015)  # mu / (2 sqrt 100)
+    assert _rules.sampling_rate(100, 0.3, ROWS._replace(n_records=10**9)) < 0.05
+    assert _rules.sampling_rate(100_000, np.inf, ROWS) == pytest.approx(0.02)
 
 
 LEVELS = [
@@ -341,7 +339,7 @@ def test_the_level_of_noise_is_the_plans(options):
     whole = options.get("unit") == "silo"
     facts = Facts(sizes.index, None if whole else sizes.to_numpy(), 4)
     n_steps = plan.n_rounds if whole else sum(plan.steps)
-    level = noise_level(estimator, facts, options.get("sampling_rate", 1.0), n_steps)
+    level = noise_level(estimator._request(facts), options.get("sampling_rate", 1.0), plan.steps)
     planned = plan.mechanism.noise_on_mean(plan) / (plan.clip_norm * np.sqrt(n_steps))
     assert level.noise == pytest.approx(planned, rel=0.12)
 
@@ -352,7 +350,7 @@ def test_choosing_takes_no_time(name):
     estimator, best = make(name, **BOUNDED), np.inf
     for _ in range(30):
         start = time.perf_counter()
-        settle(estimator, facts)
+        choose(estimator._request(facts), estimator._method())
         best = min(best, time.perf_counter() - start)
     assert best < 1e-3
 

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import skdpfl
-from skdpfl.estimators._exact import largest_eigenvalue
+from skdpfl.choosing._exact import largest_eigenvalue
 
 
 def slow(*values):

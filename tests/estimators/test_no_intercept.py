@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import skdpfl
-from skdpfl.estimators._scales import ScalingStep
+from skdpfl.choosing import ScalingStep
 from skdpfl.preprocessing._bounds import affine_from_bounds, feature_bounds_of
 from skdpfl.preprocessing._planning import plan_scaling
 from tests.estimators.fits import ALL, make

@@ -8,8 +8,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import skdpfl
-from skdpfl.estimators import _auto
-from skdpfl.estimators._auto import Rows
+from skdpfl.choosing import _rules
+from skdpfl.choosing._rules import Rows
 
 ALPHAS = [0.01, 0.1, 1.0, 10.0]
 #: family, options
@@ -88,15 +88,15 @@ def test_clipping_leaves_the_penalty_its_strength(kind, alpha):
 def test_a_step_never_moves_further_than_the_penalty_bears(momentum, server):
     for eta in (0.01, 1.0, 1e9):
         for alpha in ALPHAS:
-            borne = _auto.borne_by(eta, alpha, server, momentum)
+            borne = _rules.borne_by(eta, alpha, server, momentum)
             assert borne * server * alpha < 2 * (1 + momentum)
             assert borne <= eta
-        assert _auto.borne_by(eta, 0.0, server, momentum) == eta
+        assert _rules.borne_by(eta, 0.0, server, momentum) == eta
 
 
 def test_the_clip_norm_grows_with_the_penalty():
     for rows in (ROWS, ROWS._replace(is_classifier=False, curvature=1.0)):
-        clips = [_auto.clip_norm(0.05, rows, alpha) for alpha in (0.0, *ALPHAS)]
+        clips = [_rules.clip_norm(0.05, rows, alpha) for alpha in (0.0, *ALPHAS)]
         assert clips == sorted(clips)
-        assert clips[0] == _auto.clip_norm(0.05, rows)
+        assert clips[0] == _rules.clip_norm(0.05, rows)
         assert clips[-1] <= 2 * rows.norm

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from skdpfl.estimators._warnings import warn
+from skdpfl._warnings import warn
 
 
 class Runs:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sklearn.base import is_classifier
 
-from skdpfl.estimators._noise_level import relation
+from skdpfl.choosing import relation
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.spending.spent import Trust, Unit
 

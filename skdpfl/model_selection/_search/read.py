@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d, indexable
 
-from skdpfl.estimators._refusals import refuse_sparse
+from skdpfl._arguments import refuse_sparse
 
 
 def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:

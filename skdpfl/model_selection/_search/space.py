@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 
-from skdpfl.estimators._warnings import warn
+from skdpfl._warnings import warn
 from skdpfl.privacy.randomness.streams import Streams
 
 

@@ -19,7 +19,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from skdpfl._pipelines import learns_nothing, private_step
-from skdpfl.estimators._warnings import warn
+from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.spending.recording import Recorded
 

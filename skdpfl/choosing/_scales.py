@@ -7,25 +7,14 @@ rest of the budget. A silo's messages are noised in the silo (``trust="silo"``) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdpfl.estimators._facts import Facts
-from skdpfl.estimators._noise_level import relation
-from skdpfl.estimators._warnings import warn
-from skdpfl.preprocessing._bounds import (
-    Bounds,
-    affine_from_bounds,
-    feature_bounds_of,
-    target_bounds_of,
-)
-from skdpfl.preprocessing._plan import ScalingPlan
-from skdpfl.preprocessing._planning import plan_scaling
-from skdpfl.preprocessing._private_scales import run_scaling
-from skdpfl.preprocessing._scaling import Scales
+from skdpfl._warnings import warn
+from skdpfl.choosing._request import Request
+from skdpfl.preprocessing import Scales, ScalingPlan, affine_from_bounds, plan_scaling, run_scaling
 from skdpfl.privacy.events import Composition
 from skdpfl.silos import Silos
 
@@ -75,33 +64,22 @@ class ScalingStep:
         return scales
 
 
-def plan_scales(estimator: Any, facts: Facts, mu: float) -> ScalingStep:
+def plan_scales(request: Request, mu: float) -> ScalingStep:
     """Decide, from public numbers, where scales come from; ``mu`` is the whole fit's budget."""
-    unit: Any = getattr(estimator, "unit", "record")
+    facts, promise = request.facts, request.guarantee
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
-    target = getattr(estimator, "target_bounds", None)
     return ScalingStep(
         plan_scaling(
             silo_sizes=sizes,
             n_features=facts.n_features,
             mu=mu,
-            scaling=estimator.scaling,
-            feature_bounds=_feature_bounds(estimator, facts),
-            target_bounds=None if target is None else target_bounds_of(target),
+            scaling=request.scaling,  # type: ignore[arg-type]
+            feature_bounds=request.feature_bounds,
+            target_bounds=request.target_bounds,
             has_target=not facts.is_classifier,
-            unit=unit,
-            trust=estimator.trust,
-            neighbours=relation(estimator.neighbours, unit, estimator.trust),
-            centred=bool(estimator.fit_intercept),
+            unit=promise.unit,
+            trust=promise.trust,
+            neighbours=promise.neighbours,
+            centred=request.fit_intercept,
         )
     )
-
-
-def _feature_bounds(estimator: Any, facts: Facts) -> Bounds | None:
-    given = estimator.feature_bounds
-    if given is None:
-        return None
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None and isinstance(given, Mapping) and 0 not in given:
-        names = list(given)[: facts.n_features]  # a plan without data: columns in their order
-    return feature_bounds_of(given, facts.n_features, names)

@@ -1,7 +1,8 @@
-"""What is known before any data are read, and what was decided from it."""
+"""What is public of the data, and the numbers that a fit runs with."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ class Facts:
 
     ``public_sizes`` (n_silos,) are the silos' numbers of records; None where they are protected
     (unit "silo"). ``n_outputs`` is the number of raw predictions of a record (1 for regression and
-    two classes).
+    two classes). ``feature_names`` are None where columns have none.
     """
 
     silo_ids: pd.Index
@@ -24,6 +25,7 @@ class Facts:
     n_features: int
     n_outputs: int = 1
     is_classifier: bool = True
+    feature_names: Sequence[str] | None = None
 
     @property
     def n_silos(self) -> int:

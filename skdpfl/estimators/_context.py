@@ -1,4 +1,4 @@
-"""What happens after a round: scikit-learn's callbacks, and ``verbose``.
+"""The surroundings of a fit: all or nothing, the same on any number of cores, told of each round.
 
 A callback gets the model as it would be given out if the fit stopped now. That model is covered by
 the plan, which is charged in full whether or not the fit stops early. The training records are
@@ -9,13 +9,41 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
-from skdpfl.estimators._warnings import warn
+from skdpfl._compat import CALLBACK_STATE
+from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Put all attributes back if an error leaves the block: never a half-fitted estimator."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        now = vars(estimator)
+        callbacks = {name: now[name] for name in CALLBACK_STATE if name in now}
+        now.clear()
+        now.update(before | callbacks)  # scikit-learn tears its callbacks down afterwards
+        raise
+
+
+_CONTROLLER: ThreadpoolController | None = None
+
+
+def one_blas_thread() -> Any:
+    """Limit BLAS to one thread: silos are the parallelism, and results do not depend on cores."""
+    global _CONTROLLER
+    if _CONTROLLER is None:
+        _CONTROLLER = ThreadpoolController()  # lists the loaded libraries once: 0.5 ms
+    return _CONTROLLER.limit(limits=1, user_api="blas")
 
 
 class AfterRound:

@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 from skdpfl.algorithms import Algorithm
 from skdpfl.algorithms.theory import lowy2023_smoothing
-from skdpfl.estimators._facts import Facts, Settings
+from skdpfl.choosing._facts import Facts, Settings
+from skdpfl.choosing._request import Request
 from skdpfl.losses import Loss
 from skdpfl.privacy.plan import PrivacyPlan
 
@@ -32,7 +33,7 @@ _MARGIN, _TARGET = 3.0, 1.0
 
 
 class Measured(NamedTuple):
-    """Where nothing is to be hidden: L and V of :mod:`skdpfl.estimators._exact`."""
+    """Where nothing is to be hidden: L and V of :mod:`skdpfl.choosing._exact`."""
 
     whole: float
     drawn: float
@@ -46,12 +47,10 @@ class Committed:
     is None where records are protected, and where the step is given.
     """
 
-    facts: Facts
+    request: Request
     settings: Settings
     plan: PrivacyPlan
     epsilon: float
-    alpha: float
-    fit_intercept: bool
     row_norm: float | None
     measured: Measured | None = None
 
@@ -63,13 +62,9 @@ class Committed:
     @property
     def squared_row(self) -> float:
         """rho^2; rows of unknown norm count as standardised."""
-        d = self.facts.n_features
-        return (d if self.row_norm is None else self.row_norm**2) + float(self.fit_intercept)
-
-    @property
-    def n_parameters(self) -> int:
-        """P."""
-        return (self.facts.n_features + self.fit_intercept) * self.facts.n_outputs
+        d = self.request.model.n_features
+        squared = d if self.row_norm is None else self.row_norm**2
+        return squared + float(self.request.fit_intercept)
 
 
 class Training(NamedTuple):
@@ -91,19 +86,19 @@ class Constants:
     excess: float
 
 
-def constants_of(loss: Loss, known: Committed, radius: float | None = None) -> Constants:
+def constants_of(loss: Loss, committed: Committed) -> Constants:
     """Return the constants of a (smooth) loss under a plan."""
-    k = known.facts.n_outputs
+    k, alpha = committed.request.facts.n_outputs, committed.request.alpha
     return Constants(
-        smoothness=loss.smoothness(k, known.squared_row) + known.alpha,
-        strong_convexity=known.alpha,
-        variance=_variance(loss, known),
-        distance=distance_of(known, radius),
+        smoothness=loss.smoothness(k, committed.squared_row) + alpha,
+        strong_convexity=alpha,
+        variance=_variance(loss, committed),
+        distance=distance_of(committed),
         excess=loss.loss_at_zero(k),
     )
 
 
-def smoothed(loss: Loss, known: Committed, radius: float | None = None) -> Loss:
+def smoothed(loss: Loss, committed: Committed) -> Loss:
     """Return a loss with a kink as its Moreau envelope, smoothed as far as noise hides it anyway.
 
     The larger of the two published parameters (convex; strongly convex for alpha > 0) is taken:
@@ -111,26 +106,29 @@ def smoothed(loss: Loss, known: Committed, radius: float | None = None) -> Loss:
     """
     if not loss.can_be_smoothed:
         return loss
-    plan, facts = known.plan, known.facts
+    plan, request, facts = committed.plan, committed.request, committed.request.facts
     n_silos = max(1.0, plan.silo_fraction * facts.n_silos)
     smoothing = partial(
         lowy2023_smoothing,
-        lipschitz=_lipschitz(loss, known),
+        lipschitz=_lipschitz(loss, committed),
         n_records=max(1, round(facts.n_protected / facts.n_silos)),
         n_silos=n_silos,
-        n_parameters=known.n_parameters,
-        epsilon=min(known.epsilon, 1e6),  # without noise the records' number decides
+        n_parameters=request.model.size,
+        epsilon=min(committed.epsilon, 1e6),  # without noise the records' number decides
         delta=float(plan.delta.min()),
     )
-    b = smoothing(diameter=2 * distance_of(known, radius))
-    if known.alpha > 0:
-        b = max(b, smoothing(strong_convexity=known.alpha))
+    b = smoothing(diameter=2 * distance_of(committed))
+    if request.alpha > 0:
+        b = max(b, smoothing(strong_convexity=request.alpha))
     return loss.smoothed(b)
 
 
-def distance_of(known: Committed, radius: float | None) -> float:
+def distance_of(committed: Committed) -> float:
     """Return how far from 0 the optimum may be expected."""
-    return ordinary_distance(known.facts, known.squared_row) if radius is None else radius
+    request = committed.request
+    if request.radius is not None:
+        return request.radius
+    return ordinary_distance(request.facts, committed.squared_row)
 
 
 def ordinary_distance(facts: Facts, squared_row: float) -> float:
@@ -139,16 +137,17 @@ def ordinary_distance(facts: Facts, squared_row: float) -> float:
     return size * math.sqrt(facts.n_outputs * (facts.n_features + 1) / squared_row)
 
 
-def _lipschitz(loss: Loss, known: Committed) -> float:
+def _lipschitz(loss: Loss, committed: Committed) -> float:
     """Return L; a loss without any and a plan without clipping count as residuals of 1."""
-    bound = loss.lipschitz(known.facts.n_outputs)
+    bound = loss.lipschitz(committed.request.facts.n_outputs)
     bound = bound if math.isfinite(bound) else 1.0
-    return min(known.plan.clip_norm, bound * math.sqrt(known.squared_row))
+    return min(committed.plan.clip_norm, bound * math.sqrt(committed.squared_row))
 
 
-def _variance(loss: Loss, known: Committed) -> float:
-    plan = known.plan
+def _variance(loss: Loss, committed: Committed) -> float:
+    plan = committed.plan
     noise = plan.mechanism.noise_on_mean(plan)
     batch = plan.silo_fraction * float(plan.expected_sizes.sum())
     missing = 1 - float((plan.expected_sizes / plan.silo_sizes).mean())
-    return known.n_parameters * noise**2 + missing * _lipschitz(loss, known) ** 2 / batch
+    noise_squared = committed.request.model.size * noise**2
+    return noise_squared + missing * _lipschitz(loss, committed) ** 2 / batch

@@ -9,7 +9,7 @@ from pathlib import Path
 import sklearn
 
 #: this package, and scikit-learn, which may stand between (pipelines, searches, callbacks)
-_PACKAGES = (str(Path(__file__).parents[1]), str(Path(sklearn.__file__).parent))
+_PACKAGES = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

@@ -30,29 +30,20 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpfl._arguments import is_auto
 from skdpfl.algorithms import Algorithm, FedExp, GradientMethod, Scaffold
-from skdpfl.estimators._theory import Committed, Measured, smoothed
+from skdpfl.choosing._committed import Committed, Measured, smoothed
 from skdpfl.losses import Loss
-from skdpfl.preprocessing._scaling import Scales
+from skdpfl.preprocessing import Scales
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.silos import Silos
 
 #: more columns than this: their Gram matrix costs more than products with the data
 _COLUMNS, _POWERS, _BLOCK = 300, 40, 2**14
 #: steps with momentum, times L, where the curvature changes on the way: longer ones may cycle
-_BENT_PACE = 1.0
-
-
-class Records(NamedTuple):
-    """Features and silos of all records."""
-
-    X: np.ndarray
-    silos: Silos
+_CHANGING_PACE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,19 +54,19 @@ class Curvature:
     silos: Silos
     scales: Scales
     loss: Loss
-    known: Committed
+    committed: Committed
 
     @cached_property
     def whole(self) -> float:
         """L."""
-        weights = self.known.plan.weights / self._sizes
+        weights = self.committed.plan.weights / self._sizes
 
         def blocks() -> Iterator[np.ndarray]:
             for i in range(0, len(self.X), _BLOCK):
                 codes = self.silos.codes[i : i + _BLOCK]
                 yield self._rows(slice(i, i + _BLOCK)) * np.sqrt(weights[codes])[:, None]
 
-        return self._bent(largest_eigenvalue(blocks))
+        return self._curvature_along(largest_eigenvalue(blocks))
 
     @cached_property
     def of_silos(self) -> np.ndarray:
@@ -87,12 +78,12 @@ class Curvature:
             largest_eigenvalue(lambda rows=rows: [self._rows(rows) / math.sqrt(len(rows))])  # type: ignore[misc]
             for rows in each
         ]
-        return np.array([self._bent(value) for value in values])
+        return np.array([self._curvature_along(value) for value in values])
 
     @cached_property
     def drawn(self) -> float:
         """V."""
-        plan, found = self.known.plan, 0.0
+        plan, found = self.committed.plan, 0.0
         if self.missing:
             heaviest = float((plan.weights / self._sizes).max())
             found = self.missing / plan.silo_fraction * heaviest * self._longest
@@ -104,8 +95,10 @@ class Curvature:
     @property
     def missing(self) -> float:
         """(1 - q) / q."""
-        sampling = self.known.plan.sampling
-        rate = 1 / sampling.n_parts if isinstance(sampling, Disjoint) else self.known.settings.rate
+        sampling = self.committed.plan.sampling
+        rate = (
+            1 / sampling.n_parts if isinstance(sampling, Disjoint) else self.committed.settings.rate
+        )
         return 1 / rate - 1
 
     @property
@@ -121,7 +114,7 @@ class Curvature:
 
     @cached_property
     def _sizes(self) -> np.ndarray:
-        return np.bincount(self.silos.codes, minlength=self.known.facts.n_silos)
+        return np.bincount(self.silos.codes, minlength=self.committed.request.facts.n_silos)
 
     @cached_property
     def _longest(self) -> float:
@@ -129,45 +122,49 @@ class Curvature:
         starts = range(0, len(self.X), _BLOCK)
         blocks = (self._rows(slice(i, i + _BLOCK)) for i in starts)
         longest = max(float(np.square(rows).sum(axis=1).max()) for rows in blocks)
-        return self._bent(longest) - self.known.alpha  # penalties are not sampled
+        return (
+            self._curvature_along(longest) - self.committed.request.alpha
+        )  # penalties are not sampled
 
-    def _bent(self, squared: float) -> float:
+    def _curvature_along(self, squared: float) -> float:
         """Return the objective's curvature along rows of this mean square."""
-        return self.loss.smoothness(self.known.facts.n_outputs, 1.0) * squared + self.known.alpha
+        return (
+            self.loss.smoothness(self.committed.request.facts.n_outputs, 1.0) * squared
+            + self.committed.request.alpha
+        )
 
     def _rows(self, which: slice | np.ndarray) -> np.ndarray:
         """Return a: scaled rows with the intercept's 1; of norm 1 for losses that had a kink."""
         rows = self.scales.features.transform(self.X[which]).astype(np.float64, copy=False)
-        if self.known.fit_intercept:
+        if self.committed.request.fit_intercept:
             rows = np.column_stack([rows, np.ones(len(rows))])
-        if math.isinf(self.loss.curvature(self.known.facts.n_outputs)):
+        if math.isinf(self.loss.curvature(self.committed.request.facts.n_outputs)):
             norms = np.linalg.norm(rows, axis=1, keepdims=True)
             rows = rows / np.maximum(norms, np.finfo(np.float64).tiny)
         return rows
 
 
-def measured(
-    estimator: Any, algorithm: Algorithm, known: Committed, data: Records, scales: Scales
+def with_curvature(
+    committed: Committed, algorithm: Algorithm, X: np.ndarray, silos: Silos, scales: Scales
 ) -> Committed:
-    """Return what is known with the data's curvature and, where it is automatic, the step."""
-    loss = smoothed(estimator._loss(), known, getattr(estimator, "radius", None))
-    curvature = Curvature(*data, scales, loss, known)
-    settings = known.settings
-    if is_auto(estimator.learning_rate):
-        server = float(getattr(estimator, "global_learning_rate", 1.0))
-        eta = bearable_step(algorithm, server, curvature)
+    """Return it with the data's curvature and, where it is automatic, the step."""
+    request, settings = committed.request, committed.settings
+    loss = smoothed(request.loss, committed)
+    curvature = Curvature(X, silos, scales, loss, committed)
+    if request.chooses_step:
+        eta = bearable_step(algorithm, request.global_learning_rate, curvature)
         settings = dataclasses.replace(settings, learning_rate=eta)
     found = Measured(curvature.whole, curvature.drawn)
-    return dataclasses.replace(known, settings=settings, measured=found)
+    return dataclasses.replace(committed, settings=settings, measured=found)
 
 
 def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> float:
     """Return the longest step that the data bear; see the module."""
-    settings, plan = curvature.known.settings, curvature.known.plan
+    settings, plan = curvature.committed.settings, curvature.committed.plan
     n_steps, at_server = max(settings.steps), isinstance(algorithm, GradientMethod)
     if at_server or (n_steps == 1 and not isinstance(algorithm, FedExp)):
         momentum = settings.momentum if at_server else 0.0
-        pace = 1.8 * (1 + momentum) if curvature.is_constant or not momentum else _BENT_PACE
+        pace = 1.8 * (1 + momentum) if curvature.is_constant or not momentum else _CHANGING_PACE
         drawn = curvature.drawn * (3 if isinstance(algorithm, Scaffold) else 1)
         return 1 / (curvature.whole / pace + drawn / (1 - momentum)) / server
     eta = 0.9 / curvature.steepest

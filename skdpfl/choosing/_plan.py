@@ -1,0 +1,156 @@
+"""From a choice to the plan that is run and priced."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from skdpfl._warnings import warn
+from skdpfl.algorithms import Algorithm, sends_one_gradient
+from skdpfl.choosing._choose import Choice
+from skdpfl.choosing._facts import Facts
+from skdpfl.choosing._method import Method
+from skdpfl.choosing._request import Request
+from skdpfl.choosing._whole_silos import adapted, first_clip_norm
+from skdpfl.privacy.cohorts import draw_cohorts
+from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, SiloGradients
+from skdpfl.privacy.mechanisms.precision import DOUBLE
+from skdpfl.privacy.mechanisms.shuffler import ShuffledSums
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.randomness.grid import PrecisionError
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.sampling import Disjoint, Sampling
+
+#: the silos that take part in each round; None: all
+Schedule = tuple[np.ndarray, ...] | None
+
+
+def make_plan(request: Request, method: Method, choice: Choice, streams: Streams) -> PrivacyPlan:
+    """Return the calibrated plan; no data are needed."""
+    facts, promise, settings = request.facts, request.guarantee, choice.settings
+    algorithm = method.algorithm(request, settings)
+    _check_server(request, algorithm)
+    steps = tuple(algorithm.n_gradients(r) for r in range(settings.n_rounds))
+    schedule = _schedule(request, settings.n_rounds, streams)
+    sampling = _dealt(settings.sampling, steps, schedule, facts)
+    exact, size = promise.is_exact, request.model.size
+    mechanism = NoPrivacy() if exact else method.mechanism(request)
+    plan = PrivacyPlan(
+        silo_ids=facts.silo_ids,
+        silo_sizes=facts.public_sizes,
+        steps=steps,
+        clip_norm=np.inf if exact else first_clip_norm(request, settings),
+        noise_multiplier=np.asarray(promise.noise_multiplier, dtype=float),
+        delta=promise.delta,
+        unit=promise.unit,
+        trust=promise.trust,
+        neighbours=promise.neighbours,
+        sampling=sampling,
+        weights=_weights(request, sampling),
+        schedule=schedule,
+        cohort=request.cohort,
+        silo_fraction=request.silo_fraction,
+        noise_schedule=request.noise_schedule,
+        setup=() if exact else choice.scaling.setup,
+        gradients_only=sends_one_gradient(algorithm),
+        mechanism=_sized(adapted(mechanism, request, algorithm, settings), size),
+    )
+    return plan if exact else _noised(plan, promise.epsilon, size)
+
+
+def _noised(plan: PrivacyPlan, epsilon: float | np.ndarray | None, size: int) -> PrivacyPlan:
+    """Return the plan with the noise that meets the budget, or with the one given."""
+    noised = plan.with_noise(plan.noise_multiplier) if epsilon is None else plan.calibrated(epsilon)
+    if plan.trust == "shuffler":
+        _warn_if_shuffling_is_useless(noised, epsilon)
+    _check_noise(noised, size)
+    return noised
+
+
+def _check_noise(plan: PrivacyPlan, size: int) -> None:
+    """Raise where the noise cannot be added exactly, in any precision there is."""
+    if plan.unit == "silo":  # sizes are unknown here; messages are released in double precision
+        return
+    try:
+        plan.mechanism.gradient_terms(plan, size, DOUBLE)
+    except PrecisionError as error:
+        raise ValueError(
+            f"The budget asks for noise of {plan.noise_multiplier.max():.3g} times the clipping "
+            f"norm, too {'much' if plan.noise_multiplier.max() > 1 else 'little'} to be added "
+            "exactly. Give another epsilon (or delta, or noise_multiplier), or other n_rounds."
+        ) from error
+
+
+def _check_server(request: Request, algorithm: Algorithm) -> None:
+    """Raise where noise on the sum alone would not protect records."""
+    promise = request.guarantee
+    if (promise.unit, promise.trust) == ("record", "server") and not sends_one_gradient(algorithm):
+        raise ValueError(
+            f'trust="server" with unit="record" takes one local step a round and keeps nothing in '
+            f'the silos; {type(algorithm).__name__} does more. Nearest are trust="silo", '
+            'unit="silo", ISRLDPClassifier / ISRLDPRegressor, or DPFedAvg with local_steps=1.'
+        )
+
+
+def _dealt(
+    sampling: Sampling, steps: tuple[int, ...], schedule: Schedule, facts: Facts
+) -> Sampling:
+    """Return the sampling; for disjoint batches with as many parts as the busiest silo uses."""
+    if not isinstance(sampling, Disjoint):
+        return sampling
+    used = np.zeros(facts.n_silos, dtype=int)
+    for r, k in enumerate(steps):
+        used[slice(None) if schedule is None else schedule[r]] += k
+    busiest, smallest = int(used.max()), int(facts.silo_sizes.argmin())
+    if facts.silo_sizes[smallest] < busiest:
+        raise ValueError(
+            f'sampling="disjoint" deals each silo\'s records into one batch per step: '
+            f"{busiest} steps need at least as many records, but silo "
+            f"{facts.silo_ids.tolist()[smallest]!r} has {facts.silo_sizes[smallest]}. Use fewer "
+            "rounds."
+        )
+    return dataclasses.replace(sampling, n_parts=max(1, busiest))
+
+
+def _weights(request: Request, sampling: Sampling) -> np.ndarray:
+    """Return the silos' weights; shuffled messages have no sender, so all of them count alike."""
+    if request.guarantee.trust != "shuffler":
+        return request.weights
+    sizes = request.facts.silo_sizes.tolist()
+    values = np.array([sampling.expected_size(n) for n in sizes])
+    return values / values.sum()
+
+
+def _schedule(request: Request, n_rounds: int, streams: Streams) -> Schedule:
+    """Draw the public schedule of a record-level fit; None: everyone, or secret."""
+    if request.guarantee.hides_silos or request.silo_fraction >= 1:
+        return None
+    stream, n_silos = streams.stream("cohorts"), request.facts.n_silos
+    return tuple(draw_cohorts(request.cohort, request.silo_fraction, n_silos, n_rounds, stream))
+
+
+def _sized(mechanism: Mechanism, size: int) -> Mechanism:
+    """Return the mechanism for messages of ``size`` numbers."""
+    if isinstance(mechanism, ShuffledSums):
+        return dataclasses.replace(mechanism, dimension=size)
+    return mechanism
+
+
+def _warn_if_shuffling_is_useless(plan: PrivacyPlan, epsilon: float | np.ndarray | None) -> None:
+    """Compare the plan with silos that noise their own sums, at the same budget and batches."""
+    if epsilon is None:  # noise was given
+        per_silo = plan.spent().per_silo
+        assert per_silo is not None  # records are protected here, not whole silos
+        epsilon = per_silo.to_numpy()
+    alone = dataclasses.replace(plan, trust="silo", mechanism=SiloGradients())
+    alone = alone.calibrated(epsilon)
+    ratio = alone.mechanism.noise_on_mean(alone) / plan.mechanism.noise_on_mean(plan)
+    if ratio <= 1:
+        batches = plan.expected_sizes
+        warn(
+            f'trust="shuffler" gains nothing here: with about {batches.mean():.0f} records of '
+            f"each of {plan.n_silos * plan.silo_fraction:.0f} silos a round, the mean gradient "
+            f'has {1 / ratio:.2g} times the noise of trust="silo", which needs no shuffler. '
+            "Shuffling helps where many silos send a few records each."
+        )

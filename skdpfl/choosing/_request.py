@@ -1,0 +1,228 @@
+"""What a fit is asked for: an estimator's parameters and the public numbers, read once.
+
+Everything that is chosen, planned and run afterwards is a function of this record. What was given
+per silo, or for all silos at once, is one number per silo here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdpfl._arguments import is_auto
+from skdpfl._warnings import warn
+from skdpfl.choosing._facts import Facts
+from skdpfl.losses import Loss
+from skdpfl.models import LinearModel, Model
+from skdpfl.preprocessing import Bounds, feature_bounds_of, target_bounds_of
+from skdpfl.privacy.pricing.automatic_delta import automatic_delta
+from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.schedules import NoiseSchedule
+from skdpfl.privacy.spending.spent import Trust, Unit
+
+
+@dataclass(frozen=True, eq=False)
+class Guarantee:
+    """What is protected, against whom, and at which budget.
+
+    ``epsilon`` is one number for all silos, or one per silo where each has its own noise; None
+    where ``noise_multiplier`` is given instead. ``delta`` is (n_silos,).
+    """
+
+    unit: Unit
+    trust: Trust
+    neighbours: Neighbours
+    epsilon: float | np.ndarray | None
+    noise_multiplier: float
+    delta: np.ndarray
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing is hidden: every budget is infinite."""
+        return self.epsilon is not None and bool(np.all(np.isinf(self.epsilon)))
+
+    @property
+    def hides_silos(self) -> bool:
+        """Whether whole silos are protected: their messages are clipped, not records' gradients."""
+        return self.unit == "silo"
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A fit as it was asked for; None stands for what was left to "auto".
+
+    ``model`` knows the number of parameters, ``weights`` (n_silos,) are the silos' in the
+    objective and sum to one. ``published_step``: the step is to be the one of the papers.
+    """
+
+    facts: Facts
+    guarantee: Guarantee
+    # the objective
+    model: Model
+    loss: Loss
+    alpha: float
+    fit_intercept: bool
+    weights: np.ndarray
+    # scales
+    scaling: str | None
+    feature_bounds: Bounds | None
+    target_bounds: Bounds | None
+    # who takes part, with which records
+    silo_fraction: float
+    cohort: str
+    sampling: str
+    sampling_rate: float | None
+    # rounds and steps
+    n_rounds: int | None
+    local_steps: int | tuple[int, ...] | None
+    local_epochs: float | tuple[float, ...] | None
+    learning_rate: float | None
+    published_step: bool
+    global_learning_rate: float
+    momentum: float | None
+    clip_norm: float | None
+    radius: float | None
+    average: bool
+    noise_schedule: NoiseSchedule
+
+    @property
+    def chooses_step(self) -> bool:
+        """Whether the step is "auto"."""
+        return self.learning_rate is None and not self.published_step
+
+
+def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request:
+    """Return the request that checked parameters stand for; ones that are missing are off."""
+    unit, trust = params["unit"], params["trust"]
+    rate = params["learning_rate"]
+    fit_intercept = bool(params["fit_intercept"])
+    return Request(
+        facts=facts,
+        guarantee=_guarantee(params, facts),
+        model=LinearModel(facts.n_features, facts.n_outputs, fit_intercept),
+        loss=loss,
+        alpha=float(params["alpha"]),
+        fit_intercept=fit_intercept,
+        weights=_weights(params["silo_weights"], facts),
+        scaling=params["scaling"],
+        feature_bounds=_feature_bounds(params["feature_bounds"], facts),
+        target_bounds=_given(params, "target_bounds", target_bounds_of),
+        silo_fraction=float(params["silo_fraction"]),
+        cohort=_cohort(params["cohort"], unit, trust),
+        sampling=params.get("sampling", "poisson"),
+        sampling_rate=_given(params, "sampling_rate", float),
+        n_rounds=_given(params, "n_rounds", int),
+        local_steps=_given(params, "local_steps", _one_or_each(int), otherwise=1),
+        local_epochs=_given(params, "local_epochs", _one_or_each(float)),
+        learning_rate=None if isinstance(rate, str) else float(rate),
+        published_step=isinstance(rate, str) and rate == "optimal",
+        global_learning_rate=float(params.get("global_learning_rate", 1.0)),
+        momentum=_given(params, "momentum", float),
+        clip_norm=_given(params, "clip_norm", float),
+        radius=_given(params, "radius", float),
+        average=bool(params["average"]),
+        noise_schedule=params.get("noise_schedule"),
+    )
+
+
+def relation(neighbours: Any, unit: str, trust: str) -> Neighbours:
+    """Return the relation between neighbouring data sets that the guarantee is about."""
+    if neighbours != "auto":
+        return neighbours
+    return "add_remove" if (unit, trust) == ("silo", "server") else "replace"
+
+
+def per_silo(name: str, value: Any, silo_ids: pd.Index) -> np.ndarray:
+    """Return one number per silo from a number or a mapping silo -> number.
+
+    Entries of silos without data are allowed; a silo without an entry is an error.
+    """
+    if not isinstance(value, (Mapping, pd.Series)):
+        return np.full(len(silo_ids), value, dtype=float)
+    entries = value.to_dict() if isinstance(value, pd.Series) else value
+    missing = [silo for silo in silo_ids.tolist() if silo not in entries]
+    if missing:
+        raise ValueError(
+            f"{name} has no entry for silo(s) {missing[:5]!r}; give every silo in the data one "
+            f"(it has {list(entries)[:5]!r})."
+        )
+    return np.array([entries[silo] for silo in silo_ids.tolist()], dtype=float)
+
+
+def _guarantee(params: Mapping[str, Any], facts: Facts) -> Guarantee:
+    unit, trust, epsilon = params["unit"], params["trust"], params["epsilon"]
+    if isinstance(epsilon, (Mapping, pd.Series)):
+        epsilon = per_silo("epsilon", epsilon, facts.silo_ids)
+    elif epsilon is not None:
+        epsilon = float(epsilon)
+    return Guarantee(
+        unit=unit,
+        trust=trust,
+        neighbours=relation(params["neighbours"], unit, trust),
+        epsilon=epsilon,
+        noise_multiplier=float(params["noise_multiplier"] or 0.0),
+        delta=_delta(params["delta"], facts),
+    )
+
+
+def _delta(delta: Any, facts: Facts) -> np.ndarray:
+    """Return each silo's delta; one that a record's disappearance could reach is warned about."""
+    if is_auto(delta):
+        return np.full(facts.n_silos, automatic_delta(facts.n_protected))
+    values, n = per_silo("delta", delta, facts.silo_ids), facts.n_protected
+    if values.max() >= 1 / n:
+        what = "record" if facts.public_sizes is not None else "silo"
+        warn(
+            f"delta={values.max():g} is at least 1 / n_{what}s = {1 / n:.2g}: giving out a whole "
+            f"{what} with probability delta would be allowed. Use a smaller delta."
+        )
+    return values
+
+
+def _weights(weights: Any, facts: Facts) -> np.ndarray:
+    """Return the silos' weights, summing to one over all silos."""
+    if isinstance(weights, (Mapping, pd.Series)):
+        values = per_silo("silo_weights", weights, facts.silo_ids)
+    elif weights == "uniform" or facts.public_sizes is None:
+        values = np.ones(facts.n_silos)
+    else:
+        values = facts.public_sizes.astype(float)
+    return values / values.sum()
+
+
+def _cohort(cohort: str, unit: str, trust: str) -> str:
+    """Return how cohorts are drawn; "poisson" only where not being drawn hides a silo."""
+    if cohort != "auto":
+        return cohort
+    return "poisson" if (unit, trust) == ("silo", "server") else "balanced"
+
+
+def _feature_bounds(bounds: Any, facts: Facts) -> Bounds | None:
+    if bounds is None:
+        return None
+    names = facts.feature_names
+    if names is None and isinstance(bounds, Mapping) and 0 not in bounds:
+        names = list(bounds)[: facts.n_features]  # a plan without data: columns in their order
+    return feature_bounds_of(bounds, facts.n_features, names)
+
+
+def _given(
+    params: Mapping[str, Any], name: str, read: Callable[[Any], Any], otherwise: Any = None
+) -> Any:
+    """Return a parameter as a value, or None where it is "auto", None or missing."""
+    value = params.get(name, otherwise)
+    return None if value is None or is_auto(value) else read(value)
+
+
+def _one_or_each(kind: type) -> Callable[[Any], Any]:
+    """Return a reader of one number, or of one for each round."""
+
+    def read(value: Any) -> Any:
+        one = np.ndim(value) == 0
+        return kind(value) if one else tuple(kind(v) for v in value)
+
+    return read

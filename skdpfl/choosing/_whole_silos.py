@@ -1,0 +1,82 @@
+"""What a fit that protects whole silos does differently, beside where the noise is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from skdpfl._warnings import warn
+from skdpfl.algorithms import Algorithm, whole_silo_control_rate
+from skdpfl.choosing._committed import Committed
+from skdpfl.choosing._facts import Settings
+from skdpfl.choosing._request import Request
+from skdpfl.privacy.mechanisms import LearntClip, Mechanism, NoPrivacy, WholeMessages
+
+#: where a learnt clip norm starts, of the highest it may take
+START = 0.3
+
+
+def first_clip_norm(request: Request, settings: Settings) -> float:
+    """Return what gradients (unit "silo": the first round's messages) are clipped to."""
+    if learns_clip_norm(request):
+        return START * settings.clip_norm
+    return settings.clip_norm
+
+
+def learns_clip_norm(request: Request) -> bool:
+    """Whether the norm that messages are clipped to is learnt in the rounds."""
+    return request.guarantee.hides_silos and request.clip_norm is None
+
+
+def adapted(
+    mechanism: Mechanism, request: Request, algorithm: Algorithm, settings: Settings
+) -> Mechanism:
+    """Return the mechanism with what the algorithm reads and the parameters leave open."""
+    if isinstance(mechanism, NoPrivacy):
+        return dataclasses.replace(mechanism, squared_norms=algorithm.reads_squared_norm)
+    if isinstance(mechanism, WholeMessages):
+        return dataclasses.replace(
+            mechanism,
+            squared_norms=algorithm.reads_squared_norm,
+            clipping=LearntClip(highest=settings.clip_norm) if learns_clip_norm(request) else None,
+        )
+    if algorithm.reads_squared_norm:
+        raise ValueError(
+            f"{type(algorithm).__name__} reads the squared norms of the messages, which are "
+            f'released where whole silos are protected: give unit="silo", not '
+            f"{request.guarantee.unit!r}."
+        )
+    return mechanism
+
+
+def control_rate(committed: Committed) -> float:
+    """Return how fast SCAFFOLD's control variates follow: slower under noise on whole messages."""
+    plan = committed.plan
+    if plan.unit == "record" or not plan.private:
+        return 1.0
+    return whole_silo_control_rate(plan.n_rounds, plan.silo_fraction, relative_noise(committed))
+
+
+def relative_noise(committed: Committed) -> float:
+    """Return the norm of the noise on a round's mean message, in clip norms."""
+    plan = committed.plan
+    assert isinstance(plan.mechanism, WholeMessages)
+    return plan.mechanism.noise_norm(plan, committed.request.model.size) / plan.clip_norm
+
+
+def warn_of_noise(committed: Committed) -> None:
+    """Warn where not even the average of all rounds would show anything but noise."""
+    plan = committed.plan
+    budget = committed.request.guarantee.epsilon
+    if plan.unit == "record" or not plan.private or budget is None:
+        return
+    noise = relative_noise(committed) / plan.n_rounds**0.5
+    if noise <= 1:
+        return
+    needed = plan.n_silos * (noise if plan.trust == "server" else noise**2)
+    warn(
+        f"Hiding a whole silo among {plan.n_silos} takes noise that leaves nothing of the data: "
+        f"averaged over all rounds it is still {noise:.2g} times as long as any silo's message. "
+        f"About {needed:.2g} silos would do at this budget"
+        + ("" if plan.trust == "server" else ', fewer with trust="server"')
+        + '; unit="record" protects single records with far less.'
+    )
