@@ -5,14 +5,15 @@
     read_request   parameters, public facts        -> Request, per silo, read once
     choose         Request                         -> Choice: settings, how scales are found
     make_plan      Choice                          -> PrivacyPlan, calibrated and priced
-    Committed      the plan and the found scales   -> the step that fits the noise (or the data)
+    with_final_step  Committed: plan and scales    -> the step for its noise (or for the data)
     Method         a family of estimators          -> its algorithm with all constants
 """
 
-from skdpfl.choosing._choose import Choice, choose, warn_if_penalty_diverges, with_planned_noise
+from skdpfl.choosing._choose import Choice, choose
 from skdpfl.choosing._committed import Committed, Training
 from skdpfl.choosing._exact import with_curvature
 from skdpfl.choosing._facts import Facts, Settings
+from skdpfl.choosing._final_step import with_final_step
 from skdpfl.choosing._method import Averaging, GivenAlgorithm, Method
 from skdpfl.choosing._plan import make_plan
 from skdpfl.choosing._request import Request, read_request, relation
@@ -38,7 +39,6 @@ __all__ = [
     "make_plan",
     "read_request",
     "relation",
-    "warn_if_penalty_diverges",
     "with_curvature",
-    "with_planned_noise",
+    "with_final_step",
 ]

@@ -14,13 +14,6 @@ says it all: T noisy gradients with noise multiplier z = D sqrt(T) / mu each hav
 z / n = D sqrt(T) / (mu n), and their average has D / (mu n), whatever T is. Sampled batches
 (rate q) have z about q D sqrt(T) / mu on sums of q n records: the same again, as long as z is not
 far below one.
-
-**Noise that hides a regression.** A record's gradient is its residual's sign times its row, cut to
-one clip norm. Of P scaled, uncorrelated features (rows of norm rho) that explain all of a target
-the mean is ``sqrt(2 / pi) / rho`` long at most; the noise on it is ``s sqrt(P)`` long. So beyond
-``s sqrt(P) rho = 1.5`` there is twice as much noise as anything to learn. Fits of benchmarks/auto
-have 0.9 (R2 0.22 instead of 0.72) and less; 1000 records of 400 features at epsilon 3 have 2.4, and
-R2 below 0. Labels survive more: a prediction's sign needs no scale.
 """
 
 from __future__ import annotations
@@ -32,13 +25,10 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.choosing._request import Request
-from skdpfl.choosing._rules import Rows
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 #: (D / z)^2 beyond this is no privacy; the square of mu grows exponentially in it
 _MOST = 50.0
-#: noise over what a mean gradient can show of a regression, see above
-_HOPELESS = 1.5
 
 
 class Level(NamedTuple):
@@ -77,17 +67,6 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
         return_inverse=True,
     )
     return np.array([_mu(float(e), float(d)) for e, d in pairs])[code.ravel()]
-
-
-def warning_of_noise(noise: float, rows: Rows) -> str:
-    """Return what to say of a regression of records in which there will be little but noise."""
-    if rows.is_classifier or noise * math.sqrt(rows.n_parameters) * rows.norm <= _HOPELESS:
-        return ""
-    return (
-        f"The noise will drown what {rows.n_records} records can show of {rows.n_parameters} "
-        "coefficients, so predictions may be worse than the target's mean. Use fewer features, "
-        "more records or a larger epsilon."
-    )
 
 
 def _level(request: Request, rate: float, n_noised: int) -> Level:

@@ -6,6 +6,7 @@ per silo, or for all silos at once, is one number per silo here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +18,15 @@ from skdpfl._arguments import is_auto
 from skdpfl._warnings import warn
 from skdpfl.choosing._facts import Facts
 from skdpfl.losses import Loss
-from skdpfl.models import LinearModel, Model
+from skdpfl.models import LinearModel, Model, Task
 from skdpfl.preprocessing import Bounds, feature_bounds_of, target_bounds_of
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.schedules import NoiseSchedule
 from skdpfl.privacy.spending.spent import Trust, Unit
+
+#: records of a silo where their number is protected, to guess how much work a round is
+_SOME_RECORDS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,20 @@ class Request:
     def chooses_step(self) -> bool:
         """Whether the step is "auto"."""
         return self.learning_rate is None and not self.published_step
+
+    def task(self, squared_norm: float) -> Task:
+        """Return the task for rows of a mean square norm, the intercept's 1 not counted."""
+        facts, curvature = self.facts, self.loss.curvature(self.facts.n_outputs)
+        guessed = _SOME_RECORDS * facts.n_silos
+        return Task(
+            curvature=curvature if math.isfinite(curvature) else 1.0,
+            squared_row=max(squared_norm + self.fit_intercept, 1e-12),
+            n_parameters=max(1, self.model.size),
+            work_per_record=max(1, self.model.work_per_record),
+            n_records=guessed if facts.public_sizes is None else facts.n_records,
+            n_silos=facts.n_silos,
+            is_classifier=facts.is_classifier,
+        )
 
 
 def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request:

@@ -28,8 +28,7 @@ from skdpfl.choosing import (
     choose,
     make_plan,
     read_request,
-    warn_if_penalty_diverges,
-    with_planned_noise,
+    with_final_step,
 )
 from skdpfl.engine import Outcome, run
 from skdpfl.estimators._context import AfterRound, one_blas_thread, unchanged_on_error
@@ -143,7 +142,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             committed = Committed(
                 request, choice.settings, plan, spent.epsilon, scales.features.row_norm
             )
-            committed = _with_final_step(committed, method, data, scales)
+            measure = partial(data.curvature, scales)
+            committed = with_final_step(committed, method, measure)
             training = method.training(method.algorithm(request, committed.settings), committed)
             algorithm, loss, settings = training
             work = Work(request.model, loss, algorithm, plan, streams, data.X.dtype, request.alpha)
@@ -280,19 +280,6 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
-
-
-def _with_final_step(
-    committed: Committed, method: Method, data: LocalData, scales: Scales
-) -> Committed:
-    """Return it with the step for the plan's noise, or for the data if nothing is hidden."""
-    warn_if_penalty_diverges(committed, method)
-    if committed.plan.private:
-        return with_planned_noise(committed)
-    if committed.request.learning_rate is not None or method.has_own_step:
-        return committed
-    algorithm = method.algorithm(committed.request, committed.settings)
-    return data.curvature(committed, algorithm, scales)
 
 
 def _priced(plan: PrivacyPlan, data: LocalData, streams: Streams) -> PrivacySpent:

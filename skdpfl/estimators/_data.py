@@ -34,7 +34,7 @@ class LocalData(NamedTuple):
         """Return the scales of features and target, as they were planned."""
         return step.find(self.X, self.y, self.silos, streams)
 
-    def curvature(self, committed: Committed, algorithm: Algorithm, scales: Scales) -> Committed:
+    def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
         """Return what is known with the data's own curvature; only where nothing is hidden."""
         return with_curvature(committed, algorithm, self.X, self.silos, scales)
 

@@ -4,5 +4,17 @@ from skdpfl.models._base import Map, Maps, Model
 from skdpfl.models._clipping import rounding_of_sum
 from skdpfl.models._groups import Records
 from skdpfl.models._linear import LinearModel
+from skdpfl.models._linear_rules import LinearRules
+from skdpfl.models._rules import Rules, Task
 
-__all__ = ["LinearModel", "Map", "Maps", "Model", "Records", "rounding_of_sum"]
+__all__ = [
+    "LinearModel",
+    "LinearRules",
+    "Map",
+    "Maps",
+    "Model",
+    "Records",
+    "Rules",
+    "Task",
+    "rounding_of_sum",
+]

@@ -24,6 +24,8 @@ from numpy.typing import DTypeLike, NDArray
 from skdpfl.losses import Loss
 from skdpfl.models._clipping import underflow
 from skdpfl.models._groups import Records
+from skdpfl.models._linear_rules import LinearRules
+from skdpfl.models._rules import Rules
 from skdpfl.privacy.randomness.streams import Stream
 
 
@@ -148,6 +150,11 @@ class Model(ABC):
         """Return raw predictions (n, k), in units of the target, from `fitted_attributes`."""
 
     # ---- what follows, unless a model knows better ---------------------------------------------
+
+    @property
+    def rules(self) -> Rules:
+        """The steps and clip norms that "auto" chooses; those of the linear model."""
+        return LinearRules()
 
     @property
     def numbers_per_record(self) -> int:

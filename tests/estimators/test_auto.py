@@ -10,18 +10,25 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import skdpfl
-from skdpfl.choosing import Facts, _rules, choose
+from skdpfl.choosing import Facts, choose
 from skdpfl.choosing._noise_level import noise_level
-from skdpfl.choosing._rules import Rows
+from skdpfl.models import LinearRules, Task
 from skdpfl.privacy.events import Gaussian
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make
 
 BOUNDED = {"feature_bounds": (-4, 4), "target_bounds": (-20, 20)}
 FITTED = ("n_rounds_", "clip_norm_", "sampling_rate_")
-ROWS = Rows(
-    curvature=0.25, squared_row=11, n_parameters=11, n_records=1000, n_silos=5, is_classifier=True
+LABELS = Task(
+    curvature=0.25,
+    squared_row=11,
+    n_parameters=11,
+    work_per_record=11,
+    n_records=1000,
+    n_silos=5,
+    is_classifier=True,
 )
-NUMBERS = ROWS._replace(curvature=1.0, is_classifier=False)
+RULES = LinearRules()
+NUMBERS = LABELS._replace(curvature=1.0, is_classifier=False)
 NOISES = [3e-5, 1e-3, 5e-3, 0.02, 0.1, 1.0]
 
 
@@ -257,36 +264,36 @@ def test_noise_that_does_not_is_not(n, d, epsilon, kw):
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("rows", [ROWS, NUMBERS])
-def test_noise_carries_a_prediction_by_a_margin(rows, noise):
+@pytest.mark.parametrize("task", [LABELS, NUMBERS])
+def test_noise_carries_a_prediction_by_a_margin(task, noise):
     """path * noise = (rho C eta / (1 - m)) S s is the margin, less where curvature forbids it."""
-    clip = _rules.clip_norm(noise, rows)
-    assert 0.1 * rows.norm <= clip <= rows.norm
+    clip = RULES.clip_norm(noise, task)
+    assert 0.1 * task.norm <= clip <= task.norm
     for n_steps, momentum in ((1, 0.0), (30, 0.0), (100, 0.8)):
-        eta = _rules.learning_rate(clip, n_steps, momentum, noise, rows)
-        carried = rows.norm * clip * eta / (1 - momentum) * n_steps * noise
-        most = 3.0 if rows.is_classifier else 1.0
+        eta = RULES.learning_rate(clip, n_steps, momentum, noise, task)
+        carried = task.norm * clip * eta / (1 - momentum) * n_steps * noise
+        most = 3.0 if task.is_classifier else 1.0
         assert 0 < carried <= most * (1 + 1e-9)
         if n_steps == 100 and noise >= 5e-3:
             assert carried >= most / 2.5
 
 
-@pytest.mark.parametrize("rows", [ROWS, NUMBERS])
-def test_less_noise_clips_less(rows):
-    clips = [_rules.clip_norm(noise, rows) for noise in NOISES]
+@pytest.mark.parametrize("task", [LABELS, NUMBERS])
+def test_less_noise_clips_less(task):
+    clips = [RULES.clip_norm(noise, task) for noise in NOISES]
     assert clips == sorted(clips, reverse=True)
     assert clips[0] > 2 * clips[-1]
-    assert _rules.clip_norm(0.0, rows) == np.inf
+    assert RULES.clip_norm(0.0, task) == np.inf
 
 
 def test_rounds_are_limited_by_work():
-    large = ROWS._replace(n_records=10**7, n_parameters=1000)
+    large = LABELS._replace(n_records=10**7, work_per_record=1000)
     private, exact = {"exact": False, "plain": True}, {"exact": True, "plain": False}
-    assert _rules.n_rounds(1, 1.0, ROWS, **private) == 100
-    assert _rules.n_rounds(5, 1.0, ROWS, **private) == 20
-    assert _rules.n_rounds(1, 1.0, large, **private) == 30
-    assert _rules.n_rounds(1, 1.0, ROWS._replace(n_silos=10**5), **private) == 30
-    assert _rules.n_rounds(1, 1.0, ROWS, **exact) > 100
+    assert RULES.n_rounds(1, 1.0, LABELS, **private) == 100
+    assert RULES.n_rounds(5, 1.0, LABELS, **private) == 20
+    assert RULES.n_rounds(1, 1.0, large, **private) == 30
+    assert RULES.n_rounds(1, 1.0, LABELS._replace(n_silos=10**5), **private) == 30
+    assert RULES.n_rounds(1, 1.0, LABELS, **exact) > 100
 
 
 @pytest.mark.filterwarnings("ignore:The scales of 3 features")
@@ -306,11 +313,11 @@ def test_scales_do_not_cost_more_than_the_training_they_are_for(noise_multiplier
 
 
 def test_sampling_keeps_rounds_cheap_and_noise_multipliers_above_one():
-    assert _rules.sampling_rate(4000, 0.3, ROWS) == 1
-    assert _rules.sampling_rate(100_000, 0.3, ROWS) == pytest.approx(0.02)
-    assert _rules.sampling_rate(10_000_000, 0.3, ROWS) == pytest.approx(0.015)  # mu / (2 sqrt 100)
-    assert _rules.sampling_rate(100, 0.3, ROWS._replace(n_records=10**9)) < 0.05
-    assert _rules.sampling_rate(100_000, np.inf, ROWS) == pytest.approx(0.02)
+    assert RULES.sampling_rate(4000, 0.3, LABELS) == 1
+    assert RULES.sampling_rate(100_000, 0.3, LABELS) == pytest.approx(0.02)
+    assert RULES.sampling_rate(10_000_000, 0.3, LABELS) == pytest.approx(0.015)  # mu / (2 sqrt 100)
+    assert RULES.sampling_rate(100, 0.3, LABELS._replace(n_records=10**9)) < 0.05
+    assert RULES.sampling_rate(100_000, np.inf, LABELS) == pytest.approx(0.02)
 
 
 LEVELS = [

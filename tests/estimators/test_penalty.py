@@ -8,8 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import skdpfl
-from skdpfl.choosing import _rules
-from skdpfl.choosing._rules import Rows
+from skdpfl.models import LinearRules, Task
 
 ALPHAS = [0.01, 0.1, 1.0, 10.0]
 #: family, options
@@ -28,9 +27,16 @@ FAMILIES = [
     ("DPFedAvg", {"unit": "silo", "trust": "server"}),
     ("DPFederated", {}),
 ]
-ROWS = Rows(
-    curvature=0.25, squared_row=6, n_parameters=6, n_records=800, n_silos=4, is_classifier=True
+TASK = Task(
+    curvature=0.25,
+    squared_row=6,
+    n_parameters=6,
+    work_per_record=6,
+    n_records=800,
+    n_silos=4,
+    is_classifier=True,
 )
+RULES = LinearRules()
 
 
 def problem(kind, n=800, d=5):
@@ -88,15 +94,15 @@ def test_clipping_leaves_the_penalty_its_strength(kind, alpha):
 def test_a_step_never_moves_further_than_the_penalty_bears(momentum, server):
     for eta in (0.01, 1.0, 1e9):
         for alpha in ALPHAS:
-            borne = _rules.borne_by(eta, alpha, server, momentum)
+            borne = RULES.with_penalty(eta, alpha, server, momentum)
             assert borne * server * alpha < 2 * (1 + momentum)
             assert borne <= eta
-        assert _rules.borne_by(eta, 0.0, server, momentum) == eta
+        assert RULES.with_penalty(eta, 0.0, server, momentum) == eta
 
 
 def test_the_clip_norm_grows_with_the_penalty():
-    for rows in (ROWS, ROWS._replace(is_classifier=False, curvature=1.0)):
-        clips = [_rules.clip_norm(0.05, rows, alpha) for alpha in (0.0, *ALPHAS)]
+    for task in (TASK, TASK._replace(is_classifier=False, curvature=1.0)):
+        clips = [RULES.clip_norm(0.05, task, alpha) for alpha in (0.0, *ALPHAS)]
         assert clips == sorted(clips)
-        assert clips[0] == _rules.clip_norm(0.05, rows)
-        assert clips[-1] <= 2 * rows.norm
+        assert clips[0] == RULES.clip_norm(0.05, task)
+        assert clips[-1] <= 2 * task.norm

@@ -1,0 +1,58 @@
+"""The step once the plan stands: for its own noise, or for the data where nothing is hidden."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from skdpfl._warnings import warn
+from skdpfl.algorithms import Algorithm
+from skdpfl.choosing._choose import with_step
+from skdpfl.choosing._committed import Committed
+from skdpfl.choosing._method import Method
+
+#: the silos' answer: what is known with the curvature of their records
+Measure = Callable[[Committed, Algorithm], Committed]
+
+
+def with_final_step(committed: Committed, method: Method, measure: Measure) -> Committed:
+    """Return what is known with the step that runs; one that was given stays.
+
+    Nothing that is released depends on it: the plan has been priced.
+    """
+    request = committed.request
+    if request.learning_rate is not None and not method.has_own_step:
+        _warn_if_penalty_diverges(committed, request.learning_rate)
+    if committed.plan.private:
+        return _with_planned_noise(committed)
+    if request.learning_rate is not None or method.has_own_step:
+        return committed
+    return measure(committed, method.algorithm(request, committed.settings))
+
+
+def _with_planned_noise(committed: Committed) -> Committed:
+    """Return it with the step that the plan's own noise and the found scales ask for."""
+    request, plan = committed.request, committed.plan
+    if not request.chooses_step:
+        return committed
+    n_noised = plan.n_rounds if plan.unit == "silo" else sum(plan.steps)
+    scheduled = math.sqrt(np.square(np.concatenate(plan.factors)).mean())
+    noise = plan.mechanism.noise_on_mean(plan) / plan.clip_norm
+    noise *= scheduled / math.sqrt(n_noised)
+    task = request.task(committed.squared_row - request.fit_intercept)
+    settings = with_step(request, committed.settings, noise, task)
+    return dataclasses.replace(committed, settings=settings)
+
+
+def _warn_if_penalty_diverges(committed: Committed, rate: float) -> None:
+    """Warn of a given step that the penalty does not bear; no data are needed to know."""
+    request, momentum = committed.request, committed.settings.momentum
+    pace = rate * request.alpha * max(1.0, request.global_learning_rate)
+    if pace > 2 * (1 + momentum):
+        warn(
+            f"learning_rate={rate:g} with alpha={request.alpha:g} diverges: a step takes "
+            f'{pace:.3g} times the weights away. Give a smaller learning_rate, or leave it "auto".'
+        )

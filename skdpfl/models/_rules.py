@@ -1,0 +1,110 @@
+"""What a model brings to "auto": how long to run, where to clip, how far to step.
+
+Rules are functions of a few public numbers and of what was paid for. Where a parameter is given,
+the others adapt to it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+#: without noise the steps are limited by curvature alone
+_MOMENTUM, _EXACT_MOMENTUM = 0.8, 0.95
+#: gradients of a silo in a fit, as far as one round is cheap
+_STEPS, _EXACT_STEPS = 100, 400
+#: multiplications of a round and of a fit beyond which fewer records are read, fewer rounds run,
+#: and what a silo of no records would count for
+_ROUND_WORK, _FIT_WORK, _SILO_WORK = 2e8, 2e10, 3e4
+#: records of a silo that a step reads where silos are large; up to twice as many are read whole
+_BATCH = 2_000
+
+
+class Task(NamedTuple):
+    """What there is to learn, as far as rules read it.
+
+    ``curvature`` is the loss' in the raw prediction, ``squared_row`` the mean square norm of a
+    scaled row, the intercept's 1 counted.
+    """
+
+    curvature: float
+    squared_row: float
+    n_parameters: int
+    work_per_record: int
+    n_records: int
+    n_silos: int
+    is_classifier: bool
+
+    @property
+    def norm(self) -> float:
+        """The root mean square norm of a row."""
+        return math.sqrt(self.squared_row)
+
+
+class Rules(ABC):
+    """Base class of a model's rules.
+
+    ``noise`` is always that of the whole fit on each coordinate of the mean gradient (unit "silo":
+    of the mean message), in clip norms; 0 where nothing is hidden.
+    """
+
+    # ---- where clipping cuts and how far steps go: each model's own --------------------------
+
+    @abstractmethod
+    def clip_norm(self, noise: float, task: Task, alpha: float = 0.0) -> float:
+        """Return the norm that records' gradients are clipped to; inf without noise."""
+
+    @abstractmethod
+    def learning_rate(
+        self, clip: float, n_steps: int, momentum: float, noise: float, task: Task
+    ) -> float:
+        """Return the step on the mean clipped gradient, of ``n_steps`` in all."""
+
+    @abstractmethod
+    def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
+        """Return the norm that messages are clipped to (unit "silo"); inf without noise."""
+
+    @abstractmethod
+    def silo_learning_rate(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
+        """Return a silo's own step on its mean gradient (unit "silo")."""
+
+    def warning_of_noise(self, noise: float, task: Task) -> str:
+        """Return what to say where there will be little but noise; "" where there is more."""
+        return ""
+
+    # ---- how long to run: a matter of work and noise -----------------------------------------
+
+    def sampling_rate(self, typical: float, mu: float, task: Task) -> float:
+        """Return the share of its records that a silo's step reads: all while a round is cheap.
+
+        Sampling costs nothing (less noise is needed) until noise multipliers fall below about one,
+        which happens at rates below mu / (2 sqrt(steps)).
+        """
+        work = task.n_records * task.work_per_record
+        rate = min(_ROUND_WORK / work, 1.0 if typical <= 2 * _BATCH else _BATCH / typical)
+        if math.isfinite(mu):
+            rate = max(rate, mu / (2 * math.sqrt(_STEPS)))
+        return rate if rate < 0.5 else 1.0
+
+    def n_rounds(
+        self, local_steps: int, rate: float, task: Task, *, exact: bool, plain: bool
+    ) -> int:
+        """Return the number of rounds of so many gradients each; plain steps lack momentum."""
+        steps = _EXACT_STEPS * (3 if plain else 1) if exact else _STEPS
+        work = rate * task.n_records * task.work_per_record + _SILO_WORK * task.n_silos
+        affordable = max(30.0, _FIT_WORK / work)
+        return max(1, math.ceil(min(steps, affordable) / local_steps))
+
+    def momentum(self, n_steps: int, noise: float) -> float:
+        """Return the heavy-ball momentum of the server: none where it could not unfold."""
+        most = _MOMENTUM if noise > 0 else _EXACT_MOMENTUM
+        return min(most, max(0.0, 1 - 5 / n_steps))
+
+    def with_penalty(self, eta: float, alpha: float, server: float, momentum: float) -> float:
+        """Return a step that the penalty's curvature alpha bears: its pull is not clipped.
+
+        A round moves the model by ``server eta alpha`` times itself: at most 2 (1 + m), or it
+        diverges.
+        """
+        return eta / (1 + 1.1 * eta * server * alpha / (1 + momentum))
