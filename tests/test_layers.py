@@ -14,13 +14,23 @@ ROOT = Path(__file__).parents[1] / "skdpfl"
 
 #: lowest first; a module may import from its own layer or a lower one
 LAYERS = [
-    {"exceptions", "_arguments", "_compat", "_compiled", "_lazy", "_links", "_warnings"},
+    {
+        "exceptions",
+        "_arguments",
+        "_compat",
+        "_compiled",
+        "_input_errors",
+        "_lazy",
+        "_links",
+        "_warnings",
+    },
     {"privacy", "losses"},
     {"models"},
     {"algorithms"},
     {"federation"},
     {"engine"},
     {"silos"},
+    {"scaling"},
     {"preprocessing"},
     {"choosing"},
     {"estimators"},
@@ -41,7 +51,7 @@ INSIDE_PRIVACY = [
     {"plan"},
 ]
 #: numerical layers know numpy and scipy, not the scikit-learn surface
-NO_SKLEARN = {"privacy", "losses", "models", "algorithms", "federation", "engine"}
+NO_SKLEARN = {"privacy", "losses", "models", "algorithms", "federation", "engine", "scaling"}
 #: circles that are being taken apart: packages within which they are
 CIRCLES_FOR_NOW = {"skdpfl.privacy.spending"}
 
@@ -148,5 +158,5 @@ def test_this_test_sees_lazy_names_and_private_modules(tmp_path):
     named = {"skdpfl.privacy.plan", "skdpfl._lazy", "skdpfl.inspection"}
     assert written(odd) == named
     assert edges(odd) == named | {"skdpfl.inspection._heterogeneity"}
-    assert private_owner("skdpfl.preprocessing._bounds") == "skdpfl.preprocessing"
+    assert private_owner("skdpfl.scaling._bounds") == "skdpfl.scaling"
     assert private_owner("skdpfl.privacy.plan") is None

@@ -20,17 +20,17 @@ import numpy as np
 from sklearn import datasets as bundled
 
 from skdpfl import datasets
-from skdpfl.preprocessing._bounds import (
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.scaling._bounds import (
     Bounds,
     affine_from_bounds,
     feature_bounds_of,
     target_bounds_of,
     target_from_bounds,
 )
-from skdpfl.preprocessing._planning import plan_scaling
-from skdpfl.preprocessing._private_scales import run_scaling
-from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.scaling._choice import plan_scaling
+from skdpfl.scaling._run import run_scaling
 
 DELTA, ROUNDS, MOMENTUM = 1e-5, 60, 0.9
 WAYS = ("exact", "bounds", "refined", "found")

@@ -36,8 +36,8 @@ import numpy as np
 from skdpfl.algorithms import Algorithm, FedExp, GradientMethod, Scaffold
 from skdpfl.choosing._committed import Committed, Measured, smoothed
 from skdpfl.losses import Loss
-from skdpfl.preprocessing import Scales
 from skdpfl.privacy.sampling import Disjoint
+from skdpfl.scaling import Scales
 from skdpfl.silos import Silos
 
 #: more columns than this: their Gram matrix costs more than products with the data

@@ -19,11 +19,11 @@ from skdpfl._warnings import warn
 from skdpfl.choosing._facts import Facts
 from skdpfl.losses import Loss
 from skdpfl.models import LinearModel, Model, Task
-from skdpfl.preprocessing import Bounds, feature_bounds_of, target_bounds_of
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.schedules import NoiseSchedule
 from skdpfl.privacy.spending.spent import Trust, Unit
+from skdpfl.scaling import Bounds, feature_bounds_of, target_bounds_of
 
 #: records of a silo where their number is protected, to guess how much work a round is
 _SOME_RECORDS = 100

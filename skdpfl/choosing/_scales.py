@@ -2,7 +2,7 @@
 
 What is released to find them is ``setup`` of the plan: charged like the training, which keeps the
 rest of the budget. A silo's messages are noised in the silo (``trust="silo"``) or their sum once
-(``trust="server"``); :mod:`skdpfl.preprocessing` has the guarantee.
+(``trust="server"``); :mod:`skdpfl.scaling` has the guarantee.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from skdpfl._warnings import warn
 from skdpfl.choosing._request import Request
-from skdpfl.preprocessing import Scales, ScalingPlan, affine_from_bounds, plan_scaling, run_scaling
 from skdpfl.privacy.events import Composition
+from skdpfl.scaling import Scales, ScalingPlan, affine_from_bounds, plan_scaling, run_scaling
 from skdpfl.silos import Silos
 
 #: said after the looks that were paid for

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpfl._arguments import refuse_sparse
 from skdpfl._compat import CallbackSupportMixin, with_callbacks, with_names
+from skdpfl._input_errors import advising
 from skdpfl._warnings import warn
 from skdpfl.choosing import (
     Committed,
@@ -38,12 +39,12 @@ from skdpfl.estimators._parameters import check_parameters, check_shape, paramet
 from skdpfl.estimators._refusals import refuse_arguments
 from skdpfl.federation import LocalFederation, Work
 from skdpfl.losses import Loss
-from skdpfl.preprocessing import Scales, advising
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.scaling import Scales
 from skdpfl.silos import read_silos, split_silo_column, without_column
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Committed, Facts, ScalingStep, with_curvature
 from skdpfl.federation import LocalFederation, SiloData
-from skdpfl.preprocessing import IdentityScaling, Scales
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.scaling import IdentityScaling, Scales
 from skdpfl.silos import Silos
 
 

@@ -11,22 +11,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn import __version__ as sklearn_version
 from sklearn import get_config
-from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdpfl._compat import with_names
 from skdpfl.silos import without_column
 
 _FLOATS = [np.float64, np.float32]
-_READS_POLARS = parse_version(sklearn_version) >= parse_version("1.9")
-
-
-def readable(X: Any) -> Any:
-    """X as scikit-learn reads it: before 1.9 it takes no names from frames of recent polars."""
-    if not hasattr(X, "columns") or isinstance(X, pd.DataFrame) or _READS_POLARS:
-        return X
-    return pd.DataFrame({name: np.asarray(X[name]) for name in X.columns})
 
 
 class CarriesSilos:
@@ -105,7 +96,7 @@ class CarriesSilos:
         column = self.silo_column  # type: ignore[attr-defined]
         features = without_column(X, column)
         values = validate_data(
-            self, readable(features), reset=False, dtype=_FLOATS, ensure_all_finite=False
+            self, with_names(features), reset=False, dtype=_FLOATS, ensure_all_finite=False
         )
         values = self._map(values, inverse)  # type: ignore[attr-defined]
         silos = None if features is X else X[column]

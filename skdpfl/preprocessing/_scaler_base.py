@@ -10,17 +10,23 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from skdpfl._arguments import check_number, check_share, is_auto
-from skdpfl.preprocessing._bounds import Bounds, feature_bounds_of
-from skdpfl.preprocessing._frames import CarriesSilos, readable
-from skdpfl.preprocessing._plan import ScalingPlan
-from skdpfl.preprocessing._planning import EVERYTHING, plan_scaling
-from skdpfl.preprocessing._scaling import AffineScaling, Array
-from skdpfl.preprocessing._unreadable import advising
+from skdpfl._compat import with_names
+from skdpfl._input_errors import advising
+from skdpfl.preprocessing._frames import CarriesSilos
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.scaling import (
+    EVERYTHING,
+    AffineScaling,
+    Array,
+    Bounds,
+    ScalingPlan,
+    feature_bounds_of,
+    plan_scaling,
+)
 from skdpfl.silos import Silos, read_silos, split_silo_column
 
 
@@ -98,7 +104,7 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
 
     def _values(self, features: Any) -> Array:
         kinds = [np.float64, np.float32]
-        return validate_data(self, readable(features), dtype=kinds, ensure_all_finite=False)
+        return validate_data(self, with_names(features), dtype=kinds, ensure_all_finite=False)
 
     def _bounds(self, n_features: int) -> Bounds | None:
         if self.feature_bounds is None:

@@ -6,14 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdpfl.preprocessing._bounds import Bounds
-from skdpfl.preprocessing._messages import Messages
-from skdpfl.preprocessing._moments import deviations
-from skdpfl.preprocessing._plan import ScalingPlan
-from skdpfl.preprocessing._private_scales import find, run_scaling
 from skdpfl.preprocessing._scaler_base import PrivateScaler
-from skdpfl.preprocessing._scaling import AffineScaling, Array
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.scaling import (
+    AffineScaling,
+    Array,
+    Bounds,
+    Messages,
+    ScalingPlan,
+    deviations,
+    find,
+    run_scaling,
+)
 from skdpfl.silos import Silos
 
 #: deviations on each side of the mean that DPMinMaxScaler takes for the range
@@ -68,7 +72,7 @@ class DPStandardScaler(PrivateScaler):
     -----
     **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
     records (one is replaced), whatever the others hold: it is a composition of Gaussian mechanisms
-    on sums of bounded contributions, proved in :mod:`skdpfl.preprocessing._messages`. One wild
+    on sums of bounded contributions, proved in :mod:`skdpfl.scaling._messages`. One wild
     record moves each sum by no more than any other record can.
 
     Examples

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from skdpfl import ISRLDPRegressor
-from skdpfl.preprocessing._bounds import feature_bounds_of, target_bounds_of
-from skdpfl.preprocessing._planning import plan_scaling
-from skdpfl.preprocessing._private_scales import run_scaling
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.scaling._bounds import feature_bounds_of, target_bounds_of
+from skdpfl.scaling._choice import plan_scaling
+from skdpfl.scaling._run import run_scaling
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(800, 4))

@@ -6,8 +6,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import skdpfl
 from skdpfl.choosing import ScalingStep
-from skdpfl.preprocessing._bounds import affine_from_bounds, feature_bounds_of
-from skdpfl.preprocessing._planning import plan_scaling
+from skdpfl.scaling._bounds import affine_from_bounds, feature_bounds_of
+from skdpfl.scaling._choice import plan_scaling
 from tests.estimators.fits import ALL, make
 
 #: scaling, what is given, budget: exact, found in bounds, bounds alone, found without bounds, curve

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.preprocessing._bounds import feature_bounds_of, target_bounds_of
-from skdpfl.preprocessing._magnitudes import MagnitudeGrid
-from skdpfl.preprocessing._messages import Messages, counts_on, moments_in, rows_in
-from skdpfl.preprocessing._moments import DIAMETER, RADIUS, A, B, Boxes, levels
-from skdpfl.preprocessing._plan import Release
-from skdpfl.preprocessing._planning import plan_scaling
-from skdpfl.preprocessing._rows import Ball, contributions
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.scaling._ball import Ball, contributions
+from skdpfl.scaling._bounds import feature_bounds_of, target_bounds_of
+from skdpfl.scaling._choice import plan_scaling
+from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._messages import Messages, counts_on, moments_in, rows_in
+from skdpfl.scaling._moments import DIAMETER, RADIUS, A, B, Boxes, levels
+from skdpfl.scaling._plan import Release
 
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 5e-324, 1e300, -1e300, np.inf, -np.inf, np.nan, 1e9, 2.0**-20]
 GRIDS = [MagnitudeGrid(1.0), MagnitudeGrid(1.5)]

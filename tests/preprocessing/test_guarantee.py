@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from skdpfl.preprocessing._bounds import feature_bounds_of
-from skdpfl.preprocessing._messages import Messages, Noise, counts_on, moments_in, rows_in
-from skdpfl.preprocessing._moments import Boxes
-from skdpfl.preprocessing._planning import EVERYTHING, plan_scaling
 from skdpfl.privacy.accounting import price_epsilon
 from skdpfl.privacy.events import Exact, Gaussian
 from skdpfl.privacy.randomness.grid import NORMALS
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.scaling._bounds import feature_bounds_of
+from skdpfl.scaling._choice import EVERYTHING, plan_scaling
+from skdpfl.scaling._messages import Messages, Noise, counts_on, moments_in, rows_in
+from skdpfl.scaling._moments import Boxes
 
 D = 300
 SIZES = np.array([5, 20, 40])

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdpfl.preprocessing._bounds import feature_bounds_of, target_bounds_of
-from skdpfl.preprocessing._messages import Messages
-from skdpfl.preprocessing._planning import plan_scaling
-from skdpfl.preprocessing._private_scales import run_scaling
-from skdpfl.preprocessing._scaling import AffineScaling, IdentityScaling, SquashScaling
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.scaling._bounds import feature_bounds_of, target_bounds_of
+from skdpfl.scaling._choice import plan_scaling
+from skdpfl.scaling._maps import AffineScaling, IdentityScaling, SquashScaling
+from skdpfl.scaling._messages import Messages
+from skdpfl.scaling._run import run_scaling
 
 N, M = 4000, 4
 MEANS = np.array([40.0, -3.0, 0.3, 1e4, 0.02])
@@ -91,7 +91,7 @@ def test_order_of_rows_and_how_silos_are_cut_into_blocks_do_not_show(monkeypatch
     one = run_scaling(plan, X, y, codes, streams_for(3))
     order = np.argsort(codes, kind="stable")
     two = run_scaling(plan, X[order], y[order], codes[order], streams_for(3))
-    monkeypatch.setattr("skdpfl.preprocessing._messages._ROWS", 700)
+    monkeypatch.setattr("skdpfl.scaling._messages._ROWS", 700)
     three = run_scaling(plan, X, y, codes, streams_for(3))
     for other in (two, three):
         np.testing.assert_allclose(other.features.center, one.features.center, rtol=1e-12)

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.preprocessing._bounds import (
+from skdpfl.scaling._bounds import (
     affine_from_bounds,
     feature_bounds_of,
     target_bounds_of,
     target_from_bounds,
 )
-from skdpfl.preprocessing._scaling import (
+from skdpfl.scaling._maps import (
     AffineScaling,
     AffineTarget,
     IdentityScaling,

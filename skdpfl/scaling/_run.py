@@ -1,7 +1,7 @@
 """Running a scaling plan: from noisy counts to boxes, from noisy moments to centers and scales.
 
 All that is computed here comes from public numbers and from messages whose privacy
-:mod:`skdpfl.preprocessing._messages` states.
+:mod:`skdpfl.scaling._messages` states.
 """
 
 from __future__ import annotations
@@ -12,19 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.preprocessing._bounds import affine_from_bounds
-from skdpfl.preprocessing._messages import Messages, counts_on, moments_in, rows_in
-from skdpfl.preprocessing._moments import (
-    Boxes,
-    Estimate,
-    center_and_scale,
-    estimate,
-    unresolved,
-    zoomed,
-)
-from skdpfl.preprocessing._plan import ScalingPlan
-from skdpfl.preprocessing._rows import looked_at, refined
-from skdpfl.preprocessing._scaling import (
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.scaling._ball import looked_at, refined
+from skdpfl.scaling._bounds import affine_from_bounds
+from skdpfl.scaling._maps import (
     AffineScaling,
     AffineTarget,
     Array,
@@ -33,8 +24,17 @@ from skdpfl.preprocessing._scaling import (
     Scaling,
     SquashScaling,
 )
-from skdpfl.preprocessing._shapes import shape_library
-from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.scaling._messages import Messages, counts_on, moments_in, rows_in
+from skdpfl.scaling._moments import (
+    Boxes,
+    Estimate,
+    center_and_scale,
+    estimate,
+    unresolved,
+    zoomed,
+)
+from skdpfl.scaling._plan import ScalingPlan
+from skdpfl.scaling._shapes import shape_library
 
 #: rows held at once
 _ROWS = 2**14

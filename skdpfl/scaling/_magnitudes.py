@@ -22,7 +22,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from skdpfl.preprocessing._scaling import Array
+from skdpfl.scaling._maps import Array
 
 #: the grid covers magnitudes 2^-20 (1e-6) to 2^40 (1e12); beyond, the end bins take all
 _LOWEST, _HIGHEST = -20, 40

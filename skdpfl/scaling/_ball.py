@@ -25,7 +25,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpfl.preprocessing._moments import (
+from skdpfl.scaling._maps import Array
+from skdpfl.scaling._moments import (
     A,
     B,
     Boxes,
@@ -34,7 +35,6 @@ from skdpfl.preprocessing._moments import (
     phi_sums,
     variance_seen,
 )
-from skdpfl.preprocessing._scaling import Array
 
 #: where deviations, and squares, are cut; the weight of squares; the target's box in deviations
 _LONGEST, _SQUARE, HALF, _TARGET = 4.0, 6.0, 0.5, 3.0

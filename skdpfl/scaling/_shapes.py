@@ -12,8 +12,8 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtr
 
-from skdpfl.preprocessing._magnitudes import MagnitudeGrid, ShapeLibrary
-from skdpfl.preprocessing._scaling import Array
+from skdpfl.scaling._magnitudes import MagnitudeGrid, ShapeLibrary
+from skdpfl.scaling._maps import Array
 
 #: log2 of the scales that are tried
 _SCALES = np.arange(-16, 36, 0.5)

@@ -8,15 +8,15 @@ from typing import Literal
 
 import numpy as np
 
-from skdpfl.preprocessing._bounds import Bounds
-from skdpfl.preprocessing._magnitudes import MagnitudeGrid
-from skdpfl.preprocessing._moments import DIAMETER, RADIUS
-from skdpfl.preprocessing._rows import Ball
-from skdpfl.preprocessing._scaling import Array
-from skdpfl.preprocessing._setting import Setting
 from skdpfl.privacy.events import Composition, Event, Exact, Gaussian, compose
 from skdpfl.privacy.randomness.grid import NORMALS
 from skdpfl.privacy.randomness.normals import FINE_BITS
+from skdpfl.scaling._ball import Ball
+from skdpfl.scaling._bounds import Bounds
+from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._maps import Array
+from skdpfl.scaling._moments import DIAMETER, RADIUS
+from skdpfl.scaling._setting import Setting
 
 Features = Literal["none", "bounds", "refined bounds", "private", "squash", "refined squash"]
 Target = Literal["none", "refined bounds", "private"]
@@ -34,7 +34,7 @@ class Release:
     """One noisy message from every silo, or one noisy sum over all, spending ``share`` of mu.
 
     "counts": each record adds a one to its bin, column by column. "moments": it adds its ``phi``;
-    with a ``ball``, the features' part is a point of that (:mod:`skdpfl.preprocessing._rows`).
+    with a ``ball``, the features' part is a point of that (:mod:`skdpfl.scaling._ball`).
     Diameter and radius bound the change when a record is replaced, or set to zero, per column of
     weight 1, in L2.
     """
@@ -90,7 +90,7 @@ class ScalingPlan:
     Notes
     -----
     **Formal guarantee.** Each release is a Gaussian mechanism (proof:
-    :mod:`skdpfl.preprocessing._private_scales`) of ``share * mu`` of Gaussian DP; later releases
+    :mod:`skdpfl.scaling._run`) of ``share * mu`` of Gaussian DP; later releases
     depend on earlier ones only through their noisy values (adaptive composition). What
     ``composition(silo)`` lists is what the silo pays: ``share * mu`` of Gaussian DP in all.
     """

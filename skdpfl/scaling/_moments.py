@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-from skdpfl.preprocessing._scaling import Array
+from skdpfl.scaling._maps import Array
 
 #: second moments are multiplied by A and shifted by A B, exact in binary
 A, B = 13 / 8, 11 / 16

@@ -29,13 +29,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.preprocessing._magnitudes import MagnitudeGrid
-from skdpfl.preprocessing._moments import Boxes, levels, phi_sums
-from skdpfl.preprocessing._plan import STEP, Release, ScalingPlan
-from skdpfl.preprocessing._rows import sums_of_rows
-from skdpfl.preprocessing._scaling import Array, squash
 from skdpfl.privacy.randomness.grid import grid_for, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.scaling._ball import sums_of_rows
+from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._maps import Array, squash
+from skdpfl.scaling._moments import Boxes, levels, phi_sums
+from skdpfl.scaling._plan import STEP, Release, ScalingPlan
 
 #: numbers held at once, of messages and of rows read: larger blocks leave the cache, and fresh
 #: memory for each of them costs more than what is computed

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from skdpfl.preprocessing._scaling import Array
+from skdpfl.scaling._maps import Array
 
 Unit = Literal["record", "silo"]
 Trust = Literal["silo", "shuffler", "server"]

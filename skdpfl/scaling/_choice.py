@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skdpfl.preprocessing._advice import HOPELESS, advised, counts_noise, target_is_hopeless
-from skdpfl.preprocessing._bounds import Bounds
-from skdpfl.preprocessing._frozen import Frozen, frozen, frozen_bounds, thawed_bounds
-from skdpfl.preprocessing._magnitudes import MagnitudeGrid
-from skdpfl.preprocessing._plan import Features, Release, ScalingPlan
-from skdpfl.preprocessing._rows import Ball
-from skdpfl.preprocessing._setting import Neighbours, Setting, Trust, Unit
+from skdpfl.scaling._ball import Ball
+from skdpfl.scaling._bounds import Bounds
+from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._plan import Features, Release, ScalingPlan
+from skdpfl.scaling._setting import Neighbours, Setting, Trust, Unit
 
 #: records that are plenty: more are read only where the noise asks for them
 _PLENTY = 2**16
@@ -27,9 +24,8 @@ _USELESS = 0.5
 _TYPICAL = 0.3
 #: bins of one octave where counts are less noisy than this, else of one and a half
 _FINE = 0.05
-
-#: plans are remembered up to this many silos
-_REMEMBERED = 4096
+#: counts noisier than this find no scales
+HOPELESS = 0.25
 
 
 @dataclass(frozen=True)
@@ -100,36 +96,12 @@ def plan_scaling(
     -------
     ScalingPlan
     """
-    sizes = np.asarray(silo_sizes)
-    budgets = np.broadcast_to(np.asarray(mu, np.float64), sizes.shape)
-    plan = _plan if sizes.size <= _REMEMBERED else _plan.__wrapped__
-    return plan(
-        frozen(sizes), frozen(budgets), frozen_bounds(feature_bounds),
-        frozen_bounds(target_bounds), n_features, scaling, has_target, unit, trust, neighbours,
-        shares, centred,
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=32)
-def _plan(
-    sizes: Frozen,
-    budgets: Frozen,
-    feature_bounds: tuple[Frozen, Frozen] | None,
-    target_bounds: tuple[Frozen, Frozen] | None,
-    n_features: int,
-    scaling: Literal["auto", "private"] | None,
-    has_target: bool,
-    unit: Unit,
-    trust: Trust,
-    neighbours: Neighbours,
-    shares: Shares,
-    centred: bool,
-) -> ScalingPlan:
-    """Decide from public numbers alone, once for fits that share them."""
-    setting = Setting(sizes.array(), budgets.array(), unit, trust, neighbours)
+    sizes = np.array(silo_sizes)  # copies: nobody changes a plan afterwards
+    budgets = np.full(sizes.shape, mu, np.float64)
+    setting = Setting(sizes, budgets, unit, trust, neighbours)
     plan = ScalingPlan(
-        setting, n_features, "none", "none", thawed_bounds(feature_bounds),
-        thawed_bounds(target_bounds), floor=shares.floor, centred=centred,
+        setting, n_features, "none", "none", feature_bounds, target_bounds,
+        floor=shares.floor, centred=centred,
     )  # fmt: skip
     if scaling is None:
         return plan
@@ -223,3 +195,48 @@ def _sized(plan: ScalingPlan, release: Release, enough: float) -> Release:
         return release
     needed = release.share * plan.noise(release).max() / enough
     return replace(release, share=float(min(release.share, max(needed, 1e-3))))
+
+
+def advised(plan: ScalingPlan, target: str = "") -> ScalingPlan:
+    """Say what to give where the budget does not reach; ``target``: what became of it."""
+    advice = []
+    if plan.features in ("squash", "refined squash"):
+        advice.append(
+            f"The budget does not reach to find the scales of {plan.n_features} features privately "
+            f"in {_silos(plan)}, so features are squashed into (-1, 1) whatever their scale, which "
+            "costs accuracy. Give feature_bounds=(low, high), a range per feature that is public "
+            "knowledge, or scale them beforehand by public numbers and set scaling=None."
+        )
+    elif plan.features == "private" and counts_noise(plan) > HOPELESS:
+        advice.append(
+            f"The scales of {plan.n_features} features found privately in {_silos(plan)} will be "
+            "mostly noise. Give feature_bounds=(low, high)."
+        )
+    if target or target_is_hopeless(plan):
+        found = f"cannot be found privately in {_silos(plan)}, so it is {target}"
+        if not target:
+            found = f"found privately in {_silos(plan)} will be mostly noise"
+        advice.append(
+            f"The target's scale {found}. Give target_bounds=(low, high), a range that is public "
+            "knowledge."
+        )
+    return replace(plan, advice=" ".join(advice))
+
+
+def _silos(plan: ScalingPlan) -> str:
+    """How much data there is, in public numbers: a protected silo's size is none."""
+    if plan.setting.unit == "silo":
+        return f"{plan.setting.n_silos} protected silos"
+    n_silos, n = plan.setting.n_silos, int(np.sum(plan.setting.silo_sizes))
+    return f"{n} records of one silo" if n_silos == 1 else f"{n} records of {n_silos} silos"
+
+
+def target_is_hopeless(plan: ScalingPlan) -> bool:
+    """Whether what would be found as the target's scale is noise, and nothing to predict by."""
+    alone = plan.target == "private" and plan.features != "private"
+    return alone and counts_noise(plan) > HOPELESS
+
+
+def counts_noise(plan: ScalingPlan) -> float:
+    """The counts' noise, in shares of all records."""
+    return float(plan.noise(plan.counts).max()) if plan.counts is not None else 0.0

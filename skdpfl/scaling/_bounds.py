@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdpfl.preprocessing._scaling import AffineScaling, AffineTarget, Array
+from skdpfl.scaling._maps import AffineScaling, AffineTarget, Array
 
 #: root mean square of a value uniform on [-1, 1]: what to expect when only bounds are known
 _UNIFORM_SPREAD = 1 / np.sqrt(3)

@@ -1,0 +1,33 @@
+"""How features and targets are scaled: chosen from public numbers, found within a budget.
+
+_bounds      what users declare, and the maps it gives
+_choice      public numbers -> ScalingPlan, priced before data are read
+_run         ScalingPlan, data -> Scales, by noisy messages (``_messages``: the guarantee)
+_maps        Scales: the fixed maps of features and target
+"""
+
+from skdpfl.scaling._bounds import Bounds, affine_from_bounds, feature_bounds_of, target_bounds_of
+from skdpfl.scaling._choice import EVERYTHING, plan_scaling
+from skdpfl.scaling._maps import AffineScaling, Array, IdentityScaling, Scales
+from skdpfl.scaling._messages import Messages
+from skdpfl.scaling._moments import deviations
+from skdpfl.scaling._plan import ScalingPlan
+from skdpfl.scaling._run import find, run_scaling
+
+__all__ = [
+    "EVERYTHING",
+    "AffineScaling",
+    "Array",
+    "Bounds",
+    "IdentityScaling",
+    "Messages",
+    "Scales",
+    "ScalingPlan",
+    "affine_from_bounds",
+    "deviations",
+    "feature_bounds_of",
+    "find",
+    "plan_scaling",
+    "run_scaling",
+    "target_bounds_of",
+]
