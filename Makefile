@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test slow lint docs examples clean
+.PHONY: demo test slow lint docs examples papers papers-quick clean
 
 $(VENV)/.installed: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,12 @@ lint: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+papers: $(VENV)/.installed  ## the papers' tables and figures in full, what is missing of them: hours
+	$(BIN)/python benchmarks/papers/run.py $(if $(OUT),--out $(OUT))
+
+papers-quick: $(VENV)/.installed  ## small versions of all of them, minutes: make papers-quick OUT=dir
+	$(BIN)/python benchmarks/papers/run.py --quick --out $(or $(OUT),papers-quick)
 
 clean:
 	rm -rf $(VENV) docs/_build docs/auto_examples docs/generated build dist *.egg-info

@@ -33,7 +33,6 @@ BENCHMARKS = {
     "scales": Benchmark("auto/scaling.py", None, "", "auto/scaling.md"),
     "isrl": Benchmark("isrl/table.py", 2, "docs/isrl.md", "isrl/results.md"),
     "shuffler": Benchmark("isrl/shuffler.py", 1, "docs/isrl.md"),
-    "scaffold": Benchmark("scaffold_synthetic.py", 10, "", "", True),
     "search": Benchmark("search.py", 2, "docs/tuning.md", "search.md"),
     "race": Benchmark("silo_unit/race.py", 30, "docs/whole_silos.md", "silo_unit/race.md", True),
     "silos": Benchmark(
@@ -43,6 +42,7 @@ BENCHMARKS = {
     "speed": Benchmark("speed.py", None, "docs/speed.md", "speed.md", True),
     "noise": Benchmark("noise.py", None, "docs/speed.md", "", True),
     "prices": Benchmark("calibration.py", None, "docs/speed.md"),
+    "papers": Benchmark("papers/run.py", None, "docs/papers/index.md", "", True),
     "same": Benchmark("same_models.py", 2, ""),
     "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png", True),
 }

@@ -8,7 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+PAGES += sorted((ROOT / "docs" / "papers").glob("*.md"))
+TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 MADE = ("docs/_build", "docs/generated", "docs/auto_examples")
 
 
@@ -21,7 +22,9 @@ def pages(pattern):
     ]
 
 
-@pytest.mark.parametrize("target", pages(r"^(?:    )?make (\w+)(?=$|  )|`make (\w+)`"))
+@pytest.mark.parametrize(
+    "target", pages(r"^(?:    )?make ([\w-]+)(?=$|  )|`make ([\w-]+)(?: OUT=\w+)?`")
+)
 def test_make_knows_the_target(target):
     assert next(filter(None, target)) in TARGETS
 

@@ -118,15 +118,14 @@ SEARCH = {"epsilon": 3, "n_silos": 100, "n_records": 4000, "silo_rate": 0.05, "r
 
 @pytest.mark.parametrize(("sigma_g", "row"), TABLE_1.items())
 def test_noble_table_1(sigma_g, row):
-    """Exact but for the last row, where the paper stops within 0.25 rounds of the next one."""
+    """Exact but for the last row: the paper prints the row above it, three cells have one more."""
     ours = [
         published.noble2022_rounds(sigma_g=sigma_g, local_steps=K, **SEARCH)
         for K in (1, 5, 10, 20, 40)
     ]
-    if sigma_g < 160:
-        assert tuple(ours) == row
-    else:
-        assert np.all(np.abs(np.subtract(ours, row)) <= 1)
+    more = (0, 1, 1, 1, 0) if sigma_g == 160 else (0,) * 5
+    assert tuple(np.subtract(ours, more)) == row
+    assert TABLE_1[160] == TABLE_1[80]
 
 
 @pytest.mark.parametrize("view", ["outsider", "server"])

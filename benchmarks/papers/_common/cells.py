@@ -1,0 +1,188 @@
+"""A figure is a list of cells; a cell is one method in one setting at one epsilon.
+
+Tuning, the same for all methods. A cell names its axes: a start, a factor, ends. The search walks
+over the lattice {start * factor^k}: along one axis after the other, uphill, until no neighbour on
+any axis is better. So the optimum lies inside the points that were tried, or at an end that the
+axis has by itself (one local step), or ``inside`` says that the tries ran out. It is chosen on
+seeds (splits, cohorts, noise) of their own and is not paid for: figures compare methods.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: fits that a cell may spend on choosing, and the seeds it does so on
+MOST, QUICK_MOST, TUNING = 40, 6, (101,)
+SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
+
+
+class Axis(NamedTuple):
+    """A hyper-parameter's lattice: start * factor^k between low and high."""
+
+    name: str
+    start: float
+    factor: float = 3.0
+    low: float = 0.0
+    high: float = np.inf
+    whole: bool = False
+
+    def at(self, k: int) -> float | int | None:
+        """Return the value k steps from the start, None beyond the ends."""
+        value = self.start * self.factor**k
+        if not self.low <= value <= self.high:
+            return None
+        return max(1, round(value)) if self.whole else float(f"{value:.3g}")
+
+
+class Fit(NamedTuple):
+    """What one fit is worth, and the points of its curves: (metric, x, value)."""
+
+    value: float
+    curves: tuple[tuple[str, float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method in one setting at one epsilon; ``measure(seed, **point)`` fits it once."""
+
+    method: str
+    epsilon: float
+    measure: Callable[..., Fit | float]
+    axes: tuple[Axis, ...] = ()
+    setting: str = ""
+    x: float = np.nan
+    metric: str = ""
+    fixed: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, float, float]:
+        """Return what tells it apart from the others of its figure."""
+        return self.setting, self.method, float(self.epsilon), float(self.x)
+
+
+def known(method: str, epsilon: float, value: float | Callable[[], float], **more: Any) -> Cell:
+    """Return a cell whose value is printed in the paper, or computed without data or chance."""
+    return Cell(
+        method, epsilon, lambda seed: value() if callable(value) else value, fixed=True, **more
+    )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A table or figure: its cells and how it is drawn.
+
+    ``cells(quick)`` gives the cells, small ones where quick. ``panels`` and ``lines`` are columns
+    of the table that tell a picture's panels and a panel's lines apart; ``leave_out`` has the
+    metrics that are not drawn.
+    """
+
+    title: str
+    metric: str
+    cells: Callable[[bool], list[Cell]]
+    higher_is_better: bool = True
+    seeds: tuple[int, ...] = SEEDS
+    tuning: tuple[int, ...] = TUNING
+    xlabel: str = "epsilon"
+    logx: bool = True
+    logy: bool = False
+    panels: tuple[str, ...] = ("setting",)
+    lines: tuple[str, ...] = ("method",)
+    leave_out: tuple[str, ...] = field(default=())
+
+
+class Tuned(NamedTuple):
+    """What was chosen, whether it lies inside what was tried, and how many fits that took."""
+
+    point: dict[str, Any]
+    inside: bool
+    fits: int
+
+
+def run_cell(figure: Figure, cell: Cell, quick: bool) -> Iterator[dict[str, Any]]:
+    """Tune a cell, fit it on the reported seeds and yield the rows of the table."""
+    seeds = QUICK_SEEDS if quick else figure.seeds
+    chosen = tune(figure, cell, quick)
+    told = {
+        "setting": cell.setting,
+        "method": cell.method,
+        "epsilon": cell.epsilon,
+        "at": cell.x,
+        "chosen": " ".join(f"{name}={value:g}" for name, value in chosen.point.items()),
+        "inside": chosen.inside,
+        "fits": chosen.fits,
+    }
+    for seed in seeds[:1] if cell.fixed else seeds:
+        start = time.perf_counter()
+        fit = as_fit(cell.measure(seed, **chosen.point))
+        seconds = round(time.perf_counter() - start, 2)
+        points = ((cell.metric or figure.metric, cell.x, fit.value), *fit.curves)
+        for metric, x, value in points:
+            yield told | {
+                "metric": metric, "x": x, "seed": seed, "value": value, "seconds": seconds
+            }  # fmt: skip
+
+
+def as_fit(result: Fit | float) -> Fit:
+    """Return a number as a fit without curves."""
+    return result if isinstance(result, Fit) else Fit(float(result))
+
+
+def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
+    """Walk over the lattice uphill, one axis after the other."""
+    most, tuning = (QUICK_MOST, TUNING) if quick else (MOST, figure.tuning)
+    sign = 1.0 if figure.higher_is_better else -1.0
+    seen: dict[tuple[int, ...], float] = {}
+
+    def score(place: tuple[int, ...]) -> float:
+        point = point_at(cell.axes, place)
+        if place not in seen and len(seen) < most and point is not None:
+            values = [as_fit(cell.measure(seed, **point)).value for seed in tuning]
+            worth = sign * float(np.mean(values))
+            seen[place] = worth if np.isfinite(worth) else -np.inf
+        return seen.get(place, -np.inf)
+
+    best, moved = (0,) * len(cell.axes), bool(cell.axes)
+    while moved:
+        start = best
+        for axis in range(len(cell.axes)):
+            best = climb(score, best, axis)
+        moved = best != start
+    inside = all(
+        near in seen or point_at(cell.axes, near) is None for near in neighbours(best)
+    )  # fmt: skip
+    return Tuned(point_at(cell.axes, best) or {}, inside, len(seen))
+
+
+def climb(
+    score: Callable[[tuple[int, ...]], float], place: tuple[int, ...], axis: int
+) -> tuple[int, ...]:
+    """Return the first place along an axis that neither neighbour on it beats."""
+    while True:
+        near = [shifted(place, axis, by) for by in (-1, 1)]
+        better = max(near, key=score)
+        if score(better) <= score(place):
+            return place
+        place = better
+
+
+def shifted(place: tuple[int, ...], axis: int, by: int) -> tuple[int, ...]:
+    """Return the neighbour on an axis."""
+    return (*place[:axis], place[axis] + by, *place[axis + 1 :])
+
+
+def neighbours(place: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the neighbours on all axes."""
+    return [shifted(place, axis, by) for axis in range(len(place)) for by in (-1, 1)]
+
+
+def point_at(axes: tuple[Axis, ...], place: tuple[int, ...]) -> dict[str, Any] | None:
+    """Return the hyper-parameters of a place, None outside the lattice."""
+    values = [axis.at(k) for axis, k in zip(axes, place, strict=True)]
+    if any(value is None for value in values):
+        return None
+    return {axis.name: value for axis, value in zip(axes, values, strict=True)}

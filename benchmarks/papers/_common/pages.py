@@ -1,0 +1,103 @@
+"""Tables in docs/papers/*.md, made from the tables beside the scripts.
+
+A page says what it wants in a comment and gets it between that and the next one::
+
+    <!-- table scaffold/accuracy: setting, method / epsilon -->
+    ...
+    <!-- end -->
+
+rows before the slash, columns behind it; ``where metric=accuracy`` picks rows. A cell is the mean
+over the seeds, with their standard deviation if there are several.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from _common.table import Store
+
+DOCS = Path(__file__).parents[3] / "docs" / "papers"
+WANTED = re.compile(
+    r"(<!-- table (?P<name>\S+): (?P<rows>[\w, ]+) / (?P<columns>[\w, ]+?)"
+    r"(?: where (?P<where>.+?))? -->\n).*?(<!-- end -->)",
+    re.DOTALL,
+)
+
+
+def fill_pages(folder: Path) -> None:
+    """Write all tables that the pages ask for."""
+    for page in sorted(DOCS.glob("*.md")):
+        page.write_text(filled(page.read_text(), folder))
+
+
+def filled(text: str, folder: Path) -> str:
+    """Return a page's text with its tables as they are on disk."""
+    return WANTED.sub(lambda found: found[1] + markdown(found, folder) + found[6], text)
+
+
+def markdown(wanted: re.Match[str], folder: Path) -> str:
+    """Return one table, and what it was made by."""
+    table = Store(folder, wanted["name"]).read()
+    for condition in filter(None, (wanted["where"] or "").split("; ")):
+        column, value = condition.split("=", 1)
+        table = table[table[column].astype(str) == value]
+    if not len(table):
+        return f"\n(`{wanted['name']}` has not been run in full.)\n\n"
+    rows, columns = (names.split(", ") for names in (wanted["rows"], wanted["columns"]))
+    cells = table.groupby(rows + columns, sort=False)["value"].agg(["mean", "std"])
+    shown = cells.apply(lambda cell: number(*cell), axis=1)
+    # pivot_table would sort
+    shown = shown.unstack(columns, sort=False).fillna("")  # noqa: PD010
+    names = [*rows, *(", ".join(heads(columns, name)) for name in shown.columns)]
+    lines = [names, ["---"] * len(names)]
+    for index, row in zip(shown.index, shown.to_numpy().tolist(), strict=True):
+        lines.append([*heads(rows, index), *row])
+    body = "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+    return f"\n{body}\n\n{source(wanted['name'], table)}\n\n"
+
+
+def source(name: str, table: pd.DataFrame) -> str:
+    """Return when, by what and in what time a table was made."""
+    fits = table.drop_duplicates(["setting", "method", "epsilon", "seed"])
+    dates = sorted(set(table["date"]))
+    date = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    edge = table[~table["inside"].astype(bool)].drop_duplicates(["setting", "method", "epsilon"])
+    tuned = (
+        ""
+        if not table["fits"].any()
+        else f" Tuned with up to {int(table['fits'].max())} fits a cell; "
+        + ("every optimum inside the grid." if edge.empty else f"{len(edge)} at the grid's edge.")
+    )
+    return (
+        f"*{date}, {table['version'].iloc[-1]}; {fits['seconds'].sum():.0f} s for the fits shown."
+        f"{tuned} `python benchmarks/papers/run.py {name}`*"
+    )
+
+
+def number(mean: float, std: float) -> str:
+    """Return a cell: three digits of the mean, two of the deviation's."""
+    if not np.isfinite(mean):
+        return str(mean)
+    if std > 0:
+        digits = min(4, max(0, 2 - int(np.floor(np.log10(std))) - 1))
+        return f"{mean:.{digits}f} ± {std:.{digits}f}"
+    return f"{mean:.3g}"
+
+
+def heads(columns: list[str], values: object) -> list[str]:
+    """Return a row's or column's names as they are shown."""
+    values = values if isinstance(values, tuple) else (values,)
+    return [head(*pair) for pair in zip(columns, values, strict=True)]
+
+
+def head(column: str, value: object) -> str:
+    """Return one name."""
+    if isinstance(value, float):
+        if np.isinf(value):
+            return "no privacy"
+        return f"ε {value:g}" if column == "epsilon" else f"{value:g}"
+    return str(value)

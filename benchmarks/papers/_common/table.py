@@ -1,0 +1,68 @@
+"""A figure's table on disk: one row a seed, written cell by cell, so that a run can go on later."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sklearn
+
+import skdpfl
+
+COLUMNS = [
+    "figure", "setting", "method", "epsilon", "at", "metric", "x", "seed", "value", "seconds",
+    "chosen", "inside", "fits", "date", "version",
+]  # fmt: skip
+
+
+@functools.cache
+def version() -> str:
+    """Return the versions that a number depends on."""
+    others = f"NumPy {np.__version__}; scikit-learn {sklearn.__version__}"
+    return f"skdpfl {skdpfl.__version__}; {others}; Python {platform.python_version()}"
+
+
+def key(setting: str, method: str, epsilon: float, at: float) -> tuple[str, str, str, str]:
+    """Return a cell's name; numbers as the file has them."""
+    return setting, method, f"{epsilon:.6g}", f"{at:.6g}"
+
+
+class Store:
+    """The table of one figure under ``<folder>/<paper>/<figure>.csv``."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self.path = (folder / name).with_suffix(".csv")
+
+    def read(self) -> pd.DataFrame:
+        """Return all rows so far."""
+        if not self.path.exists():
+            return pd.DataFrame(columns=COLUMNS)
+        table = pd.read_csv(self.path)
+        words = {name: table[name].astype(object).fillna("") for name in ("setting", "chosen")}
+        return table.assign(**words).astype(dict.fromkeys(("epsilon", "at", "x", "value"), float))
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self.path.unlink(missing_ok=True)
+
+    def keys(self) -> set[tuple[str, str, str, str]]:
+        """Return what tells the cells that are there from others, as :func:`key` writes it."""
+        names = ["setting", "method", "epsilon", "at"]
+        return {key(*row) for row in self.read()[names].itertuples(index=False)}
+
+    def append(self, rows: list[dict[str, Any]]) -> None:
+        """Add a cell's rows; the file is replaced whole: no half of a cell is ever there."""
+        today = str(datetime.date.today())
+        more = pd.DataFrame(rows).assign(figure=self.name, date=today, version=version())
+        before = self.read()
+        table = pd.concat([before, more[COLUMNS]]) if len(before) else more[COLUMNS]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.path.with_suffix(".part")
+        table.to_csv(partial, index=False, float_format="%.6g")
+        partial.replace(self.path)

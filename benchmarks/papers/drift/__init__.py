@@ -1,0 +1,1 @@
+"""Chang, Seif and Tandon, CISS 2022: DP-SCAFFOLD with noise that decays."""

@@ -1,0 +1,46 @@
+"""Figure 3: the bounds on the excess loss over the rounds, at the paper's constants. No data.
+
+As printed, sigma0^2 stands for the whole noise variance; with the 36,895 parameters of the paper's
+model counted, as theorem 3 has it, the bound says nothing (second panel).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from _common.cells import Cell, Figure, known
+
+from skdpfl.privacy.published import chang2022_convergence
+
+SETTING = {
+    "sigma0_squared": 8, "start": 200, "local_steps": 200, "n_silos": 40, "silos_per_round": 8,
+    "batch": 500, "distance": 1, "drift": 1, "gradient_variance": 0, "global_step": 2,
+}  # fmt: skip
+BETAS = {0: 1.0, 1: 0.998, 2: 0.99998}
+NAMES = {0: "constant", 1: "decay each round", 2: "decay each step"}
+PARAMETERS = {"as printed": 1, "with all coordinates": 784 * 47 + 47}
+
+
+def bound(scheme: int, n_rounds: int, n_parameters: int) -> float:
+    """Return the bound."""
+    found = chang2022_convergence(
+        scheme=scheme, beta=BETAS[scheme], n_rounds=n_rounds, n_parameters=n_parameters, **SETTING
+    )
+    return found.gap
+
+
+def cells(quick: bool) -> list[Cell]:
+    """Return a cell for each scheme and number of rounds; they take no time."""
+    return [
+        known(NAMES[scheme], 11.5147, partial(bound, scheme, n_rounds, n_parameters),
+              setting=setting, x=float(n_rounds))
+        for setting, n_parameters in PARAMETERS.items()
+        for scheme in BETAS
+        for n_rounds in range(100, 701, 100 if quick else 25)
+    ]  # fmt: skip
+
+
+FIGURE = Figure(
+    "Drift control: bounds on the excess loss", "bound", cells, higher_is_better=False,
+    xlabel="rounds", logx=False,
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Takakura, Liew and Hasegawa: DP-FedEXP."""

@@ -1,0 +1,1 @@
+"""Lowy and Razaviyayn, ICLR 2023: ISRL-DP."""

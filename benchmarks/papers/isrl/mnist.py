@@ -1,0 +1,88 @@
+"""MNIST, odd or even (figure 7): 25 silos of one even and one odd digit, 25 or 12 of them a round.
+
+Each image is in one silo (the paper draws with replacement, so that one can be in five), 1238 a
+silo. Features: 50 principal components of 5,000 of the test images, which stand for public ones
+(the paper takes all training images, unpaid), in units of the first one's deviation; the other
+5,000 are scored. "optimum" is scikit-learn's logistic regression on the same features.
+"""
+
+from __future__ import annotations
+
+import functools
+from functools import partial
+
+import numpy as np
+from _common.cells import Cell, Figure, known
+from _common.problem import Problem
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+
+from isrl.methods import EXACT, METHODS, axes, fitted
+from skdpfl import ISRLDPClassifier
+from skdpfl.datasets import fetch_mnist
+
+EPSILONS = (0.75, 1.0, 3.0, 18.0, 1.5, 6.0, 12.0)
+#: images of each digit in each of its five silos
+PER_DIGIT = 619
+
+
+@functools.lru_cache(maxsize=1)
+def features() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return features and labels of training and of scored images."""
+    train, test = (fetch_mnist(subset=s, n_silos=1) for s in ("train", "test"))
+    public = PCA(50, random_state=0).fit(test.data[:5000].astype(np.float64))
+    unit = np.sqrt(public.explained_variance_[0])
+
+    def projected(images: np.ndarray) -> np.ndarray:
+        return public.transform(images.astype(np.float64)) / unit
+
+    return projected(train.data), train.target, projected(test.data[5000:]), test.target[5000:]
+
+
+@functools.lru_cache(maxsize=16)
+def problem(seed: int) -> Problem:
+    """Return the silos of digit pairs."""
+    X, digits, X_test, digits_test = features()
+    rng = np.random.default_rng(seed)
+    rows, silos = [], []
+    for digit in range(10):
+        mine = rng.permutation(np.flatnonzero(digits == digit))
+        for part in range(5):
+            even, odd = (digit // 2, part) if digit % 2 == 0 else (part, digit // 2)
+            rows.append(mine[part * PER_DIGIT : (part + 1) * PER_DIGIT])
+            silos += [5 * even + odd] * PER_DIGIT
+    order = np.concatenate(rows)
+    return Problem(X[order], digits[order] % 2, np.array(silos), X_test, digits_test % 2)
+
+
+def error(method: str, epsilon: float, sampled: int, seed: int, **chosen: float) -> float:
+    """Return the share of wrong predictions of one fit."""
+    data = problem(seed)
+    model = fitted(
+        ISRLDPClassifier, method, epsilon, data, scaling=None, delta=1 / (2 * PER_DIGIT) ** 2,
+        silo_fraction=sampled / 25, random_state=seed, **chosen,
+    )  # fmt: skip
+    return 1 - model.score(data.X_test, data.y_test)
+
+
+def optimum() -> float:
+    """Return the error of the same linear model without privacy."""
+    data = problem(0)
+    found = LogisticRegression(C=100, max_iter=1000).fit(data.X, data.y)
+    return 1 - found.score(data.X_test, data.y_test)
+
+
+def cells(quick: bool) -> list[Cell]:
+    """Return the cells."""
+    found = [known("optimum", np.inf, optimum, setting="25 of 25 silos a round")]
+    methods = ("untuned", "accelerated") if quick else METHODS
+    for sampled in (25,) if quick else (25, 12):
+        for epsilon in (0.75,) if quick else (*EPSILONS, np.inf):
+            for method in methods if epsilon < np.inf else EXACT:
+                fit = partial(error, method, epsilon, sampled)
+                setting = f"{sampled} of 25 silos a round"
+                found.append(Cell(method, epsilon, fit, axes(method, epsilon), setting, epsilon))
+    return found
+
+
+FIGURE = Figure("MNIST, odd or even", "error", cells, higher_is_better=False)

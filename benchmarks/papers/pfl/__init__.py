@@ -1,0 +1,1 @@
+"""Bhaskar et al.: PFL, DP-SGD with one local epoch a round."""

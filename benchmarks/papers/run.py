@@ -1,0 +1,162 @@
+"""The papers' tables and figures: ``python benchmarks/papers/run.py`` runs what is named, or all.
+
+    python benchmarks/papers/run.py scaffold/table1      one of them, in full
+    python benchmarks/papers/run.py scaffold             all of a paper
+    python benchmarks/papers/run.py --quick --out /tmp/p small versions of all of them, minutes
+    python benchmarks/papers/run.py --pictures           pictures and pages from the tables there
+
+Each writes ``<out>/<paper>/<figure>.csv`` and a picture. A full run goes on where the last one
+stopped: cells that are in the table are not run again (``--again`` drops them). ``--minutes``
+starts no further cell after that time; ``--cells "10 silos.* 1$"`` runs those whose setting,
+method and epsilon match. Data are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import argparse
+import importlib
+import multiprocessing
+import re
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from _common.cells import Figure, run_cell
+from _common.draw import draw
+from _common.pages import fill_pages
+from _common.table import Store, key
+
+HERE = Path(__file__).parent
+#: the cheapest first
+FIGURES = (
+    "scaffold/table1", "scaffold/table4", "scaffold/accuracy", "scaffold/best", "scaffold/curves",
+    "scaffold/emnist", "scaffold/local_steps", "scaffold/emnist_paper",
+    "isrl/insurance", "isrl/obesity", "isrl/mnist", "drift/bounds", "drift/schemes",
+    "fedexp/synthetic", "fedexp/mnist", "pfl/linear",
+)  # fmt: skip
+
+
+def figure_of(name: str) -> Figure:
+    """Return a figure, from the module of its name."""
+    return importlib.import_module(name.replace("/", ".")).FIGURE
+
+
+def work(task: tuple[str, int, bool]) -> tuple[str, list[dict[str, Any]]]:
+    """Run one cell of a figure."""
+    name, at, quick = task
+    warnings.simplefilter("ignore")  # steps of a lattice may diverge, and deltas are the papers'
+    figure = figure_of(name)
+    return name, list(run_cell(figure, figure.cells(quick)[at], quick))
+
+
+def missing(options: argparse.Namespace) -> Iterator[tuple[str, int, bool]]:
+    """Yield the cells that are wanted and not in their tables."""
+    for name in options.names:
+        there = Store(options.out, name).keys()
+        for at, cell in enumerate(figure_of(name).cells(options.quick)):
+            told = f"{cell.setting} {cell.method} {cell.epsilon:g}"
+            if key(*cell.key) not in there and re.search(options.cells, told):
+                yield name, at, options.quick
+
+
+def told(name: str, rows: list[dict[str, Any]]) -> str:
+    """Return what is printed of a cell."""
+    first = rows[0]
+    values = [row["value"] for row in rows if row["metric"] == first["metric"]]
+    mean, seconds = sum(values) / len(values), sum({r["seed"]: r["seconds"] for r in rows}.values())
+    where = f"{first['setting']:24s} {first['method']:28s} eps {first['epsilon']:<6g}"
+    edge = "" if first["inside"] else "  (at the edge)"
+    return f"{name:20s} {where} {mean:8.4g}  {seconds:6.1f} s  {first['chosen']}{edge}"
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run all cells that are missing, in processes of their own."""
+    start = time.perf_counter()
+    tasks = list(missing(options))
+
+    def in_time() -> Iterator[tuple[str, int, bool]]:
+        for task in tasks:
+            if time.perf_counter() - start < 60 * options.minutes:
+                yield task
+
+    def keep(done: tuple[str, list[dict[str, Any]]]) -> None:
+        Store(options.out, done[0]).append(done[1])
+        print(told(*done), flush=True)
+
+    if options.jobs == 1:
+        for task in in_time():
+            keep(work(task))
+        return
+    with multiprocessing.Pool(options.jobs) as pool:
+        queued = []
+        for task in in_time():
+            queued.append(pool.apply_async(work, (task,)))
+            while sum(not job.ready() for job in queued) >= options.jobs:
+                time.sleep(0.05)
+            for job in [job for job in queued if job.ready()]:
+                keep(job.get())
+                queued.remove(job)
+        for job in queued:
+            keep(job.get())
+
+
+def pictures(names: list[str], out: Path) -> None:
+    """Draw what has a table; the pages show those kept beside the scripts."""
+    for name in names:
+        table = Store(out, name).read()
+        if len(table):
+            draw(figure_of(name), table, (out / name).with_suffix(".png"))
+    if out == HERE:
+        fill_pages(HERE)
+
+
+def chosen(given: list[str]) -> list[str]:
+    """Return the figures that the names mean: their own, or their paper's."""
+    names = [f for f in FIGURES if not given or f in given or f.split("/")[0] in given]
+    unknown = [g for g in given if not any(g in (f, f.split("/")[0]) for f in FIGURES)]
+    if unknown:
+        sys.exit(f"unknown: {', '.join(unknown)}; there are {', '.join(FIGURES)}")
+    return names
+
+
+def main() -> None:
+    """Run, draw, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument(
+        "--out", type=Path, help="default: beside the scripts (quick: papers-quick)"
+    )
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--cells", default="", help="a regular expression")
+    parser.add_argument("--again", action="store_true", help="drop what is in the tables")
+    parser.add_argument("--pictures", action="store_true", help="run nothing")
+    options = parser.parse_args()
+    options.names = chosen(options.names)
+    options.out = options.out or (Path("papers-quick") if options.quick else HERE)
+    if options.quick and options.out.resolve() == HERE.resolve():
+        sys.exit("--quick does not write over the full tables: give another --out")
+    if (options.again or options.quick) and not options.pictures:
+        for name in options.names:
+            Store(options.out, name).clear()
+    start = time.perf_counter()
+    if not options.pictures:
+        run(options)
+    pictures(options.names, options.out)
+    print(f"{time.perf_counter() - start:.0f} s, tables and pictures in {options.out}")
+
+
+if __name__ == "__main__":
+    main()

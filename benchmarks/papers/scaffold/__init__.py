@@ -1,0 +1,1 @@
+"""Noble, Bellet and Dieuleveut, AISTATS 2022: DP-SCAFFOLD."""

@@ -1,0 +1,82 @@
+"""The paper's problems and methods, in the paper's terms.
+
+M silos of R records, a fraction l of the silos a round, a fraction s of their records a local step,
+K local steps, T rounds, delta = 1 / (M R). What is fitted is this library's: every silo takes part
+in exactly l T rounds (dealt like cards), and whoever sees all that a silo sends learns no more than
+(epsilon, delta) allows; the paper's epsilons are for an outsider who sees the models only.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+from _common.cells import Axis, Fit
+from _common.problem import Problem
+
+from skdpfl import DPFedAvgClassifier, DPScaffoldClassifier
+from skdpfl.datasets import make_federated_classification
+
+METHODS = {
+    "DP-SCAFFOLD": DPScaffoldClassifier,
+    "DP-FedAvg": DPFedAvgClassifier,
+    "DP-FedSGD": DPFedAvgClassifier,
+}
+#: silos, training records of each, rounds: the paper's, and small ones
+SIZE, QUICK_SIZE = (100, 4000, 400), (20, 500, 40)
+#: the model moves by the product, the ratio decides what is clipped
+STEP = Axis("learning_rate", 0.3, 3.0, low=1e-5, high=1e4)
+CLIP = Axis("clip_norm", 1.0, 3.0, low=1e-3, high=1e3)
+
+
+@functools.lru_cache(maxsize=4)
+def synthetic(spread: float, quick: bool) -> Problem:
+    """Return the synthetic (spread, spread) silos: 40 features, 10 classes, a fifth for the test.
+
+    One data set for all runs, as in the paper: runs differ by cohorts, batches and noise.
+    """
+    n_silos, n_train, _ = QUICK_SIZE if quick else SIZE
+    n_records = n_train * 5 // 4
+    bunch = make_federated_classification(
+        n_silos, n_records, n_features=40, n_classes=10, alpha=spread, beta=spread,
+        random_state=0,
+    )  # fmt: skip
+    X, y = bunch.data.astype(np.float32), bunch.target
+    train = np.tile(np.arange(n_records) < n_train, n_silos)
+    return Problem(X[train], y[train], bunch.silos[train], X[~train], y[~train])
+
+
+def model_of(method: str, epsilon: float, seed: int, problem: Problem, **setting: Any) -> Any:
+    """Return an unfitted model; without privacy there is nothing to clip."""
+    known = {
+        "delta": problem.delta,
+        "sampling_rate": 0.2,
+        "scaling": None,
+        "average": False,
+        "cohort": "balanced",
+        "random_state": seed,
+    }
+    if method == "DP-FedSGD":
+        setting["local_steps"] = 1
+    if math.isinf(epsilon):
+        setting.pop("clip_norm", None)
+    return METHODS[method](epsilon=epsilon, **(known | setting))
+
+
+def accuracy(
+    method: str, epsilon: float, spread: float, quick: bool, seed: int, **setting: Any
+) -> Fit:
+    """Return the test accuracy of one fit on the synthetic silos."""
+    problem = synthetic(spread, quick)
+    model = model_of(method, epsilon, seed, problem, **setting)
+    model.fit(problem.X, problem.y, silos=problem.silos)
+    return Fit(model.score(problem.X_test, problem.y_test))
+
+
+def axes(epsilon: float, local_steps: int) -> tuple[Axis, ...]:
+    """Return what is tuned: the step, and the clip norm where anything is clipped."""
+    first = 0.03 if math.isinf(epsilon) else 0.3
+    step = STEP._replace(start=float(f"{first * min(1, 5 / local_steps):.1g}"))
+    return (step,) if math.isinf(epsilon) else (step, CLIP)

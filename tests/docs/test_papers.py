@@ -1,0 +1,147 @@
+"""The runner of the papers' figures: tuning, tables, pages."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAPERS = ROOT / "benchmarks" / "papers"
+
+
+@pytest.fixture(scope="module")
+def papers():
+    """Import from the scripts' folder, as the runner does."""
+    sys.path.insert(0, str(PAPERS))
+    try:
+        yield importlib.import_module
+    finally:
+        sys.path.remove(str(PAPERS))
+
+
+def figure(papers, measure, axes, **more):
+    cells = papers("_common.cells")
+    cell = cells.Cell("method", 1.0, measure, axes, "setting")
+    return cells, cells.Figure("title", "score", lambda quick: [cell], **more), cell
+
+
+def test_tuning_finds_the_best_point_of_the_lattice_and_says_it_lies_inside(papers):
+    def measure(seed, step, clip):
+        return -((step / 27 - 1) ** 2) - (clip - 0.25) ** 2
+
+    axes = papers("_common.cells").Axis
+    cells, fig, cell = figure(papers, measure, (axes("step", 1, 3), axes("clip", 1, 2)))
+    chosen = cells.tune(fig, cell, quick=False)
+    assert chosen.point == {"step": 27.0, "clip": 0.25}
+    assert chosen.inside
+    assert chosen.fits < 30
+
+
+def test_tuning_takes_the_lowest_where_less_is_better_and_stops_at_an_axis_s_end(papers):
+    axis = papers("_common.cells").Axis("steps", 8, 2, low=1, high=64, whole=True)
+    cells, fig, cell = figure(papers, lambda seed, steps: steps, (axis,), higher_is_better=False)
+    assert cells.tune(fig, cell, quick=False) == ({"steps": 1}, True, 5)
+
+
+def test_tuning_that_runs_out_of_tries_says_so(papers):
+    axis = papers("_common.cells").Axis("step", 1, 3)
+    cells, fig, cell = figure(papers, lambda seed, step: step, (axis,))
+    chosen = cells.tune(fig, cell, quick=True)
+    assert not chosen.inside
+    assert chosen.fits == cells.QUICK_MOST
+
+
+def test_steps_that_diverge_are_never_chosen(papers):
+    axis = papers("_common.cells").Axis("step", 1, 3)
+    nan = float("nan")
+    cells, fig, cell = figure(papers, lambda seed, step: nan if step > 1 else step, (axis,))
+    assert cells.tune(fig, cell, quick=False).point == {"step": 1.0}
+
+
+def test_reported_seeds_are_not_those_of_tuning(papers):
+    seen = []
+
+    def measure(seed, step):
+        seen.append(seed)
+        return -abs(step - 1)
+
+    axis = papers("_common.cells").Axis("step", 1, 3)
+    cells, fig, cell = figure(papers, measure, (axis,), tuning=(101, 102), seeds=(0, 1, 2))
+    rows = list(cells.run_cell(fig, cell, quick=False))
+    assert [row["seed"] for row in rows] == [0, 1, 2]
+    assert seen == [101, 102] * 3 + [0, 1, 2]
+
+
+def test_a_table_grows_by_cells_and_knows_them(papers, tmp_path):
+    cells, fig, cell = figure(papers, lambda seed: 0.5, ())
+    table = papers("_common.table")
+    store = table.Store(tmp_path, "paper/figure")
+    assert store.keys() == set()
+    store.append(list(cells.run_cell(fig, cell, quick=True)))
+    store.append(list(cells.run_cell(fig, cells.known("printed", float("inf"), 1), quick=True)))
+    assert store.keys() == {table.key(*cell.key), table.key("", "printed", float("inf"), cell.x)}
+    found = store.read()
+    assert list(found.columns) == table.COLUMNS
+    assert found["value"].tolist() == [0.5, 1.0]
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_the_runner_lists_every_figure(papers):
+    here = {
+        f"{p.parent.name}/{p.stem}" for p in PAPERS.glob("*/*.py") if "\nFIGURE = " in p.read_text()
+    }
+    assert set(papers("run").FIGURES) == here
+
+
+def test_quick_cells_are_fewer_and_their_names_unique(papers):
+    for name in papers("run").FIGURES:
+        found = papers(name.replace("/", ".")).FIGURE
+        quick, full = ([cell.key for cell in found.cells(quick)] for quick in (True, False))
+        assert len(set(full)) == len(full) >= len(quick) == len(set(quick)) > 0
+
+
+def test_kept_tables_have_the_columns_of_now_and_seeds_of_their_own(papers):
+    table = papers("_common.table")
+    for name in papers("run").FIGURES:
+        kept = table.Store(PAPERS, name)
+        if kept.path.exists():
+            found = kept.read()
+            assert list(found.columns) == table.COLUMNS, name
+            assert (found["figure"] == name).all()
+            assert found["date"].str.fullmatch(r"\d{4}-\d\d-\d\d").all()
+            assert found["version"].str.contains("skdpfl").all()
+
+
+def test_the_pages_tables_are_those_of_the_kept_ones(papers):
+    pages = papers("_common.pages")
+    found = sorted(pages.DOCS.glob("*.md"))
+    assert len(found) >= 5
+    for page in found:
+        text = page.read_text()
+        assert text == pages.filled(text, PAPERS), f"{page}: run.py --pictures writes it anew"
+
+
+def test_a_page_s_table_is_a_mean_with_its_deviation(papers, tmp_path):
+    pages, store = papers("_common.pages"), papers("_common.table").Store(tmp_path, "a/b")
+    row = {"setting": "s", "epsilon": 3.0, "at": 1, "metric": "m", "x": 1, "seconds": 1}
+    row |= {"chosen": "", "inside": True, "fits": 0}
+    values = {("ours", 0): 0.8, ("ours", 1): 0.9, ("printed", 0): 0.25}
+    store.append([row | {"method": m, "seed": s, "value": v} for (m, s), v in values.items()])
+    text = pages.filled("<!-- table a/b: method / epsilon -->\nold\n<!-- end -->", tmp_path)
+    assert "| method | ε 3 |" in text
+    assert "| ours | 0.850 ± 0.071 |" in text
+    assert "| printed | 0.25 |" in text
+    assert "old" not in text
+
+
+@pytest.mark.slow
+def test_a_figure_runs_from_the_command_line(tmp_path):
+    command = [sys.executable, str(PAPERS / "run.py"), "--quick", "--out", str(tmp_path)]
+    done = subprocess.run([*command, "drift/bounds"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "drift" / "bounds.csv").exists()
+    assert (tmp_path / "drift" / "bounds.png").stat().st_size > 10_000
+    refused = subprocess.run([*command, "nothing"], capture_output=True, text=True, check=False)
+    assert refused.returncode and "unknown: nothing" in refused.stderr
