@@ -27,10 +27,10 @@ import numpy as np
 
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel, Records
-from skdpfl.privacy.randomness.grid import grid_for, snapped_release
 from skdpfl.privacy.randomness.secure import AesWords, ShakeWords
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.randomness.words import SimulationWords
+from skdpfl.privacy.release import grid_for, snapped_release
 
 SOURCES: dict[str, Callable] = {
     "AES-256-CTR (default)": AesWords,

@@ -41,7 +41,7 @@ LAYERS = [
 #: the same inside skdpfl/privacy: what is counted lies under what is run
 INSIDE_PRIVACY = [
     {"events", "randomness", "schedules", "published"},
-    {"sampling", "cohorts", "pricing"},
+    {"sampling", "cohorts", "pricing", "release"},
     {"calibration", "spending"},
     {"accounting"},
     {"shuffling"},

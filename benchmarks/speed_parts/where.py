@@ -34,8 +34,7 @@ PARTS = {
         "skdpfl.federation._noise.NoiseMaker._draw",
     ],
     "exact release": [
-        "skdpfl.federation._gradient.snapped_release",
-        "skdpfl.privacy.mechanisms.whole_silos.snapped_release",
+        "skdpfl.privacy.release.noised_sum.snapped_release",
     ],
     "drawing batches": [
         "skdpfl.federation._batches.Batches.draw",

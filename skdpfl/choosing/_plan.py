@@ -15,11 +15,10 @@ from skdpfl.choosing._request import Request
 from skdpfl.choosing._whole_silos import adapted, first_clip_norm
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, SiloGradients
-from skdpfl.privacy.mechanisms.precision import DOUBLE
 from skdpfl.privacy.mechanisms.shuffler import ShuffledSums
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.randomness.grid import PrecisionError
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import DOUBLE, PrecisionError
 from skdpfl.privacy.sampling import Disjoint, Sampling
 
 #: the silos that take part in each round; None: all

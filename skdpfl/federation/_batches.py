@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import Rows, SiloData
-from skdpfl.privacy.mechanisms.precision import Precision
+from skdpfl.privacy.release import Precision
 from skdpfl.privacy.sampling import Disjoint
 
 

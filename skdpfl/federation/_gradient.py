@@ -2,11 +2,11 @@
 
     gradient(params) = [ sum_{j in batch} clip_C(grad_j(params)) + noise ] / divisor + alpha params
 
-The sum and the noise are added exactly (:mod:`skdpfl.privacy.randomness.grid`), in the precision
-that the clip norm was reduced for (:mod:`skdpfl.privacy.mechanisms.precision`); params is already
-public, so the penalty costs nothing; it skips the intercept. Where the server or a shuffler adds
-the noise, both are left out here and the engine adds alpha params to what was released. One
-instance serves a group or a stack of silos, with a leading axis, for one round.
+The sum and the noise are added exactly, in the precision that the clip norm was reduced for
+(:mod:`skdpfl.privacy.release`); params is already public, so the penalty costs nothing; it skips
+the intercept. Where the server or a shuffler adds the noise, both are left out here and the engine
+adds alpha params to what was released. One instance serves a group or a stack of silos, with a
+leading axis, for one round.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import numpy as np
 
 from skdpfl.federation._base import Work
 from skdpfl.models import Records
-from skdpfl.privacy.mechanisms.precision import Precision
-from skdpfl.privacy.randomness.grid import snapped_release
+from skdpfl.privacy.release import NoisedSum, Precision
 
 
 class Batch(NamedTuple):
@@ -49,10 +48,10 @@ Draw = Callable[[], Iterable[Batch | Group]]
 
 
 class Noise(NamedTuple):
-    """A step's noise in whole units, and the grid they stand for, (...,) or (..., 1)."""
+    """A step's noise in whole units (n, size), and the silos' noised sums."""
 
     units: np.ndarray
-    grid: np.ndarray | float
+    noised: NoisedSum
 
 
 class Terms(NamedTuple):
@@ -95,8 +94,8 @@ class PrivateGradient:
         if self._noises is None:
             total = total / divisor
         else:
-            noise = self._noises(step)
-            total = snapped_release(total, noise.units, noise.grid, out=total, divisor=divisor)
+            units, noised = self._noises(step)
+            total = noised.added(total, units, divisor=divisor, out=total)
         total = total.astype(self._terms.dtype, copy=False)
         return total if self._penalty is None else total + self._penalty * params
 

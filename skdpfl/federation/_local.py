@@ -40,8 +40,8 @@ from skdpfl.federation._groups import Groups
 from skdpfl.federation._memory import Memory
 from skdpfl.federation._noise import NoiseMaker
 from skdpfl.federation._stacks import Stacks
-from skdpfl.privacy.mechanisms.precision import DOUBLE
 from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.release import DOUBLE
 from skdpfl.privacy.sampling import Everyone
 
 #: a step below this many multiplications is dominated by call overhead: stack it with others
@@ -99,7 +99,7 @@ class LocalFederation(Federation):
         self._dtype = DOUBLE if later else work.dtype
         batches = Batches(self._data, self._squared_norms(work), work, terms.precision)
         self._groups, self._stacks = Groups(batches), Stacks(batches)
-        self._noises = None if terms.std is None else NoiseMaker(work, terms)
+        self._noises = None if terms.noised is None else NoiseMaker(work, terms)
         self._clips = bool(np.isfinite(terms.clip).any())
         self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
         self._stacked = self._to_stack()

@@ -1,4 +1,4 @@
-"""The noise of gradients: one stream for each silo and step, as whole units of a grid.
+"""The noise of gradients: what the plan's mechanism draws for each silo and step.
 
 noise = grid * units,   units of shape (size,) or, for a stack, (n_silos, size)
 """
@@ -13,38 +13,53 @@ from skdpfl.federation._ahead import Ahead
 from skdpfl.federation._base import Work
 from skdpfl.federation._gradient import Noise
 from skdpfl.privacy.mechanisms import GradientTerms
-from skdpfl.privacy.mechanisms.precision import grids
+from skdpfl.privacy.release import NoisedSum
 
 
 class NoiseMaker:
-    """Draws the noise that the plan asks for: ``terms.std`` times the factor of the step."""
+    """Draws the noise that the plan asks for: the silos' own, times the factor of the step."""
 
     def __init__(self, work: Work, terms: GradientTerms) -> None:
-        assert terms.std is not None and terms.precision is not None
-        self._work, self._std, self._release = work, terms.std, terms.precision.release
-        self._grids: dict[float, np.ndarray] = {}
-        self._none = terms.std == 0  # silos whose own budget is infinite
-        self._ahead = Ahead(self._draw, work.model.size)
+        assert terms.noised is not None
+        size, plan = work.model.size, work.plan
+        self._work, self._noised = work, terms.noised
+        self._by_factor: dict[float, NoisedSum] = {}
+        self._none = terms.noised.std == 0  # silos whose own budget is infinite
+        self._source = plan.mechanism.noise(plan, work.streams, size, terms.noised.dtype)
+        self._ahead = Ahead(self._draw, size)
 
     def of_silos(self, silos: np.ndarray, round: int, stop: int) -> Callable[[int], Noise]:
         """Return several silos' noise; the silos stay together up to step ``stop`` of the fit."""
-        numbers, column = self._work.plan.step_numbers(round), silos[:, None]
+        numbers = self._work.plan.step_numbers(round)
 
         def noise(step: int) -> Noise:
-            return self._noise(round, step, column, self._ahead.get(silos, numbers[step], stop))
+            return self._noise(round, step, silos, self._ahead.get(silos, numbers[step], stop))
 
         return noise
 
-    def _noise(self, round: int, step: int, silos: int | np.ndarray, units: np.ndarray) -> Noise:
-        """Put the grid of a silo, or of silos (n, 1), to their units."""
+    def state(self, silo: int) -> dict[str, np.ndarray]:
+        """Return what is to be kept of a silo's noise, beside its streams."""
+        return self._source.state(silo)
+
+    def restore(self, silo: int, state: dict[str, np.ndarray]) -> None:
+        """Go on from what :meth:`state` returned."""
+        self._source.restore(silo, state)
+
+    def _noise(self, round: int, step: int, silos: np.ndarray, units: np.ndarray) -> Noise:
+        """Put the silos' noised sums to their units (n, size)."""
         factor = float(self._work.plan.factors[round][step])
-        if factor not in self._grids:
-            clip_norm = self._work.plan.clip_norm
-            self._grids[factor] = grids(self._std * factor, clip_norm, self._release)
+        if factor not in self._by_factor:
+            self._by_factor[factor] = self._noised.scaled(factor)
         if self._none.any():
-            units = units * ~self._none[silos]
-        return Noise(units, self._grids[factor][silos])
+            units = units * ~self._none[silos, None]
+        return Noise(units, self._by_factor[factor].of(silos))
 
     def _draw(self, silos: np.ndarray, steps: range) -> np.ndarray:
-        size = (self._work.model.size,)
-        return self._work.streams.units_blocks("noise", silos, steps, size, self._release)
+        units = self._source.units(silos, steps)
+        expected = len(steps), len(silos), self._work.model.size
+        if units.shape != expected:
+            raise ValueError(
+                f"{type(self._source).__name__}.units must return shape {expected} (steps, silos, "
+                f"size), got {units.shape}."
+            )
+        return units

@@ -1,7 +1,6 @@
 """Models: flat parameters, raw predictions, clipped gradient sums (see `Model`)."""
 
 from skdpfl.models._base import Map, Maps, Model
-from skdpfl.models._clipping import rounding_of_sum
 from skdpfl.models._groups import Records
 from skdpfl.models._linear import LinearModel
 from skdpfl.models._linear_rules import LinearRules
@@ -16,5 +15,4 @@ __all__ = [
     "Records",
     "Rules",
     "Task",
-    "rounding_of_sum",
 ]

@@ -176,8 +176,9 @@ class LinearModel(Model):
 
         In floating point this takes for granted that the operations on row j do not depend on
         the other rows' values, as is so for NumPy and BLAS. Rounding in the sum over records
-        comes on top: see `rounding_of_sum`. A record of weight 0 moves no bit of it: where the
-        records that are not finite are taken out, the rest is computed as it would have been.
+        comes on top: see `skdpfl.privacy.release.rounding`. A record of weight 0 moves no bit of
+        it: where the records that are not finite are taken out, the rest is computed as it would
+        have been.
         """
         y, X = np.asarray(y), in_one_piece(X)
         if squared_norms is None:

@@ -79,6 +79,7 @@ class PrivacyPlan(PublicNumbers):
         if self.mechanism is None:
             object.__setattr__(self, "mechanism", mechanism_for(self.unit, self.trust))
         super().__post_init__()
+        self.mechanism.check(self)
 
     def __repr__(self) -> str:
         return f"PrivacyPlan({self.n_silos} silos, {self.n_rounds} rounds)"
@@ -136,7 +137,8 @@ class PrivacyPlan(PublicNumbers):
                 silo_ids=names,
                 n_releases=sum(self.steps),
             )
-        groups, seen = self.groups(), outsider_multipliers(self)
+        groups = self.groups()
+        seen = outsider_multipliers(self) if self.mechanism.fresh_noise else None
         outsider = None if seen is None else costliest(self, self.mechanism, seen)
         return PrivacySpent.from_compositions(
             unit=self.unit,
@@ -149,7 +151,7 @@ class PrivacyPlan(PublicNumbers):
             group_of_silo=groups.of_silo.tolist() if names else None,
             outsider_compositions=outsider,
             noise_multiplier=self._least_noise if self.mechanism.gaussian else None,
-            n_releases=int(self.levels[1].sum(axis=1).max()),
+            n_releases=self.mechanism.n_releases(self),
             assignment=assignment,
             simulation_seeds=frozenset(() if simulation_seed is None else (simulation_seed,)),
         )

@@ -15,7 +15,7 @@ squared weights. With unit "silo"
 S is the mean over the silo's records, which lies in the convex hull of the same set, rounded to
 multiples of 2^-27. Contributions are such multiples too, so float64 adds up 2^25 of them without
 rounding, in any order. Which records are read depends on their index and silo alone. Noise and sum
-are added on one grid (:mod:`skdpfl.privacy.randomness.grid`); the grid's step and the divisions are
+are added on one grid (:mod:`skdpfl.privacy.release`); the grid's step and the divisions are
 part of ``D`` (:meth:`ScalingPlan.noise_scale`). So a message is a Gaussian mechanism of noise
 multiplier ``2 / (share mu)`` (replace) or ``1 / (share mu)`` (zeroed), and everything later is
 computed from messages. Other silos' records enter no silo's message but through earlier messages,
@@ -25,12 +25,11 @@ so under trust "silo" each silo's messages are private whatever the other silos 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.privacy.randomness.grid import grid_for, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import NoisedSum, grid_for
 from skdpfl.scaling._ball import sums_of_rows
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import Array, squash
@@ -77,12 +76,18 @@ class Messages:
         if setting.at_server:
             return self._mean_at_server(release, sums, round)
         total: Array | float = 0.0
-        noise = Noise(self.plan.noise_scale(release), self.plan.largest_entry(release))
+        noised = self.noised(release)
         for silos, exact in self._silo_sums(release, sums):
             units = self.streams.units_block("scales", silos, round, exact.shape[1:], np.float64)
             factors = setting.weights[silos] / setting.units[silos]
-            total = total + np.einsum("i,ice->ce", factors, noise.added(exact, units, silos))
+            total = total + np.einsum("i,ice->ce", factors, _added(noised.of(silos), exact, units))
         return np.asarray(total) / self.plan.weights(release)[:, None]
+
+    def noised(self, release: Release) -> NoisedSum:
+        """The noised sum of each silo, or at the server, (M,)."""
+        std, bounds = self.plan.noise_scale(release), self.plan.largest_entry(release)
+        pairs = zip(std.tolist(), bounds.tolist(), strict=True)
+        return NoisedSum(std, np.array([grid_for(s, b) if s else 0.0 for s, b in pairs]))
 
     def _mean_at_server(self, release: Release, sums: Sums, round: int) -> Array:
         exact: Array | float = 0.0
@@ -90,8 +95,7 @@ class Messages:
             exact = exact + block.sum(axis=0, keepdims=True)
         exact = np.asarray(exact)
         units = self.streams.units_block("scales", [0], round, exact.shape[1:], np.float64)
-        noise = Noise(self.plan.noise_scale(release), self.plan.largest_entry(release))
-        message = noise.added(exact, units, np.zeros(1, int))[0]
+        message = _added(self.noised(release).of(np.zeros(1, int)), exact, units)[0]
         return message / (self.plan.setting.units.sum() * self.plan.weights(release)[:, None])
 
     def _silo_sums(self, release: Release, sums: Sums) -> Iterator[tuple[np.ndarray, Array]]:
@@ -136,21 +140,12 @@ class Messages:
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
-class Noise(NamedTuple):
-    """The noise of each silo's message: its standard deviation, and a public bound of the sum."""
-
-    scales: Array
-    bounds: Array
-
-    def added(self, exact: Array, units: np.ndarray, silos: np.ndarray) -> Array:
-        """Sums (silos, columns, entries) plus noise; those of infinite budgets stay exact."""
-        scales, bounds = self.scales[silos], self.bounds[silos]
-        noisy = scales > 0
-        if noisy.any():
-            pairs = zip(scales[noisy].tolist(), bounds[noisy].tolist(), strict=True)
-            gamma = np.array([grid_for(scale, bound) for scale, bound in pairs])[:, None, None]
-            exact[noisy] = snapped_release(exact[noisy], units[noisy], gamma)
-        return exact
+def _added(noised: NoisedSum, exact: Array, units: np.ndarray) -> Array:
+    """Sums (silos, columns, entries) plus noise; those of infinite budgets stay exact."""
+    noisy = noised.std > 0
+    if noisy.any():
+        exact[noisy] = noised.of(noisy).added(exact[noisy], units[noisy])
+    return exact
 
 
 def counts_on(grid: MagnitudeGrid) -> Sums:

@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 
 from skdpfl.privacy.events import Composition, Event, Exact, Gaussian, compose
-from skdpfl.privacy.randomness.grid import NORMALS
-from skdpfl.privacy.randomness.normals import FINE_BITS
+from skdpfl.privacy.release import DOUBLE, noise_for, relative_error
 from skdpfl.scaling._ball import Ball
 from skdpfl.scaling._bounds import Bounds
 from skdpfl.scaling._magnitudes import MagnitudeGrid
@@ -23,8 +22,6 @@ Target = Literal["none", "refined bounds", "private"]
 
 #: means of whole silos are rounded to this grid, on which all other sums lie anyway
 STEP = 2.0**-27
-#: relative rounding errors of a float64 operation, and of noise counted in units (see grid)
-_ROUNDING, _UNIT = 2.0**-53, 2.0**-FINE_BITS
 #: the target is one column, and matters more than a feature; a power of two, so sums stay exact
 TARGET_WEIGHT = 2.0
 
@@ -180,9 +177,9 @@ class ScalingPlan:
     def noise_scale(self, release: Release) -> Array:
         """Standard deviation of the noise on each silo's message (M,); 0 for an infinite budget.
 
-        Sums are released on a grid of ``scale * 2^-36``, which moves each of their entries by at
-        most a step more, and the divisions that lead there err by a relative 2^-53 at most. The
-        drawn noise is not quite normal, which costs a share ``NORMALS`` of mu.
+        Contributions cannot be made smaller, as they lie on a grid of their own: the noise pays for
+        rounding (:mod:`skdpfl.privacy.release.rounding`). Sums are exact; a division by the number
+        of records and one by the grid, and rounding a silo's mean to STEP, are not.
         """
         if release not in self._noise_scales:
             self._noise_scales[release] = self._noise_scale(release)
@@ -193,13 +190,12 @@ class ScalingPlan:
         return {}
 
     def _noise_scale(self, release: Release) -> Array:
-        root = np.sqrt(self.weights(release).size * release.entries)
-        rounding = 4 * _ROUNDING * self.largest_entry(release)
+        size = self.weights(release).size * release.entries
+        error = relative_error((2, DOUBLE)) * self.largest_entry(release)
         if self.setting.unit == "silo":
-            rounding += STEP * self.weights(release).max(initial=0.0)
-        exact = self.sensitivity(release) + root * rounding
+            error += STEP / 2 * self.weights(release).max(initial=0.0)
         mu = release.share * self.setting.spends
-        return exact / (mu * (1 - NORMALS) * (1 - root * _UNIT / mu))
+        return noise_for(mu, self.sensitivity(release), size, np.sqrt(size) * error)
 
     def noise(self, release: Release) -> Array:
         """Standard deviation of the noise in each column's mean contribution (weight 1)."""

@@ -10,8 +10,8 @@ from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.randomness.grid import NORMALS
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.release import NORMALS
 
 M, N, D, T, K, RATE = 200, 6, 5, 80, 5, 0.3
 

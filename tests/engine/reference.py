@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from skdpfl.privacy.randomness.grid import NORMALS
 from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.release import NORMALS
 from skdpfl.privacy.sampling import Everyone, Poisson, WithoutReplacement
 
 

@@ -28,7 +28,7 @@ class Releases:
 
         def noise(maker, round, step, silos, units):
             drawn = original(maker, round, step, silos, units)
-            std = np.ravel(drawn.grid) * 2.0**36 / maker._work.plan.clip_norm
+            std = drawn.noised.grid * 2.0**36 / maker._work.plan.clip_norm
             for i, z in zip(np.ravel(silos).tolist(), std.tolist(), strict=True):
                 self.noise[i].append(z)
             return drawn

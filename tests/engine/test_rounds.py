@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.federation import _local, _stacks
-from skdpfl.privacy.randomness.grid import NORMALS
+from skdpfl.privacy.release import NORMALS
 from skdpfl.privacy.sampling import Poisson, WithoutReplacement
 from tests.engine.reference import Reference, Setting
 from tests.engine.settings import federation_of, problem, run_rounds, work_of

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from skdpfl.federation import LocalFederation, SiloData, _ahead, _data, _groups, _local, _stacks
 from skdpfl.federation._memory import Memory
 from skdpfl.models._groups import group_products
-from skdpfl.privacy.mechanisms import precision
 from skdpfl.privacy.randomness import draws
 from skdpfl.privacy.randomness.streams import Stream
+from skdpfl.privacy.release import precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
@@ -301,7 +301,7 @@ def test_clip_norms_pay_for_rounding_and_the_grid(dtype):
     plan = replace(p, silo_sizes=np.array([400, 1000]), sampling=Poisson(0.2))
     terms = plan.mechanism.gradient_terms(plan, 1000, np.dtype(dtype))
     release = terms.precision.release
-    gamma = terms.std * 2.0 ** (-20 if release == np.float32 else -36)
+    gamma = terms.noised.std * 2.0 ** (-20 if release == np.float32 else -36)
     most = plan.largest_batches.tolist()
     r = np.array([terms.precision.rounding(most[0], 400), terms.precision.rounding(most[1], 1000)])
     used = 2 * terms.clip * (1 + r) + gamma * np.sqrt(1000)

@@ -6,11 +6,11 @@ from scipy.stats import chi2, norm
 
 from skdpfl.privacy.accounting import price_epsilon
 from skdpfl.privacy.events import Exact, Gaussian
-from skdpfl.privacy.randomness.grid import NORMALS
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.release import NORMALS
 from skdpfl.scaling._bounds import feature_bounds_of
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
-from skdpfl.scaling._messages import Messages, Noise, counts_on, moments_in, rows_in
+from skdpfl.scaling._messages import Messages, _added, counts_on, moments_in, rows_in
 from skdpfl.scaling._moments import Boxes
 
 D = 300
@@ -149,8 +149,7 @@ def test_messages_lie_on_the_grid_of_their_noise():
     of = moments_in(unit_boxes(2))
     ((silos, exact),) = messages._silo_sums(release, of)
     units = messages.streams.units_block("scales", silos, 0, exact.shape[1:], np.float64)
-    noise = Noise(plan.noise_scale(release), plan.largest_entry(release))
-    out = noise.added(exact, units, silos)[0] / (scale * 2.0**-36)
+    out = _added(messages.noised(release).of(silos), exact, units)[0] / (scale * 2.0**-36)
     np.testing.assert_allclose(out, np.rint(out), atol=0.01)
 
 

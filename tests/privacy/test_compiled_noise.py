@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from skdpfl._compiled import noise
-from skdpfl.privacy.randomness import grid, normals, words
+from skdpfl.privacy.randomness import normals, words
 from skdpfl.privacy.randomness.words import SimulationWords
+from skdpfl.privacy.release import grid
 
 pytestmark = pytest.mark.skipif(noise is None, reason="no compiled noise here")
 

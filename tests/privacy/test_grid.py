@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.models import rounding_of_sum
 from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon
-from skdpfl.privacy.randomness.grid import (
-    MAX_LOSS,
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.release import (
     PrecisionError,
     grid_for,
     reduced_clip,
+    relative_error,
     snapped_release,
 )
-from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.release.rounding import MAX_LOSS
 
 STREAMS = streams_for(0)
 DTYPES = [np.float32, np.float64]
@@ -180,7 +180,7 @@ def test_rounding_of_float32_sums_is_paid_for(rng, n, size, neighbours):
     """Formal guarantee with r: neighbours' float32 sums, added up in orders of their own."""
     z, clip = 5.0, 1.0
     gamma = grid_for(z * clip, n * clip, np.float32)
-    rounding = rounding_of_sum(n + 1, np.float32)
+    rounding = n * relative_error((n + 1, np.float32))
     c = reduced_clip(clip, gamma, size, neighbours, rounding=rounding)
     rows = clipped_rows(rng, n, size, c, np.float32)
     # all records but one point the same way: the sum is large and its rounding, too
@@ -226,9 +226,10 @@ def test_float32_asks_for_float64_where_it_is_too_coarse():
     with pytest.raises(PrecisionError, match=r"5% of clip_norm=1.0 .* in float64"):
         reduced_clip(1.0, grid_for(5e3, 1, np.float32), 36_895, "replace")
     with pytest.raises(PrecisionError, match="in float64"):
-        reduced_clip(1.0, 0.0, 9, "replace", rounding=rounding_of_sum(2000, np.float32))
+        reduced_clip(1.0, 0.0, 9, "replace", rounding=2000 * relative_error((2000, np.float32)))
     assert reduced_clip(1.0, grid_for(5e3, 1), 36_895, "replace") > 1 - MAX_LOSS
-    assert reduced_clip(1.0, 0.0, 9, "replace", rounding=rounding_of_sum(2000, np.float64)) > 0.999
+    fine = 2000 * relative_error((2000, np.float64))
+    assert reduced_clip(1.0, 0.0, 9, "replace", rounding=fine) > 0.999
 
 
 @pytest.mark.parametrize(("dtype", "ratio"), [(np.float32, 2030), (np.float64, 1e8)])

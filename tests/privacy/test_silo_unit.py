@@ -22,8 +22,8 @@ from skdpfl.privacy.mechanisms import (
 from skdpfl.privacy.mechanisms.privunit import split_epsilon
 from skdpfl.privacy.mechanisms.whole_silos import BIT, clip_rows
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.randomness.grid import NORMALS
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.release import NORMALS
 
 LEARNT = LearntClip(highest=10.0)
 SWITCHES = [(norms, clip) for norms in (False, True) for clip in (None, LEARNT)]
@@ -86,7 +86,7 @@ def wild_messages(n, d=D, seed=0):
 def clipped_vectors(plan, messages):
     """What each silo adds to the round's query: e_i as the module defines it."""
     mechanism = plan.mechanism
-    bounds = mechanism.bounds(plan, C, D)
+    bounds = mechanism.noised(plan, C, D)
     kept = mechanism.keep(plan, messages, C)
     if isinstance(mechanism, ServerMessages):
         silos = np.arange(len(messages))

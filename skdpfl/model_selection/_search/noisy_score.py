@@ -18,8 +18,8 @@ from sklearn.utils import _safe_indexing
 
 from skdpfl.model_selection._search.promise import Promise
 from skdpfl.model_selection._search.split import Split
-from skdpfl.privacy.randomness.grid import grid_for, reduced_clip, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import noised_sum
 
 
 class NoisyScore:
@@ -53,14 +53,14 @@ class NoisyScore:
         """Return the mean of units' scores (n, k), each sender's sum noised."""
         n, k = scores.shape
         clip = float(np.sqrt(k) / 2)
-        grid = grid_for(z * clip, n * clip)
-        rounding = (n + 8) * float(np.finfo(np.float64).eps)
-        shrunk = reduced_clip(clip, grid, k, self._promise.neighbours, rounding=rounding) / clip
+        # a score is centred, added to at most n others, shrunk and divided by the grid
+        noised = noised_sum(clip, z * clip, k, self._promise.neighbours, terms=n, operations=n + 3)
+        shrunk = noised.clip / clip
         senders = self._senders(n)
         sums = np.zeros((int(senders.max()) + 1, k))
         np.add.at(sums, senders, scores - 0.5)
         units = streams.units_block("scores", np.arange(len(sums)), 0, (k,), np.float64)
-        released = snapped_release(sums * shrunk, units, grid)
+        released = noised.added(sums * shrunk, units)
         return released.sum(axis=0) / shrunk / n + 0.5
 
     def _units(self, scores: np.ndarray) -> np.ndarray:

@@ -17,10 +17,10 @@ protect whole silos in ``whole_silos`` and ``privunit_messages``, those behind a
 Formal guarantee
 ----------------
 Every noised sum S is released as ``gamma (rint(S / gamma) + N)`` with integer noise N
-(:mod:`skdpfl.privacy.randomness.grid`), a Gaussian mechanism on a query of L2 sensitivity at most
+(:mod:`skdpfl.privacy.release`), a Gaussian mechanism on a query of L2 sensitivity at most
 ``sensitivity(S) + gamma sqrt(size)``, rounding errors of S included. Records are clipped to a norm
 that much smaller, so the priced multiplier is met exactly
-(:mod:`skdpfl.privacy.mechanisms.precision`).
+(:mod:`skdpfl.privacy.release.rounding`).
 """
 
 from __future__ import annotations

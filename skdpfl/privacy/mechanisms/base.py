@@ -22,23 +22,23 @@ import numpy as np
 
 from skdpfl.privacy.calibration import THOROUGH, Search
 from skdpfl.privacy.events import Composition, Exact
-from skdpfl.privacy.mechanisms.precision import Precision
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import DOUBLE, FreshNoise, NoisedSum, Precision, StepNoise
 from skdpfl.privacy.sampling import Levels
 
 
 class GradientTerms(NamedTuple):
-    """What a silo needs to release a gradient, each of shape (n_silos,).
+    """What silos need to release gradients.
 
-    ``clip``: the norm each record is clipped to; ``std``: the noise on the sum (0: none), None if
-    no silo adds any; ``divisor``: the normaliser; ``precision``: how sums are computed, None if it
-    does not matter.
+    ``clip`` (n_silos,): the norm each record is clipped to; ``divisor`` (n_silos,): the normaliser;
+    ``noised``: the silos' noised sums, None if no silo adds noise; ``precision``: how sums are
+    computed, None if it does not matter.
     """
 
     clip: np.ndarray
-    std: np.ndarray | None
     divisor: np.ndarray
+    noised: NoisedSum | None = None
     precision: Precision | None = None
 
 
@@ -79,15 +79,57 @@ class Mechanism:
     gaussian = True
     #: no smaller noise multiplier can be run
     least_noise = 0.0
+    #: the unit and the trust that it is for; None: any
+    serves: ClassVar[tuple[str, str] | None] = None
+    #: the purpose of the streams that noise is drawn from
+    noise_stream = "noise"
+
+    def __init_subclass__(cls) -> None:
+        if "noise" in vars(cls) and "composition" not in vars(cls):
+            raise TypeError(
+                f"{cls.__name__} brings noise of its own, so it has to say what that costs: define "
+                "composition() as well."
+            )
 
     @property
     def n_extra(self) -> int:
         """How many numbers are sent beside the message."""
         return 0
 
+    def check(self, plan: PublicNumbers) -> None:
+        """Raise where the mechanism is not for this plan."""
+        if self.serves is not None and self.serves != (plan.unit, plan.trust):
+            unit, trust = self.serves
+            raise ValueError(
+                f"{type(self).__name__} is for unit={unit!r} with trust={trust!r}; got "
+                f"unit={plan.unit!r} with trust={plan.trust!r}."
+            )
+        if not self.fresh_noise and plan.noise_schedule is not None:
+            raise ValueError(
+                f"{type(self).__name__} correlates the noise of steps, which takes one grid for "
+                f"all of them: noise_schedule must be None, got {plan.noise_schedule!r}."
+            )
+
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         """Name what one silo of n records releases at multiplier z over all its steps."""
         raise NotImplementedError
+
+    def noise(self, plan: PublicNumbers, streams: Streams, size: int, dtype: np.dtype) -> StepNoise:
+        """Return the noise of steps (of messages and at a server: of rounds) of ``size`` numbers.
+
+        In units of the grid. A subclass may bring noise that is correlated over steps, and then
+        says in ``composition`` what it costs. It is released in float64 then.
+        """
+        return FreshNoise(streams, self.noise_stream, size, dtype)
+
+    @property
+    def fresh_noise(self) -> bool:
+        """Whether every step's noise is drawn anew."""
+        return type(self).noise is Mechanism.noise
+
+    def n_releases(self, plan: PublicNumbers) -> int:
+        """Return how many noisy values left the silo, or the server, that released most."""
+        return int(plan.levels[1].sum(axis=1).max())
 
     def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
         """Return e (n_silos,) where one noise s serves all, z_i = s / e_i; None: each its own."""
@@ -102,7 +144,7 @@ class Mechanism:
 
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
         """Return the silos' terms; by default gradients are exact means."""
-        return GradientTerms(np.full(plan.n_silos, np.inf), None, plan.expected_sizes)
+        return GradientTerms(np.full(plan.n_silos, np.inf), plan.expected_sizes)
 
     def keep(self, plan: PublicNumbers, messages: np.ndarray, clip_norm: float) -> np.ndarray:
         """Return the messages (n, size) as their silos remember them."""
@@ -135,6 +177,12 @@ class Mechanism:
     ) -> float:
         """Return the clip norm of the messages of the round after ``round``."""
         return clip_norm
+
+    def _units(
+        self, plan: PublicNumbers, keys: Streams, silos: np.ndarray, round: int, size: int
+    ) -> np.ndarray:
+        """Return the noise on a round's float64 messages, (len(silos), size)."""
+        return self.noise(plan, keys, size, DOUBLE).units(silos, range(round, round + 1))[0]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import numpy as np
 
 from skdpfl.privacy.events import Approximate, Composition, compose
 from skdpfl.privacy.mechanisms.base import Statistics
-from skdpfl.privacy.mechanisms.precision import DOUBLE
 from skdpfl.privacy.mechanisms.privunit import (
     N_UNIFORMS,
     PrivUnitMechanism,
@@ -20,9 +19,10 @@ from skdpfl.privacy.mechanisms.privunit import (
     split_epsilon,
 )
 from skdpfl.privacy.mechanisms.scalardp import ScalarDP
-from skdpfl.privacy.mechanisms.whole_silos import Bounds, WholeMessages, within
+from skdpfl.privacy.mechanisms.whole_silos import WholeMessages, within
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import DOUBLE, NoisedSum
 from skdpfl.privacy.sampling import Levels
 
 #: PrivUnit and ScalarDP are built for budgets of up to this per message
@@ -39,13 +39,14 @@ class PrivUnitMessages(WholeMessages):
     """
 
     gaussian = False
+    serves = ("silo", "silo")
     least_noise = 1 / MOST_EPSILON
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         return compose((Approximate(1 / level), count) for level, count in levels)
 
-    def bounds(self, plan: PublicNumbers, clip_norm: float, size: int) -> Bounds:
-        return Bounds(clip_norm, 0.0, 0.0)
+    def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
+        return NoisedSum(0.0, 0.0, clip_norm)
 
     def randomiser(self, plan: PublicNumbers, size: int, clip_norm: float) -> PrivUnitMechanism:
         """Return the randomiser of a round's messages."""

@@ -11,16 +11,25 @@ import numpy as np
 
 from skdpfl.privacy.events import Composition
 from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism
-from skdpfl.privacy.mechanisms.precision import DOUBLE, Sums, choose_precision
 from skdpfl.privacy.public_numbers import PublicNumbers
-from skdpfl.privacy.randomness.grid import grid_for, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import (
+    DOUBLE,
+    SINGLE,
+    GradientSums,
+    NoisedSum,
+    choose_precision,
+    grid_for,
+    relative_error,
+)
 from skdpfl.privacy.sampling import Levels
 
 
 @dataclass(frozen=True)
 class SiloGradients(Mechanism):
     """Record unit, nobody outside the silo trusted: every gradient is noised where it is made."""
+
+    serves = ("record", "silo")
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         return plan.sampling.composition(n, levels)
@@ -30,9 +39,10 @@ class SiloGradients(Mechanism):
         return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
 
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
-        std = plan.noise_multiplier * plan.clip_norm
-        precision, clip = choose_precision(gradient_sums(plan, std, size), dtype)
-        return GradientTerms(clip, std, plan.expected_sizes, precision)
+        sums = gradient_sums(plan, plan.noise_multiplier * plan.clip_norm, size)
+        release = SINGLE if self.fresh_noise else DOUBLE
+        precision, noised = choose_precision(sums, dtype, release)
+        return GradientTerms(noised.clip, plan.expected_sizes, noised, precision)
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,11 @@ class ServerGradients(Mechanism):
 
     gradients_only = True
     noised_later = True
+    serves = ("record", "server")
+    noise_stream = "aggregate"
+
+    def n_releases(self, plan: PublicNumbers) -> int:
+        return n_sums(plan)
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         return plan.sampling.composition(n, levels)
@@ -61,39 +76,51 @@ class ServerGradients(Mechanism):
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
         # each silo's own share of the noise, in which its records count by the clip norm
         std = self._std(plan) / plan.record_shares
-        precision, clip = choose_precision(gradient_sums(plan, std, size), dtype, DOUBLE)
-        return GradientTerms(clip * self._kept(plan), None, plan.expected_sizes, precision)
+        sums = gradient_sums(plan, std, size)._replace(apart=self._apart(plan))
+        precision, noised = choose_precision(sums, dtype, DOUBLE)
+        return GradientTerms(noised.clip, plan.expected_sizes, precision=precision)
 
     def release(
         self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
         std = self._std(plan) * float(plan.factors[round][0])
-        units = keys.stream("aggregate", round=round).units(aggregate.total.shape, DOUBLE)
-        gamma = grid_for(std, float(plan.record_shares @ plan.largest_batches) * plan.clip_norm)
-        return snapped_release(aggregate.total, units, gamma) / aggregate.divisor
+        noised = NoisedSum(std, grid_for(std, _largest_sum(plan)))
+        units = self._units(plan, keys, np.zeros(1, int), round, aggregate.total.size)[0]
+        return noised.added(aggregate.total, units) / aggregate.divisor
 
     def _std(self, plan: PublicNumbers) -> float:
         return float((plan.noise_multiplier * plan.record_shares).max()) * plan.clip_norm
 
-    def _kept(self, plan: PublicNumbers) -> np.ndarray:
-        """Return what the rounding of the messages' sum leaves of the clip norms.
+    def _apart(self, plan: PublicNumbers) -> np.ndarray:
+        """Bound the rounding errors of the messages' sum, in the units of each silo's own.
 
-        It is off by less than n_silos + 8 roundings of all that it adds, which count by as much as
-        the silo's own share of the sum is small.
+        A silo's sum is divided by the normaliser, multiplied by the weight, added to the others
+        and divided by the grid: n_silos + 4 operations with the rounding of its public share.
         """
-        shares = plan.record_shares
-        unit = float(np.finfo(DOUBLE).eps)
-        return 1 / (1 + (plan.n_silos + 8) * unit * (shares @ plan.largest_batches) / shares)
+        error = relative_error((plan.n_silos + 4, DOUBLE)) * _largest_sum(plan)
+        return error / plan.record_shares
 
 
-def gradient_sums(plan: PublicNumbers, std: np.ndarray, size: int) -> Sums:
+def _largest_sum(plan: PublicNumbers) -> float:
+    """Bound the norm of a cohort's weighted sum of clipped gradients."""
+    return float(plan.record_shares @ plan.largest_batches) * plan.clip_norm
+
+
+def n_sums(plan: PublicNumbers) -> int:
+    """Return how many cohorts' sums a server, or a shuffler, gives out."""
+    return plan.n_rounds if plan.schedule is None else sum(len(c) > 0 for c in plan.schedule)
+
+
+def gradient_sums(plan: PublicNumbers, std: np.ndarray, size: int) -> GradientSums:
     """Return the plan's noisy sums of gradients as numbers that decide the precision."""
-    return Sums(
+    return GradientSums(
         plan.known_sizes,
         plan.largest_batches,
-        std * plan.smallest_factor,
-        std * plan.largest_factor,
+        std,
+        plan.smallest_factor,
+        plan.largest_factor,
         plan.clip_norm,
         size,
         plan.neighbours,
+        np.zeros(plan.n_silos),
     )

@@ -22,10 +22,10 @@ from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism
 from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
 from skdpfl.privacy.mechanisms.binomial_law import binomial_quantiles
-from skdpfl.privacy.mechanisms.precision import DOUBLE, choose_precision
-from skdpfl.privacy.mechanisms.records import gradient_sums
+from skdpfl.privacy.mechanisms.records import gradient_sums, n_sums
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import DOUBLE, choose_precision
 from skdpfl.privacy.sampling import Disjoint, Levels
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
 
@@ -49,6 +49,7 @@ class ShuffledGradients(Mechanism):
     """
 
     gradients_only = True
+    serves = ("record", "shuffler")
     #: a price takes tenths of a second, and bounds jump
     search: ClassVar[Search] = Search(start=3.0, share=0.99, narrow=1e-3)
 
@@ -64,9 +65,9 @@ class ShuffledGradients(Mechanism):
         return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
 
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
-        std = self._std(plan)
-        precision, clip = choose_precision(gradient_sums(plan, std, size), dtype)
-        return GradientTerms(clip, std, plan.expected_sizes, precision)
+        sums = gradient_sums(plan, self._std(plan), size)
+        precision, noised = choose_precision(sums, dtype)
+        return GradientTerms(noised.clip, plan.expected_sizes, noised, precision)
 
     def _std(self, plan: PublicNumbers) -> np.ndarray:
         """Return the noise on the sum of a silo's messages."""
@@ -103,8 +104,12 @@ class ShuffledSums(Mechanism):
     dimension: int = 1
     gradients_only = True
     noised_later = True
+    serves = ("record", "shuffler")
     #: whole bits make prices jump a little
     search: ClassVar[Search] = Search(share=0.99, narrow=1e-4)
+
+    def n_releases(self, plan: PublicNumbers) -> int:
+        return n_sums(plan)
 
     def protocol(self, plan: PublicNumbers, z: float) -> BinomialSum:
         """Return the protocol of the smallest round at noise multiplier z."""
@@ -133,9 +138,9 @@ class ShuffledSums(Mechanism):
         return noise / (float(plan.expected_sizes.sum()) * plan.silo_fraction)
 
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
-        std = plan.noise_multiplier * plan.clip_norm
-        precision, clip = choose_precision(gradient_sums(plan, std, size), dtype, DOUBLE)
-        return GradientTerms(clip, None, plan.expected_sizes, precision)
+        sums = gradient_sums(plan, plan.noise_multiplier * plan.clip_norm, size)
+        precision, noised = choose_precision(sums, dtype, DOUBLE)
+        return GradientTerms(noised.clip, plan.expected_sizes, precision=precision)
 
     def send(
         self,

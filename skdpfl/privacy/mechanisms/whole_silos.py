@@ -28,8 +28,8 @@ pays, z_1 = z R / C and z_2 = z R / (sqrt(BIT) C).) With weights, the sum over i
 e_i has summands of norm at most R.
 
 **Rounding.** A sum S leaves as ``gamma (rint(S / gamma) + N)`` with integer noise N
-(:mod:`skdpfl.privacy.randomness.grid`); C is reduced until sensitivity, rounding errors included,
-is what is priced.
+(:mod:`skdpfl.privacy.release`); C is reduced until sensitivity, rounding errors included, is what
+is priced.
 
 **All rounds.** Given everything released so far, a round's release depends on silo i through e_i
 only (to the last bit: :mod:`skdpfl.federation._local`), which is in the ball of radius R whatever
@@ -45,33 +45,20 @@ does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from skdpfl.privacy.events import Composition, Gaussian, PoissonGaussian, compose
 from skdpfl.privacy.mechanisms.base import Aggregate, Mechanism, Statistics, squared_norms
 from skdpfl.privacy.mechanisms.learnt_clip import LearntClip
-from skdpfl.privacy.mechanisms.precision import DOUBLE
-from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.public_numbers import PublicNumbers
-from skdpfl.privacy.randomness.grid import NORMALS, grid_for, reduced_clip, snapped_release
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import DOUBLE, NORMALS, NoisedSum, noised_sum
 from skdpfl.privacy.sampling import Levels
 
 #: adaptive clipping's bit over the message, squared: the noise on messages grows by 1 %
 BIT = 0.02
-UNIT = float(np.finfo(DOUBLE).eps)
-
-
-class Bounds(NamedTuple):
-    """A round's numbers: the reduced C, the noise's standard deviation and the grid's step."""
-
-    clip: float
-    std: float
-    gamma: float
 
 
 @dataclass(frozen=True)
@@ -94,15 +81,15 @@ class WholeMessages(Mechanism):
         return int(self.squared_norms) + int(self.clipping is not None)
 
     def keep(self, plan: PublicNumbers, messages: np.ndarray, clip_norm: float) -> np.ndarray:
-        bounds = self.bounds(plan, clip_norm, messages.shape[-1])
-        return clip_rows(messages.astype(DOUBLE), bounds.clip)
+        clip = self.noised(plan, clip_norm, messages.shape[-1]).clip
+        return clip_rows(messages.astype(DOUBLE), clip)
 
     def noise_norm(self, plan: PublicNumbers, size: int) -> float:
         """Return the root mean square norm of the noise on the first round's mean message."""
         return self.noise_on_mean(plan) * float(np.sqrt(size))
 
-    def bounds(self, plan: PublicNumbers, clip_norm: float, size: int) -> Bounds:
-        """Return the numbers of a round in which messages are clipped to ``clip_norm``."""
+    def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
+        """Return the noised sum of a round in which messages are clipped to ``clip_norm``."""
         raise NotImplementedError
 
     def next_clip_norm(
@@ -124,14 +111,20 @@ class WholeMessages(Mechanism):
         """R / C."""
         return 1.0 if self.clipping is None else float(np.sqrt(1 + BIT))
 
-    def _bounds(
-        self, plan: PublicNumbers, clip_norm: float, size: int, terms: float, most: float
-    ) -> Bounds:
-        """Return a round's numbers for a sum of ``terms`` numbers, ``most`` messages at most."""
+    def _noised(
+        self, plan: PublicNumbers, clip_norm: float, size: int, n_silos: int, most: float
+    ) -> NoisedSum:
+        """Return the noised sum of ``n_silos`` messages, which count as ``most`` at most.
+
+        Clipping a message leaves its norm off by size + 6 operations and q by as many, as if every
+        coordinate had gone through both; weighting, adding up and the grid take n_silos + 3 more.
+        """
         radius = clip_norm * self._radius
-        std = float(plan.noise_multiplier[0]) * radius
-        kept, gamma = _kept_radius(radius, std, terms, most, size, plan.neighbours)
-        return Bounds(kept / self._radius, std, gamma)
+        std, operations = float(plan.noise_multiplier[0]) * radius, 2 * (size + 6) + n_silos + 3
+        noised = noised_sum(
+            radius, std, size + 2, plan.neighbours, terms=most, operations=operations
+        )
+        return replace(noised, clip=noised.clip / self._radius)
 
     def _bits(self, kept: np.ndarray, clip: float) -> np.ndarray:
         """Return b_i (n, 1), or nothing (n, 0)."""
@@ -156,6 +149,9 @@ class SiloMessages(WholeMessages):
     sends anyway.
     """
 
+    serves = ("silo", "silo")
+    noise_stream = "message"
+
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         return compose((Gaussian(level), count) for level, count in levels)
 
@@ -163,8 +159,8 @@ class SiloMessages(WholeMessages):
         each = plan.weights * plan.noise_multiplier * plan.clip_norm * self._radius
         return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
 
-    def bounds(self, plan: PublicNumbers, clip_norm: float, size: int) -> Bounds:
-        return self._bounds(plan, clip_norm, size, 0, 1.0)
+    def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
+        return self._noised(plan, clip_norm, size, 0, 1.0)
 
     def send(
         self,
@@ -176,13 +172,12 @@ class SiloMessages(WholeMessages):
         clip_norm: float,
     ) -> np.ndarray:
         size = kept.shape[-1]
-        bounds = self.bounds(plan, clip_norm, size)
-        exact = np.hstack([kept, self._bits(kept, bounds.clip)])
-        units = keys.units_block("message", silos, round, exact.shape[1:], DOUBLE)
-        sent = snapped_release(exact, units, bounds.gamma)
+        noised = self.noised(plan, clip_norm, size)
+        exact = np.hstack([kept, self._bits(kept, noised.clip)])
+        sent = noised.added(exact, self._units(plan, keys, silos, round, exact.shape[1]))
         if not self.squared_norms:
             return sent
-        debiased = squared_norms(sent[:, :size]) - size * bounds.std**2
+        debiased = squared_norms(sent[:, :size]) - size * noised.std**2
         return np.insert(sent, size, debiased, axis=1)
 
     def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:
@@ -194,6 +189,12 @@ class SiloMessages(WholeMessages):
 class ServerMessages(WholeMessages):
     """Server trusted: noise once, on the sum of the clipped messages."""
 
+    serves = ("silo", "server")
+    noise_stream = "aggregate"
+
+    def n_releases(self, plan: PublicNumbers) -> int:
+        return plan.n_rounds
+
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         if plan.cohort != "poisson" or plan.silo_fraction >= 1:
             return compose((Gaussian(level), count) for level, count in levels)
@@ -204,9 +205,9 @@ class ServerMessages(WholeMessages):
         std = float(plan.noise_multiplier[0] * plan.weights.max()) * plan.clip_norm
         return std * self._radius / plan.silo_fraction
 
-    def bounds(self, plan: PublicNumbers, clip_norm: float, size: int) -> Bounds:
+    def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
         # in units of the largest weight, all silos are worth this many messages
-        return self._bounds(plan, clip_norm, size, plan.n_silos, plan.weight_in_largest)
+        return self._noised(plan, clip_norm, size, plan.n_silos, plan.weight_in_largest)
 
     def send(
         self,
@@ -217,7 +218,7 @@ class ServerMessages(WholeMessages):
         keys: Streams,
         clip_norm: float,
     ) -> np.ndarray:
-        clip = self.bounds(plan, clip_norm, kept.shape[-1]).clip
+        clip = self.noised(plan, clip_norm, kept.shape[-1]).clip
         bits = self._bits(kept, clip)
         if not self.squared_norms:
             return np.hstack([kept, bits])
@@ -227,26 +228,15 @@ class ServerMessages(WholeMessages):
         self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
         largest, width = plan.largest_weight, aggregate.total.size
-        gamma = self.bounds(plan, aggregate.clip_norm, width - self.n_extra).gamma
-        units = keys.stream("aggregate", round=round).units((width,), DOUBLE)
-        total = snapped_release(aggregate.total / largest, units, gamma)
-        return total * (largest / aggregate.divisor)
+        noised = self.noised(plan, aggregate.clip_norm, width - self.n_extra)
+        units = self._units(plan, keys, np.zeros(1, int), round, width)[0]
+        return noised.added(aggregate.total / largest, units) * (largest / aggregate.divisor)
 
     def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:
         norm, clip = float("nan"), _kept_clip(clip_norm)
         if self.squared_norms:
             norm = within(clip * (float(extra[0]) + clip), clip_norm)
         return Statistics(norm, self._share(extra, clip))
-
-
-@lru_cache(maxsize=64)  # a round asks several times, and most rounds ask for the same
-def _kept_radius(
-    radius: float, std: float, terms: float, most: float, size: int, neighbours: Neighbours
-) -> tuple[float, float]:
-    """Return what rounding leaves of the radius, and the grid's step."""
-    gamma = grid_for(std, most * radius)
-    rounding = (terms + size + 8) * most * UNIT
-    return reduced_clip(radius, gamma, size + 2, neighbours, rounding=rounding), gamma
 
 
 def _kept_clip(clip_norm: float) -> float:
@@ -257,7 +247,9 @@ def _kept_clip(clip_norm: float) -> float:
 def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:
     """Scale each row down to ``clip_norm``; one whose norm is not finite counts as zero."""
     with np.errstate(over="ignore", invalid="ignore"):
-        norms = np.linalg.norm(messages, axis=-1, keepdims=True)
+        squares = np.add.reduce(messages * messages, axis=-1, keepdims=True)
+        # numbers whose squares vanish count as if they were as large as any such number
+        norms = np.sqrt(squares + 2 * messages.shape[-1] * np.finfo(messages.dtype).tiny)
     finite = np.isfinite(norms)
     if not finite.all():
         messages = np.where(finite, messages, 0)

@@ -32,7 +32,7 @@ independent over coordinates and releases, together of standard deviation at mos
 2^20 rms(e') < 2.3e-5 times that of the Gaussian loss itself, whatever the number of coordinates
 and of releases. Ten such deviations (which are exceeded with probability 2e-23) move epsilon by
 less than 3e-4 mu, mu the Gaussian-DP parameter of the whole fit: what is released is clipped a
-little lower than is priced, which covers that (:mod:`skdpfl.privacy.randomness.grid`). The loss of
+little lower than is priced, which covers that (:mod:`skdpfl.privacy.release.grid`). The loss of
 a sampled release is a function of the plain one's, log(1 - q + q e^l): it shrinks by the same
 factor what the deviation changes and what the lower clip norm changes, so that to first order the
 same holds. F interpolates N's law linearly, which adds e of at most 2e-13 (1 + x^2) and 5e-7 to the

@@ -11,28 +11,21 @@ point S + noise is not merely imprecise: its last bits tell S. (float32, noise 1
 S = 2 every result is a multiple of 2^-23, under S = 0 four in ten are not; delta >= 0.4 at every
 epsilon.) The same happens if gamma is not s / 2^20: rounding scaled noise to another grid
 makes some multiples impossible and others twice as likely. Noise of several standard deviations
-therefore needs as many grids; :func:`reduced_clip` then takes the widest.
+therefore needs as many grids.
 
-Formal guarantee. Let S, S' be the computed sums of neighbours, every record clipped to norm c, and
-r c a bound of the norm of the rounding error of one of them, its division by gamma included. Then
-
-    |rint(S / gamma) - rint(S' / gamma)| <= (D c + 2 r c) / gamma + sqrt(size),    D = 2 or 1,
-
-since rounding moves each difference of coordinates by at most 1. :func:`reduced_clip` returns the c
-for which that is (1 - 4e-4) D clip_norm / gamma: the release is then a post-processing of a
-Gaussian mechanism, sampled on the integers, of 4e-4 less mu than the noise multiplier s / clip_norm
-stands for. The integers' law is not quite the Gaussian's; that moves epsilon by at most 3e-4 mu,
-but for an event of probability 2e-23 (:mod:`skdpfl.privacy.randomness.normals`). At any delta
-epsilon falls by more than that with 4e-4 of mu: from the derivatives of the profile, phi and Phi
-the standard normal's ::
+Formal guarantee
+----------------
+The released integers are ``k + N``: a Gaussian mechanism on the query k, sampled on the integers.
+How far k moves is shown in :mod:`skdpfl.privacy.release.rounding`: at most (1 - 4e-4) times what is
+priced, so the release has 4e-4 less mu than its noise multiplier stands for. The integers' law is
+not quite the Gaussian's; that moves epsilon by at most 3e-4 mu, but for an event of probability
+2e-23 (:mod:`skdpfl.privacy.randomness.normals`). At any delta epsilon falls by more than that with
+4e-4 of mu: from the derivatives of the profile, phi and Phi the standard normal's ::
 
     d epsilon / d mu = phi(a) / Phi(-a),   a = epsilon / mu + mu / 2        (at least 0.797, a >= 0)
 
-so what is priced covers both. That BLAS adds floats in an order of its own, with or without
-fused multiply-add, is allowed for in r (see :func:`skdpfl.models.rounding_of_sum`, whose bound
-holds for any order; take one record more for the division); that it multiplies matrices by the
-definition, in the precision of its arguments, is assumed. Casacuberta, Shoham, Vadhan and Wagner
-(2022) show what goes wrong when r is forgotten.
+so what is priced covers both. Integers that overflow wrap around, which is post-processing: only k
+itself has to fit (:func:`grid_for`).
 """
 
 from __future__ import annotations
@@ -52,8 +45,6 @@ _NOISE_BITS = 4
 NORMALS = 4e-4
 #: sums of fewer coordinates are over before the arguments are checked
 WORTH_COMPILED = 1 << 11
-#: how much of the clip norm rounding may cost before a finer arithmetic is asked for
-MAX_LOSS = 0.05
 
 _INTEGERS: dict[np.dtype, np.dtype] = {
     np.dtype(np.float32): np.dtype(np.int32),
@@ -165,42 +156,3 @@ def _in_rows(clipped_sum, units, gamma, factor, out) -> bool:
         and gamma.shape in of_rows
         and factor.shape in of_rows
     )
-
-
-def reduced_clip(
-    clip_norm: float, gamma: float, size: int, neighbours: str, *, rounding: float = 0.0
-) -> float:
-    """Return the norm to clip records to, so that the snapped sum is as sensitive as priced.
-
-    Parameters
-    ----------
-    clip_norm : float
-        The priced clip norm: noise on the sum over noise multiplier.
-    gamma : float
-        The widest grid's step.
-    size : int
-        Number of coordinates of the sum.
-    neighbours : {"replace", "add_remove"}
-        Whether a record's term is replaced (moves the sum by twice the norm) or zeroed.
-    rounding : float
-        Bound of the norm of the rounding error of a computed sum, in clip norms.
-
-    Raises
-    ------
-    PrecisionError
-        If it would be more than 5 % below ``clip_norm``.
-    """
-    if neighbours not in ("replace", "add_remove"):
-        raise ValueError(f"neighbours must be 'replace' or 'add_remove', got {neighbours!r}.")
-    terms = 2 if neighbours == "replace" else 1
-    priced = (1 - NORMALS) * terms * clip_norm
-    reduced = (priced - gamma * math.sqrt(size)) / (terms + 2 * rounding)
-    # a few roundings of this very formula
-    reduced *= 1 - 1e-15
-    if not reduced >= (1 - MAX_LOSS) * clip_norm:
-        raise PrecisionError(
-            f"Rounding would cost more than {MAX_LOSS:.0%} of clip_norm={clip_norm!r} "
-            f"({size} coordinates on a grid of {gamma:.3g}, sums off by up to {rounding:.3g} clip "
-            "norms): add the records up and release the sum in float64, or in smaller batches."
-        )
-    return reduced

@@ -1,0 +1,33 @@
+"""Releasing a noised sum: clip norm, noise, rounding and grid in one object, with one proof.
+
+``noised_sum`` has the object, ``rounding`` the proof, ``grid`` the exact addition, ``noise`` where
+noise comes from, ``precision`` the choice of the arithmetic for sums of gradients.
+"""
+
+from __future__ import annotations
+
+from skdpfl.privacy.release.grid import NORMALS, PrecisionError, grid_for, snapped_release
+from skdpfl.privacy.release.noise import FreshNoise, StepNoise
+from skdpfl.privacy.release.noised_sum import DOUBLE, SINGLE, NoisedSum, noised_sum
+from skdpfl.privacy.release.precision import GradientSums, Precision, choose_precision
+from skdpfl.privacy.release.rounding import noise_for, reduced_clip, relative_error, underflow
+
+__all__ = [
+    "DOUBLE",
+    "NORMALS",
+    "SINGLE",
+    "FreshNoise",
+    "GradientSums",
+    "NoisedSum",
+    "Precision",
+    "PrecisionError",
+    "StepNoise",
+    "choose_precision",
+    "grid_for",
+    "noise_for",
+    "noised_sum",
+    "reduced_clip",
+    "relative_error",
+    "snapped_release",
+    "underflow",
+]

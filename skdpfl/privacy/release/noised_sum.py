@@ -1,0 +1,99 @@
+"""One noised sum: the norm its terms are clipped to, its noise and the grid both live on.
+
+Gradients, messages of whole silos, sums at the server, private scales and noisy scores are all
+released by this object. Its clip norm pays for rounding (:mod:`skdpfl.privacy.release.rounding`),
+and it adds noise exactly (:mod:`skdpfl.privacy.release.grid`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from skdpfl.privacy.release.grid import grid_for, snapped_release
+from skdpfl.privacy.release.rounding import reduced_clip, relative_error, underflow
+
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedSum:
+    """A sum of clipped terms plus noise; or one for each of n silos, the fields then (n,).
+
+    Attributes
+    ----------
+    std : float or ndarray
+        Standard deviation of the noise on the sum; 0: none (an infinite budget).
+    grid : float or ndarray
+        The step of the grid; noise is drawn in units of it.
+    clip : float, ndarray or None
+        What terms are clipped to, a little less than the clip norm that is priced; None: terms are
+        bounded otherwise, and the noise is larger instead.
+    dtype : dtype
+        What the sum is released in.
+    """
+
+    std: Any
+    grid: Any
+    clip: Any = None
+    dtype: np.dtype = DOUBLE
+
+    def of(self, silos: np.ndarray) -> NoisedSum:
+        """Return the sums of some of the silos."""
+        clip = None if self.clip is None else self.clip[silos]
+        return replace(self, std=self.std[silos], grid=self.grid[silos], clip=clip)
+
+    def scaled(self, factor: float) -> NoisedSum:
+        """Return the sums with ``factor`` times the noise; clip norms are made for the most."""
+        std = self.std * factor
+        return replace(self, std=std, grid=grids(std, self.grid, self.dtype))
+
+    def added(
+        self,
+        sums: np.ndarray,
+        units: np.ndarray,
+        *,
+        divisor: float | np.ndarray = 1.0,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return (sums + noise) / divisor; ``units`` is the noise in whole units of the grid."""
+        grid = self.grid
+        if np.ndim(grid):
+            grid = grid.reshape(len(grid), *[1] * (sums.ndim - 1))
+        return snapped_release(sums, units, grid, out=out, divisor=divisor)
+
+
+@lru_cache(maxsize=256)  # a round asks several times, and most rounds ask for the same
+def noised_sum(
+    clip_norm: float, std: float, size: int, neighbours: str, *, terms: float, operations: int
+) -> NoisedSum:
+    """Return the release of a float64 sum.
+
+    Parameters
+    ----------
+    clip_norm, std : float
+        What is priced: noise of ``std`` for terms of norm ``clip_norm``.
+    size : int
+        Number of coordinates.
+    neighbours : {"replace", "add_remove"}
+        Whether a term is replaced or zeroed.
+    terms : float
+        The most terms that are added up (their total weight, each at most 1).
+    operations : int
+        The most floating-point operations that a term goes through, up to the grid.
+    """
+    grid = grid_for(std, terms * clip_norm)
+    error = terms * relative_error((operations, DOUBLE))
+    # of messages, squares are sent as well, divided by the norm
+    lost = underflow(4 * operations, DOUBLE, size) * max(1.0, 1 / clip_norm)
+    clip = reduced_clip(clip_norm, grid, size, neighbours, rounding=error, apart=lost)
+    return NoisedSum(std, grid, clip)
+
+
+def grids(std: np.ndarray, otherwise: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the grids of noises of standard deviation ``std`` (n,), ``otherwise`` where 0."""
+    made = {s: grid_for(s, 0.0, dtype) for s in np.unique(std[std > 0]).tolist()}
+    return np.array([made.get(s, o) for s, o in zip(std.tolist(), otherwise.tolist(), strict=True)])
