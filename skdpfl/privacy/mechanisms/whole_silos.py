@@ -250,11 +250,11 @@ def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:
         squares = np.add.reduce(messages * messages, axis=-1, keepdims=True)
         # numbers whose squares vanish count as if they were as large as any such number
         norms = np.sqrt(squares + 2 * messages.shape[-1] * np.finfo(messages.dtype).tiny)
+        factor = np.minimum(1.0, clip_norm / norms)
     finite = np.isfinite(norms)
     if not finite.all():
         messages = np.where(finite, messages, 0)
-        norms = np.where(finite, norms, 0)
-    factor = np.minimum(1.0, clip_norm / np.maximum(norms, np.finfo(messages.dtype).tiny))
+        factor = np.where(finite, factor, 0)
     return messages * factor.astype(messages.dtype)
 
 

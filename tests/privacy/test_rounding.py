@@ -1,0 +1,266 @@
+"""The one proof of rounding: operations counted, errors measured in exact arithmetic."""
+
+from fractions import Fraction
+from math import fsum, inf, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpfl.models._products import sum_over_records
+from skdpfl.privacy.mechanisms import Aggregate, ServerMessages, SiloMessages
+from skdpfl.privacy.mechanisms.whole_silos import clip_rows
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.release import (
+    NORMALS,
+    NoisedSum,
+    Precision,
+    PrecisionError,
+    grid_for,
+    noise_for,
+    noised_sum,
+    reduced_clip,
+    relative_error,
+    underflow,
+)
+
+CHANGE = {"replace": 2, "add_remove": 1}
+U = {np.float32: Fraction(1, 2**24), np.float64: Fraction(1, 2**53)}
+floats = np.float32, np.float64
+
+
+def exact_norm(vector):
+    """The norm of numbers given as floats, but for the last bit of the root."""
+    return sqrt(sum(Fraction(float(v)) ** 2 for v in vector))
+
+
+# -- one term through many operations ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [((1, 0),), ((300, 0),), ((64, 0), (2, 1)), ((9, 1), (3, 0))])
+def test_relative_error_is_the_worst_product(steps):
+    """All roundings up: (1 + u)^m (1 + u')^m' - 1. The bound is that, and less than 1 % more."""
+    given = [(count, floats[double]) for count, double in steps]
+    worst = Fraction(1)
+    for count, dtype in given:
+        worst *= (1 + U[dtype]) ** count
+    bound = Fraction(relative_error(*given)) * (1 + Fraction(1, 10**14))
+    assert worst - 1 <= bound <= (worst - 1) * Fraction(101, 100)
+    # and all roundings down
+    for count, dtype in given:
+        worst *= ((1 - U[dtype]) / (1 + U[dtype])) ** count
+    assert 1 - worst <= bound
+
+
+def test_there_is_no_bound_for_too_many_operations():
+    assert relative_error((2**24, np.float32)) == inf
+    assert relative_error((2**24, np.float64)) < 1e-8
+
+
+class Counted:
+    """A number that counts the operations that a term went through on its way into it."""
+
+    def __init__(self, operations=0):
+        self.operations = operations
+
+    def __mul__(self, other):
+        return Counted(max(self.operations, other.operations) + 1)
+
+    __add__ = __iadd__ = __mul__
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("chunk", [1, 3, 8, 20])
+@pytest.mark.parametrize("n", [1, 2, 7, 16, 33])
+def test_operations_of_a_sum_of_gradients_are_counted(n, chunk, intercept):
+    """The products themselves, on numbers that count, against what the clip norm allows for."""
+    X = np.array([[Counted() for _ in range(2)] for _ in range(n)], dtype=object)
+    slopes = np.array([[Counted() for _ in range(n)]], dtype=object)
+    sums = sum_over_records(X, slopes, intercept, chunk)
+    most = max(number.operations for number in sums.ravel())
+    allowed = chunk - (-n // chunk)
+    assert most <= allowed
+    if n % chunk == 0 and chunk > 1:
+        assert most == allowed - 1  # not twice as many as needed
+    u, both = float(U[np.float32]), Precision(np.dtype("f4"), chunk, np.dtype("f4"))
+    assert both.rounding(n, n) == pytest.approx(n * (allowed + 2) * u, rel=1e-4)
+
+
+# -- what is taken off the clip norm -------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(
+    st.floats(1e-6, 1e6),
+    st.floats(1e-9, 1e-3),
+    st.integers(1, 1000),
+    st.sampled_from(sorted(CHANGE)),
+    st.floats(0, 0.01),
+    st.floats(0, 0.005),
+)
+def test_every_part_of_the_bound_is_paid_for(clip_norm, coarse, size, neighbours, r, e):
+    """D c + 2 (r c + e) + gamma sqrt(size) = (1 - 4e-4) D C, from below, in exact arithmetic.
+
+    A rounding term taken once instead of twice, or a forgotten sqrt(size), is off by far more.
+    """
+    gamma, e, change = coarse * clip_norm / sqrt(size), e * clip_norm, CHANGE[neighbours]
+    c = reduced_clip(clip_norm, gamma, size, neighbours, rounding=r, apart=e)
+    moved = (change + 2 * Fraction(r)) * Fraction(c) + 2 * Fraction(e)
+    moved += Fraction(gamma) * Fraction(sqrt(size))
+    priced = (1 - Fraction(NORMALS)) * change * Fraction(clip_norm)
+    assert priced * (1 - Fraction(1, 10**13)) <= moved <= priced
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+@pytest.mark.parametrize("mu", [1e-3, 1.0, 30.0])
+def test_noise_instead_of_a_smaller_clip_norm(mu, size):
+    """The same bound solved for the noise: moved / gamma <= (1 - 4e-4) mu s / gamma."""
+    sensitivity, apart = 3.0, np.array([1e-9, 0.0])
+    s = noise_for(np.full(2, mu), sensitivity, size, apart)
+    for noise, e in zip(s.tolist(), apart.tolist(), strict=True):
+        moved = Fraction(sensitivity) + 2 * Fraction(e)
+        moved += Fraction(noise) / 2**36 * Fraction(sqrt(size))
+        priced = (1 - Fraction(NORMALS)) * Fraction(mu) * Fraction(noise)
+        assert priced * (1 - Fraction(1, 10**13)) <= moved <= priced
+    assert noise_for(np.array([inf]), 1.0, 3, np.zeros(1)) == 0
+    with pytest.raises(PrecisionError, match="is too little for 100 coordinates"):
+        noise_for(np.array([1e-11]), 1.0, 100, np.zeros(1))
+
+
+def test_underflow_is_paid_for():
+    """Products that vanish: off by the least normal number in each coordinate, not relatively."""
+    x = np.full(500, np.float32(1e-25))
+    exact = fsum((x.astype(float) * float(np.float32(1e-20))).tolist())
+    error = abs(float((x * np.float32(1e-20)).sum()) - exact)
+    assert 500 * relative_error((500, np.float32)) * exact / 500 < error
+    assert error <= underflow(4 * 500 + 8, np.float32, 1)
+    with pytest.raises(PrecisionError):
+        noised_sum(1e-160, 1e-159, 10, "replace", terms=1, operations=20)
+
+
+# -- sums as they are computed -------------------------------------------------------------------
+
+
+def test_the_error_of_a_sum_grows_with_its_terms():
+    """A bound without the number of terms, (n + 8) 2 u clip norms, is passed by a plain sum."""
+    n, clip = 60_000, 0.5
+    scores = np.full((n, 1), 0.4) + np.random.default_rng(0).uniform(0, 1e-3, (n, 1))
+    total = np.zeros((1, 1))
+    np.add.at(total, np.zeros(n, int), scores)
+    error = abs(float(total[0, 0]) - fsum(scores[:, 0].tolist())) / clip
+    eps = float(np.finfo(float).eps)
+    assert (n + 8) * eps < error <= n * relative_error((n + 3, np.float64))
+    taken = 1 - noised_sum(clip, 10.0, 1, "replace", terms=n, operations=n + 3).clip / clip
+    assert taken > NORMALS + error
+
+
+def plan_for(mechanism, n_silos=2, z=3.0, **kw):
+    server = isinstance(mechanism, ServerMessages)
+    options = {
+        "silo_sizes": None,
+        "silo_ids": np.arange(n_silos),
+        "steps": (1,),
+        "clip_norm": 1.0,
+        "noise_multiplier": z,
+        "delta": 1e-5,
+        "unit": "silo",
+        "trust": "server" if server else "silo",
+        "neighbours": "add_remove" if server else "replace",
+        "mechanism": mechanism,
+    }
+    return PrivacyPlan(**(options | kw))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 200), st.integers(0, 2**32 - 1), st.floats(-200, 200))
+def test_clipped_messages_are_clipped(size, seed, exponent):
+    """Exactly measured norms, of messages of any magnitude, squares that vanish included."""
+    rng = np.random.default_rng(seed)
+    message = (rng.normal(size=size) * 10.0 ** rng.uniform(-3, 0, size) * 10.0**exponent)[None]
+    for clip in (1.0, 1e-3, 10.0 ** (exponent / 2)):
+        norm = exact_norm(clip_rows(message, clip)[0])
+        assert norm <= clip * (1 + relative_error((size + 6, np.float64)))
+
+
+@pytest.mark.parametrize("size", [1, 3, 50])
+@pytest.mark.parametrize("n_silos", [1, 40])
+def test_a_servers_sum_moves_by_what_is_priced(n_silos, size):
+    """One silo's message zeroed: the snapped sum of messages and statistics, in whole units."""
+    mechanism = ServerMessages(squared_norms=True)
+    weights = np.linspace(1, 2, n_silos)
+    plan = plan_for(mechanism, n_silos, weights=weights / weights.sum())
+    noised, rng = mechanism.noised(plan, 1.0, size), np.random.default_rng(0)
+    largest = plan.largest_weight
+    for _ in range(40):
+        messages = rng.normal(size=(n_silos, size)) * 10.0 ** rng.uniform(-2, 2, (n_silos, 1))
+        kept = mechanism.keep(plan, messages, 1.0)
+        sent = mechanism.send(plan, kept, np.arange(n_silos), 0, streams_for(0), 1.0)
+        sums = []
+        for who in (np.arange(n_silos), np.arange(n_silos - 1)):  # the last weighs most
+            order = rng.permutation(who)
+            total = sum((plan.weights[i] * sent[i] for i in order), np.zeros(size + 1))
+            zeros = np.zeros(size + 1, np.int64)
+            sums.append(np.rint(noised.added(total / largest, zeros) / noised.grid))
+        moved = np.linalg.norm(sums[0] - sums[1])
+        assert moved <= (1 - NORMALS) * plan.clip_norm / noised.grid
+
+
+def test_a_silos_message_moves_by_what_is_priced():
+    """Two messages at the clip norm, opposite, from just below the edges between grid points."""
+    size, mechanism = 400, SiloMessages()
+    plan = plan_for(mechanism, z=1e4)  # a coarse grid
+    noised = mechanism.noised(plan, 1.0, size)
+    assert noised.clip < 1 - NORMALS - noised.grid * 9
+    edge = np.full(size, (0.5 + 1e-9) * noised.grid)
+    far = np.full(size, 1.0 / sqrt(size))
+    ends = []
+    for message in (edge + far, -edge - far):
+        kept = mechanism.keep(plan, message[None], 1.0)
+        ends.append(np.rint(noised.added(kept, np.zeros((1, size), np.int64)) / noised.grid)[0])
+    moved = np.linalg.norm(ends[0] - ends[1])
+    assert moved <= (1 - NORMALS) * 2 * plan.clip_norm / noised.grid
+
+
+def test_the_servers_own_rounding_is_paid_for_by_small_silos():
+    """A silo with little weight: what others' sums round to is large beside its records."""
+    weights, sizes = np.array([1e-7, 1 - 1e-7]), np.array([10, 10])
+    z = 5 * weights[1] / weights  # one noise for both
+    plan = PrivacyPlan(sizes, (1,), 1.0, z, 1e-5, trust="server", weights=weights)
+    taken = 1 - NORMALS - plan.mechanism.gradient_terms(plan, 3, np.dtype(float)).clip
+    share = plan.record_shares
+    error = relative_error((6, np.float64)) * (share @ sizes) / share
+    assert error[0] > 6e-8
+    np.testing.assert_allclose(taken, z * 2.0**-36 * sqrt(3) / 2 + error, atol=1e-10)
+
+
+def test_silos_of_a_stack_have_their_own_grids():
+    std = np.array([1.0, 3.0, 0.0])
+    noised = NoisedSum(std, np.array([grid_for(s or 2.0, 0.0) for s in std]))
+    sums, units = np.full((2, 4), 0.3), np.arange(8).reshape(2, 4) * 2**33
+    got = noised.of(np.array([1, 0])).added(sums, units)
+    for row, silo in enumerate((1, 0)):
+        gamma = float(noised.grid[silo])
+        np.testing.assert_array_equal(got[row], (np.rint(0.3 / gamma) + units[row]) * gamma)
+    np.testing.assert_array_equal(noised.scaled(0.5).std, std / 2)
+    np.testing.assert_array_equal(noised.scaled(0.5).grid, noised.grid * [0.5, 0.5, 1])
+
+
+# -- how many values are given out ---------------------------------------------------------------
+
+
+def test_a_server_gives_out_every_round():
+    """Silos take part in half of the rounds; the server's sums are counted, not the silos'."""
+    schedule = tuple(np.array(c, int) for c in ([0], [1], [0], [1], []))
+    counts = {}
+    for trust in ("silo", "server"):
+        plan = PrivacyPlan(
+            np.array([5, 5]), (1,) * 5, 1.0, 2.0, 1e-5, trust=trust, schedule=schedule
+        )
+        counts[trust] = plan.spent().n_releases
+    assert counts == {"silo": 2, "server": 4}
+    plan = plan_for(ServerMessages(), 10, steps=(1,) * 6, cohort="balanced", silo_fraction=0.5)
+    assert plan.spent().n_releases == 6
+    aggregate = Aggregate(np.zeros(3), 0.5, 1.0)
+    assert plan.mechanism.release(plan, aggregate, 0, streams_for(0)).all()
