@@ -23,6 +23,7 @@ extensions = [
     "docstrings",
     "mathml",
     "offline",
+    "parameter_groups",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",

@@ -64,6 +64,12 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     _learning_rates: ClassVar[tuple[str, ...]] = ("auto",)
     _losses: ClassVar[tuple[str, ...]]
 
+    def _store(self, arguments: dict[str, Any]) -> None:
+        """Keep a constructor's ``locals()``, each argument under its own name, as it was given."""
+        for name, value in arguments.items():
+            if name != "self":
+                setattr(self, name, value)
+
     # ---- a family of estimators (one module each) --------------------------------------------
 
     def _method(self) -> Method:

@@ -1,4 +1,8 @@
-"""Parameter documentation, written once: a class's section is made from its signature."""
+"""Parameter documentation, written once: a class's section is made from its signature.
+
+The pages of the reference show the groups as headings; a docstring has the parameters only, as
+readers of docstrings expect.
+"""
 
 from __future__ import annotations
 
@@ -7,112 +11,126 @@ from typing import TypeVar
 
 T = TypeVar("T", bound=type)
 
-PARAMETERS = {
-    "epsilon": """float, mapping or None, default=1.0
+#: heading -> name -> type and meaning, in the order of the constructors
+GROUPS = {
+    "Budget, data and objective": {
+        "epsilon": """float, mapping or None, default=1.0
     The privacy budget: a positive number, ``inf`` for no privacy at all, or a mapping from silo id
     to number that gives each silo its own. None if ``noise_multiplier`` is given.""",
-    "delta": """"auto", float or mapping, default="auto"
+        "delta": """"auto", float or mapping, default="auto"
     The second half of the budget. "auto" is the largest power of ten that is at most
     1 / (10 n_records), or 1 / (10 n_silos) where whole silos are protected.""",
-    "noise_multiplier": """float, default=None
-    Instead of a budget (``epsilon=None``): the noise's standard deviation on the clipped sum over
-    ``clip_norm``.""",
-    "unit": """{"record", "silo"}, default="record"
-    What is protected: one record, or everything a silo holds.""",
-    "trust": """{"silo", "shuffler", "server"}, default="silo"
-    Whom a person in the data trusts beyond the own silo. "silo": nobody; whatever leaves a silo is
-    private. "server": the server sees exact sums and adds the noise. "shuffler": somebody mixes
-    the messages of a round, so that the server does not learn who sent which.""",
-    "neighbours": """{"auto", "replace", "add_remove"}, default="auto"
-    The relation that the guarantee is about: one record (silo) is replaced, or its contribution is
-    set to zero. "auto" is "replace", but for ``unit="silo"`` with ``trust="server"``.""",
-    "sampling": """{"poisson", "without_replacement", "disjoint"}, default="poisson"
-    How a step draws a silo's records; what is drawn is what is priced. "disjoint" makes one pass
-    over the data.""",
-    "loss": """str
+        "feature_bounds": """(low, high) or mapping, default=None
+    Public bounds of the features: scalars, arrays, Series (by column name where both have names),
+    or a mapping from column to (low, high). A column with low == high is ignored.""",
+        "target_bounds": """(low, high), default=None
+    Public bounds of the target.""",
+        "silo_column": """str, default=None
+    The column of X that holds the silo ids, instead of ``silos`` in ``fit``.""",
+        "classes": """array-like, default=None
+    The label set, if it is to be fixed beforehand; by default the labels in ``y``. Public.""",
+        "loss": """str
     The loss whose weighted mean over the records is minimised. One with a kink (hinge, absolute
     error, quantile) is replaced by its Moreau envelope, as smooth as noise and number of records
     would hide anyway.""",
-    "huber_delta": """float, default=1.35
-    Where Huber's loss turns from square to linear, in units of the (scaled) target.""",
-    "quantile": """float, default=0.5
-    Which quantile ``loss="quantile"`` predicts.""",
-    "alpha": """float, default=0.0
+        "alpha": """float, default=0.0
     The penalty ``alpha / 2 * |w|^2`` is added to the mean loss; the intercept is not penalised.
     Ridge's ``alpha`` is n_records times this one, LogisticRegression's ``C`` is
     1 / (n_records * alpha). The weights are those of the scaled columns (and target), as behind a
     StandardScaler; give ``scaling=None`` for the units of ``X`` and ``y``.""",
-    "fit_intercept": """bool, default=True
+        "fit_intercept": """bool, default=True
     Whether the model has an intercept. Without one columns and target are scaled, not centred: zero
     stays zero.""",
-    "classes": """array-like, default=None
-    The label set, if it is to be fixed beforehand; by default the labels in ``y``. Public.""",
-    "n_rounds": """"auto" or int, default="auto"
-    The number of rounds.""",
-    "learning_rate": """"auto" or float, default="auto"
-    The step on the average clipped gradient, sum / (sampling_rate * n_i); where whole silos are
-    protected, a silo's own step on its mean gradient.""",
-    "clip_norm": """"auto" or float, default="auto"
-    The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. A
-    message's norm is learnt under "auto": half of them stay as they are, by a noised bit of each
-    silo in each round, which is part of what is charged; ``clip_norm_`` is where it ended.""",
-    "sampling_rate": """"auto" or float, default="auto"
-    The share of its records that a silo reads in a step.""",
-    "average": """bool, default=True
-    Give out the average of the second half of the rounds' models instead of the last one.""",
-    "silo_fraction": """float, default=1.0
-    The share of the silos that takes part in a round.""",
-    "cohort": """{"auto", "balanced", "uniform", "poisson"}, default="auto"
-    How a round's silos are drawn: dealt like cards, so that all take part equally often; a fixed
-    number; or each by its own coin. "auto" is "balanced", but for ``unit="silo"`` with
-    ``trust="server"``, where "poisson" amplifies privacy.""",
-    "silo_weights": """{"auto", "size", "uniform"} or mapping, default="auto"
-    The silos' public weights in the objective. "auto" is "size" for records, "uniform" for
-    silos.""",
-    "feature_bounds": """(low, high) or mapping, default=None
-    Public bounds of the features: scalars, arrays, Series (by column name where both have names),
-    or a mapping from column to (low, high). A column with low == high is ignored.""",
-    "target_bounds": """(low, high), default=None
-    Public bounds of the target.""",
-    "scaling": """{"auto", "private"} or None, default="auto"
+        "huber_delta": """float, default=1.35
+    Where Huber's loss turns from square to linear, in units of the (scaled) target.""",
+        "quantile": """float, default=0.5
+    Which quantile ``loss="quantile"`` predicts.""",
+        "scaling": """{"auto", "private"} or None, default="auto"
     How features (and the target) are brought to one scale. "auto" uses the bounds; without bounds
     scales are found within the budget where that will work. None leaves everything as it is.""",
-    "silo_column": """str, default=None
-    The column of X that holds the silo ids, instead of ``silos`` in ``fit``.""",
-    "n_jobs": """int, default=None
-    Threads over large silos. The model does not depend on it.""",
-    "random_state": """int, RandomState, Generator or None, default=None
-    None draws cryptographic noise. Anything else is a simulation: reproducible, and private only as
-    long as nobody knows the seed.""",
-    "verbose": """int, default=0
-    Print the rounds.""",
-    "local_steps": """"auto", int or sequence of int, default="auto"
-    Gradient steps of a silo in a round; a sequence has one number per round. "auto" is 1 without
-    privacy, so that nothing drifts.""",
-    "local_epochs": """float or sequence, default=None
-    Instead of ``local_steps``: passes over a silo's records in a round (divided by the sampling
-    rate this is the number of steps).""",
-    "momentum": """float, default=0.0
-    Heavy-ball momentum of the local steps, starting anew each round; with ``local_steps=1`` of the
-    server's steps.""",
-    "global_learning_rate": """float, default=1.0
-    The server's step on the mean of the silos' moves.""",
-    "warm_start_rounds": """int, default=0
-    First rounds that learn the control variates only. They cost as much as any other round.""",
-    "noise_schedule": """tuple, default=None
-    ``("round", beta, start)`` or ``("step", beta, start)``: the noise's variance falls by the
-    factor ``beta`` each round (each local step) after round ``start``.""",
-    "solver": """{"minibatch", "accelerated", "multistage", "local"}, default="minibatch"
+    },
+    "Privacy": {
+        "unit": """{"record", "silo"}, default="record"
+    What is protected: one record, or everything a silo holds.""",
+        "trust": """{"silo", "shuffler", "server"}, default="silo"
+    Whom a person in the data trusts beyond the own silo. "silo": nobody; whatever leaves a silo is
+    private. "server": the server sees exact sums and adds the noise. "shuffler": somebody mixes
+    the messages of a round, so that the server does not learn who sent which.""",
+        "neighbours": """{"auto", "replace", "add_remove"}, default="auto"
+    The relation that the guarantee is about: one record (silo) is replaced, or its contribution is
+    set to zero. "auto" is "replace", but for ``unit="silo"`` with ``trust="server"``.""",
+        "noise_multiplier": """float, default=None
+    Instead of a budget (``epsilon=None``): the noise's standard deviation on the clipped sum over
+    ``clip_norm``.""",
+    },
+    "Rounds and steps": {
+        "solver": """{"minibatch", "accelerated", "multistage", "local"}, default="minibatch"
     The optimisation method. "minibatch": a step along the silos' mean gradient, with momentum at
     the server if ``learning_rate="auto"``. "accelerated": the same gradients at a point between two
     sequences (AC-SA); fewer rounds. "multistage": that in stages; needs ``alpha > 0``. "local":
     ``local_steps`` steps of each silo by itself; ``trust="silo"`` only. ``local_steps`` is an error
     with the other three; ``radius``, ``average`` and ``sampling="disjoint"`` are for all.""",
-    "radius": """float, default=None
+        "algorithm": """Algorithm, default=None
+    An object of :class:`skdpfl.algorithms.Algorithm`; None is DP-FedAvg with one local step.""",
+        "mechanism": """{"gaussian", "privunit"}, default="gaussian"
+    How silos make their messages private under ``trust="silo"``. "privunit" is pure local privacy:
+    the message's direction by PrivUnit, its norm by ScalarDP.""",
+        "n_rounds": """"auto" or int, default="auto"
+    The number of rounds.""",
+        "local_steps": """"auto", int or sequence of int, default="auto"
+    Gradient steps of a silo in a round; a sequence has one number per round. "auto" is 1 without
+    privacy, so that nothing drifts.""",
+        "local_epochs": """float or sequence, default=None
+    Instead of ``local_steps``: passes over a silo's records in a round (divided by the sampling
+    rate this is the number of steps).""",
+        "learning_rate": """"auto" or float, default="auto"
+    The step on the average clipped gradient, sum / (sampling_rate * n_i); where whole silos are
+    protected, a silo's own step on its mean gradient.""",
+        "momentum": """float, default=0.0
+    Heavy-ball momentum of the local steps, starting anew each round; with ``local_steps=1`` of the
+    server's steps.""",
+        "global_learning_rate": """float, default=1.0
+    The server's step on the mean of the silos' moves.""",
+        "warm_start_rounds": """int, default=0
+    First rounds that learn the control variates only. They cost as much as any other round.""",
+        "clip_norm": """"auto" or float, default="auto"
+    The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. A
+    message's norm is learnt under "auto": half of them stay as they are, by a noised bit of each
+    silo in each round, which is part of what is charged; ``clip_norm_`` is where it ended.""",
+        "sampling": """{"poisson", "without_replacement", "disjoint"}, default="poisson"
+    How a step draws a silo's records; what is drawn is what is priced. "disjoint" makes one pass
+    over the data.""",
+        "sampling_rate": """"auto" or float, default="auto"
+    The share of its records that a silo reads in a step.""",
+        "noise_schedule": """tuple, default=None
+    ``("round", beta, start)`` or ``("step", beta, start)``: the noise's variance falls by the
+    factor ``beta`` each round (each local step) after round ``start``.""",
+        "radius": """float, default=None
     Keep the (scaled) parameters within this distance of zero, after every step of the server (of a
     silo, with ``solver="local"``). Published steps take it for the distance to the optimum.""",
-    "algorithm": """Algorithm, default=None
-    An object of :class:`skdpfl.algorithms.Algorithm`; None is DP-FedAvg with one local step.""",
+        "average": """bool, default=True
+    Give out the average of the second half of the rounds' models instead of the last one.""",
+    },
+    "Silos": {
+        "silo_fraction": """float, default=1.0
+    The share of the silos that takes part in a round.""",
+        "cohort": """{"auto", "balanced", "uniform", "poisson"}, default="auto"
+    How a round's silos are drawn: dealt like cards, so that all take part equally often; a fixed
+    number; or each by its own coin. "auto" is "balanced", but for ``unit="silo"`` with
+    ``trust="server"``, where "poisson" amplifies privacy.""",
+        "silo_weights": """{"auto", "size", "uniform"} or mapping, default="auto"
+    The silos' public weights in the objective. "auto" is "size" for records, "uniform" for
+    silos.""",
+    },
+    "Running": {
+        "n_jobs": """int, default=None
+    Threads over large silos. The model does not depend on it.""",
+        "random_state": """int, RandomState, Generator or None, default=None
+    None draws cryptographic noise. Anything else is a simulation: reproducible, and private only as
+    long as nobody knows the seed.""",
+        "verbose": """int, default=0
+    Print the rounds.""",
+    },
 }
 
 FITTED = """
@@ -172,8 +190,9 @@ def see_also(name: str) -> str:
 def documented(cls: T) -> T:
     """Put Parameters, Attributes and See Also behind the first paragraphs of a docstring."""
     names = [n for n in inspect.signature(cls).parameters]
-    known = PARAMETERS | getattr(cls, "_parameter_docs", {})
-    parameters = "\n".join(f"{name} : {known[name]}" for name in names)
+    texts = {name: text for group in GROUPS.values() for name, text in group.items()}
+    texts |= getattr(cls, "_parameter_docs", {})
+    parameters = "\n".join(f"{name} : {texts[name]}" for name in names)
     summary, mark, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n\nNotes\n-----")
     fitted = FITTED.rstrip() + getattr(cls, "_fitted_docs", "")
     if "classes" in names:

@@ -63,9 +63,6 @@ class _DPFedEXP:
     trust: str
     noise_multiplier: float | None
     _parameter_docs: ClassVar[dict[str, str]] = {
-        "mechanism": """{"gaussian", "privunit"}, default="gaussian"
-    How silos make their messages private under ``trust="silo"``. "privunit" is pure local privacy:
-    the message's direction by PrivUnit, its norm by ScalarDP.""",
         "trust": """{"silo", "server"}, default="silo"
     "silo": nobody outside a silo is trusted, each noises its own message (LDP-FedEXP). "server":
     the server sees the sum of the clipped messages and noises that (CDP-FedEXP).""",
@@ -153,16 +150,19 @@ class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
         epsilon: Any = 1.0,
         *,
         delta: Any = "auto",
-        noise_multiplier: float | None = None,
-        trust: str = "silo",
-        neighbours: str = "auto",
-        mechanism: str = "gaussian",
-        local_steps: Any = "auto",
+        feature_bounds: Any = None,
+        silo_column: Any = None,
+        classes: Any = None,
         loss: str = "log_loss",
         alpha: float = 0.0,
         fit_intercept: bool = True,
-        classes: Any = None,
+        scaling: str | None = "auto",
+        trust: str = "silo",
+        neighbours: str = "auto",
+        noise_multiplier: float | None = None,
+        mechanism: str = "gaussian",
         n_rounds: Any = "auto",
+        local_steps: Any = "auto",
         learning_rate: Any = "auto",
         clip_norm: Any = "auto",
         sampling_rate: Any = "auto",
@@ -170,38 +170,11 @@ class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",
-        feature_bounds: Any = None,
-        scaling: str | None = "auto",
-        silo_column: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.trust = trust
-        self.neighbours = neighbours
-        self.mechanism = mechanism
-        self.local_steps = local_steps
-        self.loss = loss
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.n_rounds = n_rounds
-        self.learning_rate = learning_rate
-        self.clip_norm = clip_norm
-        self.sampling_rate = sampling_rate
-        self.average = average
-        self.silo_fraction = silo_fraction
-        self.cohort = cohort
-        self.silo_weights = silo_weights
-        self.feature_bounds = feature_bounds
-        self.scaling = scaling
-        self.silo_column = silo_column
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        self._store(locals())
 
 
 @documented
@@ -241,17 +214,21 @@ class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
         epsilon: Any = 1.0,
         *,
         delta: Any = "auto",
-        noise_multiplier: float | None = None,
-        trust: str = "silo",
-        neighbours: str = "auto",
-        mechanism: str = "gaussian",
-        local_steps: Any = "auto",
+        feature_bounds: Any = None,
+        target_bounds: Any = None,
+        silo_column: Any = None,
         loss: str = "squared_error",
-        huber_delta: float = 1.35,
-        quantile: float = 0.5,
         alpha: float = 0.0,
         fit_intercept: bool = True,
+        huber_delta: float = 1.35,
+        quantile: float = 0.5,
+        scaling: str | None = "auto",
+        trust: str = "silo",
+        neighbours: str = "auto",
+        noise_multiplier: float | None = None,
+        mechanism: str = "gaussian",
         n_rounds: Any = "auto",
+        local_steps: Any = "auto",
         learning_rate: Any = "auto",
         clip_norm: Any = "auto",
         sampling_rate: Any = "auto",
@@ -259,38 +236,8 @@ class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",
-        feature_bounds: Any = None,
-        target_bounds: Any = None,
-        scaling: str | None = "auto",
-        silo_column: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.trust = trust
-        self.neighbours = neighbours
-        self.mechanism = mechanism
-        self.local_steps = local_steps
-        self.loss = loss
-        self.huber_delta = huber_delta
-        self.quantile = quantile
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.n_rounds = n_rounds
-        self.learning_rate = learning_rate
-        self.clip_norm = clip_norm
-        self.sampling_rate = sampling_rate
-        self.average = average
-        self.silo_fraction = silo_fraction
-        self.cohort = cohort
-        self.silo_weights = silo_weights
-        self.feature_bounds = feature_bounds
-        self.target_bounds = target_bounds
-        self.scaling = scaling
-        self.silo_column = silo_column
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        self._store(locals())

@@ -1,9 +1,14 @@
 """What the pages are built with: formulas, docstrings, and a guard against the network."""
 
+import inspect
+import re
 import sys
 from pathlib import Path
 
 import pytest
+
+from skdpfl import estimators
+from skdpfl.estimators._docs import GROUPS
 
 EXT = Path(__file__).parents[2] / "docs" / "_ext"
 
@@ -15,9 +20,10 @@ def extensions(monkeypatch):
     import docstrings
     import mathml
     import offline
+    import parameter_groups
 
-    yield docstrings, mathml, offline
-    for name in ("docstrings", "mathml", "offline"):
+    yield docstrings, mathml, offline, parameter_groups
+    for name in ("docstrings", "mathml", "offline", "parameter_groups"):
         sys.modules.pop(name)
 
 
@@ -53,3 +59,24 @@ def test_a_docstring_in_blocks(extensions):
         ("text", "1. *A.* b"),
         ("text", "2. c"),
     ]
+
+
+@pytest.mark.parametrize("name", estimators.__all__)
+def test_parameters_stand_under_headings(extensions, name):
+    from numpydoc.docscrape_sphinx import SphinxDocString
+
+    cls = getattr(estimators, name)
+    lines = str(SphinxDocString(inspect.getdoc(cls))).split("\n")
+    page = extensions[3].with_headings(lines)
+    kept = [line for line in page if line and not line.startswith("    .. rubric:: ")]
+    assert kept == [line for line in lines if line]  # nothing is lost or moved
+    headings = [line.split(":: ")[1] for line in page if line.startswith("    .. rubric:: ")]
+    assert headings == list(GROUPS)
+    under, found = None, {}
+    for line in page[: page.index(":Attributes:")]:
+        if line.startswith("    .. rubric:: "):
+            under = line.split(":: ")[1]
+        elif entry := re.match(r"    \*\*(\w+)\*\* : ", line):
+            found[entry[1]] = under
+    assert list(found) == list(inspect.signature(cls).parameters)
+    assert all(parameter in GROUPS[heading] for parameter, heading in found.items())

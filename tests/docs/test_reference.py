@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import skdpfl
+from skdpfl.estimators._docs import GROUPS
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.rst"
 NAMES = re.findall(r"^   ([a-z_A-Z0-9.]+)$", PAGE.read_text(), re.MULTILINE)
@@ -111,3 +112,34 @@ def test_estimators_say_what_is_promised_and_what_is_fitted(name):
     assert order == sorted(order)
     for fitted in ("coef_", "privacy_spent_", "plan_", "n_rounds_", "silo_ids_"):
         assert re.search(rf"^{fitted} :", doc, re.MULTILINE)
+
+
+#: what a user needs first, in this order, where an estimator has it; and what comes last
+FIRST = [
+    "epsilon",
+    "delta",
+    "feature_bounds",
+    "target_bounds",
+    "silo_column",
+    "classes",
+    "loss",
+    "alpha",
+    "fit_intercept",
+]
+LAST = ["n_jobs", "random_state", "verbose"]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_constructors_are_in_the_order_a_user_needs(name):
+    signature = inspect.signature(getattr(skdpfl, name)).parameters
+    names = list(signature)
+    first = [known for known in FIRST if known in signature]
+    assert names[: len(first)] == first
+    assert names[-3:] == LAST
+    assert [p.kind for p in signature.values()][1:] == [inspect.Parameter.KEYWORD_ONLY] * (
+        len(names) - 1
+    )
+    every = [known for group in GROUPS.values() for known in group if known in signature]
+    assert names == every
+    documented = re.findall(r"^(\w+) : ", getattr(skdpfl, name).__doc__, re.MULTILINE)
+    assert documented[: len(names)] == names
