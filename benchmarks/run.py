@@ -43,6 +43,7 @@ BENCHMARKS = {
     "noise": Benchmark("noise.py", None, "docs/speed.md", "", True),
     "prices": Benchmark("calibration.py", None, "docs/speed.md"),
     "papers": Benchmark("papers/run.py", None, "docs/papers/index.md", "", True),
+    "ledger": Benchmark("ledger.py", 1, "docs/tuning.md", "", True),
     "same": Benchmark("same_models.py", 2, ""),
     "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png", True),
 }

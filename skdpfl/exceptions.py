@@ -13,3 +13,10 @@ class BudgetExceeded(ValueError):
 
     Raised before the fit touches the data.
     """
+
+
+class LedgerError(RuntimeError):
+    """A :class:`~skdpfl.privacy.PrivacyLedger` cannot be opened or written, or is not what it was.
+
+    No fit is admitted then. The text names the ledger's file and the way out.
+    """

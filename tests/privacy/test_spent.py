@@ -150,20 +150,112 @@ def test_the_outsider_is_kept_where_smaller():
     assert spent(A, outsider_compositions=[B]).outsider is None
 
 
-def test_to_dict_is_complete_and_plain():
-    cost = two_silos(B, ((Exact(), 1),), simulation_seeds=frozenset({12345}))
-    report = json.loads(json.dumps(cost.to_dict(), allow_nan=False))
-    assert float(report["epsilon"]) == math.inf
-    assert report["per_silo"][0] == {"silo": "x", "epsilon": cost.per_silo["x"], "composition": 0}
-    event = report["compositions"][0]["events"][0]
-    assert event == {
+# ---- reports --------------------------------------------------------------------------------
+
+
+OUTSIDE = ((PoissonGaussian(60.0, 0.1), 200),)
+REPORTED = {
+    "two silos": two_silos(),
+    "outsider": two_silos(noise_multiplier=15.0, outsider_compositions=[OUTSIDE], assignment="map"),
+    "no privacy": two_silos(B, ((Exact(), 1),)),
+    "batches of fixed size": spent(C),
+    "profile": spent(((Profile((0.0, 1.0), (0.1, 1e-6)), 1), (Approximate(0.1, 1e-7), 2))),
+    "whole silos": spent(A, unit="silo", trust="server", neighbours="add_remove"),
+    "group": spent(((Gaussian(9.0), 4),)).group(3),
+    "nothing": spent(()),
+}
+
+
+def as_json(cost):
+    return json.loads(json.dumps(cost.to_dict(), allow_nan=False))
+
+
+@pytest.mark.parametrize("cost", REPORTED.values(), ids=REPORTED)
+def test_a_report_tells_the_whole_cost(cost):
+    report = as_json(cost)
+    again = PrivacySpent.from_dict(report)
+    assert again == cost
+    assert again.to_dict() == cost.to_dict() and as_json(again) == report
+    assert (report["schema"], report["version"]) == ("skdpfl.PrivacySpent", 1)
+    assert float(report["epsilon"]) == cost.epsilon
+    for row in report["epsilon_at"]:
+        assert float(row["epsilon"]) == cost.epsilon_at(row["delta"])
+
+
+def test_what_a_checker_reads():
+    report = as_json(two_silos(B, ((Exact(), 1),)))
+    prices = two_silos(B, A).per_silo
+    assert report["per_silo"] == {
+        "silo": ["x", "y"],
+        "composition": [0, 1],
+        "epsilon": [prices["x"], "inf"],
+    }
+    assert report["compositions"][0]["events"][0] == {
         "event": "PoissonGaussian",
         "count": 200,
         "noise_multiplier": 15.0,
         "sampling_rate": 0.1,
     }
+
+
+def test_a_report_does_not_tell_seeds():
+    cost = two_silos(simulation_seeds=frozenset({12345}))
+    report = as_json(cost)
     assert report["simulation"] is True
     assert "12345" not in json.dumps(report)  # the seed is the noise
+    again = PrivacySpent.from_dict(report)
+    assert again.simulation and again.unknown_seeds and not again.simulation_seeds
+    assert as_json(again) == report
+    assert again.epsilon == cost.epsilon
+    with pytest.warns(PrivacyLeakWarning, match="same integer seed"):
+        both = again + cost  # for all that is known
+    assert both.unknown_seeds
+    assert not (again + two_silos()).epsilon < again.epsilon  # without a warning
+
+
+EDITS = {
+    "less than it costs": lambda r: r["compositions"][0].update(epsilon=0.01),
+    "less for a silo": lambda r: r["per_silo"]["epsilon"].__setitem__(0, 0.01),
+    "less in all": lambda r: r.update(epsilon=0.01),
+    "less at another delta": lambda r: r["epsilon_at"][0].update(epsilon=0.01),
+    "less for an outsider": lambda r: r["outsider"]["compositions"][0].update(epsilon=0.001),
+    "more noise": lambda r: r["compositions"][1]["events"][0].update(noise_multiplier=5.0),
+    "an unknown event": lambda r: r["compositions"][0]["events"][0].update(event="Magic"),
+    "no event": lambda r: r["compositions"][0]["events"].append("Gaussian"),
+    "a rate above one": lambda r: r["compositions"][0]["events"][0].update(sampling_rate=1.5),
+    "a negative count": lambda r: r["compositions"][0]["events"][0].update(count=-3),
+    "half a count": lambda r: r["compositions"][0]["events"][0].update(count=1.5),
+    "not a number": lambda r: r["compositions"][0].update(delta=math.nan),
+    "a yes": lambda r: r["compositions"][0].update(delta=True),
+    "another relation": lambda r: r.update(neighbours="near"),
+    "another unit": lambda r: r.update(unit=["record"]),
+    "no composition": lambda r: r.update(compositions=[]),
+    "a silo without a cost": lambda r: r["per_silo"]["composition"].__setitem__(0, 7),
+    "a silo too many": lambda r: r["per_silo"]["silo"].append("z"),
+    "no silos": lambda r: r.update(per_silo={}),
+    "another version": lambda r: r.update(version=2),
+    "another schema": lambda r: r.update(schema="x"),
+    "something missing": lambda r: r.pop("trust"),
+    "something added": lambda r: r.update(epsilom=0.1),
+    "a group of none": lambda r: r.update(group_size=0),
+    "an outsider of words": lambda r: r.update(outsider="none"),
+    "an assignment of numbers": lambda r: r.update(assignment=3),
+    "no library": lambda r: r.update(library=None),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_an_edited_report_is_refused(edit):
+    report = as_json(REPORTED["outsider"])
+    edit(report)
+    with pytest.raises(ValueError, match=r"is |are |has |lacks|does not|points to"):
+        PrivacySpent.from_dict(report)
+
+
+@pytest.mark.parametrize("report", [None, [], "report", {}, 3])
+def test_what_is_no_report_is_refused(report):
+    with pytest.raises(ValueError, match="The report"):
+        PrivacySpent.from_dict(report)
 
 
 @pytest.mark.parametrize("name, value", [("unit", "row"), ("trust", "nobody"), ("neighbours", "x")])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from skdpfl.privacy.events import Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.price import Neighbours, price_delta, price_epsilon
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Unit = Literal["record", "silo"]
+#: from the strongest model of trust (protects against most) to the weakest
+Trust = Literal["silo", "shuffler", "server"]
 
 
 @dataclass(frozen=True, slots=True)

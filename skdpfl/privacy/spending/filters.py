@@ -33,8 +33,16 @@ sum mu_i^2 <= mu^2 keeps the adaptive sequence mu-Gaussian DP (Koskela, Tobaben 
 It wastes nothing, and refuses every other fit. Which filter it is, is fixed when the ledger opens:
 switching by what a fit gave out would be the hole described above.
 
-*One relation.* All of a ledger's fits are priced under the first one's relation. One under
-"add_remove" is priced anew where that is "replace"; the reverse is refused.
+*One relation.* All of a ledger's fits are priced under the relation that it was opened with, or
+else the first fit's. A fit under "add_remove" is priced anew where that is "replace"; the reverse
+is refused.
+
+*A budget that is raised.* delta and the filter stay, epsilon grows. Both filters' budgets grow with
+epsilon, and the Renyi filter's order falls, so that what the smaller budget admits the larger one
+admits too: D_a grows with the order a, and ``budget_a`` at the order of the larger epsilon is not
+below the smaller one's. So a procedure that may raise its budget is one under the largest budget
+that it may ever be given, and that is what it guarantees: (largest epsilon, delta), whether or not
+the budget is raised, and by whatever it is decided.
 
 A record sits in one silo, so either filter holds for each silo by itself; the sums kept are those
 of the most expensive silo of each fit.
@@ -51,6 +59,7 @@ import numpy as np
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.privacy.events import Composition, Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.spending.spent import PrivacySpent
 
@@ -71,16 +80,19 @@ class Filter:
     ----------
     epsilon, delta : float
         What all fits together may cost.
+    neighbours : {"replace", "add_remove"}, default=None
+        The relation it is counted under; None: the first fit's.
     """
 
     epsilon: float
     delta: float
+    neighbours: Neighbours | None = None
 
     def admit(self, costs: list[PrivacySpent]) -> None:
         """Raise BudgetExceeded if the last of ``costs`` is one too many."""
         if len({cost.unit for cost in costs}) > 1:
             raise ValueError("A ledger holds fits of one unit; got unit='record' and unit='silo'.")
-        costs = _under_one_relation(costs)
+        costs = _under(self.neighbours or costs[0].neighbours, costs)
         alone = len(costs) == 1 and costs[0].epsilon_at(self.delta) <= self.epsilon
         filling = self.filling(costs)
         if not alone and filling.used > filling.budget:
@@ -128,14 +140,13 @@ class RenyiFilter(Filter):
 FILTERS: dict[str, type[Filter]] = {"renyi": RenyiFilter, "gaussian": GaussianFilter}
 
 
-def _under_one_relation(costs: list[PrivacySpent]) -> list[PrivacySpent]:
-    """Return the costs under the first one's relation: it was chosen before any output was seen."""
-    relation = costs[0].neighbours
+def _under(relation: Neighbours, costs: list[PrivacySpent]) -> list[PrivacySpent]:
+    """Return the costs under the ledger's relation: it was chosen before any output was seen."""
     if relation == "add_remove" and any(cost.neighbours != relation for cost in costs):
         raise ValueError(
-            'This ledger counts under neighbours="add_remove", the relation of its first fit; a '
-            'fit under "replace" is not covered by that. Use one relation, or fit the one under '
-            '"replace" first: the others are then priced under it as well.'
+            'This ledger counts under neighbours="add_remove", as it was opened or as the relation '
+            'of its first fit; a fit under "replace" is not covered by that. Use one relation, or '
+            'open a ledger with neighbours="replace": all fits are then priced under it.'
         )
     return [cost.under(relation) for cost in costs]
 

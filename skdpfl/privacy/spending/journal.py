@@ -1,74 +1,252 @@
-"""The ledger's record: an SQLite file that worker processes share and a crash cannot lose.
+"""The file of a ledger: opened, locked and replaced so that no entry is lost and no doubt admitted.
 
-An entry is committed to the disk before the fit it stands for draws any noise, so a process that is
-killed later has still been charged.
+A change is written to a second file, which takes the first one's place only when it is on the disk;
+the fit it stands for begins after that. So a process that is killed leaves the old file or the new
+one, and a fit that has drawn noise is in it. The lock is on the file itself: whoever gets it looks
+whether the file is still the one under its name, since each change puts another there.
 """
 
 from __future__ import annotations
 
-import pickle
-import sqlite3
-from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
-from typing import NamedTuple
+import errno
+import os
+import secrets
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
-from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.exceptions import LedgerError
+from skdpfl.privacy.spending.book import Book, Budget, Damaged, Mark, read
 
-_TABLE = "CREATE TABLE IF NOT EXISTS entries (name TEXT, scored INTEGER, spent BLOB)"
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
 
+#: seconds to wait for another process
+PATIENCE = 60.0
 
-class Entry(NamedTuple):
-    """One fit: its estimator's name, whether exact scores were taken of it, and its cost."""
-
-    name: str
-    scored: bool
-    spent: PrivacySpent
+_REMEDIES = {
+    errno.ENOSPC: "Make room on the disk",
+    errno.EDQUOT: "Make room in the disk quota",
+    errno.EFBIG: "Make room: the file may not grow",
+    errno.EACCES: "Give this user the right to read and write it and its folder",
+    errno.EPERM: "Give this user the right to read and write it and its folder",
+    errno.EROFS: "Keep it where this user can write",
+}
 
 
 class Journal:
-    """An append-only list of entries in a file."""
+    """A ledger's file.
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    Parameters
+    ----------
+    path : str
+        Where it is.
+    mark : Mark, optional
+        A state it is known to have had.
+    """
 
-    def create(self) -> None:
-        """Make the file, or open one that is there."""
-        with closing(self._connect()) as database, database:
-            database.execute(_TABLE)
+    def __init__(self, path: str, mark: Mark | None = None) -> None:
+        self.path, self._seen = path, mark
+        self._book: Book | None = None
+
+    @property
+    def mark(self) -> Mark | None:
+        """The last state that was seen."""
+        return self._seen
 
     def exists(self) -> bool:
-        """Tell whether the file is there."""
-        return Path(self.path).is_file()
+        """Return whether something is at the path."""
+        return os.path.lexists(self.path)
 
-    def entries(self) -> list[Entry]:
-        """Return all entries, oldest first."""
-        if not self.exists():
-            return []
-        with closing(self._connect()) as database:
-            return _read(database)
-
-    def append(self, entry: Entry, check: Callable[[list[Entry]], None]) -> None:
-        """Add an entry unless ``check(entries so far)`` raises; no other process comes between."""
-        with closing(self._connect()) as database:
-            database.execute("BEGIN IMMEDIATE")
+    def create(self, budget: Budget) -> None:
+        """Make the file, on the disk with its first entry or not at all, unless there is one."""
+        data = Book().adding(budget).to_bytes()
+        new = f"{self.path}.{secrets.token_hex(4)}.new"
+        with self._in_words("created"), suppress(FileExistsError):
             try:
-                check(_read(database))
-                row = (entry.name, int(entry.scored), pickle.dumps(entry.spent))
-                database.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
-                database.commit()
-            except BaseException:
-                database.rollback()
+                _write(new, data, 0o600)
+                _put(new, self.path, data)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(new)
+            _sync_folder(self.path)
+
+    def read(self) -> Book:
+        """Return what the file holds; it must have grown out of what was seen before."""
+        seen = self._seen  # before reading: another thread may write meanwhile
+        with self._in_words("read"), open(self._open(os.O_RDONLY), "rb") as file:
+            data = file.read()
+        return self._checked(data, seen)
+
+    @contextmanager
+    def locked(self) -> Iterator[Book]:
+        """Return what the file holds and keep others from changing it inside the block."""
+        with self._in_words("locked"):
+            file = self._lock()
+        try:
+            seen = self._seen
+            with self._in_words("read"), open(file, "rb", closefd=False) as opened:
+                data = opened.read()
+            self._refuse_other_names(file)
+            yield self._checked(data, seen)
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
+            os.close(file)
+
+    def replace(self, book: Book) -> None:
+        """Write another content, inside :meth:`locked` only; it is on the disk afterwards."""
+        new = f"{self.path}.new"
+        with self._in_words("written"):
+            with suppress(FileNotFoundError):
+                os.unlink(new)  # of a process that was killed
+            mode = stat.S_IMODE(os.stat(self.path).st_mode)
+            try:
+                _write(new, book.to_bytes(), mode)
+                os.replace(new, self.path)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(new)
                 raise
+            _sync_folder(self.path)
+        self._book, self._seen = book, book.mark
 
-    def _connect(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-        database.execute("PRAGMA synchronous=FULL")
-        return database
+    def _checked(self, data: bytes, seen: Mark | None) -> Book:
+        try:
+            book = read(data, self._book)
+        except Damaged as error:
+            raise LedgerError(
+                f"The privacy ledger {self.path!r} {error}. No fit is admitted. Put back its "
+                "latest copy, and charge what was fitted since by ledger.charge; without one, take "
+                "the budget as spent."
+            ) from error
+        if seen is not None and not book.follows(seen):
+            raise LedgerError(
+                f"The privacy ledger {self.path!r} is not what it was: another ledger or an older "
+                "copy was put in its place while it was in use. No fit is admitted. Put the latest "
+                "one back."
+            )
+        if self._seen is None or book.follows(self._seen):
+            self._book, self._seen = book, book.mark
+        return book
+
+    def _open(self, flags: int) -> int:
+        """Open the file that is there; one that is none, is an error in words."""
+        file = os.open(self.path, flags | getattr(os, "O_NONBLOCK", 0))
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise IsADirectoryError(errno.EISDIR, "it is a directory, or no plain file")
+        return file
+
+    def _lock(self) -> int:
+        if fcntl is None:
+            raise OSError(errno.ENOLCK, "this system has no POSIX locks")
+        end, pause = time.monotonic() + PATIENCE, 1e-3
+        while time.monotonic() < end:
+            file = self._open(os.O_RDWR)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(file), os.stat(self.path)):
+                    return file
+            except BlockingIOError:
+                time.sleep(pause)
+                pause = min(2 * pause, 0.05)
+            except BaseException:
+                os.close(file)
+                raise
+            os.close(file)
+        raise TimeoutError(errno.ETIMEDOUT, f"another process held it for {PATIENCE:g} seconds")
+
+    def _refuse_other_names(self, file: int) -> None:
+        """Refuse a second name: it would keep the content without what is written from here."""
+        for _ in range(20):  # a ledger that is being created has two for a moment
+            if os.fstat(file).st_nlink <= 1:
+                return
+            time.sleep(0.05)
+        raise LedgerError(
+            f"The privacy ledger {self.path!r} has a second name (a hard link), under which fits "
+            "made here would not count. No fit is admitted. Remove the other name."
+        )
+
+    @contextmanager
+    def _in_words(self, doing: str) -> Iterator[None]:
+        """Turn errors of the system into LedgerErrors that say what to do."""
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise LedgerError(self._gone()) from error
+        except OSError as error:
+            remedy = _REMEDIES.get(error.errno or 0, "Put that right")
+            raise LedgerError(
+                f"The privacy ledger {self.path!r} cannot be {doing}: {error.strerror or error}. "
+                f"No fit is admitted. {remedy}, or give another path."
+            ) from error
+
+    def _gone(self) -> str:
+        folder = os.path.dirname(self.path)
+        if not os.path.isdir(folder):
+            return (
+                f"The privacy ledger {self.path!r} cannot be kept: there is no folder {folder!r}."
+            )
+        return (
+            f"The privacy ledger {self.path!r} is gone: its file was deleted or moved. No fit is "
+            "admitted. Put it back, with all its entries; a new file would be a new budget."
+        )
 
 
-def _read(database: sqlite3.Connection) -> list[Entry]:
-    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'entries'").fetchone():
-        return []
-    rows = database.execute("SELECT name, scored, spent FROM entries ORDER BY rowid").fetchall()
-    return [Entry(name, bool(scored), pickle.loads(spent)) for name, scored, spent in rows]
+def absolute(path: Any) -> str:
+    """Return a path without links, so that one file has one name."""
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        text = ""
+    if not text or "\0" in text:
+        raise ValueError(f"path must be the name of a file, or a path-like object; got {path!r}.")
+    return os.path.realpath(text)
+
+
+def temporary_path() -> str:
+    """Return a path in a new folder that only this user can enter."""
+    try:
+        return os.path.join(tempfile.mkdtemp(prefix="skdpfl-ledger-"), "ledger.jsonl")
+    except OSError as error:
+        raise LedgerError(
+            f"A temporary privacy ledger cannot be kept in {tempfile.gettempdir()!r}: "
+            f"{error.strerror}. No fit is admitted. Make room, or give a path."
+        ) from error
+
+
+def _write(path: str, data: bytes, mode: int) -> None:
+    """Write a new file and wait until it is on the disk."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    with open(os.open(path, flags, 0o600), "wb") as file:
+        os.chmod(path, mode)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _put(new: str, path: str, data: bytes) -> None:
+    """Give a new file its name unless that is taken (FileExistsError)."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: one that is killed now leaves an unreadable file
+        _write(path, data, 0o600)
+
+
+def _sync_folder(path: str) -> None:
+    """Wait until a file's name is on the disk."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems have no such thing
+            raise
+    finally:
+        os.close(folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from skdpfl._links import DocLinks
-from skdpfl.privacy.spending.ledger import PrivacyLedger, open_ledgers
+from skdpfl.privacy.spending.ledger import PrivacyLedger, charge_all, open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 _CARRIED = "_ledgers"
@@ -19,15 +19,14 @@ class Recorded(DocLinks):
     """Mixin for estimators that pay: call ``_charge(spent)`` before any data are learnt from."""
 
     def _charge(self, spent: PrivacySpent) -> None:
-        """Write the cost into every ledger, or raise BudgetExceeded.
+        """Write the cost into every ledger or, if one raises BudgetExceeded, into none.
 
         A fit that is a run of a search was charged by the search; one that releases nothing needs
         no entry.
         """
         if self.__dict__.get("_covered", False) or not any(c.composition for c in spent.costs):
             return
-        for ledger in _ledgers_of(self):
-            ledger.charge(type(self).__name__, spent)
+        charge_all(_ledgers_of(self), type(self).__name__, spent)
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())  # type: ignore[call-overload]

@@ -1,46 +1,238 @@
-"""Costs as plain data, for audit files."""
+"""Costs as plain data, and back again: records in ledgers, reports for people and machines.
+
+A record holds what was released and its price. A report is a record with the epsilons at other
+deltas and of each silo; the user guide describes it field by field. Reading checks every field:
+nothing may be missing, added or out of range, and what can be derived must agree.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, TypeVar, get_args
 
-from skdpfl.privacy.spending.cost import Cost, SiloCosts
+import numpy as np
 
+from skdpfl import __version__
+from skdpfl.privacy import events
+from skdpfl.privacy.events import Composition, Event
+from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.spending.cost import Cost, SiloCosts, Trust, Unit
+from skdpfl.privacy.spending.fields import (
+    keys,
+    listed,
+    number,
+    one_of,
+    require,
+    text_or_none,
+    whole,
+)
 
-def as_dict(paid: SiloCosts) -> dict[str, Any]:
-    """Return lists, strings and numbers only: prices, compositions and what each silo paid."""
-    report: dict[str, Any] = {
-        "epsilon": plain(paid.epsilon),
-        "delta": paid.delta,
-        "accountant": paid.accountant,
-        "compositions": [_cost_as_dict(cost) for cost in paid.costs],
-        "per_silo": None,
-    }
-    if paid.silo_ids is not None and paid.silo_costs is not None:
-        report["per_silo"] = [
-            {"silo": plain(silo), "epsilon": plain(paid.costs[g].epsilon), "composition": g}
-            for silo, g in zip(paid.silo_ids, paid.silo_costs, strict=True)
-        ]
-    return report
+SCHEMA, VERSION = "skdpfl.PrivacySpent", 1
 
+#: every event that has a price, by its name in a report
+EVENTS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in vars(events).values()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
+}
+#: the largest value of an event's fields; others end at infinity
+_AT_MOST = {"sampling_rate": 1.0, "delta": 1.0, "deltas": 1.0}
 
-def _cost_as_dict(cost: Cost) -> dict[str, Any]:
-    """Return one cost: its price and its events by name."""
-    events = [
-        {"event": type(event).__name__, "count": count}
-        | {key: plain(value) for key, value in dataclasses.asdict(event).items()}
-        for event, count in cost.composition
-    ]
-    return {"epsilon": plain(cost.epsilon), "delta": cost.delta, "events": events}
+#: the deltas at which a report tells epsilon
+REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+#: how much smaller a stated epsilon may be: prices of other versions differ by less
+_LEAST, _TOO_SMALL = 0.99, "is below what these releases cost"
+
+_COSTS = {"epsilon", "delta", "accountant", "neighbours", "assignment", "compositions", "per_silo"}
+#: the keys of a record, and of a report
+RECORD = {"unit", "trust", "n_releases", "group_size", "noise_multiplier", "simulation", *_COSTS}
+RECORD |= {"outsider"}
+REPORT = {"schema", "version", "library", "epsilon_at", *RECORD}
+
+#: :class:`skdpfl.privacy.PrivacySpent`, which is made from this module's functions
+Spent = TypeVar("Spent", bound=SiloCosts)
 
 
 def plain(value: Any) -> Any:
-    """Return a value that JSON can hold."""
-    if isinstance(value, tuple):
+    """Return a value that JSON can hold; infinity becomes "inf", unknown types their text."""
+    if isinstance(value, tuple | list):
         return [plain(v) for v in value]
-    item = value.item() if hasattr(value, "item") else value
-    if isinstance(item, float) and math.isinf(item):
-        return "inf" if item > 0 else "-inf"
-    return item if item is None or isinstance(item, bool | int | float | str) else str(item)
+    if isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def to_report(spent: Any) -> dict[str, Any]:
+    """Return a cost as plain data, with everything a checker may ask for."""
+    words = {"schema": SCHEMA, "version": VERSION, "library": f"skdpfl {__version__}"}
+    report: dict[str, Any] = {**words, **to_record(spent)}
+    if report["per_silo"] is not None:
+        report["per_silo"]["epsilon"] = plain(spent.per_silo.tolist())
+    report["epsilon_at"] = [
+        {"delta": delta, "epsilon": plain(spent.epsilon_at(delta))} for delta in REPORTED_DELTAS
+    ]
+    return report
+
+
+def from_report(kind: type[Spent], report: dict[str, Any]) -> Spent:
+    """Return the cost of a report; its prices are computed anew and compared."""
+    keys(report, REPORT, "The report")
+    one_of(report, "schema", [SCHEMA])
+    one_of(report, "version", [VERSION])
+    require(isinstance(report["library"], str), "library", "is no text")
+    record, told = {name: report[name] for name in RECORD}, None
+    if record["per_silo"] is not None:
+        keys(record["per_silo"], {"silo", "composition", "epsilon"}, "per_silo")
+        record["per_silo"] = {**record["per_silo"]}
+        told = record["per_silo"].pop("epsilon")
+    spent = from_record(kind, record)
+    _check_prices(spent)
+    silos = spent.per_silo
+    agree = silos is None or plain(silos.tolist()) == told
+    require(agree, "per_silo.epsilon", "does not follow from compositions")
+    for k, item in enumerate(listed(report, "epsilon_at")):
+        where = f"epsilon_at[{k}]"
+        keys(item, {"delta", "epsilon"}, where)
+        fresh = spent.epsilon_at(number(item, "delta", where, 1.0))
+        require(number(item, "epsilon", where) >= _LEAST * fresh, where, _TOO_SMALL)
+    return spent
+
+
+def _check_prices(spent: Any) -> None:
+    """Refuse epsilons that are below what the releases cost."""
+    for k, cost in enumerate(spent.costs):
+        fresh = Cost.of(cost.composition, cost.delta, spent.neighbours).epsilon
+        require(cost.epsilon >= _LEAST * fresh, f"compositions[{k}].epsilon", _TOO_SMALL)
+    if spent.outsider is not None:
+        _check_prices(spent.outsider)
+
+
+def to_record(spent: Any) -> dict[str, Any]:
+    """Return a cost as plain data, without the seeds."""
+    return {
+        "unit": spent.unit,
+        "trust": spent.trust,
+        "n_releases": int(spent.n_releases),
+        "group_size": spent.group_size,
+        "noise_multiplier": plain(spent.noise_multiplier),
+        "simulation": spent.simulation,
+        **costs_to_dict(spent),
+        "outsider": None if spent.outsider is None else to_record(spent.outsider),
+    }
+
+
+def from_record(kind: type[Spent], record: Any, seeds: frozenset[int] = frozenset()) -> Spent:
+    """Return the cost that :func:`to_record` wrote; ValueError says what is wrong with it."""
+    keys(record, RECORD, "The record of a cost")
+    noise, outsider = record["noise_multiplier"], record["outsider"]
+    simulation = one_of(record, "simulation", [True, False])
+    paid = costs_from_dict(record)
+    words: dict[str, Any] = {
+        "unit": one_of(record, "unit", get_args(Unit)),
+        "trust": one_of(record, "trust", get_args(Trust)),
+        "n_releases": whole(record, "n_releases"),
+        "group_size": whole(record, "group_size", least=1),
+        "noise_multiplier": None if noise is None else number(record, "noise_multiplier"),
+        "outsider": None if outsider is None else from_record(kind, outsider, seeds),
+        "simulation_seeds": seeds,
+        "unknown_seeds": simulation and not seeds,
+    }
+    costs = {field.name: getattr(paid, field.name) for field in dataclasses.fields(SiloCosts)}
+    return kind(**words, **costs)
+
+
+def costs_to_dict(paid: SiloCosts) -> dict[str, Any]:
+    """Return the costs as lists, strings and numbers."""
+    per_silo = None
+    if paid.silo_ids is not None and paid.silo_costs is not None:
+        per_silo = {"silo": plain(paid.silo_ids), "composition": list(paid.silo_costs)}
+    return {
+        "epsilon": plain(paid.epsilon),
+        "delta": paid.delta,
+        "accountant": paid.accountant,
+        "neighbours": paid.neighbours,
+        "assignment": paid.assignment,
+        "compositions": [_cost_to_dict(cost) for cost in paid.costs],
+        "per_silo": per_silo,
+    }
+
+
+def _cost_to_dict(cost: Cost) -> dict[str, Any]:
+    releases = [
+        {"event": type(event).__name__, "count": count}
+        | {field.name: plain(getattr(event, field.name)) for field in dataclasses.fields(event)}
+        for event, count in cost.composition
+    ]
+    return {"epsilon": plain(cost.epsilon), "delta": cost.delta, "events": releases}
+
+
+def costs_from_dict(data: dict[str, Any]) -> SiloCosts:
+    """Return the costs that ``data`` describes; ValueError says what is wrong with it."""
+    compositions = listed(data, "compositions")
+    require(bool(compositions), "compositions", "is empty")
+    costs = tuple(
+        _cost_from_dict(item, f"compositions[{k}]") for k, item in enumerate(compositions)
+    )
+    paid = SiloCosts(
+        neighbours=one_of(data, "neighbours", get_args(Neighbours)),
+        costs=costs,
+        assignment=text_or_none(data, "assignment"),
+        **_silos(data["per_silo"], len(costs)),
+    )
+    for name in ("epsilon", "delta", "accountant"):
+        require(data[name] == plain(getattr(paid, name)), name, "does not follow from compositions")
+    return paid
+
+
+def _cost_from_dict(item: Any, where: str) -> Cost:
+    keys(item, {"epsilon", "delta", "events"}, where)
+    releases: Composition = tuple(
+        _release(release, f"{where}.events[{k}]")
+        for k, release in enumerate(listed(item, "events", where))
+    )
+    return Cost(releases, number(item, "delta", where, 1.0), number(item, "epsilon", where))
+
+
+def _release(item: Any, where: str) -> tuple[Event, int]:
+    kind = EVENTS.get(str(item.get("event"))) if isinstance(item, dict) else None
+    if kind is None:
+        raise ValueError(f"{where} is not a release with one of the events {', '.join(EVENTS)}.")
+    fields = [field.name for field in dataclasses.fields(kind)]
+    keys(item, {"event", "count", *fields}, where)
+    values = {name: _field(item, name, where) for name in fields}
+    if "epsilons" in values:
+        pairs = zip(values["epsilons"], values["epsilons"][1:], strict=False)
+        increase = all(a < b for a, b in pairs)
+        alike = len(values["epsilons"]) == len(values["deltas"]) > 0
+        require(increase and alike, where, "is not a privacy profile")
+    return kind(**values), whole(item, "count", where, 1)
+
+
+def _field(item: dict[str, Any], name: str, where: str) -> Any:
+    """Return an event's number or, where it is a tuple, numbers."""
+    most = _AT_MOST.get(name, math.inf)
+    if name not in ("epsilons", "deltas"):
+        return number(item, name, where, most)
+    values = dict(enumerate(listed(item, name, where)))
+    return tuple(number(values, k, f"{where}.{name}", most) for k in values)
+
+
+def _silos(per_silo: Any, n_costs: int) -> dict[str, tuple[Any, ...]]:
+    if per_silo is None:
+        return {}
+    keys(per_silo, {"silo", "composition"}, "per_silo")
+    ids, positions = (
+        listed(per_silo, "silo", "per_silo"),
+        listed(per_silo, "composition", "per_silo"),
+    )
+    require(len(ids) == len(positions), "per_silo", "has lists of unlike lengths")
+    known = all(type(k) is int and 0 <= k < n_costs for k in positions)
+    require(known, "per_silo.composition", "points to no composition")
+    return {"silo_ids": tuple(map(_hashable, ids)), "silo_costs": tuple(positions)}
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value

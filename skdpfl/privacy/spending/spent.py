@@ -12,19 +12,17 @@ import dataclasses
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.events import Composition, Exact
 from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.privacy.spending.cost import Cost, SiloCosts
+from skdpfl.privacy.spending.cost import Cost, SiloCosts, Trust, Unit
 from skdpfl.privacy.spending.groups import group_size, of_group
-from skdpfl.privacy.spending.report import as_dict, plain
+from skdpfl.privacy.spending.report import from_report, to_report
 from skdpfl.privacy.spending.sums import combined, reprice
 
-Unit = Literal["record", "silo"]
-#: from the strongest model of trust (protects against most) to the weakest
-Trust = Literal["silo", "shuffler", "server"]
+__all__ = ["PrivacySpent", "Trust", "Unit", "total"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -65,6 +63,8 @@ class PrivacySpent(SiloCosts):
         the same order in both fits.
     simulation_seeds : frozenset of int
         The integer seeds the noise came from; empty for cryptographic noise.
+    unknown_seeds : bool
+        Whether there were seeds that are not known any more: this was read from a report.
 
     Examples
     --------
@@ -100,6 +100,12 @@ class PrivacySpent(SiloCosts):
     outsider: PrivacySpent | None = None
     group_size: int = 1
     simulation_seeds: frozenset[int] = frozenset()
+    unknown_seeds: bool = False
+
+    @property
+    def simulation(self) -> bool:
+        """Whether the noise came from integer seeds: it can be computed by whoever knows them."""
+        return bool(self.simulation_seeds) or self.unknown_seeds
 
     @classmethod
     def from_compositions(
@@ -246,7 +252,9 @@ class PrivacySpent(SiloCosts):
         if not isinstance(other, PrivacySpent):
             return NotImplemented
         both = total([self, other])
-        if self.simulation_seeds & other.simulation_seeds:
+        unknown = self.unknown_seeds or other.unknown_seeds
+        both_simulated = self.simulation and other.simulation
+        if self.simulation_seeds & other.simulation_seeds or (unknown and both_simulated):
             warnings.warn(
                 "Two fits on the same records drew their noise from the same integer seed; the "
                 "noise repeats, and together the fits may reveal the records exactly. The sum "
@@ -284,20 +292,39 @@ class PrivacySpent(SiloCosts):
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the seeds as plain lists, strings and numbers, for audit files.
 
-        Infinity becomes the string "inf", which JSON can hold and ``float`` reads back.
+        The keys are described in the user guide, "A report that a machine can check". Infinity
+        becomes the string "inf", which JSON can hold and ``float`` reads back.
 
         Returns
         -------
         dict
-            What JSON can hold.
+            What JSON can hold. :meth:`from_dict` reads and checks it.
         """
-        words = ("unit", "trust", "neighbours", "n_releases", "group_size")
-        return {name: getattr(self, name) for name in words} | {
-            "noise_multiplier": plain(self.noise_multiplier),
-            "simulation": bool(self.simulation_seeds),
-            **as_dict(self),
-            "outsider": None if self.outsider is None else self.outsider.to_dict(),
-        }
+        return to_report(self)
+
+    @classmethod
+    def from_dict(cls, report: dict[str, Any]) -> PrivacySpent:
+        """Read what :meth:`to_dict` wrote, and check it.
+
+        Every field is checked, and the stated epsilons are computed anew from the releases: a
+        report that claims less than they cost is refused.
+
+        Parameters
+        ----------
+        report : dict
+            The report; ``json.load`` gives one.
+
+        Returns
+        -------
+        PrivacySpent
+            Equal to the reported one but for the seeds of simulations, which no report tells.
+
+        Raises
+        ------
+        ValueError
+            If anything is missing, added, out of range, or does not follow from the rest.
+        """
+        return from_report(cls, report)
 
 
 def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
@@ -315,6 +342,7 @@ def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
         noise_multiplier=first.noise_multiplier if len(multipliers) == 1 else None,
         n_releases=sum(part.n_releases for part in parts),
         simulation_seeds=frozenset().union(*(part.simulation_seeds for part in parts)),
+        unknown_seeds=any(part.unknown_seeds for part in parts),
         outsider=total(outsiders) if len(outsiders) == len(parts) else None,
     )
 

@@ -1,0 +1,241 @@
+"""What a ledger's file holds, and how its bytes are read: lines of JSON, chained by digests.
+
+The first line is the header, the others are entries, oldest first::
+
+    {"format":"skdpfl-ledger","version":1,"count":2,"last":"<digest of the last line>"}
+    {"after":"000...","kind":"budget","id":"<random>","epsilon":2.0,"delta":1e-05, ...}
+    {"after":"<digest of the line before>","kind":"fit","name":"ISRLDPClassifier", ...}
+
+A digest is the SHA-256 of a line's bytes with its line end. Each entry names the digest of the one
+before, the header names their number and the last digest; so a file with a changed, missing,
+repeated or moved byte is not read. The first entry is the budget that the ledger was opened with; a
+later one of its kind raises it. An entry holds numbers and words (:mod:`.report`) and runs no code.
+
+A digest is no signature: whoever can write the file can write another ledger.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import secrets
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from skdpfl.privacy.calibration import is_number
+from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.spending.fields import keys, one_of, require
+from skdpfl.privacy.spending.filters import FILTERS, Filter
+from skdpfl.privacy.spending.report import from_record, to_record
+from skdpfl.privacy.spending.spent import PrivacySpent
+
+FORMAT, VERSION = "skdpfl-ledger", 1
+_FIRST = "0" * 64
+
+
+class Damaged(ValueError):
+    """A ledger's bytes are not what was written; the text says where."""
+
+
+class Entry(NamedTuple):
+    """One fit: its estimator's name, whether exact scores were taken of it, and its cost."""
+
+    name: str
+    scored: bool
+    spent: PrivacySpent
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the fits of a ledger may cost, how that is counted, and why it is so.
+
+    Parameters
+    ----------
+    epsilon : float or None
+        None only records.
+    delta : float
+        Between 0 and 1.
+    method : {"renyi", "gaussian"}
+        The filter.
+    neighbours : {"replace", "add_remove"} or None
+        The relation; None: the first fit's.
+    reason : str
+        Why the budget is what it is.
+    """
+
+    epsilon: float | None = None
+    delta: float = 1e-5
+    method: str = "renyi"
+    neighbours: Neighbours | None = None
+    reason: str = "opened"
+
+    def __post_init__(self) -> None:
+        epsilon, delta = self.epsilon, self.delta
+        if not (epsilon is None or (is_number(epsilon) and 0 < epsilon < math.inf)):
+            raise ValueError(f"epsilon must be None or a number > 0; got {epsilon!r}.")
+        if not (is_number(delta) and 0 < delta < 1):
+            raise ValueError(f"delta must be a number in (0, 1); got {delta!r}.")
+        if self.method not in list(FILTERS):
+            raise ValueError(f"method must be 'renyi' or 'gaussian'; got {self.method!r}.")
+        if self.neighbours not in [None, "replace", "add_remove"]:
+            raise ValueError(
+                f"neighbours must be None, 'replace' or 'add_remove'; got {self.neighbours!r}."
+            )
+        if not isinstance(self.reason, str) or not self.reason:
+            raise ValueError(f"reason must be a text that says why; got {self.reason!r}.")
+        object.__setattr__(self, "epsilon", None if epsilon is None else float(epsilon))
+        object.__setattr__(self, "delta", float(delta))
+
+    @property
+    def filter(self) -> Filter | None:
+        """What admits fits; None admits all."""
+        if self.epsilon is None:
+            return None
+        return FILTERS[self.method](self.epsilon, self.delta, self.neighbours)
+
+    def admit(self, past: list[PrivacySpent], spent: PrivacySpent) -> None:
+        """Raise BudgetExceeded if there is not enough left for ``spent``."""
+        if self.filter is not None:
+            self.filter.admit([*past, spent])
+
+
+class Mark(NamedTuple):
+    """A state of a ledger: its first digest, its number of entries and its last digest."""
+
+    first: str
+    length: int
+    last: str
+
+
+class Line(NamedTuple):
+    """One entry, with its bytes and their digest."""
+
+    data: bytes
+    digest: str
+    item: Entry | Budget
+
+
+@dataclass(frozen=True)
+class Book:
+    """The content of a ledger."""
+
+    lines: tuple[Line, ...] = ()
+
+    @property
+    def mark(self) -> Mark:
+        """What tells this state from all others."""
+        return Mark(self.lines[0].digest, len(self.lines), self.lines[-1].digest)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The fits, oldest first."""
+        return [line.item for line in self.lines if isinstance(line.item, Entry)]
+
+    @property
+    def budgets(self) -> list[Budget]:
+        """The budget that the ledger was opened with, and what it was raised to."""
+        return [line.item for line in self.lines if isinstance(line.item, Budget)]
+
+    @property
+    def budget(self) -> Budget:
+        """The budget that holds."""
+        return self.budgets[-1]
+
+    def adding(self, item: Entry | Budget) -> Book:
+        """Return the book with one more entry."""
+        after = self.lines[-1].digest if self.lines else _FIRST
+        plain = _fit_to_dict(item) if isinstance(item, Entry) else _budget_to_dict(item)
+        data = _json({"after": after} | plain)
+        return Book((*self.lines, Line(data, _digest(data), item)))
+
+    def follows(self, mark: Mark) -> bool:
+        """Return whether this is a later state (or the same) of the ledger that had ``mark``."""
+        same = self.mark.first == mark.first and len(self.lines) >= mark.length
+        return same and self.lines[mark.length - 1].digest == mark.last
+
+    def to_bytes(self) -> bytes:
+        """Return the file's content."""
+        return b"".join([_header(len(self.lines), self.mark.last), *(l.data for l in self.lines)])
+
+
+def read(data: bytes, known: Book | None = None) -> Book:
+    """Return the book whose bytes are ``data``, or raise Damaged.
+
+    Lines that ``known`` has at the same place are not parsed anew.
+    """
+    if not data:
+        raise Damaged("is empty")
+    header, *rest = data.splitlines(keepends=True)
+    lines: list[Line] = []
+    same = True
+    for k, line in enumerate(rest):
+        same = same and known is not None and k < len(known.lines) and known.lines[k].data == line
+        after = lines[-1].digest if lines else _FIRST
+        lines.append(known.lines[k] if same and known is not None else _line(line, after, k))
+    if not lines or header != _header(len(lines), lines[-1].digest):
+        raise Damaged(_what_is_wrong(header, len(lines)))
+    if not isinstance(lines[0].item, Budget):
+        raise Damaged("does not begin with a budget")
+    return Book(tuple(lines))
+
+
+def _what_is_wrong(header: bytes, n_lines: int) -> str:
+    """Say why a header is not the one of this many entries."""
+    if not header.startswith(f'{{"format":"{FORMAT}","version":{VERSION},'.encode()):
+        return f"is no {FORMAT} of version {VERSION}, or its first line was changed"
+    if header.startswith(_header(n_lines, "")[:-3]):
+        return "does not end with the entry that its first line names"
+    return f"has {n_lines} entries, and its first line says otherwise"
+
+
+def _line(data: bytes, after: str, k: int) -> Line:
+    """Read the k-th entry, which must follow the one whose digest is ``after``."""
+    if not data.startswith(b'{"after":"%s",' % after.encode()) or not data.endswith(b"}\n"):
+        raise Damaged(f"was changed at or before entry {k + 1}")
+    try:
+        return Line(data, _digest(data), _item(json.loads(data)))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Damaged(
+            f"has an entry {k + 1} that is not as this version writes it ({error})"
+        ) from error
+
+
+def _item(plain: dict[str, Any]) -> Entry | Budget:
+    if one_of(plain, "kind", ["budget", "fit"], "entry") == "budget":
+        names = [field.name for field in dataclasses.fields(Budget)]
+        keys(plain, {"after", "kind", "id", *names}, "entry")
+        return Budget(**{name: plain[name] for name in names})
+    keys(plain, {"after", "kind", "name", "scored", "seeds", "spent"}, "entry")
+    require(isinstance(plain["name"], str), "entry.name", "is no text")
+    seeds = frozenset(plain["seeds"])
+    require(all(type(seed) is int for seed in seeds), "entry.seeds", "are no integers")
+    scored = one_of(plain, "scored", [True, False], "entry")
+    return Entry(plain["name"], scored, from_record(PrivacySpent, plain["spent"], seeds))
+
+
+def _budget_to_dict(budget: Budget) -> dict[str, Any]:
+    return {"kind": "budget", "id": secrets.token_hex(16)} | dataclasses.asdict(budget)
+
+
+def _fit_to_dict(entry: Entry) -> dict[str, Any]:
+    return {
+        "kind": "fit",
+        "name": entry.name,
+        "scored": entry.scored,
+        "seeds": sorted(map(int, entry.spent.simulation_seeds)),
+        "spent": to_record(entry.spent),
+    }
+
+
+def _header(count: int, last: str) -> bytes:
+    return _json({"format": FORMAT, "version": VERSION, "count": count, "last": last})
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

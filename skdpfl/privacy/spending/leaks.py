@@ -1,0 +1,56 @@
+"""What a ledger warns of: noise that repeats, and scores that nothing paid for."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter
+
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.privacy.spending.book import Entry
+from skdpfl.privacy.spending.spent import PrivacySpent
+
+
+def warn_of_seeds(past: list[Entry], spent: PrivacySpent, warned: set[int]) -> None:
+    """Warn of seeds that an earlier fit had; each is added to ``warned`` and not named again."""
+    seeds = {seed for entry in past for seed in entry.spent.simulation_seeds}
+    for seed in sorted((seeds & spent.simulation_seeds) - warned):
+        warned.add(seed)
+        warnings.warn(
+            f"random_state={seed} was used by an earlier fit on the same records: both "
+            "have the same noise, and together they have no privacy. Use None, or other seeds.",
+            PrivacyLeakWarning,
+            stacklevel=5,
+        )
+
+
+def warn_at_the_end(entries: list[Entry], warned: set[int]) -> None:
+    """Warn of exact scores, and of seeds that repeated in other processes, unseen by this one."""
+    counts = Counter(seed for entry in entries for seed in entry.spent.simulation_seeds)
+    for seed, times in counts.items():
+        if times > 1 and seed not in warned:
+            warnings.warn(
+                f"{times} fits in this ledger had random_state={seed}: their noise repeats, "
+                "and together they have no privacy. Use None, or other seeds.",
+                PrivacyLeakWarning,
+                stacklevel=3,
+            )
+    n_scored = sum(entry.scored for entry in entries)
+    if n_scored:
+        warnings.warn(
+            f"{n_scored} fit(s) in this ledger were scored exactly by a search or a "
+            "cross-validation; scores of records, and a choice made by them, are not paid for. "
+            "DPRandomizedSearchCV pays for both.",
+            PrivacyLeakWarning,
+            stacklevel=3,
+        )
+
+
+def is_scored_exactly() -> bool:
+    """Return whether scikit-learn fits in order to score (a search, a cross-validation)."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "_fit_and_score" and "sklearn" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
