@@ -14,7 +14,7 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Disjoint, WithoutReplacement
 from skdpfl.privacy.shuffling.one_round import shuffled_profile
-from skdpfl.privacy.shuffling.rounds import shuffled_rounds
+from skdpfl.privacy.shuffling.rounds import shuffled_levels
 from tests.estimators.fits import data
 
 SIZES = np.array([20, 30, 50, 100])
@@ -36,17 +36,17 @@ def test_the_row_exists():
 
 def test_a_round_is_priced_with_all_its_messages():
     one = plan()
-    expected = shuffled_rounds(2.0, 4 + 6 + 10 + 20, 0.2, 3, 1e-5)
+    expected = shuffled_levels([(2.0, 3)], 4 + 6 + 10 + 20, 0.2, 1e-5)
     assert set(one.groups().compositions) == {expected}
     fewer = plan(schedule=tuple(np.array(c) for c in ([0, 3], [1, 2], [0, 1, 2, 3])))
     assert smallest_round(fewer) == 16  # silos 1 and 2
     composition = fewer.groups().compositions[fewer.groups().of_silo[0]]
-    assert composition == shuffled_rounds(2.0, 16, 0.2, 2, 1e-5)
+    assert composition == shuffled_levels([(2.0, 2)], 16, 0.2, 1e-5)
 
 
 def test_one_pass_is_priced_as_one_round():
     one = plan(sampling=Disjoint(5), n_rounds=5)
-    assert set(one.groups().compositions) == {shuffled_rounds(2.0, 40, 1.0, 1, 1e-5)}
+    assert set(one.groups().compositions) == {shuffled_levels([(2.0, 1)], 40, 1.0, 1e-5)}
 
 
 def test_rounds_of_less_noise_are_priced_at_their_own():
@@ -58,7 +58,7 @@ def test_rounds_of_less_noise_are_priced_at_their_own():
     assert decaying.spent().epsilon > 2 * plan().spent().epsilon
     one_pass = dataclasses.replace(decaying, sampling=Disjoint(3))
     # the record may be in the last round
-    assert set(one_pass.groups().compositions) == {shuffled_rounds(0.5, 66, 1.0, 1, 1e-5)}
+    assert set(one_pass.groups().compositions) == {shuffled_levels([(0.5, 1)], 66, 1.0, 1e-5)}
 
 
 @pytest.mark.parametrize("mechanism", [ShuffledGradients(), ShuffledSums(3)])

@@ -8,35 +8,19 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import FixedSizeGaussian, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.shuffling import one_round
 from skdpfl.privacy.shuffling.blanket import CELLS, blanket_delta, largest_kappa
-from skdpfl.privacy.shuffling.clones import (
-    approximate_clones_delta,
-    clones_delta,
-    clones_epsilon,
-    closed_form_clones,
-    closed_form_stronger_clones,
-    smallest_epsilon,
-)
 from skdpfl.privacy.shuffling.positive_part import (
     _exponential_moments,
     _integer_power,
     positive_part_of_sum,
     spread,
 )
-from skdpfl.privacy.shuffling.rounds import (
-    shuffle_gain,
-    shuffled_deltas,
-    shuffled_noise_multiplier,
-    shuffled_profile,
-    shuffled_rounds,
-)
+from skdpfl.privacy.shuffling.rounds import shuffled_deltas, shuffled_profile
 
 
 def exact_delta(p, q, others, epsilon):
@@ -133,93 +117,6 @@ def test_the_blanket_formula_equals_enumeration():
     x = (p - math.exp(epsilon) * q) / w
     bound = positive_part_of_sum(law_of_atoms(x, w, 1e-4), n, 1e-13) / n
     assert bound == pytest.approx(exact_delta(p, q, [w] * (n - 1), epsilon), rel=1e-3)
-
-
-# ------------------------------------------------------------------------- clones
-
-
-@pytest.mark.parametrize(
-    ("n", "local", "stronger", "clones", "closed_stronger", "closed"),
-    [
-        (1000, 1.0, 0.1487, 0.1824, 0.4876, 0.5662),
-        (10_000, 3.0, 0.2261, 0.3207, 0.6546, 0.8241),
-        (2000, 0.5, 0.0432, 0.0486, 0.1806, 0.1996),
-    ],
-)
-def test_recorded_values(n, local, stronger, clones, closed_stronger, closed):
-    known = {"local_epsilon": local, "n_reports": n}
-    assert clones_epsilon(1e-6, **known) == pytest.approx(stronger, abs=6e-5)
-    first = smallest_epsilon(
-        lambda e: clones_delta(e, **known, clone_probability=math.exp(-local)), 1e-6, local
-    )
-    assert first == pytest.approx(clones, abs=6e-5)
-    assert closed_form_stronger_clones(**known, delta=1e-6) == pytest.approx(
-        closed_stronger, abs=6e-5
-    )
-    assert closed_form_clones(**known, delta=1e-6) == pytest.approx(closed, abs=6e-5)
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(st.integers(0, 10**6), st.integers(2, 4), st.integers(2, 7), st.floats(0.3, 3.0))
-def test_clones_bound_every_pure_randomiser(seed, k, n, local):
-    """Guarantee: random eps0-DP channels with the worst other inputs, by enumeration.
-
-    Every output's column is drawn at its extremes (1 or exp(eps0)) or in between, then scaled.
-    """
-    rng = np.random.default_rng(seed)
-    powers = rng.choice([0.0, 1.0, rng.random()], size=(4, k))
-    channel = np.exp(local * powers)
-    channel = np.hstack([channel, np.zeros((4, 1))])
-    # a last output takes what is missing, so that rows add up; keep only true eps0 channels
-    channel[:, -1] = channel[:, :-1].sum(axis=1).max() * 1.5 - channel[:, :-1].sum(axis=1)
-    channel /= channel.sum(axis=1, keepdims=True)
-    ratio = np.log(channel.max(axis=0) / channel.min(axis=0)).max()
-    others = [channel[2 + i % 2] for i in range(n - 1)]
-    for epsilon in (0.0, 0.3 * ratio, 0.8 * ratio):
-        exact = exact_delta(channel[0], channel[1], others, epsilon)
-        bound = clones_delta(epsilon, local_epsilon=float(ratio), n_reports=n)
-        assert exact <= bound * (1 + 1e-9) + 1e-12
-
-
-@pytest.mark.parametrize("n", [2, 6, 15])
-@pytest.mark.parametrize("local", [0.5, 2.0])
-def test_clones_are_attained_by_randomised_response_with_a_third_output(n, local):
-    """The bound is the exact divergence when all others put as little as allowed on both."""
-    p = math.exp(local)
-    c = 1 / (p + 1)
-    near, far = np.array([p * c, c, 0.0]), np.array([c, p * c, 0.0])
-    others = [np.array([c, c, 1 - 2 * c])] * (n - 1)
-    for epsilon in (0.0, 0.4 * local, 0.9 * local):
-        bound = clones_delta(epsilon, local_epsilon=local, n_reports=n)
-        assert bound == pytest.approx(exact_delta(near, far, others, epsilon), rel=1e-6, abs=1e-12)
-
-
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(st.integers(0, 10**6), st.integers(2, 6), st.floats(0.3, 2.0))
-def test_clones_bound_approximate_randomisers(seed, n, local):
-    """Guarantee: any channel at all; its delta0 at eps0 is computed and enters the bound."""
-    channel = np.random.default_rng(seed).dirichlet(np.ones(3), 4)
-    pairs = itertools.permutations(channel, 2)
-    local_delta = max(np.maximum(a - math.exp(local) * b, 0).sum() for a, b in pairs)
-    others = [channel[2 + i % 2] for i in range(n - 1)]
-    for epsilon in (0.0, 0.5, 1.5):
-        exact = exact_delta(channel[0], channel[1], others, epsilon)
-        bound = approximate_clones_delta(
-            epsilon, local_epsilon=local, local_delta=float(local_delta), n_reports=n
-        )
-        assert exact <= bound + 1e-12
-
-
-def test_approximate_clones_of_a_pure_randomiser():
-    known = {"local_epsilon": 1.0, "n_reports": 500}
-    assert approximate_clones_delta(0.2, **known, local_delta=0.0) == clones_delta(0.2, **known)
-
-
-def test_closed_forms_refuse_what_they_do_not_cover():
-    with pytest.raises(ValueError, match="local_epsilon must be at most"):
-        closed_form_clones(local_epsilon=5.0, n_reports=1000, delta=1e-6)
-    with pytest.raises(ValueError, match="local_epsilon must be at most"):
-        closed_form_stronger_clones(local_epsilon=5.0, n_reports=1000, delta=1e-6)
 
 
 # ------------------------------------------------------------------------- Gaussian reports
@@ -329,31 +226,6 @@ def test_sampling_is_advanced_joint_convexity():
     assert np.array(sampled.deltas) == pytest.approx(0.1 * deltas)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "n", "rate", "rounds"),
-    [(1.0, 1e-6, 10_000, 0.1, 50), (3.0, 1e-4, 190, 0.36, 35), (0.5, 1e-6, 20_000, 0.5, 20)],
-)
-def test_calibration_is_safe_and_tight(epsilon, delta, n, rate, rounds):
-    z = shuffled_noise_multiplier(
-        epsilon=epsilon, delta=delta, n_reports=n, sampling_rate=rate, n_rounds=rounds
-    )
-    used = price_epsilon(shuffled_rounds(z, n, rate, rounds, delta), delta, "replace")
-    assert 0.99 * epsilon <= used <= epsilon
-
-
-@pytest.mark.slow
-def test_gain_says_when_a_shuffler_is_worth_it():
-    """Few silos: worse than the silos' own noise; many silos with few records each: better."""
-    many = shuffle_gain(
-        epsilon=1.0, delta=1e-6, n_silos=10_000, batch_size=1, sampling_rate=0.05, n_rounds=100
-    )
-    few = shuffle_gain(
-        epsilon=3.0, delta=1e-4, n_silos=5, batch_size=38, sampling_rate=0.36, n_rounds=35
-    )
-    assert few < 1.0 < 2.0 < many < math.sqrt(10_000)
-
-
 @pytest.mark.parametrize(("z", "n"), [(1.9, 2000), (4.1, 300), (1.15, 10**6), (2.5, 1)])
 def test_cells_that_are_skipped_would_not_have_been_the_worst(z, n):
     slack, epsilons = 1e-7, np.array([0.0, 0.1, 0.5, 1.5, 3.0])
@@ -390,13 +262,6 @@ def test_profile_refuses(name):
     known = {"noise_multiplier": 2.0, "n_reports": 100, "sampling_rate": 0.5, "slack": 1e-9}
     with pytest.raises(ValueError, match=name):
         shuffled_profile(**(known | {name: BAD[name]}))
-
-
-@pytest.mark.parametrize(("name", "value"), [("epsilon", 0.0), ("delta", 1.0), ("n_rounds", 0)])
-def test_calibration_refuses(name, value):
-    known = {"epsilon": 1.0, "delta": 1e-5, "n_reports": 9, "sampling_rate": 0.5, "n_rounds": 3}
-    with pytest.raises(ValueError, match=name):
-        shuffled_noise_multiplier(**(known | {name: value}))
 
 
 def test_composed_profile_against_price_delta():

@@ -22,7 +22,7 @@ from skdpfl.privacy.events import (
     Profile,
     compose,
 )
-from skdpfl.privacy.shuffling.rounds import shuffled_rounds
+from skdpfl.privacy.shuffling.rounds import shuffled_levels
 from skdpfl.privacy.spending import cost as cost_module
 from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.spent import total
@@ -413,7 +413,7 @@ def test_a_group_pays_at_least_what_its_records_can_be_told_by():
     assert np.trapezoid(excess, x) < 1e-3
 
 
-SHUFFLED = shuffled_rounds(4.0, 200, 0.1, 10, DELTA)
+SHUFFLED = shuffled_levels([(4.0, 10)], 200, 0.1, DELTA)
 GROUPS = {
     "shuffled": (SHUFFLED, 2),
     "short profile": (((Profile((0.0, 1.0, 2.0), (0.2, 0.01, 1e-6)), 1),), 2),
