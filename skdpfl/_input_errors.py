@@ -52,11 +52,11 @@ def _holds_numbers(column: Any) -> bool:
     """Tell whether a frame's column can be read as numbers, missing ones apart."""
     if getattr(column, "ndim", 1) != 1:
         return True  # two columns of one name are none of our business
-    known = pd.Series(column.to_numpy()).dropna().to_numpy()
-    if known.dtype.kind in "mM":
+    present = pd.Series(column.to_numpy()).dropna().to_numpy()
+    if present.dtype.kind in "mM":
         return False
     try:
-        known.astype(np.float64)
+        present.astype(np.float64)
     except (TypeError, ValueError):
         return False
     return True

@@ -53,8 +53,8 @@ class Shape:
     def _arrays(self, table: Table) -> tuple[Any, ...]:
         """Return arrays; bounds as two arrays in the order of the columns."""
         bounds = None
-        if (known := table.feature_bounds) is not None:
-            pairs = np.array([known[name] for name in table.feature_names], dtype=float)
+        if (declared := table.feature_bounds) is not None:
+            pairs = np.array([declared[name] for name in table.feature_names], dtype=float)
             bounds = (pairs[:, 0], pairs[:, 1])
         return np.asarray(table.data), table.target, table.silos, None, bounds
 

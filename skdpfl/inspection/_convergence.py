@@ -11,8 +11,16 @@ from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 
 from skdpfl._pipelines import private_step, silos_argument
-from skdpfl.inspection._axes import axes_of, logarithmic, next_colour, tidy
-from skdpfl.inspection._cv_results import default_score, predicted_scores, read_cv_results
+from skdpfl.inspection._display import (
+    axes_of,
+    default_score,
+    draw_scores,
+    logarithmic,
+    next_colour,
+    predicted_scores,
+    read_cv_results,
+    tidy,
+)
 
 
 class ConvergenceDisplay:
@@ -94,22 +102,10 @@ class ConvergenceDisplay:
         self : ConvergenceDisplay
         """
         self.figure_, self.ax_ = axes_of(ax)
-        color = color or next_colour(self.ax_)
         rounds = np.asarray(self.rounds)
-        scores = np.asarray(self.scores, dtype=float).reshape(len(rounds), -1)
-        mean, std = scores.mean(axis=1), scores.std(axis=1)
-        (self.line_,) = self.ax_.plot(
-            rounds,
-            mean,
-            color=color,
-            label=self.estimator_name,
-            marker="o" if self.each_a_fit else None,
-        )
-        self.band_ = None
-        if scores.shape[1] > 1:
-            self.band_ = self.ax_.fill_between(
-                rounds, mean - std, mean + std, color=color, alpha=0.15, linewidth=0
-            )
+        line = {"color": color or next_colour(self.ax_), "label": self.estimator_name}
+        line["marker"] = "o" if self.each_a_fit else None
+        self.line_, self.band_ = draw_scores(self.ax_, rounds, self.scores, **line)
         repeats = "" if self.band_ is None else "\n(mean ± standard deviation)"
         self.ax_.set_ylabel(f"{self.score_name} on held-out records{repeats}")
         if self.each_a_fit:
@@ -169,11 +165,10 @@ class ConvergenceDisplay:
             model.fit(X, y, **silos_argument(model, silos))
         finally:
             del inner._watch
-        name = scoring if isinstance(scoring, str) else None
         display = cls(
             rounds=np.arange(1, len(scores) + 1),
             scores=scores,
-            score_name=name or default_score(estimator),
+            score_name=scoring if isinstance(scoring, str) else default_score(estimator),
             estimator_name=type(inner).__name__,
         )
         display.estimator_ = model

@@ -18,30 +18,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_consistent_length, check_X_y
+from sklearn.utils.validation import check_X_y
 
-from skdpfl.inspection._optimum import optimum
-from skdpfl.losses import (
-    AbsoluteError,
-    Hinge,
-    Huber,
-    LogLoss,
-    Loss,
-    Quantile,
-    SquaredError,
-    SquaredHinge,
-)
+from skdpfl import losses
+from skdpfl._arguments import check_choice, check_not_negative
+from skdpfl.losses import Loss
 from skdpfl.models import LinearModel
+from skdpfl.silos import read_silos
 
 LOSSES = {
-    "absolute_error": AbsoluteError(),
-    "hinge": Hinge(),
-    "huber": Huber(),
-    "log_loss": LogLoss(),
-    "quantile": Quantile(),
-    "squared_error": SquaredError(),
-    "squared_hinge": SquaredHinge(),
+    "absolute_error": losses.AbsoluteError(),
+    "hinge": losses.Hinge(),
+    "huber": losses.Huber(),
+    "log_loss": losses.LogLoss(),
+    "quantile": losses.Quantile(),
+    "squared_error": losses.SquaredError(),
+    "squared_hinge": losses.SquaredHinge(),
 }
 #: an optimum counts as found when |grad F|^2 is at most this share of the mean |grad F_i|^2
 TOLERANCE = 1e-8
@@ -145,20 +139,20 @@ def heterogeneity(
     >>> round(result.upsilon_squared, 6), result.intercept.round(6).tolist()
     (1.0, [1.0])
     """
-    known = _loss(loss)
-    X, y = check_X_y(X, y, dtype=np.float64, y_numeric=not known.is_classifier)
-    ids, codes = _silo_codes(silos, X)
-    y, n_outputs = _targets(y, known)
+    objective = loss if isinstance(loss, Loss) else LOSSES[check_choice("loss", loss, LOSSES)]
+    X, y = check_X_y(X, y, dtype=np.float64, y_numeric=not objective.is_classifier)
+    codes, ids = read_silos(silos, len(X))[:2]
+    y, n_outputs = _targets(y, objective)
     model = LinearModel(X.shape[1], n_outputs, fit_intercept)
     weights = _weights(silo_weights, codes)
-    penalty = _not_negative("alpha", alpha) * model.penalty_mask()
+    penalty = check_not_negative("alpha", alpha) * model.penalty_mask()
     if coef is None:
         each_record = (weights / np.bincount(codes))[codes]
-        params = optimum(model, X, y, known, each_record, penalty)
+        params = optimum(model, X, y, objective, each_record, penalty)
     else:
         params = _point(model, coef, intercept)
     rows = [codes == i for i in range(len(ids))]
-    sums = [model.gradient_sum(params, X[r], y[r], known) / r.sum() for r in rows]
+    sums = [model.gradient_sum(params, X[r], y[r], objective) / r.sum() for r in rows]
     result = _spread(np.array(sums) + penalty * params, weights, ids, model.unpack(params))
     if coef is None and result.squared_norm_of_mean > TOLERANCE * result.mean_squared_norm:
         warnings.warn(
@@ -186,24 +180,6 @@ def _spread(
     )
 
 
-def _loss(loss: str | Loss) -> Loss:
-    """Return the loss object."""
-    if isinstance(loss, Loss):
-        return loss
-    if loss not in LOSSES:
-        raise ValueError(f"loss={loss!r} is not valid; choose one of {sorted(LOSSES)}.")
-    return LOSSES[loss]
-
-
-def _silo_codes(silos: Any, X: NDArray) -> tuple[pd.Index, NDArray]:
-    """Return the ids and each row's place among them."""
-    check_consistent_length(X, silos)
-    codes, ids = pd.factorize(np.asarray(silos), sort=True)
-    if np.any(codes < 0):
-        raise ValueError("silos has missing values; every row needs a silo id.")
-    return pd.Index(ids), codes
-
-
 def _targets(y: NDArray, loss: Loss) -> tuple[NDArray, int]:
     """Return numbers or class codes, and the number of raw predictions."""
     if not loss.is_classifier:
@@ -217,8 +193,7 @@ def _targets(y: NDArray, loss: Loss) -> tuple[NDArray, int]:
 def _weights(silo_weights: str, codes: NDArray) -> NDArray:
     """Return p_i, shape (n_silos,)."""
     sizes = np.bincount(codes)
-    if silo_weights not in ("uniform", "size"):
-        raise ValueError(f"silo_weights={silo_weights!r} is not valid; choose 'uniform' or 'size'.")
+    check_choice("silo_weights", silo_weights, ("uniform", "size"))
     return sizes / sizes.sum() if silo_weights == "size" else np.full(len(sizes), 1 / len(sizes))
 
 
@@ -231,8 +206,42 @@ def _point(model: LinearModel, coef: ArrayLike, intercept: ArrayLike | None) -> 
     return model.pack(weights, intercept)
 
 
-def _not_negative(name: str, value: float) -> float:
-    """Return a number of at least 0."""
-    if not value >= 0:
-        raise ValueError(f"{name}={value!r} is not valid; it must be at least 0.")
-    return float(value)
+def optimum(
+    model: LinearModel,
+    X: NDArray,
+    y: NDArray,
+    loss: Loss,
+    record_weights: NDArray,
+    penalty: NDArray,
+) -> NDArray:
+    """Return the minimiser of F, found in coordinates in which its curvature is about even."""
+    if not loss.smooth:
+        raise ValueError(f"loss={loss!r} is not valid without coef; its gradient jumps. Give coef.")
+    size = np.ones(model.size)
+    n_weights = model.n_features * model.n_outputs
+    size[:n_weights] = np.repeat(np.square(X).mean(axis=0), model.n_outputs)
+    size += penalty
+    norms = model.squared_row_norms(X)
+    scale = 1 / np.sqrt(np.where(size > 0, size, 1))
+
+    def objective(scaled: NDArray) -> tuple[float, NDArray]:
+        params = scaled * scale
+        value = record_weights @ loss.value(y, model.raw(params, X), squared_norms=norms)
+        gradient = model.gradient_sum(params, X, y, loss, weights=record_weights)
+        return value + penalty @ params**2 / 2, (gradient + penalty * params) * scale
+
+    # the first value sets the unit, so that tolerances mean the same for any target
+    unit = max(objective(model.init())[0], np.finfo(float).tiny)
+
+    def in_units(scaled: NDArray) -> tuple[float, NDArray]:
+        value, gradient = objective(scaled)
+        return value / unit, gradient / unit
+
+    found = minimize(
+        in_units,
+        model.init(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": 1e-7, "maxcor": 30},
+    )
+    return found.x * scale

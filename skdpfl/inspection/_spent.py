@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection._search import BaseSearchCV
 
-from skdpfl.inspection._axes import COLOURS, GREY, axes_of, tidy
 from skdpfl.inspection._cost import costs_of_search, privacy_spent
+from skdpfl.inspection._display import COLOURS, GREY, axes_of, tidy
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 
 #: a curve over rounds or fits is priced at about this many of them

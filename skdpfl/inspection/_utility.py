@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
-from sklearn.model_selection._split import GroupsConsumerMixin
-from sklearn.utils import _safe_indexing
+from sklearn.base import is_classifier
 
-from skdpfl._pipelines import private_step, silos_argument
+from skdpfl._pipelines import private_step
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection._axes import axes_of, logarithmic, next_colour, tidy
-from skdpfl.inspection._cv_results import default_score, predicted_scores, read_cv_results
-from skdpfl.model_selection import SiloStratifiedKFold
+from skdpfl.inspection._display import (
+    axes_of,
+    default_score,
+    draw_scores,
+    folds_of,
+    logarithmic,
+    next_colour,
+    predicted_scores,
+    read_cv_results,
+    score_at,
+    tidy,
+)
 from skdpfl.silos import read_silos, split_silo_column
 
 
@@ -43,7 +47,7 @@ class PrivacyUtilityDisplay:
     Attributes
     ----------
     line_, band_, baseline_ : matplotlib artists
-        What :meth:`plot` drew; ``baseline_`` is None without a baseline.
+        What :meth:`plot` drew; ``baseline_`` is None without a baseline, ``band_`` without repeats.
     ax_, figure_ : matplotlib Axes and Figure
         Where it was drawn.
 
@@ -91,15 +95,9 @@ class PrivacyUtilityDisplay:
         """
         self.figure_, self.ax_ = axes_of(ax)
         epsilons = np.asarray(self.epsilons, dtype=float)
-        scores = np.asarray(self.scores, dtype=float).reshape(len(epsilons), -1)
-        mean, std = scores.mean(axis=1), scores.std(axis=1)
         color = color or next_colour(self.ax_)
-        (self.line_,) = self.ax_.plot(
-            epsilons, mean, color=color, marker="o", label=self.estimator_name
-        )
-        self.band_ = self.ax_.fill_between(
-            epsilons, mean - std, mean + std, color=color, alpha=0.15, linewidth=0
-        )
+        line = {"color": color, "label": self.estimator_name, "marker": "o"}
+        self.line_, self.band_ = draw_scores(self.ax_, epsilons, self.scores, **line)
         self.baseline_ = None
         if self.baseline is not None:
             name = f"{self.estimator_name}, not private" if self.estimator_name else "not private"
@@ -107,7 +105,7 @@ class PrivacyUtilityDisplay:
                 float(np.mean(self.baseline)), color=color, linestyle="--", label=name
             )
         logarithmic(self.ax_, epsilons, "privacy budget ε (smaller is more private)")
-        repeats = " (mean ± standard deviation)" if scores.shape[1] > 1 else ""
+        repeats = "" if self.band_ is None else " (mean ± standard deviation)"
         self.ax_.set_ylabel(f"{self.score_name}{repeats}")
         tidy(self.ax_)
         if self.estimator_name or self.baseline is not None:
@@ -168,10 +166,10 @@ class PrivacyUtilityDisplay:
         )
         _, given = split_silo_column(X, silos, inner.silo_column)
         codes = None if given is None else read_silos(given, len(y)).codes
-        folds = list(_folds(cv, np.asarray(y), codes, is_classifier(inner)))
+        folds = list(folds_of(cv, np.asarray(y), codes, is_classifier(inner)))
         budgets = sorted(float(e) for e in epsilons)
         table = [
-            [_score(estimator, e, X, y, silos, fold, scoring) for fold in folds]
+            [score_at(estimator, e, X, y, silos, fold, scoring) for fold in folds]
             for e in [*budgets, np.inf]
         ]
         name = scoring if isinstance(scoring, str) else default_score(estimator)
@@ -264,35 +262,3 @@ class PrivacyUtilityDisplay:
             score_name=score_name or table.score_name,
             estimator_name=name or table.estimator_name,
         ).plot(ax)
-
-
-def _folds(
-    cv: Any, y: np.ndarray, codes: np.ndarray | None, classifies: bool
-) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """Return training and test rows; every silo's share in each where nothing else was said."""
-    if codes is not None and isinstance(cv, Integral):
-        cv = SiloStratifiedKFold(int(cv))
-    folds = check_cv(cv, y, classifier=classifies)
-    # the splitters of skdpfl.model_selection have a silo_column
-    wants_silos = isinstance(folds, GroupsConsumerMixin) or hasattr(folds, "silo_column")
-    return folds.split(np.zeros(len(y)), y, codes if wants_silos else None)
-
-
-def _score(
-    estimator: Any,
-    epsilon: float,
-    X: Any,
-    y: Any,
-    silos: Any,
-    fold: tuple[np.ndarray, np.ndarray],
-    scoring: Any,
-) -> float:
-    """Return the test score of one fit on one fold."""
-    train, test = fold
-    prefix, _ = private_step(estimator)
-    budget = {f"{prefix}epsilon": epsilon, f"{prefix}noise_multiplier": None}
-    model = clone(estimator).set_params(**budget)
-    params = silos_argument(model, None if silos is None else _safe_indexing(silos, train))
-    model.fit(_safe_indexing(X, train), _safe_indexing(y, train), **params)
-    score = check_scoring(model, scoring=scoring)
-    return float(score(model, _safe_indexing(X, test), _safe_indexing(y, test)))

@@ -167,9 +167,9 @@ class DPMinMaxScaler(PrivateScaler):
         if bounds is not None:
             low, high = bounds.low, bounds.high
         elif np.isinf(plan.setting.mu).all():
-            known = np.isfinite(X)
-            low = np.where(known, X, np.inf).min(axis=0)
-            high = np.where(known, X, -np.inf).max(axis=0)
+            finite = np.isfinite(X)
+            low = np.where(finite, X, np.inf).min(axis=0)
+            high = np.where(finite, X, -np.inf).max(axis=0)
             low, high = np.where(low <= high, (low, high), 0.0)
         else:
             low, high = _range_of(plan, Messages(plan, X, None, silos.codes, streams))

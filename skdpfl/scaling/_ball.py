@@ -83,8 +83,8 @@ def looked_at(boxes: Boxes, found: Estimate, pool: np.ndarray) -> Boxes:
 
 def _units(found: Estimate, pool: np.ndarray) -> Array:
     """s of features, 3 s of the target, in half boxes."""
-    known = np.clip(2 * found.doubt, _FINEST_TARGET**2, _FINEST**2)
-    finest = np.where(pool, _FINEST**2, known)
+    precise = np.clip(2 * found.doubt, _FINEST_TARGET**2, _FINEST**2)
+    finest = np.where(pool, _FINEST**2, precise)
     return np.sqrt(np.clip(found.variance, finest, 1.0)) * np.where(pool, 1.0, _TARGET)
 
 

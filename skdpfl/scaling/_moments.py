@@ -175,8 +175,8 @@ def _shrink(values: Array, noise: Array, pool: np.ndarray, prior: _Prior) -> tup
         x, v = values[pool], noise[pool]
         between[pool] = _between(x, v, prior.width)
         precision = 1 / (between[pool] + v)
-        known = precision.sum() + 1 / prior.center_width**2
-        center[pool] = (x @ precision + prior.center / prior.center_width**2) / known
+        weight = precision.sum() + 1 / prior.center_width**2
+        center[pool] = (x @ precision + prior.center / prior.center_width**2) / weight
     kept = between / (between + noise)
     return center + (values - center) * kept, noise * kept
 

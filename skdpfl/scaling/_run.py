@@ -128,8 +128,9 @@ def _exact(plan: ScalingPlan, X: Array, y: Array | None) -> Scales:
     """Standardise by exact moments: every budget is infinite. Values not finite are left out."""
     count = total = squares = np.zeros(plan.pool.size)
     for columns in _blocks(plan, X, y):
-        known = np.isfinite(columns)
-        count, total = count + known.sum(axis=0), total + np.where(known, columns, 0.0).sum(axis=0)
+        finite = np.isfinite(columns)
+        count = count + finite.sum(axis=0)
+        total = total + np.where(finite, columns, 0.0).sum(axis=0)
     center = total / np.maximum(count, 1)
     for columns in _blocks(plan, X, y):
         apart = np.where(np.isfinite(columns), columns - center, 0.0)

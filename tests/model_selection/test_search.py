@@ -18,8 +18,8 @@ from skdpfl import ISRLDPClassifier, ISRLDPRegressor, privacy_spent
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.model_selection._search.inputs import promise_of
 from skdpfl.model_selection._search.noisy_score import NoisyScore
-from skdpfl.model_selection._search.promise import promise_of
 from skdpfl.model_selection._search.split import Split
 from skdpfl.preprocessing import DPMinMaxScaler
 from skdpfl.privacy import PrivacyLedger

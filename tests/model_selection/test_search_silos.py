@@ -15,9 +15,9 @@ from skdpfl import (
 )
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.model_selection import DPRandomizedSearchCV
-from skdpfl.model_selection._search.candidate import Candidate
+from skdpfl.model_selection._search.candidates import Candidate
+from skdpfl.model_selection._search.inputs import promise_of
 from skdpfl.model_selection._search.noisy_score import NoisyScore
-from skdpfl.model_selection._search.promise import promise_of
 from skdpfl.model_selection._search.split import split
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Gaussian

@@ -18,6 +18,32 @@ def _best_has(method: str) -> Callable[[Any], bool]:
     return check
 
 
+#: columns are the classes, in the order of ``classes_``
+_CLASSES = "(n_samples, n_classes)"
+
+
+def _of_best(method: str, what: str, shape: str) -> Any:
+    """Return a documented method that hands records to the best model's method of that name."""
+
+    def handed_on(self: Any, X: Any) -> np.ndarray:
+        return getattr(self._best, method)(X)
+
+    handed_on.__name__, handed_on.__qualname__ = method, f"BestModel.{method}"
+    handed_on.__doc__ = f"""Return the best model's {what}.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records, with or without the silo column.
+
+        Returns
+        -------
+        ndarray of shape {shape}
+            As the model returns them.
+        """
+    return available_if(_best_has(method))(handed_on)
+
+
 class BestModel:
     """Mixin for searches: the best model's methods, attributes, tags and picture."""
 
@@ -29,20 +55,12 @@ class BestModel:
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the best model's predictions.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels or numbers.
-        """
-        return self._best.predict(X)
+    predict = _of_best("predict", "predictions", "(n_samples,)")
+    predict_proba = _of_best("predict_proba", "probabilities", _CLASSES)
+    predict_log_proba = _of_best("predict_log_proba", "log-probabilities", _CLASSES)
+    decision_function = _of_best(
+        "decision_function", "raw predictions", "(n_samples,) or (n_samples, n_classes)"
+    )
 
     def score(self, X: Any, y: Any) -> float:
         """Return the best model's exact score on other records.
@@ -61,58 +79,10 @@ class BestModel:
         """
         return self._best.score(X, y)
 
-    @available_if(_best_has("predict_proba"))
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the best model's probabilities.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Columns as in ``classes_``.
-        """
-        return self._best.predict_proba(X)
-
-    @available_if(_best_has("decision_function"))
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the best model's raw predictions.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            As the model's own.
-        """
-        return self._best.decision_function(X)
-
     @property
     def classes_(self) -> np.ndarray:
         """The best model's labels."""
         return self._best.classes_
-
-    @available_if(_best_has("predict_log_proba"))
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithms of the best model's probabilities.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Records, with or without the silo column.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Columns as in ``classes_``.
-        """
-        return self._best.predict_log_proba(X)
 
     @property
     def n_features_in_(self) -> int:

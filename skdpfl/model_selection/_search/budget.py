@@ -118,16 +118,14 @@ def _searched(
 
 
 def _of_all(prices: Sequence[Price], epsilon: float, delta: float) -> list[Composition]:
-    """Return what silos may have paid for all candidates' fits together, the dearest only."""
-    spents = [price(epsilon, delta) for price in prices]
-    together = [
-        compose(pair for cost in costs for pair in cost.composition) for costs in _met(spents)
-    ]
+    """Return the highest costs that a silo may have for all candidates' fits together."""
+    each = _costs_of_silos([price(epsilon, delta) for price in prices])
+    together = [compose(pair for cost in costs for pair in cost.composition) for costs in each]
     return [together[i] for i in dearest(together)]
 
 
-def _met(spents: Sequence[PrivacySpent]) -> Iterator[tuple[Cost, ...]]:
-    """Yield the costs, one of each fit, that some silo has; all mixtures where it is not known."""
+def _costs_of_silos(spents: Sequence[PrivacySpent]) -> Iterator[tuple[Cost, ...]]:
+    """Yield the costs, one of each fit, of the silos; every combination where silos are unknown."""
     each = [spent.silo_costs for spent in spents]
     if any(silos is None for silos in each):
         yield from itertools.product(*(spent.costs for spent in spents))

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
 
-from skdpfl.model_selection._search.promise import Promise
+from skdpfl.model_selection._search.inputs import Promise
 from skdpfl.model_selection._search.split import Split
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import noised_sum

@@ -30,17 +30,17 @@ from skdpfl._pipelines import private_step
 from skdpfl.model_selection._search.best_model import BestModel
 from skdpfl.model_selection._search.budget import SearchBudget, fit_budget, within
 from skdpfl.model_selection._search.callbacks import Runs, nothing_said
-from skdpfl.model_selection._search.candidate import Candidate
-from skdpfl.model_selection._search.noisy_score import NoisyScore
-from skdpfl.model_selection._search.promise import Promise, promise_of
-from skdpfl.model_selection._search.read import readable
-from skdpfl.model_selection._search.space import Space, seed_from
-from skdpfl.model_selection._search.split import split
-from skdpfl.model_selection._search.steps import (
+from skdpfl.model_selection._search.candidates import Candidate, Space, seed_from
+from skdpfl.model_selection._search.inputs import (
+    Promise,
     check_budgets,
+    promise_of,
+    readable,
     unpaid_steps,
     warn_of,
 )
+from skdpfl.model_selection._search.noisy_score import NoisyScore
+from skdpfl.model_selection._search.split import split
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.randomness.streams import Streams, streams_for
@@ -194,9 +194,9 @@ class DPRandomizedSearchCV(
             candidates = public("candidates", count, distinct=law is None)
             # the division of the budget is published, so it must not tell which and how many runs
             # there are: where that is secret it is made for other draws from the same public law
-            known = public("reference", REFERENCE, distinct=False) if law else candidates
-            unpaid = unpaid_steps(candidate.model() for candidate in [*known, *candidates])
-            prices = [candidate.price for candidate in known]
+            reference = public("reference", REFERENCE, distinct=False) if law else candidates
+            unpaid = unpaid_steps(candidate.model() for candidate in [*reference, *candidates])
+            prices = [candidate.price for candidate in reference]
             budget = fit_budget(promise.neighbours, prices, self.epsilon, delta, law)
         warn_of(unpaid)
         spent = self._spent(budget, delta, promise, streams, exact=bool(unpaid))

@@ -1,4 +1,4 @@
-"""What a searched model is made of: the estimator that pays, and what the steps before it learn.
+"""What a search is given: records, what it promises, and steps that learn without paying.
 
 A search's budget prices the last step's fits. A step before it may learn nothing, or have been
 fitted beforehand (``FrozenEstimator``). A step that learns without paying makes the whole search's
@@ -8,20 +8,71 @@ cost infinite; one that pays by itself would pay in every run, beside the budget
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d, indexable
 from sklearn.utils.validation import _num_samples
 
+from skdpfl._arguments import refuse_sparse
 from skdpfl._pipelines import learns_nothing, private_step
 from skdpfl._warnings import warn
+from skdpfl.choosing import relation
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.spent import Trust, Unit
+
+
+class Promise(NamedTuple):
+    """What is protected, against whom, under which relation."""
+
+    unit: Unit
+    trust: Trust
+    neighbours: Neighbours
+
+
+def promise_of(inner: Any) -> Promise:
+    """Return the promise of a search over this estimator; refuse where there is none to make."""
+    unit: Any = getattr(inner, "unit", "record")
+    if inner.trust == "shuffler":
+        raise ValueError(
+            'DPRandomizedSearchCV searches estimators with trust="silo" or "server"; got '
+            'trust="shuffler". Behind a shuffler every run is seen, and scores would have to be '
+            'shuffled records\' messages as well. Search with trust="silo", or take one candidate '
+            'and spend everything on it ("auto" learns nothing from the data).'
+        )
+    if not is_classifier(inner) and inner.target_bounds is None:
+        raise ValueError(
+            "A regressor's scores are bounded by its target_bounds=(low, high); give them."
+        )
+    return Promise(unit, inner.trust, relation(inner.neighbours, unit, inner.trust))
+
+
+def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
+    """Return X and y as they can be indexed; ``alone``: no step before the estimator reads X."""
+    if y is None:
+        raise ValueError("A search requires y to be passed, but the target y is None.")
+    if alone:
+        refuse_sparse(X)
+    X, y = indexable(X, y)
+    if alone and np.ndim(X) != 2:
+        raise ValueError(
+            f"Expected 2D array, got {np.ndim(X)}D array instead. Reshape your data: one row for "
+            "each record, one column for each feature."
+        )
+    if alone and 0 in np.shape(X):
+        what = "sample" if np.shape(X)[0] == 0 else "feature"
+        raise ValueError(
+            f"Found array with 0 {what}(s) (shape={np.shape(X)}) while a minimum of 1 is required."
+        )
+    check_consistent_length(X, y)
+    one_column = np.ndim(y) == 2 and np.shape(y)[1] == 1
+    return X, column_or_1d(y, warn=True) if one_column else y
 
 
 def width_seen(model: Any, X: Any) -> int:

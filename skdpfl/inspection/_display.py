@@ -1,0 +1,175 @@
+"""What the displays share: axes and colours; scores, computed here or by others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import accuracy_score, check_scoring, r2_score
+from sklearn.model_selection import check_cv
+from sklearn.model_selection._split import GroupsConsumerMixin
+from sklearn.utils import _safe_indexing
+
+from skdpfl._pipelines import private_step, silos_argument
+from skdpfl.model_selection import SiloStratifiedKFold
+
+#: Okabe and Ito's palette, which colour-blind people can tell apart, the dark ones first
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+GREY = "0.35"
+
+
+def axes_of(ax: Any) -> tuple[Any, Any]:
+    """Return (figure, axes), new ones if none were given."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "Displays need matplotlib; install it with: pip install 'skdpfl[plot]'."
+        ) from error
+    if ax is not None:
+        return ax.figure, ax
+    figure, ax = plt.subplots(layout="constrained")
+    return figure, ax
+
+
+def next_colour(ax: Any) -> str:
+    """Return the colour of the next line; dashed ones are baselines and do not count."""
+    lines = [line for line in ax.lines if line.get_linestyle() == "-"]
+    return COLOURS[len(lines) % len(COLOURS)]
+
+
+def logarithmic(ax: Any, values: np.ndarray, label: str) -> None:
+    """Make x logarithmic with a tick at each value, at most seven of them."""
+    ax.set_xscale("log")
+    some = values[np.unique(np.linspace(0, len(values) - 1, min(7, len(values))).astype(int))]
+    ax.set_xticks(some, [f"{v:g}" for v in some])
+    ax.minorticks_off()
+    ax.set_xlabel(label)
+
+
+def draw_scores(ax: Any, x: Any, scores: Any, **line: Any) -> tuple[Any, Any]:
+    """Draw the means of scores (n, n_repeats) and a band of one standard deviation; None: one."""
+    scores = np.asarray(scores, dtype=float).reshape(len(x), -1)
+    mean, std = scores.mean(axis=1), scores.std(axis=1)
+    (drawn,) = ax.plot(x, mean, **line)
+    if scores.shape[1] == 1:
+        return drawn, None
+    band = ax.fill_between(
+        x, mean - std, mean + std, color=drawn.get_color(), alpha=0.15, linewidth=0
+    )
+    return drawn, band
+
+
+def tidy(ax: Any) -> None:
+    """Keep what carries information."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="0.9", linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
+class Table(NamedTuple):
+    """The scores (n_repeats,) at each value of a parameter, increasing; and what they are."""
+
+    scores: dict[float, np.ndarray]
+    score_name: str
+    estimator_name: str | None
+
+
+def read_cv_results(results: Any, param: str) -> Table:
+    """Return the best scores at each value of ``param`` in whatever a cross-validation gave."""
+    if hasattr(results, "cv_results_"):
+        kind = results.refit if results.multimetric_ else "score"
+        name = results.scoring if isinstance(results.scoring, str) else None
+        if results.multimetric_:
+            name = kind if isinstance(kind, str) else None
+        return Table(
+            _searched(results.cv_results_, param, kind if isinstance(kind, str) else "score"),
+            name.replace("_", " ") if name else default_score(results.estimator),
+            type(results.estimator).__name__,
+        )
+    if not isinstance(results, Mapping):
+        raise ValueError(
+            "results must be a fitted search, its cv_results_, or a mapping from values of "
+            f"{param!r} to scores; got {type(results).__name__}."
+        )
+    if "params" in results:
+        return Table(_searched(results, param, "score"), "score", None)
+    given = {float(value): _scores(found) for value, found in results.items()}
+    return Table(dict(sorted(given.items())), "score", None)
+
+
+def _searched(results: Mapping[str, Any], param: str, kind: str) -> dict[float, np.ndarray]:
+    """Return the splits' scores of the candidate with the best mean, at each value."""
+    if f"param_{param}" not in results:
+        searched = [key.removeprefix("param_") for key in results if key.startswith("param_")]
+        raise ValueError(f"param={param!r} was not searched; this search has {searched!r}.")
+    values = np.asarray([p[param] for p in results["params"]], dtype=float)
+    splits = [key for key in results if key.startswith("split") and key.endswith(f"_test_{kind}")]
+    if not splits:
+        raise ValueError(f"The results have no test scores named {kind!r}.")
+    table = np.column_stack([results[key] for key in splits])
+    return {float(v): max(table[values == v], key=np.mean) for v in np.unique(values)}
+
+
+def _scores(found: Any) -> np.ndarray:
+    """Return the scores of one cross-validation: an array, or what ``cross_validate`` returned."""
+    if isinstance(found, Mapping):
+        if "test_score" not in found:
+            raise ValueError(
+                'Each result of cross_validate must have "test_score" (one metric); got '
+                f"{list(found)!r}."
+            )
+        found = found["test_score"]
+    return np.atleast_1d(np.asarray(found, dtype=float))
+
+
+def predicted_scores(
+    y_true: Any, y_pred: Mapping[Any, Any], metric: Callable[..., float] | None
+) -> tuple[dict[float, float], str]:
+    """Return the score of each model's predictions, and its name."""
+    if metric is None:
+        metric = r2_score if np.asarray(y_true).dtype.kind == "f" else accuracy_score
+    names = {"r2_score": "R²"}
+    name = getattr(metric, "__name__", "score")
+    score = {float(value): float(metric(y_true, p)) for value, p in y_pred.items()}
+    return score, names.get(name, name.replace("_score", "").replace("_", " "))
+
+
+def default_score(estimator: Any) -> str:
+    """Return what an estimator's own score is called."""
+    return "accuracy" if is_classifier(estimator) else "R²"
+
+
+def folds_of(
+    cv: Any, y: np.ndarray, codes: np.ndarray | None, classifies: bool
+) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+    """Return training and test rows; every silo's share in each where nothing else was said."""
+    if codes is not None and isinstance(cv, Integral):
+        cv = SiloStratifiedKFold(int(cv))
+    folds = check_cv(cv, y, classifier=classifies)
+    # the splitters of skdpfl.model_selection have a silo_column
+    wants_silos = isinstance(folds, GroupsConsumerMixin) or hasattr(folds, "silo_column")
+    return folds.split(np.zeros(len(y)), y, codes if wants_silos else None)
+
+
+def score_at(
+    estimator: Any,
+    epsilon: float,
+    X: Any,
+    y: Any,
+    silos: Any,
+    fold: tuple[np.ndarray, np.ndarray],
+    scoring: Any,
+) -> float:
+    """Return the test score of one fit on one fold."""
+    train, test = fold
+    prefix, _ = private_step(estimator)
+    budget = {f"{prefix}epsilon": epsilon, f"{prefix}noise_multiplier": None}
+    model = clone(estimator).set_params(**budget)
+    params = silos_argument(model, None if silos is None else _safe_indexing(silos, train))
+    model.fit(_safe_indexing(X, train), _safe_indexing(y, train), **params)
+    score = check_scoring(model, scoring=scoring)
+    return float(score(model, _safe_indexing(X, test), _safe_indexing(y, test)))
