@@ -26,19 +26,25 @@ class NoiseMaker:
         self._by_factor: dict[float, NoisedSum] = {}
         self._none = terms.noised.std == 0  # silos whose own budget is infinite
         self._source = plan.mechanism.noise(plan, work.streams, size, terms.noised.dtype)
-        self._ahead = Ahead(self._draw, size)
+        # noise of other steps may depend on which ones were asked for
+        self._ahead = Ahead(self._draw, size) if plan.mechanism.fresh_noise else None
 
     def of_silos(self, silos: np.ndarray, round: int, stop: int) -> Callable[[int], Noise]:
         """Return several silos' noise; the silos stay together up to step ``stop`` of the fit."""
         numbers = self._work.plan.step_numbers(round)
 
         def noise(step: int) -> Noise:
-            return self._noise(round, step, silos, self._ahead.get(silos, numbers[step], stop))
+            number = numbers[step]
+            if self._ahead is None:
+                units = self._draw(silos, range(number, number + 1))[0]
+            else:
+                units = self._ahead.get(silos, number, stop)
+            return self._noise(round, step, silos, units)
 
         return noise
 
     def state(self, silo: int) -> dict[str, np.ndarray]:
-        """Return what is to be kept of a silo's noise, beside its streams."""
+        """Return what later steps of a silo need of its noise."""
         return self._source.state(silo)
 
     def restore(self, silo: int, state: dict[str, np.ndarray]) -> None:

@@ -24,7 +24,7 @@ from skdpfl.privacy.calibration import THOROUGH, Search
 from skdpfl.privacy.events import Composition, Exact
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.privacy.release import DOUBLE, FreshNoise, NoisedSum, Precision, StepNoise
+from skdpfl.privacy.release import FreshNoise, NoisedSum, Precision, StepNoise
 from skdpfl.privacy.sampling import Levels
 
 
@@ -81,8 +81,6 @@ class Mechanism:
     least_noise = 0.0
     #: the unit and the trust that it is for; None: any
     serves: ClassVar[tuple[str, str] | None] = None
-    #: the purpose of the streams that noise is drawn from
-    noise_stream = "noise"
 
     def __init_subclass__(cls) -> None:
         if "noise" in vars(cls) and "composition" not in vars(cls):
@@ -104,7 +102,14 @@ class Mechanism:
                 f"{type(self).__name__} is for unit={unit!r} with trust={trust!r}; got "
                 f"unit={plan.unit!r} with trust={plan.trust!r}."
             )
-        if not self.fresh_noise and plan.noise_schedule is not None:
+        if self.fresh_noise:
+            return
+        if (plan.unit, plan.trust) != ("record", "silo"):
+            raise ValueError(
+                f"{type(self).__name__}.noise is about the noise on silos' gradients, that is "
+                'unit="record" with trust="silo"; elsewhere a mechanism overrides send or release.'
+            )
+        if plan.noise_schedule is not None:
             raise ValueError(
                 f"{type(self).__name__} correlates the noise of steps, which takes one grid for "
                 f"all of them: noise_schedule must be None, got {plan.noise_schedule!r}."
@@ -115,12 +120,12 @@ class Mechanism:
         raise NotImplementedError
 
     def noise(self, plan: PublicNumbers, streams: Streams, size: int, dtype: np.dtype) -> StepNoise:
-        """Return the noise of steps (of messages and at a server: of rounds) of ``size`` numbers.
+        """Return the noise of silos' gradients (``size`` numbers), in units of the grid.
 
-        In units of the grid. A subclass may bring noise that is correlated over steps, and then
-        says in ``composition`` what it costs. It is released in float64 then.
+        A subclass may bring noise that is correlated over steps, and then says in ``composition``
+        what that costs (:mod:`skdpfl.privacy.release.rounding`, part 4). It is released in float64.
         """
-        return FreshNoise(streams, self.noise_stream, size, dtype)
+        return FreshNoise(streams, "noise", size, dtype)
 
     @property
     def fresh_noise(self) -> bool:
@@ -177,12 +182,6 @@ class Mechanism:
     ) -> float:
         """Return the clip norm of the messages of the round after ``round``."""
         return clip_norm
-
-    def _units(
-        self, plan: PublicNumbers, keys: Streams, silos: np.ndarray, round: int, size: int
-    ) -> np.ndarray:
-        """Return the noise on a round's float64 messages, (len(silos), size)."""
-        return self.noise(plan, keys, size, DOUBLE).units(silos, range(round, round + 1))[0]
 
 
 @dataclass(frozen=True)

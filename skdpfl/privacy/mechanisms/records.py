@@ -59,7 +59,6 @@ class ServerGradients(Mechanism):
     gradients_only = True
     noised_later = True
     serves = ("record", "server")
-    noise_stream = "aggregate"
 
     def n_releases(self, plan: PublicNumbers) -> int:
         return n_sums(plan)
@@ -85,7 +84,7 @@ class ServerGradients(Mechanism):
     ) -> np.ndarray:
         std = self._std(plan) * float(plan.factors[round][0])
         noised = NoisedSum(std, grid_for(std, _largest_sum(plan)))
-        units = self._units(plan, keys, np.zeros(1, int), round, aggregate.total.size)[0]
+        units = keys.stream("aggregate", round=round).units(aggregate.total.shape, DOUBLE)
         return noised.added(aggregate.total, units) / aggregate.divisor
 
     def _std(self, plan: PublicNumbers) -> float:

@@ -150,7 +150,6 @@ class SiloMessages(WholeMessages):
     """
 
     serves = ("silo", "silo")
-    noise_stream = "message"
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         return compose((Gaussian(level), count) for level, count in levels)
@@ -174,7 +173,8 @@ class SiloMessages(WholeMessages):
         size = kept.shape[-1]
         noised = self.noised(plan, clip_norm, size)
         exact = np.hstack([kept, self._bits(kept, noised.clip)])
-        sent = noised.added(exact, self._units(plan, keys, silos, round, exact.shape[1]))
+        units = keys.units_block("message", silos, round, exact.shape[1:], DOUBLE)
+        sent = noised.added(exact, units)
         if not self.squared_norms:
             return sent
         debiased = squared_norms(sent[:, :size]) - size * noised.std**2
@@ -190,7 +190,6 @@ class ServerMessages(WholeMessages):
     """Server trusted: noise once, on the sum of the clipped messages."""
 
     serves = ("silo", "server")
-    noise_stream = "aggregate"
 
     def n_releases(self, plan: PublicNumbers) -> int:
         return plan.n_rounds
@@ -229,7 +228,7 @@ class ServerMessages(WholeMessages):
     ) -> np.ndarray:
         largest, width = plan.largest_weight, aggregate.total.size
         noised = self.noised(plan, aggregate.clip_norm, width - self.n_extra)
-        units = self._units(plan, keys, np.zeros(1, int), round, width)[0]
+        units = keys.stream("aggregate", round=round).units((width,), DOUBLE)
         return noised.added(aggregate.total / largest, units) * (largest / aggregate.divisor)
 
     def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:

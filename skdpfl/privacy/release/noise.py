@@ -16,24 +16,23 @@ from skdpfl.privacy.randomness.streams import Streams
 
 
 class StepNoise(ABC):
-    """The noise of silos' steps.
+    """The noise of silos' steps in one fit.
 
-    The answer for a silo and a step must always be the same: steps are drawn ahead and may be asked
-    for again, and two answers for one step would let the noise be averaged away. Noise that is a
-    function of streams' addresses has that by itself. Noise that remembers anything else gives it
-    out in ``state``; a silo that is saved and restored hands it to ``restore``.
+    A silo's steps are asked for in their order, each once, those that it does not take left out. A
+    silo may be saved and restored between rounds, perhaps with streams under another secret: what
+    later steps need of earlier noise is given out by ``state`` and handed to ``restore``.
     """
 
     @abstractmethod
     def units(self, silos: np.ndarray, steps: range) -> np.ndarray:
         """Return integers of shape (len(steps), len(silos), size).
 
-        Steps are numbered from the first one of the fit; at a server, by rounds. int32 for sums
-        that are released in float32, int64 for float64.
+        Steps are numbered from the first one of the fit. int32 for sums that are released in
+        float32, int64 for float64.
         """
 
     def state(self, silo: int) -> dict[str, np.ndarray]:
-        """Return what must be kept of a silo's noise beside its streams."""
+        """Return what later steps of a silo need; as secret as its records."""
         return {}
 
     def restore(self, silo: int, state: dict[str, np.ndarray]) -> None:
