@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from skdpfl.algorithms import Algorithm, FedAvg, MinibatchSGD
@@ -20,6 +20,8 @@ class Method:
     Subclasses must implement :meth:`algorithm`.
     """
 
+    #: where the noise is; None: what unit and trust stand for
+    given_mechanism: Mechanism | None = field(default=None, kw_only=True)
     #: whether the algorithm brings its steps: ``learning_rate`` is not for it
     has_own_step: ClassVar[bool] = False
 
@@ -41,7 +43,9 @@ class Method:
 
     def mechanism(self, request: Request) -> Mechanism:
         """Return where the noise is."""
-        return mechanism_for(request.guarantee.unit, request.guarantee.trust)
+        return self.given_mechanism or mechanism_for(
+            request.guarantee.unit, request.guarantee.trust
+        )
 
     def training(self, algorithm: Algorithm, committed: Committed) -> Training:
         """Return what runs, now that the plan stands: its noise and the scales may set constants.

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Averaging, GivenAlgorithm, Method
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
+from skdpfl.privacy.mechanisms import Mechanism
 
 
 class _DPFederated:
     algorithm: Algorithm | None
+    mechanism: Mechanism | None
+
+    _parameter_docs: ClassVar[dict[str, str]] = {
+        "mechanism": """Mechanism, default=None
+    Where the noise is: an object of :class:`skdpfl.privacy.mechanisms.Mechanism`, also one's own;
+    None is the one for ``unit`` and ``trust``.""",
+    }
 
     def _method(self) -> Method:
-        return Averaging() if self.algorithm is None else GivenAlgorithm(self.algorithm)
+        if self.algorithm is None:
+            return Averaging(given_mechanism=self.mechanism)
+        return GivenAlgorithm(self.algorithm, given_mechanism=self.mechanism)
 
     def _check_own(self) -> None:
         if not isinstance(self.algorithm, Algorithm | None):
             raise ValueError(
                 "algorithm must be an object of a subclass of skdpfl.algorithms.Algorithm; got "
                 f"{self.algorithm!r}."
+            )
+        if not isinstance(self.mechanism, Mechanism | None):
+            raise ValueError(
+                "mechanism must be an object of a subclass of "
+                f"skdpfl.privacy.mechanisms.Mechanism; got {self.mechanism!r}."
             )
 
 
@@ -71,6 +86,7 @@ class DPFederatedClassifier(_DPFederated, FederatedClassifier):
         neighbours: str = "auto",
         noise_multiplier: float | None = None,
         algorithm: Algorithm | None = None,
+        mechanism: Mechanism | None = None,
         n_rounds: Any = "auto",
         learning_rate: Any = "auto",
         clip_norm: Any = "auto",
@@ -137,6 +153,7 @@ class DPFederatedRegressor(_DPFederated, FederatedRegressor):
         neighbours: str = "auto",
         noise_multiplier: float | None = None,
         algorithm: Algorithm | None = None,
+        mechanism: Mechanism | None = None,
         n_rounds: Any = "auto",
         learning_rate: Any = "auto",
         clip_norm: Any = "auto",
