@@ -16,7 +16,6 @@ from skdpfl.inspection._display import (
     default_score,
     draw_scores,
     logarithmic,
-    next_colour,
     predicted_scores,
     read_cv_results,
     tidy,
@@ -102,9 +101,8 @@ class ConvergenceDisplay:
         self : ConvergenceDisplay
         """
         self.figure_, self.ax_ = axes_of(ax)
-        rounds = np.asarray(self.rounds)
-        line = {"color": color or next_colour(self.ax_), "label": self.estimator_name}
-        line["marker"] = "o" if self.each_a_fit else None
+        rounds, marker = np.asarray(self.rounds), "o" if self.each_a_fit else None
+        line = {"color": color, "label": self.estimator_name, "marker": marker}
         self.line_, self.band_ = draw_scores(self.ax_, rounds, self.scores, **line)
         repeats = "" if self.band_ is None else "\n(mean ± standard deviation)"
         self.ax_.set_ylabel(f"{self.score_name} on held-out records{repeats}")

@@ -54,13 +54,12 @@ def draw_scores(ax: Any, x: Any, scores: Any, **line: Any) -> tuple[Any, Any]:
     """Draw the means of scores (n, n_repeats) and a band of one standard deviation; None: one."""
     scores = np.asarray(scores, dtype=float).reshape(len(x), -1)
     mean, std = scores.mean(axis=1), scores.std(axis=1)
+    line["color"] = line["color"] or next_colour(ax)
     (drawn,) = ax.plot(x, mean, **line)
     if scores.shape[1] == 1:
         return drawn, None
-    band = ax.fill_between(
-        x, mean - std, mean + std, color=drawn.get_color(), alpha=0.15, linewidth=0
-    )
-    return drawn, band
+    shade = {"color": line["color"], "alpha": 0.15, "linewidth": 0}
+    return drawn, ax.fill_between(x, mean - std, mean + std, **shade)
 
 
 def tidy(ax: Any) -> None:

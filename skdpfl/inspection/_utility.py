@@ -17,7 +17,6 @@ from skdpfl.inspection._display import (
     draw_scores,
     folds_of,
     logarithmic,
-    next_colour,
     predicted_scores,
     read_cv_results,
     score_at,
@@ -95,14 +94,16 @@ class PrivacyUtilityDisplay:
         """
         self.figure_, self.ax_ = axes_of(ax)
         epsilons = np.asarray(self.epsilons, dtype=float)
-        color = color or next_colour(self.ax_)
         line = {"color": color, "label": self.estimator_name, "marker": "o"}
         self.line_, self.band_ = draw_scores(self.ax_, epsilons, self.scores, **line)
         self.baseline_ = None
         if self.baseline is not None:
             name = f"{self.estimator_name}, not private" if self.estimator_name else "not private"
             self.baseline_ = self.ax_.axhline(
-                float(np.mean(self.baseline)), color=color, linestyle="--", label=name
+                float(np.mean(self.baseline)),
+                color=self.line_.get_color(),
+                linestyle="--",
+                label=name,
             )
         logarithmic(self.ax_, epsilons, "privacy budget ε (smaller is more private)")
         repeats = "" if self.band_ is None else " (mean ± standard deviation)"

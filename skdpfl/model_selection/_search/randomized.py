@@ -1,16 +1,9 @@
-"""A search over hyper-parameters whose whole cost is one budget.
+"""A search over hyper-parameters whose whole cost is one budget; see DPRandomizedSearchCV.
 
-Records (``unit="silo"``: silos) are split by index, before anything is read, into those that are
-trained on and those that score. One of the first kind pays for the fits, one of the second kind for
-the scores: the price is the larger of the two (parallel composition over a split that does not
-depend on the data).
-
-``trust="silo"``: the server sees every run, so hiding the losers would buy nothing. A fixed number
-of candidates is drawn, each fit is paid for, and so is one noisy vector of all scores per silo.
-
-``trust="server"``: runs stay with the server. A random number of runs is made and only the best
-one's candidate, model and noisy score are given out (:mod:`skdpfl.privacy.spending.repetition`).
-While they last nothing is told of them: callbacks are taken off, warnings are not shown.
+Under ``trust="silo"`` the server sees every run, so hiding the losers would buy nothing: a fixed
+number of fits is paid for. Under ``trust="server"`` a random number of runs is made, of which only
+the best is given out (:mod:`skdpfl.privacy.spending.repetition`); while they last callbacks are
+taken off and warnings are not shown, since these would tell of the others.
 """
 
 from __future__ import annotations
@@ -176,7 +169,10 @@ class DPRandomizedSearchCV(
         -------
         self : DPRandomizedSearchCV
         """
-        self._check()
+        check_budgets(Space(self.param_distributions).names)
+        check_count("n_iter", self.n_iter)
+        check_share("holdout", self.holdout)
+        check_positive("epsilon", self.epsilon)
         _, inner = private_step(self.estimator)
         promise = promise_of(inner)
         X, y = readable(X, y, inner is self.estimator)
@@ -215,12 +211,6 @@ class DPRandomizedSearchCV(
         self._give_out([c.params for c in candidates], models, noisy, promise)
         self.privacy_spent_, self.fit_epsilon_ = spent, float(budget.epsilon)
         return self
-
-    def _check(self) -> None:
-        check_budgets(Space(self.param_distributions).names)
-        check_count("n_iter", self.n_iter)
-        check_share("holdout", self.holdout)
-        check_positive("epsilon", self.epsilon)
 
     def _runs(self, promise: Promise, streams: Streams) -> tuple[int, Repetition | None]:
         """Return the number of runs, and the law it was drawn from if it is secret."""
