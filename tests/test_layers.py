@@ -47,7 +47,8 @@ INSIDE_PRIVACY = [
     {"shuffling"},
     {"public_numbers"},
     {"mechanisms"},
-    {"planned"},
+    {"silo_releases"},
+    {"least_noise"},
     {"plan"},
 ]
 #: numerical layers know numpy and scipy, not the scikit-learn surface

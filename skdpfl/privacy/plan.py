@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdpfl.privacy.least_noise import allowed, least_noise
 from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, mechanism_for
-from skdpfl.privacy.planned.least_noise import allowed, least_noise
-from skdpfl.privacy.planned.outsider import outsider_multipliers
-from skdpfl.privacy.planned.releases import Groups, costliest, groups_of
 from skdpfl.privacy.public_numbers import PublicNumbers
+from skdpfl.privacy.silo_releases import Groups, costliest, groups_of, outsider_multipliers
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 

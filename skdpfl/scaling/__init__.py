@@ -11,8 +11,8 @@ from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 from skdpfl.scaling._maps import AffineScaling, Array, IdentityScaling, Scales
 from skdpfl.scaling._messages import Messages
 from skdpfl.scaling._moments import deviations
-from skdpfl.scaling._plan import ScalingPlan
 from skdpfl.scaling._run import find, run_scaling
+from skdpfl.scaling._scaling_plan import ScalingPlan
 
 __all__ = [
     "EVERYTHING",

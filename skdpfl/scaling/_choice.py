@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from skdpfl.scaling._ball import Ball
 from skdpfl.scaling._bounds import Bounds
 from skdpfl.scaling._magnitudes import MagnitudeGrid
-from skdpfl.scaling._plan import Features, Release, ScalingPlan
+from skdpfl.scaling._scaling_plan import Features, Release, ScalingPlan
 from skdpfl.scaling._setting import Neighbours, Setting, Trust, Unit
 
 #: records that are plenty: more are read only where the noise asks for them

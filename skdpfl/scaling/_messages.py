@@ -34,7 +34,7 @@ from skdpfl.scaling._ball import sums_of_rows
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import Array, squash
 from skdpfl.scaling._moments import Boxes, levels, phi_sums
-from skdpfl.scaling._plan import STEP, Release, ScalingPlan
+from skdpfl.scaling._scaling_plan import STEP, Release, ScalingPlan
 
 #: numbers held at once, of messages and of rows read: larger blocks leave the cache, and fresh
 #: memory for each of them costs more than what is computed

@@ -33,7 +33,7 @@ from skdpfl.scaling._moments import (
     unresolved,
     zoomed,
 )
-from skdpfl.scaling._plan import ScalingPlan
+from skdpfl.scaling._scaling_plan import ScalingPlan
 from skdpfl.scaling._shapes import shape_library
 
 #: rows held at once

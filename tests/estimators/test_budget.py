@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from skdpfl.privacy import epsilon_of
-from skdpfl.privacy.planned.outsider import outsider_multipliers
+from skdpfl.privacy.silo_releases import outsider_multipliers
 from tests.estimators.fits import ALL, data, make, plain
 
 INF = np.inf

@@ -14,7 +14,7 @@ from skdpfl.scaling._choice import plan_scaling
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._messages import Messages, counts_on, moments_in, rows_in
 from skdpfl.scaling._moments import DIAMETER, RADIUS, A, B, Boxes, levels
-from skdpfl.scaling._plan import Release
+from skdpfl.scaling._scaling_plan import Release
 
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 5e-324, 1e300, -1e300, np.inf, -np.inf, np.nan, 1e9, 2.0**-20]
 GRIDS = [MagnitudeGrid(1.0), MagnitudeGrid(1.5)]

@@ -6,8 +6,8 @@ import numpy as np
 
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.mechanisms import Mechanism
-from skdpfl.privacy.planned.releases import composition_of, costliest_silos, groups_of
 from skdpfl.privacy.public_numbers import PublicNumbers
+from skdpfl.privacy.silo_releases import composition_of, costliest_silos, groups_of
 
 
 def allowed(plan: PublicNumbers, mechanism: Mechanism, z: float | np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What each silo of a plan releases over all rounds, and which silos need to be priced."""
+"""What each silo of a plan releases over all rounds, which silos to price, what outsiders see."""
 
 from __future__ import annotations
 
@@ -67,3 +67,27 @@ def costliest_silos(plan: PublicNumbers, z: np.ndarray) -> list[int]:
         if not kept or not (terms[kept] >= terms[i]).all(axis=1).any():
             kept.append(i)
     return [int(first[i]) for i in kept]
+
+
+def outsider_multipliers(plan: PublicNumbers) -> np.ndarray | None:
+    """Return the multipliers that someone faces who sees the cohorts' sums only; None: no credit.
+
+    Sound only where a round releases nothing but the sum of the cohort's fresh gradients (one local
+    step, no state that mixes old noise into new sums). Then silo i, whose noise in the sum has std
+    s_i = w_i z_i C / (q_i n_i), is hidden by sqrt(sum_j s_j^2) over the cohort: z_i is multiplied
+    by sqrt(sum_j s_j^2) / s_i, at its smallest over the rounds it was in.
+
+    This counts sums as real numbers. Each silo's own guarantee is exact in floating point, since
+    its noise and its sum share a grid; the grids of several silos need not agree, and what the last
+    bits of their sum tell about single summands is not counted here.
+    """
+    one_step = all(k <= 1 for k in plan.steps)
+    if (plan.unit, plan.trust) != ("record", "silo") or not (plan.gradients_only and one_step):
+        return None
+    squares = (plan.record_shares * plan.noise_multiplier) ** 2
+    if plan.schedule is None:
+        return np.sqrt(squares.sum()) / plan.record_shares
+    least = np.full(plan.n_silos, np.inf)
+    for silos in plan.schedule:
+        least[silos] = np.minimum(least[silos], squares[silos].sum())
+    return np.sqrt(np.where(np.isfinite(least), least, squares)) / plan.record_shares

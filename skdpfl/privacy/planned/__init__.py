@@ -1,1 +1,0 @@
-"""Questions to a plan: what its silos release, what an outsider sees, how much noise it needs."""
