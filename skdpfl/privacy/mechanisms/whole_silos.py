@@ -45,7 +45,7 @@ does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -124,7 +124,7 @@ class WholeMessages(Mechanism):
         noised = noised_sum(
             radius, std, size + 2, plan.neighbours, terms=most, operations=operations
         )
-        return replace(noised, clip=noised.clip / self._radius)
+        return noised._replace(clip=noised.clip / self._radius)
 
     def _bits(self, kept: np.ndarray, clip: float) -> np.ndarray:
         """Return b_i (n, 1), or nothing (n, 0)."""

@@ -7,9 +7,8 @@ and it adds noise exactly (:mod:`skdpfl.privacy.release.grid`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +18,7 @@ from skdpfl.privacy.release.rounding import reduced_clip, relative_error, underf
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class NoisedSum:
+class NoisedSum(NamedTuple):
     """A sum of clipped terms plus noise; or one for each of n silos, the fields then (n,).
 
     Attributes
@@ -44,12 +42,12 @@ class NoisedSum:
     def of(self, silos: np.ndarray) -> NoisedSum:
         """Return the sums of some of the silos."""
         clip = None if self.clip is None else self.clip[silos]
-        return replace(self, std=self.std[silos], grid=self.grid[silos], clip=clip)
+        return NoisedSum(self.std[silos], self.grid[silos], clip, self.dtype)
 
     def scaled(self, factor: float) -> NoisedSum:
         """Return the sums with ``factor`` times the noise; clip norms are made for the most."""
         std = self.std * factor
-        return replace(self, std=std, grid=grids(std, self.grid, self.dtype))
+        return self._replace(std=std, grid=grids(std, self.grid, self.dtype))
 
     def added(
         self,
@@ -61,8 +59,8 @@ class NoisedSum:
     ) -> np.ndarray:
         """Return (sums + noise) / divisor; ``units`` is the noise in whole units of the grid."""
         grid = self.grid
-        if np.ndim(grid):
-            grid = grid.reshape(len(grid), *[1] * (sums.ndim - 1))
+        if isinstance(grid, np.ndarray):
+            grid = grid.reshape(-1, *[1] * (sums.ndim - 1))
         return snapped_release(sums, units, grid, out=out, divisor=divisor)
 
 
