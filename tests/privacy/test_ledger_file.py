@@ -14,6 +14,7 @@ import threading
 from itertools import pairwise
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
@@ -483,6 +484,27 @@ def test_a_ledger_that_is_not_open_is_not_charged(path):
         pass
     with pytest.raises(LedgerError, match="is not open"):
         ledger.charge("fit", SMALL)
+
+
+def test_caches_of_fitted_steps_know_an_estimator_again(path):
+    with PrivacyLedger(1.0, path=path) as ledger:
+        before = joblib.hash(model())
+        ledger.charge("fit", SMALL)
+        assert joblib.hash(model()) == before
+
+
+def test_a_ledger_that_cannot_be_kept_leaves_nothing(monkeypatch, tmp_path):
+    def failing(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(LedgerError, match=r"No space left.*Make room"), PrivacyLedger(1.0):
+        pass
+    assert not os.listdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(LedgerError, match="temporary privacy ledger cannot be kept"):
+        PrivacyLedger(1.0).__enter__()
 
 
 # ---- killed processes ------------------------------------------------------------------------

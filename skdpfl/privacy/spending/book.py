@@ -108,6 +108,11 @@ class Mark(NamedTuple):
     length: int
     last: str
 
+    @property
+    def birth(self) -> Mark:
+        """The mark that the same ledger had when it was new."""
+        return Mark(self.first, 1, self.first)
+
 
 class Line(NamedTuple):
     """One entry, with its bytes and their digest."""
@@ -168,6 +173,8 @@ def read(data: bytes, known: Book | None = None) -> Book:
     if not data:
         raise Damaged("is empty")
     header, *rest = data.splitlines(keepends=True)
+    if not header.startswith(f'{{"format":"{FORMAT}","version":{VERSION},'.encode()):
+        raise Damaged(f"is no {FORMAT} of version {VERSION}, or its first line was changed")
     lines: list[Line] = []
     same = True
     for k, line in enumerate(rest):
@@ -175,19 +182,10 @@ def read(data: bytes, known: Book | None = None) -> Book:
         after = lines[-1].digest if lines else _FIRST
         lines.append(known.lines[k] if same and known is not None else _line(line, after, k))
     if not lines or header != _header(len(lines), lines[-1].digest):
-        raise Damaged(_what_is_wrong(header, len(lines)))
+        raise Damaged(f"does not have the entries that its first line names; it has {len(lines)}")
     if not isinstance(lines[0].item, Budget):
         raise Damaged("does not begin with a budget")
     return Book(tuple(lines))
-
-
-def _what_is_wrong(header: bytes, n_lines: int) -> str:
-    """Say why a header is not the one of this many entries."""
-    if not header.startswith(f'{{"format":"{FORMAT}","version":{VERSION},'.encode()):
-        return f"is no {FORMAT} of version {VERSION}, or its first line was changed"
-    if header.startswith(_header(n_lines, "")[:-3]):
-        return "does not end with the entry that its first line names"
-    return f"has {n_lines} entries, and its first line says otherwise"
 
 
 def _line(data: bytes, after: str, k: int) -> Line:

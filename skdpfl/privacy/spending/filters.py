@@ -52,6 +52,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -168,6 +169,7 @@ def failure_share(delta: float, first: float) -> float:
     return delta / 10 if first <= delta / 10 else delta / 2
 
 
+@lru_cache(maxsize=64)
 def filter_order(epsilon: float, delta: float) -> float:
     """Return the filter's order, fixed by the budget alone: the best one for Gaussian fits.
 

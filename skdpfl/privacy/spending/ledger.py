@@ -145,9 +145,13 @@ class PrivacyLedger:
     def _open(self) -> None:
         if self._journal is None:
             self._journal = Journal(temporary_path())
-        if self._journal.mark is None:  # never seen: it may be new
-            self._journal.create(self._budget)
-        self._read_budget(self._journal)
+        try:
+            if self._journal.mark is None:  # never seen: it may be new
+                self._journal.create(self._budget)
+            self._read_budget(self._journal)
+        except LedgerError:
+            self._remove_temporary()
+            raise
 
     def __exit__(
         self,
@@ -178,7 +182,9 @@ class PrivacyLedger:
     def __reduce__(self) -> Any:
         if self._journal is None:
             return partial(PrivacyLedger, **self._asked), ()
-        return _copy, (self._journal.path, self._journal.mark, self._budget, self._temporary)
+        # the same bytes before and after a fit: caches of fitted steps go by them
+        birth = None if self._journal.mark is None else self._journal.mark.birth
+        return _copy, (self._journal.path, birth, self._budget, self._temporary)
 
     def __repr__(self) -> str:
         try:
