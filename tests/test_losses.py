@@ -17,12 +17,18 @@ from skdpfl.losses import (
     Huber,
     LogLoss,
     Loss,
+    Poisson,
     Quantile,
     SquaredError,
     SquaredHinge,
 )
 
-VARIANTS = (Huber(delta=0.3), Quantile(q=0.1), Quantile(q=0.8, smoothing=2.0))
+VARIANTS = (
+    Huber(delta=0.3),
+    Quantile(q=0.1),
+    Quantile(q=0.8, smoothing=2.0),
+    Poisson(largest=4.0),
+)
 
 
 def instances(classes):
@@ -53,6 +59,8 @@ def records(loss, k, shape=(200,), seed=0, scale=3.0, dtype=np.float64):
         y = rng.integers(0, max(k, 2), shape)
     else:
         y = rng.standard_normal(shape).astype(dtype)
+        low = loss.target_range[0]
+        y = y if low == -inf else low + np.abs(y)
     return y, raw, rng.uniform(0.3, 4.0, shape).astype(dtype)
 
 
@@ -449,7 +457,8 @@ def test_predictions(loss, k):
     if loss.is_classifier:
         assert set(np.unique(got)) == set(range(max(k, 2)))
     else:
-        np.testing.assert_array_equal(got, raw[..., 0])
+        mean = np.exp(raw) if loss.link == "log" else raw
+        np.testing.assert_array_equal(got, mean[..., 0])
     assert hasattr(loss, "predict_proba") == isinstance(loss, LogLoss)
 
 

@@ -44,7 +44,8 @@ class Committed:
     """What is known once the plan stands and the scales are found; ``epsilon`` is what is spent.
 
     ``row_norm`` is the root mean square norm of scaled rows, None if nobody knows it; ``measured``
-    is None where records are protected, and where the step is given.
+    is None where records are protected, and where the step is given. ``largest_target`` is that of
+    scaled targets, infinite where records are protected.
     """
 
     request: Request
@@ -53,6 +54,7 @@ class Committed:
     epsilon: float
     row_norm: float | None
     measured: Measured | None = None
+    largest_target: float = math.inf
 
     @property
     def is_still(self) -> bool:
@@ -90,7 +92,7 @@ def constants_of(loss: Loss, committed: Committed) -> Constants:
     """Return the constants of a (smooth) loss under a plan."""
     k, alpha = committed.request.facts.n_outputs, committed.request.alpha
     return Constants(
-        smoothness=loss.smoothness(k, committed.squared_row) + alpha,
+        smoothness=_smoothness(loss, committed) + alpha,
         strong_convexity=alpha,
         variance=_variance(loss, committed),
         distance=distance_of(committed),
@@ -105,7 +107,7 @@ def smoothed(loss: Loss, committed: Committed) -> Loss:
     both are optimal up to constants, and the envelope lies within L^2 / (2 b) of the loss.
     """
     if not loss.can_be_smoothed:
-        return loss
+        return loss.bounded(committed.largest_target)
     plan, request, facts = committed.plan, committed.request, committed.request.facts
     n_silos = max(1.0, plan.silo_fraction * facts.n_silos)
     smoothing = partial(
@@ -151,3 +153,9 @@ def _variance(loss: Loss, committed: Committed) -> float:
     missing = 1 - float((plan.expected_sizes / plan.silo_sizes).mean())
     noise_squared = committed.request.model.size * noise**2
     return noise_squared + missing * _lipschitz(loss, committed) ** 2 / batch
+
+
+def _smoothness(loss: Loss, committed: Committed) -> float:
+    """Return beta without the penalty; a loss of no bounded curvature counts as it is at raw 0."""
+    bound = loss.smoothness(committed.request.facts.n_outputs, committed.squared_row)
+    return bound if math.isfinite(bound) else committed.squared_row

@@ -33,6 +33,7 @@ class ScalingStep:
     """Scales that are found before training, by a plan that knows no data."""
 
     plan: ScalingPlan
+    shifts_target: bool = True
 
     @property
     def setup(self) -> Composition:
@@ -59,6 +60,8 @@ class ScalingStep:
         if self.plan.advice:
             warn(self.plan.advice)
         scales = run_scaling(self.plan, X, y, silos.codes, streams)
+        if not self.shifts_target:
+            scales = scales.without_shift()
         if scales.coarse_target:
             warn(_COARSE.format(scales.target.scale))
         return scales
@@ -81,5 +84,6 @@ def plan_scales(request: Request, mu: float) -> ScalingStep:
             trust=promise.trust,
             neighbours=promise.neighbours,
             centred=request.fit_intercept,
-        )
+        ),
+        shifts_target=request.loss.link != "log",
     )

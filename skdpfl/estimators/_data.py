@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,8 @@ class LocalData(NamedTuple):
 
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
         """Return what is known with the data's own curvature; only where nothing is hidden."""
+        highest = float(scales.target.transform(self.y.max()))
+        committed = replace(committed, largest_target=highest)
         return with_curvature(committed, algorithm, self.X, self.silos, scales)
 
     def federation(self, scales: Scales, n_jobs: int | None) -> LocalFederation:

@@ -18,6 +18,7 @@ from skdpfl.losses import (
     Huber,
     LogLoss,
     Loss,
+    Poisson,
     Quantile,
     SquaredError,
     SquaredHinge,
@@ -149,7 +150,7 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
 class FederatedRegressor(RegressorMixin, FederatedEstimator):
     """Numbers in and out."""
 
-    _losses = ("squared_error", "huber", "absolute_error", "quantile")
+    _losses = ("squared_error", "huber", "absolute_error", "quantile", "poisson")
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predictions for new records.
@@ -172,6 +173,7 @@ class FederatedRegressor(RegressorMixin, FederatedEstimator):
             "huber": Huber(float(self.huber_delta)),
             "absolute_error": AbsoluteError(),
             "quantile": Quantile(float(self.quantile)),
+            "poisson": Poisson(),
         }
         return losses[self.loss]
 
@@ -180,6 +182,11 @@ class FederatedRegressor(RegressorMixin, FederatedEstimator):
 
     def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+        low, high = self._loss().target_range
+        if y.min() < low or y.max() > high:
+            raise ValueError(
+                f"loss={self.loss!r} takes targets from {low:g} to {high:g}; y has others."
+            )
         # no error where a finite target does not fit single precision: it would tell of a record
         return np.clip(y, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype, copy=False)
 

@@ -33,6 +33,7 @@ LOSSES = {
     "hinge": losses.Hinge(),
     "huber": losses.Huber(),
     "log_loss": losses.LogLoss(),
+    "poisson": losses.Poisson(),
     "quantile": losses.Quantile(),
     "squared_error": losses.SquaredError(),
     "squared_hinge": losses.SquaredHinge(),
@@ -215,7 +216,7 @@ def optimum(
     penalty: NDArray,
 ) -> NDArray:
     """Return the minimiser of F, found in coordinates in which its curvature is about even."""
-    if not loss.smooth:
+    if loss.can_be_smoothed:
         raise ValueError(f"loss={loss!r} is not valid without coef; its gradient jumps. Give coef.")
     size = np.ones(model.size)
     n_weights = model.n_features * model.n_outputs

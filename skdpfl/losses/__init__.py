@@ -4,6 +4,7 @@ from skdpfl.losses._base import Loss
 from skdpfl.losses._hinge import Hinge, SquaredHinge
 from skdpfl.losses._log import LogLoss
 from skdpfl.losses._moreau import Kink, Kinked
+from skdpfl.losses._poisson import Poisson
 from skdpfl.losses._regression import AbsoluteError, Huber, Quantile, SquaredError
 
 #: every loss of this package; the property tests run over it
@@ -15,6 +16,7 @@ LOSSES: tuple[type[Loss], ...] = (
     Huber,
     AbsoluteError,
     Quantile,
+    Poisson,
 )
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Kinked",
     "LogLoss",
     "Loss",
+    "Poisson",
     "Quantile",
     "SquaredError",
     "SquaredHinge",

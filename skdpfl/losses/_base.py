@@ -15,10 +15,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from skdpfl.losses._probabilities import sigmoid, softmax
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class Loss(ABC):
     is_classifier: ClassVar[bool]
     #: whether the second derivative is constant
     is_quadratic: ClassVar[bool] = False
+    #: what takes the mean target to the raw prediction. Under "log", targets are scaled but not
+    #: shifted before a fit: a factor of the target is a shift of the raw prediction
+    link: ClassVar[Literal["identity", "log", "logit"]] = "identity"
     #: smallest and largest target that there may be
     target_range: ClassVar[tuple[float, float]] = (-inf, inf)
 
@@ -119,13 +124,20 @@ class Loss(ABC):
         """Largest loss of the raw prediction 0; in regression, for targets in [-1, 1]."""
         return float(n_outputs)
 
-    def link(self, mean: NDArray) -> NDArray:
-        """Return the raw prediction that a mean target stands for, shape (..., n, k)."""
-        return mean
-
     def inverse_link(self, raw: NDArray) -> NDArray:
-        """Return the mean target that `raw` stands for, shape (..., n, k)."""
-        return raw
+        """Return the mean target that `raw` stands for, shape (..., n, k); finite if `raw` is."""
+        if self.link == "identity":
+            return raw
+        if self.link == "log":
+            return np.exp(np.minimum(raw, np.log(np.finfo(raw.dtype).max)))
+        return softmax(raw) if raw.shape[-1] > 1 else sigmoid(raw)
+
+    def bounded(self, largest: float) -> Loss:
+        """Return a loss of finite curvature that is the same for means of at most `largest`.
+
+        Losses whose curvature is finite anyway, or can be smoothed, as they are.
+        """
+        return self
 
     def n_outputs(self, n_classes: int | None = None) -> int:
         """Return k: 1 for regression and two classes, else the number of classes."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdpfl.losses._base import Loss
 from skdpfl.losses._codes import at_codes, signs
+from skdpfl.losses._probabilities import sigmoid, softmax
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class LogLoss(Loss):
     """
 
     is_classifier: ClassVar[bool] = True
+    link: ClassVar[Literal["identity", "log", "logit"]] = "logit"
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         """See `Loss.value`."""
@@ -49,10 +51,10 @@ class LogLoss(Loss):
     ) -> NDArray:
         """See `Loss.gradient`."""
         if raw.shape[-1] == 1:
-            out = _sigmoid(raw, out)
+            out = sigmoid(raw, out)
             out[..., 0] -= y
             return out
-        out = _softmax(raw, out)
+        out = softmax(raw, out)
         out[at_codes(y)] -= 1
         return out
 
@@ -68,41 +70,8 @@ class LogLoss(Loss):
         """log of the number of classes."""
         return log(max(2, n_outputs))
 
-    def link(self, mean: NDArray) -> NDArray:
-        """Return the logit of one probability, of several the logarithms."""
-        return np.log(mean) - np.log1p(-mean) if mean.shape[-1] == 1 else np.log(mean)
-
-    def inverse_link(self, raw: NDArray) -> NDArray:
-        """Return the probabilities of 1, or of each class, shape (..., n, k)."""
-        return _softmax(raw, None) if raw.shape[-1] > 1 else _sigmoid(raw, None)
-
     def predict_proba(self, raw: NDArray) -> NDArray:
         """Return the probabilities of the classes, shape (..., n, n_classes)."""
         if raw.shape[-1] > 1:
-            return _softmax(raw, None)
-        return _sigmoid(np.concatenate([-raw, raw], axis=-1), None)
-
-
-def _sigmoid(raw: NDArray, out: NDArray | None) -> NDArray:
-    """Return 1 / (1 + e^-z), in half the time of `scipy.special.expit`."""
-    out = np.negative(raw, out=out)
-    np.minimum(out, _range(out), out=out)
-    np.exp(out, out=out)
-    out += 1
-    return np.reciprocal(out, out=out)
-
-
-def _softmax(raw: NDArray, out: NDArray | None) -> NDArray:
-    out = np.subtract(raw, raw.max(axis=-1, keepdims=True), out=out)
-    np.maximum(out, -_range(out), out=out)
-    np.exp(out, out=out)
-    out /= out.sum(axis=-1, keepdims=True)
-    return out
-
-
-def _range(raw: NDArray) -> float:
-    """Largest exponent used: past it a probability is 0 to a millionth of a rounding error.
-
-    Much smaller ones, or their squares, are subnormal numbers, 40 times slower in products.
-    """
-    return 30.0 if raw.dtype == np.float32 else 300.0
+            return softmax(raw)
+        return sigmoid(np.concatenate([-raw, raw], axis=-1))

@@ -17,7 +17,7 @@ whatever the features are, and without clipping the decision function stays affi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -216,6 +216,25 @@ class AffineTarget:
         return np.asarray(coef) * self.scale, self.inverse(intercept)
 
 
+@dataclass(frozen=True)
+class RatioTarget:
+    """Map a target ``y`` of means exp(raw) to ``y / scale``: raw predictions lose log(scale)."""
+
+    scale: float = 1.0
+
+    def __repr__(self) -> str:
+        return f"RatioTarget({self.scale:.3g})"
+
+    def transform(self, y: Array) -> Array:
+        """Map targets; float32 stays float32."""
+        y = as_floats(y)
+        return y / y.dtype.type(self.scale)
+
+    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts of log means of ``y``, from those of ``y / scale``."""
+        return np.asarray(coef), np.asarray(intercept) + np.log(self.scale)
+
+
 @dataclass(frozen=True, eq=False)
 class Scales:
     """What a fit trains on: the features' map and the target's (the identity in classifiers).
@@ -224,8 +243,13 @@ class Scales:
     """
 
     features: Scaling
-    target: AffineTarget = AffineTarget()
+    target: AffineTarget | RatioTarget = AffineTarget()
     coarse_target: bool = False
+
+    def without_shift(self) -> Scales:
+        """Return scales for a loss under a log link: targets over their root mean square."""
+        size = float(np.hypot(self.target.scale, getattr(self.target, "center", 0.0)))
+        return replace(self, target=RatioTarget(size))
 
 
 def as_floats(X: Array) -> Array:
