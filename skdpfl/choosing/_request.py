@@ -27,6 +27,8 @@ from skdpfl.scaling import Bounds, feature_bounds_of, target_bounds_of
 
 #: records of a silo where their number is protected, to guess how much work a round is
 _SOME_RECORDS = 100
+#: a mean that few scaled targets have: their root mean square is about 1
+_FAR_MEAN = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +120,12 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
     unit, trust = params["unit"], params["trust"]
     rate = params["learning_rate"]
     fit_intercept = bool(params["fit_intercept"])
+    promise = _guarantee(params, facts)
+    if promise.hides_silos and not promise.is_exact and params["scaling"] is not None:
+        loss = loss.bounded(_FAR_MEAN)  # nothing clips local steps, as it does records' gradients
     return Request(
         facts=facts,
-        guarantee=_guarantee(params, facts),
+        guarantee=promise,
         model=LinearModel(facts.n_features, facts.n_outputs, fit_intercept),
         loss=loss,
         alpha=float(params["alpha"]),

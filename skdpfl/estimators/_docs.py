@@ -32,7 +32,8 @@ GROUPS = {
         "loss": """str
     The loss whose weighted mean over the records is minimised. One with a kink (hinge, absolute
     error, quantile) is replaced by its Moreau envelope, as smooth as noise and number of records
-    would hide anyway.""",
+    would hide anyway. "poisson" is for counts and other targets of at least 0, which are then
+    scaled but not shifted: ``predict`` gives ``exp(X @ coef_ + intercept_)``.""",
         "alpha": """float, default=0.0
     The penalty ``alpha / 2 * |w|^2`` is added to the mean loss; the intercept is not penalised.
     Ridge's ``alpha`` is n_records times this one, LogisticRegression's ``C`` is
@@ -157,6 +158,8 @@ clip_norm_ : float
     The norm that was clipped to; where it is learnt, the last one. inf without privacy.
 sampling_rate_ : float
     The share of its records that a silo read in a step.
+model_ : Model
+    What was trained, without its parameters: see :class:`skdpfl.models.Model`.
 scaling_ : object
     How features were scaled; ``scaling_.transform(X)`` does it.
 n_iter_ : int

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array
 
 from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._parameters import targets_of
 from skdpfl.estimators._refusals import refusing_class_weight
 from skdpfl.losses import (
     AbsoluteError,
@@ -184,9 +185,7 @@ class FederatedRegressor(RegressorMixin, FederatedEstimator):
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
         low, high = self._loss().target_range
         if y.min() < low or y.max() > high:
-            raise ValueError(
-                f"loss={self.loss!r} takes targets from {low:g} to {high:g}; y has others."
-            )
+            raise ValueError(f"{targets_of(self)}; y has others.")
         # no error where a finite target does not fit single precision: it would tell of a record
         return np.clip(y, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype, copy=False)
 

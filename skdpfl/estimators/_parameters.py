@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -18,6 +19,7 @@ from skdpfl._arguments import (
     is_auto,
 )
 from skdpfl.privacy.schedules import check_schedule
+from skdpfl.scaling import target_bounds_of
 
 #: name -> the values it may have, where a parameter is a word
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -45,6 +47,7 @@ def check_parameters(estimator: Any) -> None:
     _check_trust(params["trust"], estimator)
     check_choice("loss", params.get("loss", estimator._losses[0]), estimator._losses)
     _check_numbers(params, estimator._learning_rates)
+    _check_target_bounds(params.get("target_bounds"), estimator)
     _check_running(params)
     _check_verbose(params["verbose"])
     _check_steps(params)
@@ -90,6 +93,22 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
         check_positive("huber_delta", params["huber_delta"])
     if "quantile" in params:
         check_share("quantile", params["quantile"])
+
+
+def targets_of(estimator: Any) -> str:
+    """Say which targets the loss of a regressor takes."""
+    low, high = estimator._loss().target_range
+    span = f"of at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
+    return f"loss={estimator.loss!r} takes targets {span}"
+
+
+def _check_target_bounds(bounds: Any, estimator: Any) -> None:
+    if bounds is None:
+        return
+    low, high = estimator._loss().target_range
+    given = target_bounds_of(bounds)
+    if given.low[0] < low or given.high[0] > high:
+        raise ValueError(f"target_bounds={bounds!r}: {targets_of(estimator)}.")
 
 
 def _check_running(params: dict[str, Any]) -> None:

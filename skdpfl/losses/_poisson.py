@@ -24,6 +24,13 @@ class Poisson(Loss):
 
     Notes
     -----
+    Targets are counts, or other numbers of at least 0 whose mean is a product of effects. Fits
+    scale them, but do not shift them. Where records are protected their gradients are clipped, so
+    that no step is longer than any other loss would make it. Fits without privacy, and those that
+    protect whole silos, need a bounded curvature: `largest` is then the largest target, or four
+    times the targets' root mean square. Steps of 1 / `largest` relative to those of the squared
+    error cannot diverge.
+
     With Z = log(largest) and u = max(0, z - Z), the mean's part of the loss is
     ``exp(min(z, Z)) (1 + u + u^2 / 2)``. Its derivative ``exp(min(z, Z)) (1 + u)`` is continuous
     and increases (convex), and its second derivative is ``exp(min(z, Z)) <= largest``. There is no
