@@ -5,15 +5,19 @@
     read_request   parameters, public facts        -> Request, per silo, read once
     choose         Request                         -> Choice: settings, how scales are found
     make_plan      Choice                          -> PrivacyPlan, calibrated and priced
-    with_final_step  Committed: plan and scales    -> the step for its noise (or for the data)
+    final_training Committed: plan and scales      -> Training, by the plan's noise or by the data
     Method         a family of estimators          -> its algorithm with all constants
+
+Weights and budgets of the silos are resolved in :mod:`skdpfl.choosing._request`; what silos release
+besides the rounds (scales) is ``setup`` of the plan, in :mod:`skdpfl.choosing._plan`. Steps and
+clip norms are the model's: :class:`skdpfl.models.Rules`.
 """
 
 from skdpfl.choosing._choose import Choice, choose
 from skdpfl.choosing._committed import Committed, Training
 from skdpfl.choosing._exact import with_curvature
 from skdpfl.choosing._facts import Facts, Settings
-from skdpfl.choosing._final_step import with_final_step
+from skdpfl.choosing._final_step import final_training
 from skdpfl.choosing._method import Averaging, GivenAlgorithm, Method
 from skdpfl.choosing._plan import make_plan
 from skdpfl.choosing._request import Request, read_request, relation
@@ -36,9 +40,9 @@ __all__ = [
     "Training",
     "choose",
     "control_rate",
+    "final_training",
     "make_plan",
     "read_request",
     "relation",
     "with_curvature",
-    "with_final_step",
 ]

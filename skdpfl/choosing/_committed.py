@@ -57,7 +57,7 @@ class Committed:
     largest_target: float = math.inf
 
     @property
-    def is_still(self) -> bool:
+    def is_deterministic(self) -> bool:
         """Whether rounds have nothing random that an average of their models would help against."""
         return self.measured is not None and not self.measured.drawn
 
@@ -70,11 +70,12 @@ class Committed:
 
 
 class Training(NamedTuple):
-    """What runs: all constants filled in."""
+    """What runs: all constants filled in; ``average``: an average of the rounds is given out."""
 
     algorithm: Algorithm
     loss: Loss
     settings: Settings
+    average: bool = True
 
 
 @dataclass(frozen=True)

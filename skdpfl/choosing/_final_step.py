@@ -11,24 +11,33 @@ import numpy as np
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing._choose import with_step
-from skdpfl.choosing._committed import Committed
+from skdpfl.choosing._committed import Committed, Training
 from skdpfl.choosing._method import Method
 
 #: the silos' answer: what is known with the curvature of their records
 Measure = Callable[[Committed, Algorithm], Committed]
 
 
-def with_final_step(committed: Committed, method: Method, measure: Measure) -> Committed:
-    """Return what is known with the step that runs; one that was given stays.
+def final_training(committed: Committed, method: Method, measure: Measure) -> Training:
+    """Return what runs; a step that was given stays.
 
     Nothing that is released depends on it: the plan has been priced.
     """
+    committed = _with_final_step(committed, method, measure)
     request = committed.request
-    if request.learning_rate is not None and not method.has_own_step:
-        _warn_if_penalty_diverges(committed, request.learning_rate)
+    algorithm = method.algorithm(request, committed.settings)
+    average = request.average and not committed.is_deterministic
+    return method.training(algorithm, committed)._replace(average=average)
+
+
+def _with_final_step(committed: Committed, method: Method, measure: Measure) -> Committed:
+    request = committed.request
+    given = request.learning_rate is not None
+    if given and not method.has_own_step:
+        _warn_if_penalty_diverges(committed)
     if committed.plan.private:
         return _with_planned_noise(committed)
-    if request.learning_rate is not None or method.has_own_step:
+    if given or method.has_own_step:
         return committed
     return measure(committed, method.algorithm(request, committed.settings))
 
@@ -47,11 +56,11 @@ def _with_planned_noise(committed: Committed) -> Committed:
     return dataclasses.replace(committed, settings=settings)
 
 
-def _warn_if_penalty_diverges(committed: Committed, rate: float) -> None:
+def _warn_if_penalty_diverges(committed: Committed) -> None:
     """Warn of a given step that the penalty does not bear; no data are needed to know."""
-    request, momentum = committed.request, committed.settings.momentum
+    request, rate = committed.request, committed.settings.learning_rate
     pace = rate * request.alpha * max(1.0, request.global_learning_rate)
-    if pace > 2 * (1 + momentum):
+    if pace > 2 * (1 + committed.settings.momentum):
         warn(
             f"learning_rate={rate:g} with alpha={request.alpha:g} diverges: a step takes "
             f'{pace:.3g} times the weights away. Give a smaller learning_rate, or leave it "auto".'

@@ -115,7 +115,7 @@ class Solver(Method):
             return Training(algorithm, loss, settings)
         constants = constants_of(loss, committed)
         if committed.measured is not None:
-            constants = exact(constants, committed, algorithm)
+            constants = measured_constants(constants, committed, algorithm)
         if not published and committed.plan.private:
             constants = for_longer_steps(constants, committed)
         if isinstance(algorithm, MultistageSGD):
@@ -174,7 +174,9 @@ def for_longer_steps(constants: Constants, committed: Committed) -> Constants:
     )
 
 
-def exact(constants: Constants, committed: Committed, algorithm: Algorithm) -> Constants:
+def measured_constants(
+    constants: Constants, committed: Committed, algorithm: Algorithm
+) -> Constants:
     """Return constants with the data's own smoothness, where nothing is to be hidden.
 
     What sampling adds counts for more in accelerated steps, which grow with the rounds.

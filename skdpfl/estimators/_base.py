@@ -26,16 +26,17 @@ from skdpfl.choosing import (
     Method,
     Request,
     Settings,
+    Training,
     choose,
+    final_training,
     make_plan,
     read_request,
-    with_final_step,
 )
 from skdpfl.engine import Outcome, run
 from skdpfl.estimators._context import AfterRound, one_blas_thread, unchanged_on_error
 from skdpfl.estimators._data import LocalData
 from skdpfl.estimators._diverged import warn_if_diverged
-from skdpfl.estimators._parameters import check_parameters, check_shape, parameters_of
+from skdpfl.estimators._parameters import check_parameters, check_shape
 from skdpfl.estimators._refusals import refuse_arguments
 from skdpfl.federation import LocalFederation, Work
 from skdpfl.losses import Loss
@@ -69,6 +70,20 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         for name, value in arguments.items():
             if name != "self":
                 setattr(self, name, value)
+
+    def _parameters(self) -> dict[str, Any]:
+        """Return all parameters by name; also the unit, which some families fix."""
+        return self.get_params(deep=False) | {"unit": self.unit}
+
+    def _check(self) -> None:
+        """Raise for the first parameter that cannot be right, before any data are read."""
+        words = {
+            "trust": self._trusts,
+            "learning_rate": self._learning_rates,
+            "loss": self._losses,
+        }
+        check_parameters(type(self).__name__, self._parameters(), words)
+        self._check_own()
 
     # ---- a family of estimators (one module each) --------------------------------------------
 
@@ -125,13 +140,13 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         self : object
             The fitted estimator. A fit that fails leaves the estimator as it was.
         """
-        refuse_arguments(self, unnamed, refused)
+        refuse_arguments(type(self).__name__, unnamed, refused)
         # a warning (or, by np.seterr, an error) of arithmetic would tell of a single wild record
         with unchanged_on_error(self), np.errstate(all="ignore"):
             return self._fit(X, y, silos)
 
     def _fit(self, X: Any, y: Any, silos: Any) -> Any:
-        check_parameters(self)
+        self._check()
         return self._train(self._read(X, y, silos))
 
     def _train(self, data: LocalData) -> Any:
@@ -146,17 +161,14 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             warn(choice.advice)
         with one_blas_thread():
             scales = data.scales(choice.scaling, streams)
-            committed = Committed(
-                request, choice.settings, plan, spent.epsilon, scales.features.row_norm
-            )
-            measure = partial(data.curvature, scales)
-            committed = with_final_step(committed, method, measure)
-            training = method.training(method.algorithm(request, committed.settings), committed)
-            algorithm, loss, settings = training
-            work = Work(request.model, loss, algorithm, plan, streams, data.X.dtype, request.alpha)
+            row_norm = scales.features.row_norm
+            committed = Committed(request, choice.settings, plan, spent.epsilon, row_norm)
+            training = final_training(committed, method, partial(data.curvature, scales))
+            algorithm, loss, settings, _ = training
+            work = Work(request.model, loss, algorithm, plan, streams, data.dtype, request.alpha)
             federation = data.federation(scales, self.n_jobs)
             data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
-            outcome = self._run(data, scales, settings, work, federation, committed.is_still)
+            outcome = self._run(data, scales, training, work, federation)
         here = getattr(federation, "data", None)  # other back ends have the records elsewhere
         warn_if_diverged(outcome.params, work, here)
         self._unpack(request.facts, settings, scales, work, outcome.params)
@@ -168,20 +180,18 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         self,
         data: LocalData,
         scales: Scales,
-        settings: Settings,
+        training: Training,
         work: Work,
         federation: LocalFederation,
-        is_still: bool,
     ) -> Outcome:
         """Run all rounds, telling the callbacks of each."""
         after = AfterRound(
             self,
             work.plan.n_rounds,
-            partial(self._as_fitted, data.facts, settings, scales, work),
+            partial(self._as_fitted, data.facts, training.settings, scales, work),
             lambda: (data.X, self._labels(data.y)),
         )
-        average = self.average and not is_still
-        outcome = run(work, federation, average=average, on_round=after)
+        outcome = run(work, federation, average=training.average, on_round=after)
         after.end()
         return outcome
 
@@ -202,7 +212,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         PrivacyPlan
             Noise, rounds and, by ``plan.spent()``, the cost.
         """
-        check_parameters(self)
+        self._check()
         sizes = check_shape(silo_sizes, n_features, n_classes)
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
         facts = self._facts(sizes.index, sizes.to_numpy(), int(n_features), outputs)
@@ -213,7 +223,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _request(self, facts: Facts) -> Request:
         """Return what the parameters ask for on data with these public numbers."""
-        return read_request(parameters_of(self), facts, self._loss())
+        return read_request(self._parameters(), facts, self._loss())
 
     def _schedule_from(self, streams: Streams) -> Streams:
         """Return what the public schedule is drawn from: a search has priced one beforehand."""

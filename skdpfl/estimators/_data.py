@@ -27,6 +27,11 @@ class LocalData(NamedTuple):
     silos: Silos
     facts: Facts
 
+    @property
+    def dtype(self) -> np.dtype:
+        """The precision that the rounds compute in."""
+        return self.X.dtype
+
     def assignment(self) -> str:
         """Return a digest of which record is in which silo."""
         return self.silos.digest()

@@ -35,57 +35,59 @@ class _ISRLDP:
     }
 
     solver: str
+    alpha: float
     trust: str
+    neighbours: str
     sampling: str
+    local_steps: Any
+    silo_weights: Any
 
     def _method(self) -> Method:
         return Solver(self.solver)
 
     def _check_own(self) -> None:
-        _check_solver(self)
+        self._check_solver()
         if self.trust == "shuffler":
-            _check_shuffler(self)
+            self._check_shuffler()
 
+    def _check_solver(self) -> None:
+        """Raise for a solver that does not exist or does not go with the other parameters."""
+        solver = self.solver
+        check_choice("solver", solver, SOLVERS)
+        if solver == "multistage" and not self.alpha > 0:
+            raise ValueError(
+                'solver="multistage" is for strongly convex objectives: give alpha > 0 (got '
+                f'alpha={self.alpha!r}), or use solver="accelerated".'
+            )
+        if solver == "local" and self.trust != "silo":
+            raise ValueError(
+                'solver="local" sends more than one fresh gradient a round, so only noise in the '
+                f'silos protects it: trust must be "silo"; got {self.trust!r}. The other solvers '
+                "take any trust."
+            )
+        if solver != "local" and not is_auto(self.local_steps):
+            raise ValueError(
+                f'local_steps={self.local_steps!r} is for solver="local"; solver={solver!r} takes '
+                'one gradient a round. Leave it "auto".'
+            )
 
-def _check_solver(estimator: Any) -> None:
-    """Raise for a solver that does not exist or does not go with the other parameters."""
-    solver = estimator.solver
-    check_choice("solver", solver, SOLVERS)
-    if solver == "multistage" and not estimator.alpha > 0:
-        raise ValueError(
-            'solver="multistage" is for strongly convex objectives: give alpha > 0 (got '
-            f'alpha={estimator.alpha!r}), or use solver="accelerated".'
-        )
-    if solver == "local" and estimator.trust != "silo":
-        raise ValueError(
-            'solver="local" sends more than one fresh gradient a round, so only noise in the silos '
-            f'protects it: trust must be "silo"; got {estimator.trust!r}. The other solvers take '
-            "any trust."
-        )
-    if solver != "local" and not is_auto(estimator.local_steps):
-        raise ValueError(
-            f'local_steps={estimator.local_steps!r} is for solver="local"; solver={solver!r} takes '
-            'one gradient a round. Leave it "auto".'
-        )
-
-
-def _check_shuffler(estimator: Any) -> None:
-    """Raise for what does not go with shuffled messages."""
-    solver, sampling = estimator.solver, estimator.sampling
-    if solver in ("accelerated", "multistage") and sampling != "disjoint":
-        raise ValueError(
-            f'trust="shuffler" with solver={solver!r} makes one pass over the data: give '
-            f'sampling="disjoint" (got {sampling!r}), or use solver="minibatch".'
-        )
-    if estimator.neighbours == "add_remove":
-        raise ValueError(
-            'trust="shuffler" is priced under neighbours="replace" only; got "add_remove".'
-        )
-    if not (isinstance(estimator.silo_weights, str) and estimator.silo_weights in ("auto", "size")):
-        raise ValueError(
-            'trust="shuffler" counts every record alike, since messages have no sender: '
-            f'silo_weights must be "auto" or "size"; got {estimator.silo_weights!r}.'
-        )
+    def _check_shuffler(self) -> None:
+        """Raise for what does not go with shuffled messages."""
+        solver, sampling = self.solver, self.sampling
+        if solver in ("accelerated", "multistage") and sampling != "disjoint":
+            raise ValueError(
+                f'trust="shuffler" with solver={solver!r} makes one pass over the data: give '
+                f'sampling="disjoint" (got {sampling!r}), or use solver="minibatch".'
+            )
+        if self.neighbours == "add_remove":
+            raise ValueError(
+                'trust="shuffler" is priced under neighbours="replace" only; got "add_remove".'
+            )
+        if not (isinstance(self.silo_weights, str) and self.silo_weights in ("auto", "size")):
+            raise ValueError(
+                'trust="shuffler" counts every record alike, since messages have no sender: '
+                f'silo_weights must be "auto" or "size"; got {self.silo_weights!r}.'
+            )
 
 
 @documented

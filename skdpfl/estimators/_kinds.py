@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array
 
 from skdpfl.estimators._base import FederatedEstimator
-from skdpfl.estimators._parameters import targets_of
+from skdpfl.estimators._parameters import check_target_bounds, targets_of
 from skdpfl.estimators._refusals import refusing_class_weight
 from skdpfl.losses import (
     AbsoluteError,
@@ -26,7 +26,7 @@ from skdpfl.losses import (
 )
 
 
-def _has_probabilities(estimator: Any) -> bool:
+def _has_probabilities(estimator: FederatedEstimator) -> bool:
     if getattr(estimator, "loss", "log_loss") == "log_loss":
         return True
     raise AttributeError(
@@ -168,6 +168,10 @@ class FederatedRegressor(RegressorMixin, FederatedEstimator):
         """
         return self._loss().predict(self._raw(X))
 
+    def _check(self) -> None:
+        super()._check()
+        check_target_bounds(self.target_bounds, self._loss(), self.loss)
+
     def _loss(self) -> Loss:
         losses: dict[str, Loss] = {
             "squared_error": SquaredError(),
@@ -185,7 +189,7 @@ class FederatedRegressor(RegressorMixin, FederatedEstimator):
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
         low, high = self._loss().target_range
         if y.min() < low or y.max() > high:
-            raise ValueError(f"{targets_of(self)}; y has others.")
+            raise ValueError(f"{targets_of(self._loss(), self.loss)}; y has others.")
         # no error where a finite target does not fit single precision: it would tell of a record
         return np.clip(y, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype, copy=False)
 

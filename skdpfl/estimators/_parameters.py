@@ -18,6 +18,7 @@ from skdpfl._arguments import (
     check_share,
     is_auto,
 )
+from skdpfl.losses import Loss
 from skdpfl.privacy.schedules import check_schedule
 from skdpfl.scaling import target_bounds_of
 
@@ -31,23 +32,19 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def parameters_of(estimator: Any) -> dict[str, Any]:
-    """Return an estimator's parameters; also the unit, which some families fix."""
-    return estimator.get_params(deep=False) | {"unit": estimator.unit}
+def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[str, ...]]) -> None:
+    """Raise a ValueError that names the first parameter that cannot be right.
 
-
-def check_parameters(estimator: Any) -> None:
-    """Raise a ValueError that names the first parameter that cannot be right."""
-    params = parameters_of(estimator)
+    ``words`` are those that some parameters of the estimator of this name may be.
+    """
     _check_budget(params["epsilon"], params["noise_multiplier"])
     _check_delta(params["delta"])
-    for name, choices in CHOICES.items():
-        if name in params:
-            check_choice(name, params[name], choices)
-    _check_trust(params["trust"], estimator)
-    check_choice("loss", params.get("loss", estimator._losses[0]), estimator._losses)
-    _check_numbers(params, estimator._learning_rates)
-    _check_target_bounds(params.get("target_bounds"), estimator)
+    for parameter, choices in CHOICES.items():
+        if parameter in params:
+            check_choice(parameter, params[parameter], choices)
+    _check_trust(params["trust"], name, words["trust"])
+    check_choice("loss", params.get("loss", words["loss"][0]), words["loss"])
+    _check_numbers(params, words["learning_rate"])
     _check_running(params)
     _check_verbose(params["verbose"])
     _check_steps(params)
@@ -56,17 +53,16 @@ def check_parameters(estimator: Any) -> None:
         check_schedule(params["noise_schedule"])
     _check_whole_silos(params)
     _check_together(params)
-    estimator._check_own()
 
 
-def _check_trust(trust: Any, estimator: Any) -> None:
-    if trust == "shuffler" and trust not in estimator._trusts:
+def _check_trust(trust: Any, name: str, trusts: tuple[str, ...]) -> None:
+    if trust == "shuffler" and trust not in trusts:
         raise ValueError(
             'trust="shuffler" shuffles messages of single records, as ISRLDPClassifier and '
-            f"ISRLDPRegressor send them; nearest for {type(estimator).__name__} are "
-            f"{' and '.join(f'trust={known!r}' for known in estimator._trusts)}."
+            f"ISRLDPRegressor send them; nearest for {name} are "
+            f"{' and '.join(f'trust={word!r}' for word in trusts)}."
         )
-    check_choice("trust", trust, estimator._trusts)
+    check_choice("trust", trust, trusts)
 
 
 def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> None:
@@ -95,20 +91,21 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
         check_share("quantile", params["quantile"])
 
 
-def targets_of(estimator: Any) -> str:
-    """Say which targets the loss of a regressor takes."""
-    low, high = estimator._loss().target_range
+def targets_of(loss: Loss, name: str) -> str:
+    """Say which targets a regressor's loss of this name takes."""
+    low, high = loss.target_range
     span = f"of at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
-    return f"loss={estimator.loss!r} takes targets {span}"
+    return f"loss={name!r} takes targets {span}"
 
 
-def _check_target_bounds(bounds: Any, estimator: Any) -> None:
+def check_target_bounds(bounds: Any, loss: Loss, name: str) -> None:
+    """Raise for bounds of targets that the loss does not take."""
     if bounds is None:
         return
-    low, high = estimator._loss().target_range
+    low, high = loss.target_range
     given = target_bounds_of(bounds)
     if given.low[0] < low or given.high[0] > high:
-        raise ValueError(f"target_bounds={bounds!r}: {targets_of(estimator)}.")
+        raise ValueError(f"target_bounds={bounds!r}: {targets_of(loss, name)}.")
 
 
 def _check_running(params: dict[str, Any]) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 
-def refuse_arguments(estimator: Any, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> None:
+def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> None:
     """Raise for arguments that ``fit`` does not take."""
     if unnamed:
         raise TypeError(
-            f"{type(estimator).__name__}.fit takes the silos by name only: "
-            "fit(X, y, silos=...), one id per row."
+            f"{name}.fit takes the silos by name only: fit(X, y, silos=...), one id per row."
         )
     given = [name for name, value in arguments.items() if value is not None]
     if "sample_weight" in given:
@@ -23,7 +22,7 @@ def refuse_arguments(estimator: Any, unnamed: tuple[Any, ...], arguments: dict[s
         )
     if arguments.keys() - {"sample_weight"}:
         names = ", ".join(map(repr, arguments))
-        raise TypeError(f"{type(estimator).__name__}.fit takes X, y and silos; got {names}.")
+        raise TypeError(f"{name}.fit takes X, y and silos; got {names}.")
 
 
 def refusing_class_weight(init: Callable[..., None]) -> Callable[..., None]:

@@ -38,7 +38,7 @@ class Promise(NamedTuple):
 
 def promise_of(inner: Any) -> Promise:
     """Return the promise of a search over this estimator; refuse where there is none to make."""
-    unit: Any = getattr(inner, "unit", "record")
+    unit: Any = inner.unit
     if inner.trust == "shuffler":
         raise ValueError(
             'DPRandomizedSearchCV searches estimators with trust="silo" or "server"; got '
