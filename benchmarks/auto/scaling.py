@@ -25,8 +25,8 @@ from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import (
     Bounds,
     affine_from_bounds,
-    feature_bounds_of,
-    target_bounds_of,
+    read_feature_bounds,
+    read_target_bounds,
     target_from_bounds,
 )
 from skdpfl.scaling._choice import plan_scaling
@@ -177,9 +177,9 @@ def cell(way: str, data: Data, epsilon: float, seeds: int) -> str:
     mu, n, n_silos = gaussian_mu(epsilon, DELTA), len(data.y), int(data.codes.max()) + 1
     target = None
     if data.n_outputs == 0:
-        target = target_bounds_of(outward(data.y.min(), data.y.max()))
+        target = read_target_bounds(outward(data.y.min(), data.y.max()))
     known: tuple[Bounds, Bounds | None] = (
-        feature_bounds_of(outward(data.X.min(axis=0), data.X.max(axis=0)), data.X.shape[1]),
+        read_feature_bounds(outward(data.X.min(axis=0), data.X.max(axis=0)), data.X.shape[1]),
         target,
     )
     scores = np.empty((seeds, 4))

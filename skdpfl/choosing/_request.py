@@ -23,7 +23,7 @@ from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.schedules import NoiseSchedule
 from skdpfl.privacy.spending.spent import Trust, Unit
-from skdpfl.scaling import Bounds, feature_bounds_of, target_bounds_of
+from skdpfl.scaling import Bounds, read_feature_bounds, read_target_bounds
 
 #: records of a silo where their number is protected, to guess how much work a round is
 _SOME_RECORDS = 100
@@ -133,7 +133,7 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
         weights=_weights(params["silo_weights"], facts),
         scaling=params["scaling"],
         feature_bounds=_feature_bounds(params["feature_bounds"], facts),
-        target_bounds=_given(params, "target_bounds", target_bounds_of),
+        target_bounds=_given(params, "target_bounds", read_target_bounds),
         silo_fraction=float(params["silo_fraction"]),
         cohort=_cohort(params["cohort"], unit, trust),
         sampling=params.get("sampling", "poisson"),
@@ -230,7 +230,7 @@ def _feature_bounds(bounds: Any, facts: Facts) -> Bounds | None:
     names = facts.feature_names
     if names is None and isinstance(bounds, Mapping) and 0 not in bounds:
         names = list(bounds)[: facts.n_features]  # a plan without data: columns in their order
-    return feature_bounds_of(bounds, facts.n_features, names)
+    return read_feature_bounds(bounds, facts.n_features, names)
 
 
 def _given(

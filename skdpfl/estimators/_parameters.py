@@ -20,7 +20,7 @@ from skdpfl._arguments import (
 )
 from skdpfl.losses import Loss
 from skdpfl.privacy.schedules import check_schedule
-from skdpfl.scaling import target_bounds_of
+from skdpfl.scaling import read_target_bounds
 
 #: name -> the values it may have, where a parameter is a word
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -103,7 +103,7 @@ def check_target_bounds(bounds: Any, loss: Loss, name: str) -> None:
     if bounds is None:
         return
     low, high = loss.target_range
-    given = target_bounds_of(bounds)
+    given = read_target_bounds(bounds)
     if given.low[0] < low or given.high[0] > high:
         raise ValueError(f"target_bounds={bounds!r}: {targets_of(loss, name)}.")
 

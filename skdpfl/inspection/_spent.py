@@ -234,7 +234,7 @@ class PrivacySpentDisplay:
 
 
 def _spent(estimator: Any) -> PrivacySpent:
-    """Return what a fitted estimator, or all that it holds, cost."""
+    """Return the privacy cost of a fitted estimator, nested ones included."""
     if hasattr(estimator, "privacy_spent_"):
         spent: PrivacySpent = estimator.privacy_spent_
         return spent

@@ -40,7 +40,7 @@ class CarriesSilos:
         array or DataFrame
             A DataFrame where X is one that has the silo column, which is passed through.
         """
-        return self._given_out(X, inverse=False)
+        return self._transformed(X, inverse=False)
 
     def inverse_transform(self, X: Any) -> Any:
         """Undo the scaling; features that their bounds ignore come back as their bound.
@@ -53,7 +53,7 @@ class CarriesSilos:
         -------
         array or DataFrame
         """
-        return self._given_out(X, inverse=True)
+        return self._transformed(X, inverse=True)
 
     def fit_transform(self, X: Any, y: Any = None, *, silos: Any = None) -> Any:
         """Fit, then transform the same records.
@@ -91,7 +91,7 @@ class CarriesSilos:
         names = super().get_feature_names_out(input_features)  # type: ignore[misc]
         return names if position is None else np.insert(names.astype(object), position, column)
 
-    def _given_out(self, X: Any, inverse: bool) -> Any:
+    def _transformed(self, X: Any, inverse: bool) -> Any:
         check_is_fitted(self)
         column = self.silo_column  # type: ignore[attr-defined]
         features = without_column(X, column)
@@ -100,7 +100,7 @@ class CarriesSilos:
         )
         values = self._map(values, inverse)  # type: ignore[attr-defined]
         silos = None if features is X else X[column]
-        kind = _kind_wanted(self)
+        kind = _output_kind(self)
         if kind == "default":
             kind = "default" if silos is None else _kind_of(X)
         if kind == "default":
@@ -109,7 +109,7 @@ class CarriesSilos:
         return _frame(kind, values, names, X, column, silos)
 
 
-def _kind_wanted(transformer: Any) -> str:
+def _output_kind(transformer: Any) -> str:
     """What ``set_output``, or scikit-learn's configuration, asks for."""
     own = getattr(transformer, "_sklearn_output_config", {})
     return own.get("transform", get_config()["transform_output"])

@@ -24,8 +24,8 @@ from skdpfl.scaling import (
     Array,
     Bounds,
     ScalingPlan,
-    feature_bounds_of,
     plan_scaling,
+    read_feature_bounds,
 )
 from skdpfl.silos import Silos, read_silos, split_silo_column
 
@@ -110,7 +110,7 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
         if self.feature_bounds is None:
             return None
         names = getattr(self, "feature_names_in_", None)
-        return feature_bounds_of(self.feature_bounds, n_features, names)
+        return read_feature_bounds(self.feature_bounds, n_features, names)
 
     def _plan(self, silos: Silos, n_features: int, bounds: Bounds | None, mu: float) -> ScalingPlan:
         return plan_scaling(

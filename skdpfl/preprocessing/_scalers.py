@@ -15,7 +15,7 @@ from skdpfl.scaling import (
     Messages,
     ScalingPlan,
     deviations,
-    find,
+    find_moments,
     run_scaling,
 )
 from skdpfl.silos import Silos
@@ -182,7 +182,7 @@ class DPMinMaxScaler(PrivateScaler):
 
 def _range_of(plan: ScalingPlan, messages: Messages) -> tuple[Array, Array]:
     """Mean and some deviations to each side, but not beyond the box that the counts gave."""
-    found = find(plan, messages)
+    found = find_moments(plan, messages)
     middle = found.last.center + found.last.half * found.moments.mean
     reach = _REACH * found.last.half * deviations(found.moments, plan.floor)
     first = found.first

@@ -6,12 +6,17 @@ _run         ScalingPlan, data -> Scales, by noisy messages (``_messages``: the 
 _maps        Scales: the fixed maps of features and target
 """
 
-from skdpfl.scaling._bounds import Bounds, affine_from_bounds, feature_bounds_of, target_bounds_of
+from skdpfl.scaling._bounds import (
+    Bounds,
+    affine_from_bounds,
+    read_feature_bounds,
+    read_target_bounds,
+)
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 from skdpfl.scaling._maps import AffineScaling, Array, IdentityScaling, Scales
 from skdpfl.scaling._messages import Messages
 from skdpfl.scaling._moments import deviations
-from skdpfl.scaling._run import find, run_scaling
+from skdpfl.scaling._run import find_moments, run_scaling
 from skdpfl.scaling._scaling_plan import ScalingPlan
 
 __all__ = [
@@ -25,9 +30,9 @@ __all__ = [
     "ScalingPlan",
     "affine_from_bounds",
     "deviations",
-    "feature_bounds_of",
-    "find",
+    "find_moments",
     "plan_scaling",
+    "read_feature_bounds",
+    "read_target_bounds",
     "run_scaling",
-    "target_bounds_of",
 ]

@@ -16,7 +16,7 @@ rows around their mean are a third or a fifth of that, the shorter the wider the
 the first look, rough as it is, tells where the mean is and how long rows are. Norms concentrate,
 so cutting rows somewhat below their typical length shrinks the estimates but turns them little.
 
-**Shrinkage.** What the first look found, with its doubt, is the prior.
+**Shrinkage.** The estimates of the first release, with their errors, are the prior.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LONGEST, _SQUARE, HALF, _TARGET = 4.0, 6.0, 0.5, 3.0
 #: the smallest deviation that rows are measured in, in half boxes; where the target's variance is
 #: known better than that, down to the second
 _FINEST, _FINEST_TARGET = 0.15, 0.01
-#: the variance of what was known of variances, in squares of its doubt: surprises are allowed for
+#: the prior's variance of variances, in squares of their error: larger, as the prior may be wrong
 _LOOSER = 2.0
 #: all entries are multiples of this
 _STEP = 2.0**-20
@@ -76,16 +76,16 @@ class Ball:
         return float(np.hypot(self.radius, self.squares))
 
 
-def looked_at(boxes: Boxes, found: Estimate, pool: np.ndarray) -> Boxes:
+def boxes_around(boxes: Boxes, found: Estimate, is_feature: np.ndarray) -> Boxes:
     """The intervals m +- s of features, m +- 3 s of the target."""
-    return Boxes(boxes.center + boxes.half * found.mean, boxes.half * _units(found, pool))
+    return Boxes(boxes.center + boxes.half * found.mean, boxes.half * _units(found, is_feature))
 
 
-def _units(found: Estimate, pool: np.ndarray) -> Array:
+def _units(found: Estimate, is_feature: np.ndarray) -> Array:
     """s of features, 3 s of the target, in half boxes."""
-    precise = np.clip(2 * found.doubt, _FINEST_TARGET**2, _FINEST**2)
-    finest = np.where(pool, _FINEST**2, precise)
-    return np.sqrt(np.clip(found.variance, finest, 1.0)) * np.where(pool, 1.0, _TARGET)
+    precise = np.clip(2 * found.variance_error, _FINEST_TARGET**2, _FINEST**2)
+    finest = np.where(is_feature, _FINEST**2, precise)
+    return np.sqrt(np.clip(found.variance, finest, 1.0)) * np.where(is_feature, 1.0, _TARGET)
 
 
 def contributions(columns: Array, boxes: Boxes, ball: Ball) -> Array:
@@ -119,21 +119,21 @@ def sums_of_rows(columns: Array, first: np.ndarray, boxes: Boxes, ball: Ball) ->
     return np.concatenate(total, axis=1)
 
 
-def refined(found: Estimate, noisy: Array, noise: Array, pool: np.ndarray) -> Estimate:
+def refine(found: Estimate, noisy: Array, noise: Array, is_feature: np.ndarray) -> Estimate:
     """Update the first look's estimates by noisy mean contributions (columns, 2).
 
     ``noise`` (columns,) is the standard deviation of their entries; all estimates stay in the units
     of the first look's boxes.
     """
-    unit = _units(found, pool)
+    unit = _units(found, is_feature)
     shift, noise_of_mean = noisy[:, 0] * unit, noise * unit
-    square = np.where(pool, noisy[:, 1] / HALF, noisy[:, 1] / A + B) * unit**2
-    noise_of_square = noise * np.where(pool, 1 / HALF, 1 / A) * unit**2
-    prior = found.mean_doubt**2
+    square = np.where(is_feature, noisy[:, 1] / HALF, noisy[:, 1] / A + B) * unit**2
+    noise_of_square = noise * np.where(is_feature, 1 / HALF, 1 / A) * unit**2
+    prior = found.mean_error**2
     kept = prior / (prior + noise_of_mean**2)
     moved, left = kept * shift, prior * (1 - kept)
     seen, its_noise = variance_seen(square, noise_of_square, moved, left)
-    prior = _LOOSER * found.doubt**2
+    prior = _LOOSER * found.variance_error**2
     kept = prior / (prior + its_noise)
     variance = found.variance + kept * (seen - found.variance)
     mean = np.clip(found.mean + moved, -1.0, 1.0)

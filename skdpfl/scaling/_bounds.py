@@ -46,7 +46,7 @@ class Bounds:
         return self.high > self.low
 
 
-def feature_bounds_of(
+def read_feature_bounds(
     feature_bounds: Any, n_features: int, feature_names: Sequence[str] | None = None
 ) -> Bounds:
     """Read ``feature_bounds`` as given by the user.
@@ -97,7 +97,7 @@ def feature_bounds_of(
     return Bounds(low, high)
 
 
-def target_bounds_of(target_bounds: Any) -> Bounds:
+def read_target_bounds(target_bounds: Any) -> Bounds:
     """Read ``target_bounds=(low, high)``, two numbers with low < high."""
     low, high = _pair(target_bounds, "target_bounds")
     if np.ndim(low) or np.ndim(high):

@@ -39,10 +39,10 @@ class Shares:
     """
 
     bounded: float = 0.3
-    again: float = 0.22
+    rows: float = 0.22
     counts: float = 0.42
     moments: float = 0.27
-    after_counts: float = 0.2
+    rows_after_counts: float = 0.2
     enough: float = 0.03
     precise: float = 0.2
     floor: float | None = 0.2
@@ -51,7 +51,7 @@ class Shares:
 #: scaling before a training, which is left 0.90 or 0.84 of mu; scaling and nothing else
 TRAINING = Shares()
 EVERYTHING = Shares(
-    bounded=1.0, again=0.0, counts=0.5**0.5, moments=0.5**0.5, enough=0.0, precise=0.0, floor=None
+    bounded=1.0, rows=0.0, counts=0.5**0.5, moments=0.5**0.5, enough=0.0, precise=0.0, floor=None
 )
 
 
@@ -109,8 +109,8 @@ def plan_scaling(
         plan = replace(plan, target="private" if target_bounds is None else "refined bounds")
     found = _chosen(plan, scaling, shares)
     if unit == "silo" and target_is_hopeless(found):
-        return advised(_chosen(replace(plan, target="none"), scaling, shares), "left as it is")
-    return advised(found)
+        return with_advice(_chosen(replace(plan, target="none"), scaling, shares), "left as it is")
+    return with_advice(found)
 
 
 def _chosen(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
@@ -122,7 +122,7 @@ def _chosen(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
 def _refined(plan: ScalingPlan, refined: Features, public: Features, shares: Shares) -> ScalingPlan:
     """Refine a public map by moments unless even the typical feature would drown in noise."""
     better = _with_releases(replace(plan, features=refined), shares)
-    n_read = int(better.read.sum())
+    n_read = int(better.features_read.sum())
     if n_read and better.noise(better.moments[0])[0] <= _USELESS * np.sqrt(n_read):
         return better
     return _with_releases(replace(plan, features=public), shares)
@@ -138,40 +138,40 @@ def _without_bounds(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingP
 
 def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     """Add the releases, each spending as little as gives little noise."""
-    if not plan.pool.size:
+    if not plan.is_feature.size:
         return plan
-    plan = replace(plan, setting=_sparing(plan, shares))
-    if shares.again and not plan.unbounded.any():
-        return replace(plan, moments=_looks(plan, shares))
+    plan = replace(plan, setting=_with_fewer_records(plan, shares))
+    if shares.rows and not plan.unbounded.any():
+        return replace(plan, moments=_releases_in_bounds(plan, shares))
     counts = None
     if plan.unbounded.any():
-        counts = _sized(plan, Release(shares.counts, MagnitudeGrid(1.5)), shares.enough)
+        counts = _with_least_share(plan, Release(shares.counts, MagnitudeGrid(1.5)), shares.enough)
         if plan.noise(counts).max() < _FINE:
             counts = replace(counts, grid=MagnitudeGrid(1.0))
     largest = shares.bounded if counts is None else shares.moments
-    moments = _sized(plan, Release(largest), shares.enough)
+    moments = _with_least_share(plan, Release(largest), shares.enough)
     halved = replace(moments, share=moments.share / np.sqrt(2))
     looks: tuple[Release, ...] = (moments,)
     if plan.noise(halved).max() < _SECOND_ROUND:
         looks = (halved, halved)
-    elif shares.again:
-        looks = (moments, _again(plan, shares.after_counts, shares))
+    elif shares.rows:
+        looks = (moments, _rows_release(plan, shares.rows_after_counts, shares))
     return replace(plan, counts=counts, moments=looks)
 
 
-def _looks(plan: ScalingPlan, shares: Shares) -> tuple[Release, ...]:
+def _releases_in_bounds(plan: ScalingPlan, shares: Shares) -> tuple[Release, ...]:
     """Moments in known boxes, and then, twice, of rows in a ball around what was seen before."""
-    first = _sized(plan, Release(shares.bounded), _TYPICAL * shares.precise)
-    return first, *[_again(plan, shares.again, shares)] * 2
+    first = _with_least_share(plan, Release(shares.bounded), _TYPICAL * shares.precise)
+    return first, *[_rows_release(plan, shares.rows, shares)] * 2
 
 
-def _again(plan: ScalingPlan, share: float, shares: Shares) -> Release:
+def _rows_release(plan: ScalingPlan, share: float, shares: Shares) -> Release:
     """Moments of rows in a ball."""
-    release = Release(share, ball=Ball(int(plan.read.sum())))
-    return _sized(plan, release, shares.precise)
+    release = Release(share, ball=Ball(int(plan.features_read.sum())))
+    return _with_least_share(plan, release, shares.precise)
 
 
-def _sparing(plan: ScalingPlan, shares: Shares) -> Setting:
+def _with_fewer_records(plan: ScalingPlan, shares: Shares) -> Setting:
     """Read a part of the records where that leaves little noise at a third of the shares."""
     setting = plan.setting
     if not shares.enough:
@@ -189,7 +189,7 @@ def _sparing(plan: ScalingPlan, shares: Shares) -> Setting:
     return replace(setting, every=int(max(1, min(n // _PLENTY, room))))
 
 
-def _sized(plan: ScalingPlan, release: Release, enough: float) -> Release:
+def _with_least_share(plan: ScalingPlan, release: Release, enough: float) -> Release:
     """The release with the smallest share, up to its own, that is precise enough."""
     if not enough:
         return release
@@ -197,7 +197,7 @@ def _sized(plan: ScalingPlan, release: Release, enough: float) -> Release:
     return replace(release, share=float(min(release.share, max(needed, 1e-3))))
 
 
-def advised(plan: ScalingPlan, target: str = "") -> ScalingPlan:
+def with_advice(plan: ScalingPlan, target: str = "") -> ScalingPlan:
     """Say what to give where the budget does not reach; ``target``: what became of it."""
     advice = []
     if plan.features in ("squash", "refined squash"):

@@ -87,17 +87,17 @@ class ShapeLibrary:
     scale_prior: Array  # (scales,)
     bonus: Array  # (shapes, scales): log weight of pairs that are likelier than their factors
 
-    def boxes(self, noisy: Array, noise: Array, pool: np.ndarray) -> tuple[Array, Array]:
+    def boxes(self, noisy: Array, noise: Array, is_feature: np.ndarray) -> tuple[Array, Array]:
         """Boxes [low, high] of columns, from noisy shares (columns, bins) and their noise.
 
-        ``pool`` marks the columns (features, not the target) that inform each other.
+        ``is_feature`` marks the columns (features, not the target) that inform each other.
         """
         likelihoods = self._likelihoods(noisy, noise)
-        told = np.clip(1 - noisy[:, self.shares.shape[2] // 2 - 1] - 2 * noise, 0.0, 1.0)
-        told = told.astype(np.float32)
-        some = np.flatnonzero(pool)[:: max(1, int(pool.sum()) // _POOL)]
-        learnt = self._learn_priors(likelihoods[some], told[some])
-        for columns, (shapes, scales) in ((pool, learnt), (~pool, self._own)):
+        nonzero = np.clip(1 - noisy[:, self.shares.shape[2] // 2 - 1] - 2 * noise, 0.0, 1.0)
+        nonzero = nonzero.astype(np.float32)
+        some = np.flatnonzero(is_feature)[:: max(1, int(is_feature.sum()) // _POOL)]
+        learnt = self._learn_priors(likelihoods[some], nonzero[some])
+        for columns, (shapes, scales) in ((is_feature, learnt), (~is_feature, self._own)):
             likelihoods[columns] *= shapes[:, None] * scales
         weights = likelihoods.reshape(len(noisy), -1)
         weights /= weights.sum(axis=1, keepdims=True)
@@ -135,16 +135,16 @@ class ShapeLibrary:
         np.copyto(logs, -np.inf, where=logs < _UNLIKELY)
         return np.exp(logs, out=logs).reshape(len(noisy), *self.low.shape)
 
-    def _learn_priors(self, likelihoods: Array, told: Array) -> tuple[Array, Array]:
+    def _learn_priors(self, likelihoods: Array, nonzero: Array) -> tuple[Array, Array]:
         """Expectation-maximisation of the two priors; few columns leave them as they are.
 
-        A column tells its scale by the part ``told`` of its values that are not zero.
+        A column tells its scale by the part ``nonzero`` of its values that are not zero.
         """
         shapes, scales = self._own
         for _ in range(_ROUNDS if len(likelihoods) else 0):
             by_shape = (likelihoods @ scales) * shapes
             by_scale = (shapes @ likelihoods) * scales
-            parts = told / by_shape.sum(axis=1)
+            parts = nonzero / by_shape.sum(axis=1)
             shapes = _PRIOR_WEIGHT * self.shape_prior + parts @ by_shape
             scales = _PRIOR_WEIGHT * self.scale_prior + parts @ by_scale
             shapes, scales = shapes / shapes.sum(), scales / scales.sum()

@@ -120,7 +120,7 @@ class Messages:
         """Yield blocks of rows of some silos: their columns, and each row's position in silos."""
         first, last = self.starts[silos[0]], self.starts[silos[-1] + 1]
         positions = np.repeat(np.arange(silos.size), np.diff(self.starts)[silos])
-        per_block = max(1, _ROWS // max(1, self.plan.pool.size))
+        per_block = max(1, _ROWS // max(1, self.plan.is_feature.size))
         for start in range(first, last, per_block):
             stop = min(start + per_block, last)
             columns = self._columns(start, stop, release)
@@ -129,9 +129,9 @@ class Messages:
     def _columns(self, start: int, stop: int, release: Release) -> Array:
         rows = slice(start, stop) if self.order is None else self.order[start:stop]
         plan, parts = self.plan, []
-        if plan.read.any() and (not release.is_counts or plan.features == "private"):
+        if plan.features_read.any() and (not release.is_counts or plan.features == "private"):
             X = np.asarray(self.X[rows])
-            X = X if plan.read.all() else X[:, plan.read]
+            X = X if plan.features_read.all() else X[:, plan.features_read]
             parts.append(squash(X) if plan.features == "refined squash" else X)
         if plan.reads_target and (not release.is_counts or plan.target == "private"):
             if self.y is None:

@@ -63,8 +63,8 @@ class Estimate(NamedTuple):
 
     mean: Array
     variance: Array
-    doubt: Array
-    mean_doubt: Array
+    variance_error: Array
+    mean_error: Array
 
 
 def levels(columns: Array, boxes: Boxes) -> Array:
@@ -85,17 +85,17 @@ def phi_sums(linear: Array, square: Array, counts: Array) -> Array:
     return np.stack([linear * _STEP, square * (A * _STEP**2) - counts * (A * B)], axis=1)
 
 
-def estimate(noisy: Array, noise: Array, pool: np.ndarray) -> Estimate:
+def estimate(noisy: Array, noise: Array, is_feature: np.ndarray) -> Estimate:
     """Shrunk means and variances from the noisy mean contribution (2, columns).
 
-    ``noise`` (columns,) is the standard deviation of its entries. ``pool`` marks the columns that
-    are shrunk towards their common mean; the others are shrunk each towards the prior's centre.
+    ``noise`` (columns,) is the standard deviation of its entries. ``is_feature`` marks the
+    columns that are shrunk towards their common mean; the target is shrunk towards the prior's.
     """
     mean_hat, square_hat = noisy[0], noisy[1] / A + B
-    mean, mean_left = _shrink(mean_hat, noise**2, pool, _MEAN)
+    mean, mean_left = _shrink(mean_hat, noise**2, is_feature, _MEAN)
     mean = np.clip(mean, -1.0, 1.0)
     seen, its_noise = variance_seen(square_hat, noise / A, mean, mean_left)
-    variance, left = _shrink(seen, its_noise, pool, _VARIANCE)
+    variance, left = _shrink(seen, its_noise, is_feature, _VARIANCE)
     return Estimate(mean, variance, np.sqrt(left), np.sqrt(mean_left))
 
 
@@ -108,9 +108,9 @@ def variance_seen(square: Array, noise: Array, mean: Array, left: Array) -> tupl
     return square - mean**2 - left, noise**2 + 4 * mean**2 * left + 2 * left**2
 
 
-def zoomed(boxes: Boxes, found: Estimate, noise: Array) -> Boxes:
+def narrowed(boxes: Boxes, found: Estimate, noise: Array) -> Boxes:
     """Narrower boxes around the means, wide enough for three deviations and the noise."""
-    spread = np.sqrt(np.maximum(found.variance, np.maximum(2 * found.doubt, 0.0025)))
+    spread = np.sqrt(np.maximum(found.variance, np.maximum(2 * found.variance_error, 0.0025)))
     half = np.minimum(3 * np.minimum(spread, 1.0) + 2 * noise, 1.5)
     return Boxes(boxes.center + boxes.half * found.mean, boxes.half * half)
 
@@ -123,23 +123,23 @@ def deviations(found: Estimate, floor: float | None) -> Array:
     that come out smaller are lost.
     """
     if floor is None:
-        return np.sqrt(np.minimum(_positive(found.variance, found.doubt), 1.0))
+        return np.sqrt(np.minimum(_positive(found.variance, found.variance_error), 1.0))
     return np.sqrt(np.clip(found.variance, floor**2, 1.0))
 
 
 def center_and_scale(
-    boxes: Boxes, found: Estimate, floor: float | None, pool: np.ndarray
+    boxes: Boxes, found: Estimate, floor: float | None, is_feature: np.ndarray
 ) -> tuple[Array, Array, Array]:
     """Center and scale in the columns' units, and the spread that scaled columns should have.
 
-    The target's scale (not in ``pool``) goes below the floor as far as its variance is known:
+    The target's scale (not in ``is_feature``) goes below the floor as far as its variance is known:
     errors of its predictions grow with it.
     """
     deviation = deviations(found, floor)
     if floor is not None:
-        least = np.clip(found.doubt, _FINEST**2, floor**2)
+        least = np.clip(found.variance_error, _FINEST**2, floor**2)
         finer = np.sqrt(np.clip(found.variance, least, 1.0))
-        deviation = np.where(pool, deviation, finer)
+        deviation = np.where(is_feature, deviation, finer)
     spread = np.sqrt(np.maximum(found.variance, 0.0)) / deviation
     return (
         boxes.center + boxes.half * found.mean,
@@ -148,7 +148,7 @@ def center_and_scale(
     )
 
 
-def unresolved(found: Estimate, floor: float | None, bounded: bool) -> bool:
+def target_is_unresolved(found: Estimate, floor: float | None, bounded: bool) -> bool:
     """Whether the target, the last column, hardly fills its box, or is not in it.
 
     How far below the floor it varies cannot be told, and predictions err by parts of the floor.
@@ -159,24 +159,26 @@ def unresolved(found: Estimate, floor: float | None, bounded: bool) -> bool:
     """
     if floor is None:
         return False
-    mean, variance, doubt = (float(values[-1]) for values in (found.mean, *found[1:3]))
+    mean, variance, variance_error = (float(values[-1]) for values in (found.mean, *found[1:3]))
     if bounded:
-        narrow = variance + 4 * doubt < 1.1 * floor**2
+        narrow = variance + 4 * variance_error < 1.1 * floor**2
     else:
-        narrow = variance < doubt and variance + doubt < 1.25 * floor**2
+        narrow = variance < variance_error and variance + variance_error < 1.25 * floor**2
     return narrow or abs(mean) >= 1
 
 
-def _shrink(values: Array, noise: Array, pool: np.ndarray, prior: _Prior) -> tuple[Array, Array]:
+def _shrink(
+    values: Array, noise: Array, is_feature: np.ndarray, prior: _Prior
+) -> tuple[Array, Array]:
     """Posterior means and variances of a normal hierarchy; ``noise`` are variances."""
     center = np.full(values.shape, prior.center)
     between = np.full(values.shape, prior.width**2)
-    if pool.any():
-        x, v = values[pool], noise[pool]
-        between[pool] = _between(x, v, prior.width)
-        precision = 1 / (between[pool] + v)
+    if is_feature.any():
+        x, v = values[is_feature], noise[is_feature]
+        between[is_feature] = _between(x, v, prior.width)
+        precision = 1 / (between[is_feature] + v)
         weight = precision.sum() + 1 / prior.center_width**2
-        center[pool] = (x @ precision + prior.center / prior.center_width**2) / weight
+        center[is_feature] = (x @ precision + prior.center / prior.center_width**2) / weight
     kept = between / (between + noise)
     return center + (values - center) * kept, noise * kept
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling._ball import looked_at, refined
+from skdpfl.scaling._ball import boxes_around, refine
 from skdpfl.scaling._bounds import affine_from_bounds
 from skdpfl.scaling._maps import (
     AffineScaling,
@@ -30,8 +30,8 @@ from skdpfl.scaling._moments import (
     Estimate,
     center_and_scale,
     estimate,
-    unresolved,
-    zoomed,
+    narrowed,
+    target_is_unresolved,
 )
 from skdpfl.scaling._scaling_plan import ScalingPlan
 from skdpfl.scaling._shapes import shape_library
@@ -60,10 +60,10 @@ def run_scaling(
         return Scales(_features_without_data(plan))
     if np.isinf(plan.setting.spends).all():
         return _exact(plan, X, y)
-    return _scales(plan, find(plan, Messages(plan, X, y, codes, streams)))
+    return _scales(plan, find_moments(plan, Messages(plan, X, y, codes, streams)))
 
 
-class Found(NamedTuple):
+class FoundMoments(NamedTuple):
     """The boxes a plan began with, those it ended with, and the moments within."""
 
     first: Boxes
@@ -71,62 +71,65 @@ class Found(NamedTuple):
     moments: Estimate
 
 
-def find(plan: ScalingPlan, messages: Messages) -> Found:
+def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
     """Boxes for all columns, then moments inside them, then perhaps again in narrower ones."""
     first = boxes = _boxes(plan, messages)
     found = _moments(plan, messages, boxes, 0)
     for number in range(1, len(plan.moments)):
         if plan.moments[number].ball is not None:
-            found = _looked_again(plan, messages, Found(first, boxes, found), number)
+            found = _refined_by_rows(plan, messages, FoundMoments(first, boxes, found), number)
             continue
-        boxes = zoomed(boxes, found, plan.noise(plan.moments[number - 1]))
+        boxes = narrowed(boxes, found, plan.noise(plan.moments[number - 1]))
         found = _moments(plan, messages, boxes, number)
-    return Found(first, boxes, found)
+    return FoundMoments(first, boxes, found)
 
 
 def _moments(plan: ScalingPlan, messages: Messages, boxes: Boxes, number: int) -> Estimate:
     release = plan.moments[number]
     noisy = messages.mean(release, moments_in(boxes), 1 + number)
-    return estimate(noisy.T, plan.noise(release), plan.pool)
+    return estimate(noisy.T, plan.noise(release), plan.is_feature)
 
 
-def _looked_again(plan: ScalingPlan, messages: Messages, so_far: Found, number: int) -> Estimate:
+def _refined_by_rows(
+    plan: ScalingPlan, messages: Messages, so_far: FoundMoments, number: int
+) -> Estimate:
     """Estimates in the same boxes, refined by rows in a ball."""
     release, found = plan.moments[number], so_far.moments
-    boxes = looked_at(so_far.last, found, plan.pool)
+    boxes = boxes_around(so_far.last, found, plan.is_feature)
     noisy = messages.mean(release, rows_in(boxes, release), 1 + number)
-    return refined(found, noisy, plan.noise(release), plan.pool)
+    return refine(found, noisy, plan.noise(release), plan.is_feature)
 
 
 def _boxes(plan: ScalingPlan, messages: Messages) -> Boxes:
     """An interval for each column: declared, or found from noisy counts."""
-    low, high = np.empty(plan.pool.size), np.empty(plan.pool.size)
+    low, high = np.empty(plan.is_feature.size), np.empty(plan.is_feature.size)
     if plan.features == "refined squash":
-        low[plan.pool], high[plan.pool] = -1.0, 1.0
+        low[plan.is_feature], high[plan.is_feature] = -1.0, 1.0
     if plan.features == "refined bounds" and plan.feature_bounds is not None:
-        low[plan.pool] = plan.feature_bounds.low[plan.read]
-        high[plan.pool] = plan.feature_bounds.high[plan.read]
+        low[plan.is_feature] = plan.feature_bounds.low[plan.features_read]
+        high[plan.is_feature] = plan.feature_bounds.high[plan.features_read]
     if plan.target == "refined bounds" and plan.target_bounds is not None:
-        low[~plan.pool], high[~plan.pool] = plan.target_bounds.low, plan.target_bounds.high
+        low[~plan.is_feature] = plan.target_bounds.low
+        high[~plan.is_feature] = plan.target_bounds.high
     if plan.counts is not None and plan.counts.grid is not None:
         where, grid = plan.unbounded, plan.counts.grid
         shares = messages.mean(plan.counts, counts_on(grid), 0)
         noise = plan.noise(plan.counts)
-        low[where], high[where] = shape_library(grid).boxes(shares, noise, plan.pool[where])
+        low[where], high[where] = shape_library(grid).boxes(shares, noise, plan.is_feature[where])
     return Boxes(low / 2 + high / 2, high / 2 - low / 2)
 
 
-def _scales(plan: ScalingPlan, found: Found) -> Scales:
-    maps = _maps(plan, *center_and_scale(found.last, found.moments, plan.floor, plan.pool))
+def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
+    maps = _maps(plan, *center_and_scale(found.last, found.moments, plan.floor, plan.is_feature))
     if not plan.reads_target:
         return maps
     bounded = plan.target == "refined bounds"
-    return replace(maps, coarse_target=unresolved(found.moments, plan.floor, bounded))
+    return replace(maps, coarse_target=target_is_unresolved(found.moments, plan.floor, bounded))
 
 
 def _exact(plan: ScalingPlan, X: Array, y: Array | None) -> Scales:
     """Standardise by exact moments: every budget is infinite. Values not finite are left out."""
-    count = total = squares = np.zeros(plan.pool.size)
+    count = total = squares = np.zeros(plan.is_feature.size)
     for columns in _blocks(plan, X, y):
         finite = np.isfinite(columns)
         count = count + finite.sum(axis=0)
@@ -142,7 +145,7 @@ def _exact(plan: ScalingPlan, X: Array, y: Array | None) -> Scales:
 def _blocks(plan: ScalingPlan, X: Array, y: Array | None) -> Iterator[Array]:
     """The columns that a plan reads, some rows at a time."""
     for start in range(0, len(X), _ROWS):
-        parts = [np.asarray(X[start : start + _ROWS], np.float64)[:, plan.read]]
+        parts = [np.asarray(X[start : start + _ROWS], np.float64)[:, plan.features_read]]
         if plan.reads_target and y is not None:
             parts.append(np.asarray(y[start : start + _ROWS], np.float64)[:, None])
         yield np.concatenate(parts, axis=1)
@@ -155,11 +158,11 @@ def _maps(plan: ScalingPlan, center: Array, scale: Array, spread: Array) -> Scal
     target = AffineTarget()
     if plan.reads_target:
         target = AffineTarget(float(center[-1]), float(scale[-1]))
-    if not plan.read.any():
+    if not plan.features_read.any():
         return Scales(_features_without_data(plan), target)
     if plan.features == "refined squash":
-        pool = plan.pool
-        return Scales(SquashScaling(center[pool], scale[pool], spread[pool]), target)
+        of_features = (values[plan.is_feature] for values in (center, scale, spread))
+        return Scales(SquashScaling(*of_features), target)
     ignored = (0.0, np.inf, 0.0)
     center, scale, spread = (
         _spread_out(plan, values, fill)
@@ -177,7 +180,7 @@ def uncentred(center: Array, scale: Array, spread: Array) -> tuple[Array, Array,
 def _spread_out(plan: ScalingPlan, values: Array, fill: float) -> Array:
     """Values of the features read, at their places among all features."""
     full = np.full(plan.n_features, fill)
-    full[plan.read] = values[plan.pool]
+    full[plan.features_read] = values[plan.is_feature]
     return full
 
 

@@ -130,7 +130,7 @@ class ScalingPlan:
         return compose(parts)
 
     @cached_property
-    def read(self) -> np.ndarray:
+    def features_read(self) -> np.ndarray:
         """Which features are read: those not ignored by their bounds, where any are."""
         if self.features == "refined bounds" and self.feature_bounds is not None:
             return self.feature_bounds.used
@@ -142,18 +142,18 @@ class ScalingPlan:
         return self.target != "none"
 
     @cached_property
-    def pool(self) -> np.ndarray:
+    def is_feature(self) -> np.ndarray:
         """Which of the columns (the features read, then the target) are features."""
-        return np.arange(self.read.sum() + self.reads_target) < self.read.sum()
+        return np.arange(self.features_read.sum() + self.reads_target) < self.features_read.sum()
 
     @cached_property
     def unbounded(self) -> np.ndarray:
         """Which of the columns have no bounds."""
-        return np.where(self.pool, self.features == "private", self.target == "private")
+        return np.where(self.is_feature, self.features == "private", self.target == "private")
 
     def weights(self, release: Release) -> Array:
         """The weight of each column of a release."""
-        weights = np.where(self.pool, 1.0, TARGET_WEIGHT)
+        weights = np.where(self.is_feature, 1.0, TARGET_WEIGHT)
         return weights[self.unbounded] if release.is_counts else weights
 
     def sensitivity(self, release: Release) -> float:
@@ -163,7 +163,7 @@ class ScalingPlan:
         if release.ball is None:
             return each * float(np.linalg.norm(self.weights(release)))
         row = release.ball.diameter if replaced else release.ball.norm
-        return float(np.hypot(row, each * np.linalg.norm(self.weights(release)[~self.pool])))
+        return float(np.hypot(row, each * np.linalg.norm(self.weights(release)[~self.is_feature])))
 
     def largest_entry(self, release: Release) -> Array:
         """Bound of the entries of each silo's sum, or of the one sum at the server (M,)."""

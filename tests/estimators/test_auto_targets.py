@@ -8,7 +8,7 @@ import pytest
 from skdpfl import ISRLDPRegressor
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling._bounds import feature_bounds_of, target_bounds_of
+from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
 from skdpfl.scaling._run import run_scaling
 
@@ -61,7 +61,7 @@ def doubted(n, epsilon, spread, n_fits):
     features, y = rng.normal(size=(n, 5)), spread * rng.normal(size=n)
     plan = plan_scaling(
         silo_sizes=sizes, n_features=5, mu=gaussian_mu(epsilon, n**-2.0), has_target=True,
-        feature_bounds=feature_bounds_of((-4, 4), 5), target_bounds=target_bounds_of((-1, 1)),
+        feature_bounds=read_feature_bounds((-4, 4), 5), target_bounds=read_target_bounds((-1, 1)),
     )  # fmt: skip
     codes = np.repeat(np.arange(10), sizes)
     fits = (run_scaling(plan, features, y, codes, streams_for(seed)) for seed in range(n_fits))
@@ -84,7 +84,7 @@ def test_narrow_targets_are_found_below_the_features_floor():
     y = 0.01 * np.random.default_rng(1).normal(size=4000)
     plan = plan_scaling(
         silo_sizes=[1000] * 4, n_features=4, mu=1.0, has_target=True,
-        feature_bounds=feature_bounds_of((-4, 4), 4), target_bounds=target_bounds_of((-1, 1)),
+        feature_bounds=read_feature_bounds((-4, 4), 4), target_bounds=read_target_bounds((-1, 1)),
     )  # fmt: skip
     codes = np.repeat(np.arange(4), 1000)
     found = run_scaling(plan, np.zeros((4000, 4)), y, codes, streams_for(0))

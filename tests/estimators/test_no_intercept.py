@@ -6,7 +6,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import skdpfl
 from skdpfl.choosing import ScalingStep
-from skdpfl.scaling._bounds import affine_from_bounds, feature_bounds_of
+from skdpfl.scaling._bounds import affine_from_bounds, read_feature_bounds
 from skdpfl.scaling._choice import plan_scaling
 from tests.estimators.fits import ALL, make
 
@@ -66,7 +66,7 @@ def test_columns_are_scaled_by_their_root_mean_square(name):
 
 
 def test_bounds_far_from_zero():
-    bounds = feature_bounds_of(([-1, 9, 0, 0], [1, 11, 4, 0]), 4)
+    bounds = read_feature_bounds(([-1, 9, 0, 0], [1, 11, 4, 0]), 4)
     scaling = affine_from_bounds(bounds, centred=False)
     corners = scaling.transform(np.array([[-1.0, 9, 0, 5], [1, 11, 4, 5], [0, 0, 0, 0]]))
     assert np.abs(corners).max() <= 1

@@ -18,7 +18,7 @@ from skdpfl import ISRLDPClassifier, ISRLDPRegressor, privacy_spent
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.model_selection import DPRandomizedSearchCV
-from skdpfl.model_selection._search.inputs import promise_of
+from skdpfl.model_selection._search.inputs import guarantee_of
 from skdpfl.model_selection._search.noisy_score import NoisyScore
 from skdpfl.model_selection._search.split import Split
 from skdpfl.preprocessing import DPMinMaxScaler
@@ -193,7 +193,7 @@ def test_the_ledger_is_charged_once_and_before_data():
 def test_scores_are_as_noisy_as_was_priced():
     z, codes = 3.0, np.arange(100) % 4
     rows, truth = np.arange(100), np.ones(100)
-    score = NoisyScore(base(), promise_of(base()), Split(rows, {}, rows, codes))
+    score = NoisyScore(base(), guarantee_of(base()), Split(rows, {}, rows, codes))
 
     class Right:
         def predict(self, features):

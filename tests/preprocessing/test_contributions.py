@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._ball import Ball, contributions
-from skdpfl.scaling._bounds import feature_bounds_of, target_bounds_of
+from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._messages import Messages, counts_on, moments_in, rows_in
@@ -82,8 +82,8 @@ def test_bins_lie_between_their_edges(grid):
 
 def plans():
     """One plan per kind of release, unit, trust and relation; budgets infinite: exact sums."""
-    bounds = feature_bounds_of((-1, 1), 3)
-    target = target_bounds_of((0, 10))
+    bounds = read_feature_bounds((-1, 1), 3)
+    target = read_target_bounds((0, 10))
     settings_ = [
         ("record", "silo", "replace"),
         ("record", "silo", "add_remove"),
@@ -179,7 +179,7 @@ def test_the_sensitivity_is_attained(plan):
 def test_the_sensitivity_to_a_row_is_nearly_attained(neighbours):
     """Opposite long rows: 2 R apart; a row alone: both its parts are as long as they may be."""
     plan = plan_scaling(silo_sizes=[4, 3], n_features=3, mu=np.inf, neighbours=neighbours,
-                        feature_bounds=feature_bounds_of((-1, 1), 3))  # fmt: skip
+                        feature_bounds=read_feature_bounds((-1, 1), 3))  # fmt: skip
     release, boxes = plan.moments[1], Boxes(np.zeros(3), np.ones(3))
     one, other = contributions(np.array([[9.0, 0, 0], [0, -9.0, 9.0]]), boxes, release.ball)
     far = np.linalg.norm(one - other) if neighbours == "replace" else np.linalg.norm(one)

@@ -8,7 +8,7 @@ from skdpfl.privacy.accounting import price_epsilon
 from skdpfl.privacy.events import Exact, Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
-from skdpfl.scaling._bounds import feature_bounds_of
+from skdpfl.scaling._bounds import read_feature_bounds
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 from skdpfl.scaling._messages import Messages, _added, counts_on, moments_in, rows_in
 from skdpfl.scaling._moments import Boxes
@@ -33,7 +33,7 @@ def plan_of(unit="record", trust="silo", neighbours="replace", mu=30.0, d=D, bou
         n_features=d,
         mu=mu,
         scaling="private",
-        feature_bounds=feature_bounds_of((-1, 1), d) if bounded else None,
+        feature_bounds=read_feature_bounds((-1, 1), d) if bounded else None,
         unit=unit,
         trust=trust,
         neighbours=neighbours,

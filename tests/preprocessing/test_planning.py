@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from skdpfl.privacy.events import Gaussian
-from skdpfl.scaling._bounds import feature_bounds_of, target_bounds_of
+from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 
 
 def bounds(d):
-    return feature_bounds_of((0, 1), d)
+    return read_feature_bounds((0, 1), d)
 
 
 def plan(sizes=(200,) * 5, d=8, mu=0.7, **kwargs):
     return plan_scaling(silo_sizes=list(sizes), n_features=d, mu=mu, **kwargs)
 
 
-TARGET = target_bounds_of((0, 1))
+TARGET = read_target_bounds((0, 1))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ TARGET = target_bounds_of((0, 1))
         (dict(d=30, sizes=[91] * 5, mu=0.23, scaling="private"), "private", "none", 0.54),
         (dict(d=30, sizes=[9] * 5, mu=0.1), "squash", "none", 0),
         (dict(d=30, sizes=[9] * 5, mu=0.1, has_target=True), "squash", "private", 0.54),
-        (dict(feature_bounds=feature_bounds_of((0, 0), 8)), "bounds", "none", 0),
+        (dict(feature_bounds=read_feature_bounds((0, 0), 8)), "bounds", "none", 0),
     ],
 )
 def test_choices(given, features, target, share):
@@ -97,9 +97,9 @@ def test_noise_does_not_depend_on_how_silos_are_cut_at_a_trusted_server():
 
 
 def test_ignored_features_are_neither_read_nor_paid_for():
-    some = feature_bounds_of(([0] * 8, [1] * 4 + [0] * 4), 8)
+    some = read_feature_bounds(([0] * 8, [1] * 4 + [0] * 4), 8)
     made, four = plan(feature_bounds=some), plan(d=4, feature_bounds=bounds(4))
-    assert made.read.sum() == 4
+    assert made.features_read.sum() == 4
     assert made.sensitivity(made.moments[0]) == four.sensitivity(four.moments[0])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling._bounds import feature_bounds_of, target_bounds_of
+from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
 from skdpfl.scaling._maps import AffineScaling, IdentityScaling, SquashScaling
 from skdpfl.scaling._messages import Messages
@@ -31,7 +31,7 @@ def planned(codes, mu=1.0, **kwargs):
     return plan_scaling(silo_sizes=sizes, n_features=5, mu=mu, has_target=True, **kwargs)
 
 
-BOUNDS = dict(feature_bounds=feature_bounds_of((LOW, HIGH), 5))
+BOUNDS = dict(feature_bounds=read_feature_bounds((LOW, HIGH), 5))
 
 
 def assert_good(scales, factor=2.0):
@@ -133,8 +133,8 @@ def test_ignored_features_get_no_coefficient_and_the_radius_covers_the_bounds():
     X, y, codes = records()
     low, high = LOW.astype(float).copy(), HIGH.astype(float).copy()
     low[1] = high[1] = -3
-    known = feature_bounds_of((low, high), 5)
-    plan = planned(codes, feature_bounds=known, target_bounds=target_bounds_of((0, 1e5)))
+    known = read_feature_bounds((low, high), 5)
+    plan = planned(codes, feature_bounds=known, target_bounds=read_target_bounds((0, 1e5)))
     scaling = run_scaling(plan, X, y, codes, streams_for(0)).features
     assert isinstance(scaling, AffineScaling) and np.isinf(scaling.scale[1])
     corners = np.array([low, high, np.where(np.arange(5) % 2, low, high)])
@@ -154,7 +154,7 @@ def test_noise_draws_columns_together_rather_than_apart():
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 0.3, (300, 200))
     plan = plan_scaling(silo_sizes=[300], n_features=200, mu=0.3,
-                        feature_bounds=feature_bounds_of((0, 1), 200))  # fmt: skip
+                        feature_bounds=read_feature_bounds((0, 1), 200))  # fmt: skip
     assert plan.noise(plan.moments[0]).max() > 0.5
     scaling = run_scaling(plan, X, None, np.zeros(300, int), streams_for(0)).features
     assert np.sqrt(np.mean((scaling.center - 0.15) ** 2)) < 0.1  # the bounds alone: 0.35

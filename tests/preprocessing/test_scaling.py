@@ -8,8 +8,8 @@ import pytest
 
 from skdpfl.scaling._bounds import (
     affine_from_bounds,
-    feature_bounds_of,
-    target_bounds_of,
+    read_feature_bounds,
+    read_target_bounds,
     target_from_bounds,
 )
 from skdpfl.scaling._maps import (
@@ -74,7 +74,7 @@ def test_squashed_values_lie_in_the_unit_box_in_their_order():
 
 
 def test_bounds_map_to_the_unit_box_and_values_beyond_are_not_clipped():
-    scaling = affine_from_bounds(feature_bounds_of(([0, -1], [100, 1]), 2))
+    scaling = affine_from_bounds(read_feature_bounds(([0, -1], [100, 1]), 2))
     np.testing.assert_allclose(
         scaling.transform(np.array([[0, -1], [100, 1], [200, 0]])), [[-1, -1], [1, 1], [3, 0]]
     )
@@ -82,7 +82,7 @@ def test_bounds_map_to_the_unit_box_and_values_beyond_are_not_clipped():
 
 
 def test_equal_bounds_ignore_the_feature():
-    scaling = affine_from_bounds(feature_bounds_of({"a": (0, 1), "b": (3, 3)}, 2, ["a", "b"]))
+    scaling = affine_from_bounds(read_feature_bounds({"a": (0, 1), "b": (3, 3)}, 2, ["a", "b"]))
     Z = scaling.transform(np.array([[0.5, 3.0], [1.0, 1e9]]))
     np.testing.assert_array_equal(Z[:, 1], 0)
     coef, _ = scaling.unscale(np.array([[1.0, 7.0]]), np.array([0.0]))
@@ -90,9 +90,9 @@ def test_equal_bounds_ignore_the_feature():
 
 
 def test_mapping_reads_columns_by_name_in_their_order():
-    bounds = feature_bounds_of({"b": (2, 3), "a": (0, 1), "other": (0, 9)}, 2, ["a", "b"])
+    bounds = read_feature_bounds({"b": (2, 3), "a": (0, 1), "other": (0, 9)}, 2, ["a", "b"])
     np.testing.assert_array_equal(bounds.low, [0, 2])
-    np.testing.assert_array_equal(feature_bounds_of({0: (0, 1), 1: (2, 3)}, 2).high, [1, 3])
+    np.testing.assert_array_equal(read_feature_bounds({0: (0, 1), 1: (2, 3)}, 2).high, [1, 3])
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_mapping_reads_columns_by_name_in_their_order():
 )
 def test_bad_feature_bounds_are_named(given, message):
     with pytest.raises(ValueError, match=f"feature_bounds.*{message}"):
-        feature_bounds_of(given, 2, ["a", "b"])
+        read_feature_bounds(given, 2, ["a", "b"])
 
 
 def test_lows_and_highs_of_two_columns_come_as_a_tuple_or_as_lists():
     for given in (((0, 10), (0, 11)), [[0, 10], [0, 11]], [np.array([0, 10]), 11]):
-        bounds = feature_bounds_of(given, 2)
+        bounds = read_feature_bounds(given, 2)
         assert bounds.low.tolist() == [0, 10]
         assert bounds.high[1] == 11
 
@@ -127,21 +127,21 @@ def test_lows_and_highs_of_two_columns_come_as_a_tuple_or_as_lists():
 def test_series_of_bounds_go_by_label_where_columns_have_names():
     low, high = pd.Series({"c": 9, "b": 2, "a": 1}), pd.Series({"b": 20, "a": 10, "c": 90})
     for given in ((low, high), [low, high]):
-        bounds = feature_bounds_of(given, 2, ["a", "b"])
+        bounds = read_feature_bounds(given, 2, ["a", "b"])
         assert (bounds.low.tolist(), bounds.high.tolist()) == ([1, 2], [10, 20])
-    counted = feature_bounds_of((pd.Series([1, 2]), 20), 2, ["a", "b"])
-    nameless = feature_bounds_of((low, high), 3)  # columns of an array: by position
+    counted = read_feature_bounds((pd.Series([1, 2]), 20), 2, ["a", "b"])
+    nameless = read_feature_bounds((low, high), 3)  # columns of an array: by position
     assert (counted.low.tolist(), nameless.low.tolist()) == ([1, 2], [9, 2, 1])
 
 
 @pytest.mark.parametrize("given", [(1, 1), (2, 1), (0, np.nan), 5, ([0, 1], 2)])
 def test_bad_target_bounds_are_named(given):
     with pytest.raises(ValueError, match="target_bounds"):
-        target_bounds_of(given)
+        read_target_bounds(given)
 
 
 def test_targets_come_back():
-    target = target_from_bounds(target_bounds_of((-10, 30)))
+    target = target_from_bounds(read_target_bounds((-10, 30)))
     y = np.array([-10.0, 5.0, 30.0])
     np.testing.assert_allclose(target.transform(y), [-1, -0.25, 1])
     np.testing.assert_allclose(target.inverse(target.transform(y)), y)

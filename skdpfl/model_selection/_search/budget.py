@@ -35,7 +35,7 @@ class SearchBudget(NamedTuple):
     curve: np.ndarray
 
 
-def fit_budget(
+def divide_budget(
     neighbours: Neighbours,
     prices: Sequence[Price],
     epsilon: float,
@@ -46,12 +46,12 @@ def fit_budget(
     n_scores = len(prices) if repetition is None else 1
     if repetition is None:
         noise = calibrate(lambda z: ((Gaussian(z), 1),), epsilon, delta, neighbours)
-        return _searched(
+        return _largest_epsilon(
             lambda e: _of_all(prices, e, delta), noise, epsilon, delta, neighbours, n_scores
         )
     # the best of K runs: a run is a fit, or a score, whichever the record takes part in
     noise = _score_noise(repetition, epsilon, delta, neighbours)
-    budget = _searched(
+    budget = _largest_epsilon(
         lambda e: _of_best(prices, e, delta, repetition, noise, neighbours),
         noise,
         epsilon,
@@ -90,7 +90,7 @@ def curve(parts: Collection[Composition], neighbours: Neighbours) -> np.ndarray:
     return np.array([max(renyi(part, a, neighbours)[0] for part in parts) for a in ORDERS])
 
 
-def _searched(
+def _largest_epsilon(
     cost: Callable[[float], Sequence[Composition]],
     noise: float,
     epsilon: float,

@@ -32,9 +32,9 @@ class Runs:
             self._context = search._init_callback_context(max_subtasks=count or 0)
             self._context.call_on_fit_task_begin(estimator=search)
 
-    def say_what_is_hidden(self, model: Any) -> None:
+    def warn_of_hidden_callbacks(self, model: Any) -> None:
         """Warn of callbacks that will not be called."""
-        if self._secret and any(True for _ in listeners(model)):
+        if self._secret and any(True for _ in callback_attributes(model)):
             warn(
                 'Callbacks of the estimator are not called in a search with trust="server": they '
                 "would show the number of runs and the models that lost, which is not paid for."
@@ -44,7 +44,7 @@ class Runs:
     def run(self, model: Any) -> Iterator[None]:
         """Surround one run's fit, so that its rounds are counted under it."""
         if self._secret:
-            without_listeners(model)
+            remove_callbacks(model)
         if self._secret or self._context is None:
             yield
             return
@@ -60,7 +60,7 @@ class Runs:
             self._context.call_on_fit_task_end(estimator=self._search)
 
 
-def listeners(model: Any) -> Iterator[tuple[Any, str]]:
+def callback_attributes(model: Any) -> Iterator[tuple[Any, str]]:
     """Yield the parts of a model that callbacks are set on, and the attribute that holds them."""
     for part in (model, *model.get_params(deep=True).values()):
         for name in ("_skl_callbacks", "_watch"):
@@ -68,14 +68,14 @@ def listeners(model: Any) -> Iterator[tuple[Any, str]]:
                 yield part, name
 
 
-def without_listeners(model: Any) -> None:
+def remove_callbacks(model: Any) -> None:
     """Take callbacks off a model and all its parts: they would see a run that stays secret."""
-    for part, name in list(listeners(model)):
+    for part, name in list(callback_attributes(model)):
         delattr(part, name)
 
 
 @contextmanager
-def nothing_said() -> Iterator[None]:
+def warnings_off() -> Iterator[None]:
     """Show no warnings: of a secret run they would tell what it met."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -28,7 +28,7 @@ from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import Trust, Unit
 
 
-class Promise(NamedTuple):
+class Guarantee(NamedTuple):
     """What is protected, against whom, under which relation."""
 
     unit: Unit
@@ -36,8 +36,8 @@ class Promise(NamedTuple):
     neighbours: Neighbours
 
 
-def promise_of(inner: Any) -> Promise:
-    """Return the promise of a search over this estimator; refuse where there is none to make."""
+def guarantee_of(inner: Any) -> Guarantee:
+    """Return the guarantee of a search over this estimator; refuse where there is none to make."""
     unit: Any = inner.unit
     if inner.trust == "shuffler":
         raise ValueError(
@@ -50,7 +50,7 @@ def promise_of(inner: Any) -> Promise:
         raise ValueError(
             "A regressor's scores are bounded by its target_bounds=(low, high); give them."
         )
-    return Promise(unit, inner.trust, relation(inner.neighbours, unit, inner.trust))
+    return Guarantee(unit, inner.trust, relation(inner.neighbours, unit, inner.trust))
 
 
 def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
 
-from skdpfl.model_selection._search.inputs import Promise
+from skdpfl.model_selection._search.inputs import Guarantee
 from skdpfl.model_selection._search.split import Split
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import noised_sum
@@ -34,8 +34,8 @@ class NoisyScore:
     one half). The number of units that the mean is over is public.
     """
 
-    def __init__(self, inner: Any, promise: Promise, split: Split) -> None:
-        self._promise, self._split = promise, split
+    def __init__(self, inner: Any, guarantee: Guarantee, split: Split) -> None:
+        self._guarantee, self._split = guarantee, split
         self._classifies = is_classifier(inner)
         self._bounds = None if self._classifies else inner.target_bounds
 
@@ -54,7 +54,9 @@ class NoisyScore:
         n, k = scores.shape
         clip = float(np.sqrt(k) / 2)
         # a score is centred, added to at most n others, shrunk and divided by the grid
-        noised = noised_sum(clip, z * clip, k, self._promise.neighbours, terms=n, operations=n + 3)
+        noised = noised_sum(
+            clip, z * clip, k, self._guarantee.neighbours, terms=n, operations=n + 3
+        )
         shrunk = noised.clip / clip
         senders = self._senders(n)
         sums = np.zeros((int(senders.max()) + 1, k))
@@ -65,7 +67,7 @@ class NoisyScore:
 
     def _units(self, scores: np.ndarray) -> np.ndarray:
         """Return one row of scores for each protected unit."""
-        if self._promise.unit == "record":
+        if self._guarantee.unit == "record":
             return scores
         codes, counts = self._split.codes, np.bincount(self._split.codes)
         means = [np.bincount(codes, weights=column) / counts for column in scores.T]
@@ -73,9 +75,9 @@ class NoisyScore:
 
     def _senders(self, n_units: int) -> np.ndarray:
         """Return which sum each unit enters."""
-        if self._promise.trust != "silo":
+        if self._guarantee.trust != "silo":
             return np.zeros(n_units, dtype=int)
-        return np.arange(n_units) if self._promise.unit == "silo" else self._split.codes
+        return np.arange(n_units) if self._guarantee.unit == "silo" else self._split.codes
 
     def _records(self, predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
         if self._classifies:

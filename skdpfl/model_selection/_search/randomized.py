@@ -21,13 +21,13 @@ from skdpfl._arguments import check_count, check_positive, check_share, is_auto
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
 from skdpfl._pipelines import private_step
 from skdpfl.model_selection._search.best_model import BestModel
-from skdpfl.model_selection._search.budget import SearchBudget, fit_budget, within
-from skdpfl.model_selection._search.callbacks import Runs, nothing_said
+from skdpfl.model_selection._search.budget import SearchBudget, divide_budget, within
+from skdpfl.model_selection._search.callbacks import Runs, warnings_off
 from skdpfl.model_selection._search.candidates import Candidate, Space, seed_from
 from skdpfl.model_selection._search.inputs import (
-    Promise,
+    Guarantee,
     check_budgets,
-    promise_of,
+    guarantee_of,
     readable,
     unpaid_steps,
     warn_of,
@@ -174,18 +174,18 @@ class DPRandomizedSearchCV(
         check_share("holdout", self.holdout)
         check_positive("epsilon", self.epsilon)
         _, inner = private_step(self.estimator)
-        promise = promise_of(inner)
+        guarantee = guarantee_of(inner)
         X, y = readable(X, y, inner is self.estimator)
         _, given = split_silo_column(X, silos, inner.silo_column)
         groups = read_silos(given, _num_samples(X), X)
         streams = streams_for(self.random_state)
-        parts = split(groups, promise.unit, self.holdout, streams)
-        delta = self._delta(len(groups.ids if promise.unit == "silo" else groups.codes))
-        count, law = self._runs(promise, streams)
+        parts = split(groups, guarantee.unit, self.holdout, streams)
+        delta = self._delta(len(groups.ids if guarantee.unit == "silo" else groups.codes))
+        count, law = self._runs(guarantee, streams)
         public = partial(self._candidates, streams=streams, sizes=parts.sizes, X=X, y=y)
         if law is None:
             Space(self.param_distributions).warn_of_repeats(count)
-        quiet = nothing_said if law else nullcontext
+        quiet = warnings_off if law else nullcontext
         with quiet():
             candidates = public("candidates", count, distinct=law is None)
             # the division of the budget is published, so it must not tell which and how many runs
@@ -193,28 +193,29 @@ class DPRandomizedSearchCV(
             reference = public("reference", REFERENCE, distinct=False) if law else candidates
             unpaid = unpaid_steps(candidate.model() for candidate in [*reference, *candidates])
             prices = [candidate.price for candidate in reference]
-            budget = fit_budget(promise.neighbours, prices, self.epsilon, delta, law)
+            budget = divide_budget(guarantee.neighbours, prices, self.epsilon, delta, law)
         warn_of(unpaid)
-        spent = self._spent(budget, delta, promise, streams, exact=bool(unpaid))
+        spent = self._spent(budget, delta, guarantee, streams, exact=bool(unpaid))
         self._charge(spent)
         runs = Runs(self, None if law else count)
-        runs.say_what_is_hidden(self.estimator)
+        runs.warn_of_hidden_callbacks(self.estimator)
         with quiet():
-            own = [within(budget, c.price, delta, law, promise.neighbours) for c in candidates]
+            own = [within(budget, c.price, delta, law, guarantee.neighbours) for c in candidates]
             seeds = [seed_from(streams, "run", i) for i in range(count)]
             models = [
                 candidate.fit((X, y, silos), parts.train, (e, delta), seed, runs, paid=not unpaid)
                 for candidate, e, seed in zip(candidates, own, seeds, strict=True)
             ]
-            noisy = NoisyScore(inner, promise, parts).of(models, X, y, budget.score_noise, streams)
+            scores = NoisyScore(inner, guarantee, parts)
+            noisy = scores.of(models, X, y, budget.score_noise, streams)
         runs.end()
-        self._give_out([c.params for c in candidates], models, noisy, promise)
+        self._set_results([c.params for c in candidates], models, noisy, guarantee)
         self.privacy_spent_, self.fit_epsilon_ = spent, float(budget.epsilon)
         return self
 
-    def _runs(self, promise: Promise, streams: Streams) -> tuple[int, Repetition | None]:
+    def _runs(self, guarantee: Guarantee, streams: Streams) -> tuple[int, Repetition | None]:
         """Return the number of runs, and the law it was drawn from if it is secret."""
-        if promise.trust == "silo" or self.n_iter == 1:
+        if guarantee.trust == "silo" or self.n_iter == 1:
             return int(self.n_iter), None
         law = Repetition(float(self.n_iter))
         return law.draw(streams.stream("repetitions")), law
@@ -237,26 +238,36 @@ class DPRandomizedSearchCV(
         return check_share("delta", self.delta, words=' (or "auto")')
 
     def _spent(
-        self, budget: SearchBudget, delta: float, promise: Promise, streams: Streams, *, exact: bool
+        self,
+        budget: SearchBudget,
+        delta: float,
+        guarantee: Guarantee,
+        streams: Streams,
+        *,
+        exact: bool,
     ) -> PrivacySpent:
         """Return what training and scoring cost, each for its own part of the data."""
         parts = [*budget.cost, ((Exact(), 1),)] if exact else budget.cost
         return PrivacySpent.from_compositions(
-            **promise._asdict(),
+            **guarantee._asdict(),
             delta=delta,
             compositions=parts,
             n_releases=max(sum(count for _, count in part) for part in parts),
             simulation_seeds=frozenset(() if streams.seed is None else (streams.seed,)),
         )
 
-    def _give_out(
-        self, points: list[dict[str, Any]], models: list[Any], noisy: np.ndarray, promise: Promise
+    def _set_results(
+        self,
+        points: list[dict[str, Any]],
+        models: list[Any],
+        noisy: np.ndarray,
+        guarantee: Guarantee,
     ) -> None:
         """Set the attributes; under trust="server" nothing but the best run's."""
         best = int(np.argmax(noisy))
         self.best_estimator_, self.best_params_ = models[best], points[best]
         self.best_score_ = float(noisy[best])
-        if promise.trust == "silo":
+        if guarantee.trust == "silo":
             self.candidates_ = pd.DataFrame(points).assign(noisy_score=noisy)
         elif hasattr(self, "candidates_"):
             del self.candidates_
