@@ -37,7 +37,8 @@ def _with_final_step(committed: Committed, method: Method, measure: Measure) -> 
         _warn_if_penalty_diverges(committed)
     if committed.plan.private:
         return _with_planned_noise(committed)
-    if given or method.has_own_step:
+    unknown = not request.model.is_linear  # the curvature follows from rows of linear models only
+    if given or method.has_own_step or unknown:
         return committed
     return measure(committed, method.algorithm(request, committed.settings))
 

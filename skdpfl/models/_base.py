@@ -16,12 +16,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from math import inf
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from skdpfl.losses import Loss
+from skdpfl.models._by_record import clipped_sums
 from skdpfl.models._clipping import underflow
 from skdpfl.models._groups import Records
 from skdpfl.models._linear_rules import LinearRules
@@ -51,9 +52,10 @@ class Maps(Protocol):
 class Model(ABC):
     """Base class of all models: a function from flat parameters and features to raw predictions.
 
-    A new model gives `n_features`, `n_outputs`, `size`, `init`, `raw`, `clipped_gradient_sum`,
+    A new model gives `n_features`, `n_outputs`, `size`, `init`, `raw`, `record_gradients`,
     `penalty_mask`, `fitted_attributes` and `raw_of_fitted`. It is frozen and can be pickled. The
-    other methods have defaults, which a model may replace by faster ones.
+    other methods have defaults, which a model may replace by faster ones; where it brings a
+    `clipped_gradient_sum`, `record_gradients` is not needed.
     """
 
     # ---- what every model says of itself -------------------------------------------------------
@@ -62,6 +64,8 @@ class Model(ABC):
     n_features: int
     #: number k of raw predictions of a record
     n_outputs: int
+    #: whether raw predictions are linear in the parameters: rows then bound the curvature
+    is_linear: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -80,7 +84,18 @@ class Model(ABC):
     def raw(self, params: NDArray, X: NDArray) -> NDArray:
         """Return the raw predictions, shape (..., n, k)."""
 
-    @abstractmethod
+    def record_gradients(
+        self, params: NDArray, X: NDArray, y: NDArray, loss: Loss, squared_norms: NDArray
+    ) -> NDArray:
+        """Return the gradient of each record of one silo, (n, P), not clipped.
+
+        Row j is a function of `params` (P,) and of record j alone: X (n, d), y (n,) and
+        `squared_norms` (n,), which the loss may want.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has to define record_gradients or clipped_gradient_sum."
+        )
+
     def clipped_gradient_sum(
         self,
         params: NDArray,
@@ -127,8 +142,24 @@ class Model(ABC):
         record, and |c_j| <= C for the numbers as stored. If anything of record j is not finite,
         c_j = 0, decided before clipping. Rounding in the sum comes on top: it stays within
         `skdpfl.privacy.release.rounding` where products of records are formed and added in some
-        order.
+        order, at most `chunk` of them before chunks are added up.
         """
+        if squared_norms is None:
+            squared_norms = self.squared_row_norms(X)
+
+        def gradients(params: NDArray, X: NDArray, y: NDArray, squared_norms: NDArray) -> NDArray:
+            return self.record_gradients(params, X, y, loss, squared_norms)
+
+        return clipped_sums(
+            gradients,
+            params,
+            X,
+            np.asarray(y),
+            squared_norms,
+            clip_norm=clip_norm,
+            weights=weights,
+            chunk=chunk,
+        )
 
     @abstractmethod
     def fitted_attributes(
@@ -160,7 +191,7 @@ class Model(ABC):
     @property
     def numbers_per_record(self) -> int:
         """How many numbers are held at once for each record of a stack."""
-        return self.n_features + self.n_outputs
+        return self.n_features + self.n_outputs + self.size
 
     @property
     def work_per_record(self) -> int:

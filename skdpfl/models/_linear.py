@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -43,6 +43,7 @@ class LinearModel(Model):
         Whether there is an intercept (a last row of parameters).
     """
 
+    is_linear: ClassVar[bool] = True
     n_features: int
     n_outputs: int
     fit_intercept: bool = True
@@ -51,6 +52,11 @@ class LinearModel(Model):
     def size(self) -> int:
         """Number of parameters."""
         return (self.n_features + self.fit_intercept) * self.n_outputs
+
+    @property
+    def numbers_per_record(self) -> int:
+        """Features and slopes: gradients are not formed."""
+        return self.n_features + self.n_outputs
 
     @property
     def converts_records(self) -> bool:
@@ -133,32 +139,7 @@ class LinearModel(Model):
         weights: NDArray | None = None,
         chunk: int | None = None,
     ) -> NDArray:
-        """Return the sum over records of ``weights_j * clip(g_j)``, clip to norm `clip_norm`.
-
-        Parameters
-        ----------
-        params : ndarray of shape (..., P)
-            Flat parameters; one vector for all silos, or one a silo.
-        X : ndarray of shape (..., n, d)
-            Features, in the dtype of `params`.
-        y : ndarray of shape (..., n)
-            Targets as `loss` wants them.
-        loss : Loss
-            A record's loss, a function of that record alone.
-        clip_norm : float or ndarray of shape (...,)
-            Largest norm C of a record's gradient, all parameters jointly; may differ between
-            silos. ``inf``: no clipping.
-        squared_norms : ndarray of shape (..., n), optional
-            What `squared_row_norms` gave for these records; computed if None.
-        weights : ndarray of shape (..., n), optional
-            Public factors w_j >= 0 of the records, for instance a 0/1 mask of the sampled ones.
-        chunk : int, optional
-            Add up at most this many records at a time, then the chunks' sums: fewer roundings.
-
-        Returns
-        -------
-        ndarray of shape (..., P)
-            In the dtype of `params`.
+        """See `Model.clipped_gradient_sum`.
 
         Notes
         -----
@@ -210,28 +191,6 @@ class LinearModel(Model):
         """Return each silo's :meth:`clipped_gradient_sum`, without weights, in fewer calls.
 
         What is done for each record alone is done for the records of all silos at once.
-
-        Parameters
-        ----------
-        params : ndarray of shape (P,) or (S, P)
-            Flat parameters; one vector for all silos, or one a silo.
-        records : Records
-            The silos' features, in the dtype of `params`.
-        y : ndarray of shape (sum n_i,)
-            The silos' targets, one silo after the other.
-        loss : Loss
-            A record's loss, a function of that record alone.
-        clip_norm : float or ndarray of shape (S,)
-            The silos' clip norms.
-        squared_norms : ndarray of shape (sum n_i,)
-            What `squared_row_norms` gave for the records.
-        chunk : int, optional
-            Add up at most this many records at a time.
-
-        Returns
-        -------
-        ndarray of shape (S, P)
-            In the dtype of `params`.
 
         Notes
         -----
