@@ -2,62 +2,115 @@
 
 state = init;  in each round:  messages = the cohort's;  released = mechanism(sum of messages);
 state = aggregate(state, released);  in the end an average of the rounds' models.
+
+What a round reads of earlier ones is a :class:`Progress`: from a saved one, and silos that were
+restored (:class:`skdpfl.federation.Silo`), a run goes on as if it had never stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from skdpfl.algorithms import Released, sends_one_gradient
-from skdpfl.federation import Federation, Work
+from skdpfl.federation import CohortSum, Federation, Work
 from skdpfl.privacy.cohorts import draw_cohort
 from skdpfl.privacy.mechanisms import Aggregate
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.randomness.streams import Streams
 
 #: called with the round's number and the model as of now; a true answer stops the fit
 OnRound = Callable[[int, np.ndarray], object]
 
 
-class Outcome(NamedTuple):
-    """What a run gives out: the model, the number of rounds that ran and where they ended.
+class Progress(NamedTuple):
+    """Where a run stands after some rounds.
 
-    ``state`` is the algorithm's last state, ``clip_norm`` the norm that messages would be clipped
-    to next (unit "silo"): functions of what was released, like the model.
+    Attributes
+    ----------
+    n_rounds : int
+        How many rounds are done.
+    params : ndarray of shape (size,)
+        The model: the last one, or the average of late ones if that was asked for.
+    state : object
+        The algorithm's state.
+    clip_norm : float
+        The norm that messages are clipped to next (unit "silo").
+    mean, weight : ndarray of shape (size,) and float
+        The average of the late rounds' models, and their weights' sum.
     """
 
-    params: np.ndarray
     n_rounds: int
+    params: np.ndarray
     state: object
     clip_norm: float
+    mean: np.ndarray
+    weight: float = 0.0
+
+    def averaged(self, params: np.ndarray, share: float) -> tuple[np.ndarray, float]:
+        """Return the average of late models with another one, and its weight."""
+        if not share:
+            return self.mean, self.weight
+        weight = self.weight + share
+        return self.mean + (params - self.mean) * (share / weight), weight
 
 
-@np.errstate(all="ignore")  # steps that diverge show in the model, and warnings tell of records
 def run(
-    work: Work, federation: Federation, *, average: bool = True, on_round: OnRound | None = None
-) -> Outcome:
-    """Run the plan's rounds and return the last model, or the average of the late ones."""
-    _check_counted(work)
-    plan, algorithm = work.plan, work.algorithm
-    federation.start(work)
-    start = work.model.init(work.streams.stream("init"), work.dtype)
-    state, clip_norm = algorithm.init(start), plan.clip_norm
-    late = Average(np.zeros(work.model.size))
-    for r, cohort in enumerate(_cohorts(work)):
-        if len(cohort) or plan.secret_cohorts:
-            released = _round(work, federation, Round(r, cohort, clip_norm), state)
-            clip_norm = plan.mechanism.next_clip_norm(plan, clip_norm, released.unclipped, r)
-            state = algorithm.aggregate(state, released)
-        else:
-            state = algorithm.idle(state)
-        params = algorithm.params(state)
-        late.add(params, algorithm.output_weight(r, plan.n_rounds))
-        output = late.mean if average and late.weight > 0 else params
-        if on_round is not None and on_round(r, output.astype(work.dtype)):
+    work: Work,
+    federation: Federation,
+    streams: Streams,
+    *,
+    average: bool = True,
+    on_round: OnRound | None = None,
+) -> Progress:
+    """Run the plan's rounds and return where they ended; ``streams`` are the server's."""
+    for now in rounds(work, federation, streams, average=average):
+        if on_round is not None and on_round(now.n_rounds - 1, now.params):
             break
-    return Outcome(output.astype(work.dtype), r + 1, state, clip_norm)
+    return now
+
+
+def rounds(
+    work: Work,
+    federation: Federation,
+    streams: Streams,
+    *,
+    average: bool = True,
+    after: Progress | None = None,
+) -> Iterator[Progress]:
+    """Run the plan's rounds, one each time that the next progress is asked for.
+
+    Parameters
+    ----------
+    work : Work
+        What to do.
+    federation : Federation
+        The silos.
+    streams : Streams
+        The server's random streams: cohorts and the noise on the aggregate.
+    average : bool, default=True
+        Whether the model is the average of late rounds' models rather than the last one.
+    after : Progress, optional
+        Go on after these rounds: silos are taken as they are, not started anew.
+
+    Yields
+    ------
+    Progress
+        Where the run stands after each round.
+    """
+    _check_counted(work)
+    if after is None:
+        federation.start(work)
+        after = _beginning(work, streams)
+    else:
+        _check_continues(work.plan, streams)
+    for r, cohort in enumerate(_cohorts(work, streams)):
+        if r >= after.n_rounds:
+            with np.errstate(all="ignore"):  # steps that diverge show in the model
+                after = _next(work, federation, streams, after, cohort, average)
+            yield after
 
 
 def _check_counted(work: Work) -> None:
@@ -72,18 +125,47 @@ def _check_counted(work: Work) -> None:
         )
 
 
-@dataclass
-class Average:
-    """A weighted mean of models, one after the other."""
+def _check_continues(plan: PrivacyPlan, streams: Streams) -> None:
+    """Raise where the rounds to come would be dealt anew: a silo could be in more than it pays for.
 
-    mean: np.ndarray
-    weight: float = 0.0
+    Cohorts that are drawn afresh each round are drawn by any streams, those of a simulation again.
+    """
+    dealt = plan.schedule is None and plan.silo_fraction < 1 and plan.cohort == "balanced"
+    if dealt and plan.unit == "silo" and not streams.is_simulation:
+        raise ValueError(
+            'A secret deal of silos (cohort="balanced") ends with the run that made it; use '
+            'cohort="uniform" or "poisson" where a run must be continued.'
+        )
 
-    def add(self, params: np.ndarray, share: float) -> None:
-        """Count in another model."""
-        if share:
-            self.weight += share
-            self.mean += (params - self.mean) * (share / self.weight)
+
+def _beginning(work: Work, streams: Streams) -> Progress:
+    """Return where a run stands before its first round."""
+    params = work.model.init(streams.stream("init"), work.dtype)
+    state = work.algorithm.init(params)
+    return Progress(0, params, state, work.plan.clip_norm, np.zeros(work.model.size))
+
+
+def _next(
+    work: Work,
+    federation: Federation,
+    streams: Streams,
+    before: Progress,
+    cohort: np.ndarray,
+    average: bool,
+) -> Progress:
+    """Run the next round; steps that diverge show in the model."""
+    plan, algorithm, r, clip_norm = work.plan, work.algorithm, before.n_rounds, before.clip_norm
+    if len(cohort) or plan.secret_cohorts:
+        now = Round(r, cohort, clip_norm)
+        released = _round(work, federation, streams, now, before.state)
+        clip_norm = plan.mechanism.next_clip_norm(plan, clip_norm, released.unclipped, r)
+        state = algorithm.aggregate(before.state, released)
+    else:
+        state = algorithm.idle(before.state)
+    params = algorithm.params(state)
+    late = before.averaged(params, algorithm.output_weight(r, plan.n_rounds))
+    output = late[0] if average and late[1] > 0 else params
+    return Progress(r + 1, output.astype(work.dtype), state, clip_norm, *late)
 
 
 class Round(NamedTuple):
@@ -94,30 +176,32 @@ class Round(NamedTuple):
     clip_norm: float
 
 
-def _round(work: Work, federation: Federation, now: Round, state: object) -> Released:
+def _round(
+    work: Work, federation: Federation, streams: Streams, now: Round, state: object
+) -> Released:
     """Run one round: sum the cohort's weighted messages and release their mean.
 
     The sum is divided by the share of the silos that took part, not by their weight: its mean over
     cohorts of any one size is then the weighted mean over all silos, however unequal the weights.
     """
     plan, size = work.plan, work.model.size
-    total, weight = np.zeros(size + plan.mechanism.n_extra), 0.0
+    weights = plan.weights[now.cohort]
+    total = CohortSum(now.cohort, weights, size + plan.mechanism.n_extra)
     shared = work.algorithm.broadcast(state)
     for silos, messages in federation.round(now.number, shared, now.cohort, now.clip_norm):
-        total += plan.weights[silos] @ messages  # in double precision
-        weight += float(plan.weights[silos].sum())
-    sampled = len(now.cohort) / plan.n_silos
+        total.add(silos, messages)
+    sampled, weight = len(now.cohort) / plan.n_silos, float(weights.sum())
     if plan.secret_cohorts:
         sampled = weight = plan.silo_fraction
-    aggregate = Aggregate(total, sampled, now.clip_norm)
-    mean = plan.mechanism.release(plan, aggregate, now.number, work.streams)
+    aggregate = Aggregate(total.result(), sampled, now.clip_norm)
+    mean = plan.mechanism.release(plan, aggregate, now.number, streams)
     if plan.mechanism.noised_later and work.alpha:
         mean[:size] += weight / sampled * work.penalty * shared
     known = plan.mechanism.statistics(plan, mean[size:], now.clip_norm)
     return Released(mean[:size].astype(work.dtype), weight, sampled, *known)
 
 
-def _cohorts(work: Work) -> Iterator[np.ndarray]:
+def _cohorts(work: Work, streams: Streams) -> Iterator[np.ndarray]:
     """Yield who takes part in each round: the plan's schedule, or a secret draw."""
     plan = work.plan
     everyone = np.arange(plan.n_silos)
@@ -125,6 +209,6 @@ def _cohorts(work: Work) -> Iterator[np.ndarray]:
         yield from plan.schedule
         return
     whole = plan.unit == "record" or plan.silo_fraction >= 1
-    drawn = None if whole else draw_cohort(plan, work.streams)
+    drawn = None if whole else draw_cohort(plan, streams)
     for _ in range(plan.n_rounds):
         yield everyone if drawn is None else next(drawn)

@@ -91,8 +91,9 @@ def curve(setting: Setting, method: str, data: Data, steps: Steps, seed: int) ->
     model = LinearModel(data.X.shape[1], data.n_outputs, False)
     loss = SquaredError() if data.n_outputs == 1 else LogLoss()
     algorithm = algorithm_for(setting, method, plan, steps, model.size)
-    work = Work(model, loss, algorithm, plan, streams_for(seed), np.dtype(np.float32))
-    federation = LocalFederation(SiloData.from_codes(data.X, data.y, data.silos, data.n_silos))
+    work = Work(model, loss, algorithm, plan, np.dtype(np.float32))
+    records = SiloData.from_codes(data.X, data.y, data.silos, data.n_silos)
+    streams = streams_for(seed)
     scores, last = [], [model.init(dtype=np.float32)]
 
     def watch(r: int, params: np.ndarray) -> bool:
@@ -101,7 +102,7 @@ def curve(setting: Setting, method: str, data: Data, steps: Steps, seed: int) ->
         last[0] = params
         return not np.isfinite(scores[-1]) or scores[-1] > 1e3
 
-    outcome = run(work, federation, average=False, on_round=watch)
+    outcome = run(work, LocalFederation(records, streams), streams, average=False, on_round=watch)
     taken = getattr(outcome.state, "step_sizes", ())
     return {"scores": scores, "steps": list(taken), "epsilon": plan.spent().epsilon}
 

@@ -32,7 +32,7 @@ from skdpfl.choosing import (
     make_plan,
     read_request,
 )
-from skdpfl.engine import Outcome, run
+from skdpfl.engine import Progress, run
 from skdpfl.estimators._context import AfterRound, one_blas_thread, unchanged_on_error
 from skdpfl.estimators._data import LocalData
 from skdpfl.estimators._diverged import warn_if_diverged
@@ -94,7 +94,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     def _check_own(self) -> None:
         """Raise for parameters of this family alone that cannot be right."""
 
-    def _unpack_outcome(self, outcome: Outcome) -> None:
+    def _unpack_outcome(self, outcome: Progress) -> None:
         """Set the fitted attributes that say how the run went."""
         if np.isfinite(outcome.clip_norm):
             self.clip_norm_ = outcome.clip_norm
@@ -165,10 +165,11 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             committed = Committed(request, choice.settings, plan, spent.epsilon, row_norm)
             training = final_training(committed, method, partial(data.curvature, scales))
             algorithm, loss, settings, _ = training
-            work = Work(request.model, loss, algorithm, plan, streams, data.dtype, request.alpha)
-            federation = data.federation(scales, self.n_jobs)
+            work = Work(request.model, loss, algorithm, plan, data.dtype, request.alpha)
+            federation = data.federation(scales, streams, self.n_jobs)
             data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
-            outcome = self._run(data, scales, training, work, federation)
+            where = work, federation, streams
+            outcome = self._run(data, scales, training, where)
         here = getattr(federation, "data", None)  # other back ends have the records elsewhere
         warn_if_diverged(outcome.params, work, here)
         self._unpack(request.facts, settings, scales, work, outcome.params)
@@ -181,17 +182,17 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         data: LocalData,
         scales: Scales,
         training: Training,
-        work: Work,
-        federation: LocalFederation,
-    ) -> Outcome:
+        where: tuple[Work, LocalFederation, Streams],
+    ) -> Progress:
         """Run all rounds, telling the callbacks of each."""
+        work = where[0]
         after = AfterRound(
             self,
             work.plan.n_rounds,
             partial(self._as_fitted, data.facts, training.settings, scales, work),
             lambda: (data.X, self._labels(data.y)),
         )
-        outcome = run(work, federation, average=training.average, on_round=after)
+        outcome = run(*where, average=training.average, on_round=after)
         after.end()
         return outcome
 

@@ -46,7 +46,9 @@ class LocalData(NamedTuple):
         committed = replace(committed, largest_target=highest)
         return with_curvature(committed, algorithm, self.X, self.silos, scales)
 
-    def federation(self, scales: Scales, n_jobs: int | None) -> LocalFederation:
+    def federation(
+        self, scales: Scales, streams: Streams, n_jobs: int | None
+    ) -> LocalFederation:
         """Return the silos, which answer rounds."""
         y = self.y
         if not self.facts.is_classifier:
@@ -60,7 +62,7 @@ class LocalData(NamedTuple):
             None if isinstance(scales.features, IdentityScaling) else transform,
             self.X.dtype if self.facts.n_outputs == 1 else None,
         )
-        return LocalFederation(data, n_jobs)
+        return LocalFederation(data, streams, n_jobs)
 
     def for_callbacks(self, keep_y: bool) -> LocalData:
         """Return the data without what the rounds do not read: codes, and as a rule targets."""

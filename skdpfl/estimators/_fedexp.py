@@ -12,7 +12,7 @@ from skdpfl._arguments import check_choice
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, FedExp
 from skdpfl.choosing import Committed, Method, Request, Settings, Training
-from skdpfl.engine import Outcome
+from skdpfl.engine import Progress
 from skdpfl.estimators._docs import documented
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
@@ -91,7 +91,7 @@ class _DPFedEXP:
                 f"{self.noise_multiplier!r}."
             )
 
-    def _unpack_outcome(self, outcome: Outcome) -> None:
+    def _unpack_outcome(self, outcome: Progress) -> None:
         super()._unpack_outcome(outcome)  # type: ignore[misc]
         self.global_step_sizes_ = np.asarray(outcome.state.step_sizes)  # type: ignore[attr-defined]
 

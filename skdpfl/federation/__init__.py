@@ -1,7 +1,9 @@
 """Where the silos live: a back end holds data and silo memory, and executes rounds."""
 
 from skdpfl.federation._base import Federation, Work
+from skdpfl.federation._cohort_sum import CohortSum
 from skdpfl.federation._data import SiloData
 from skdpfl.federation._local import LocalFederation
+from skdpfl.federation._silo import Silo
 
-__all__ = ["Federation", "LocalFederation", "SiloData", "Work"]
+__all__ = ["CohortSum", "Federation", "LocalFederation", "Silo", "SiloData", "Work"]

@@ -17,24 +17,51 @@ from skdpfl.algorithms import Algorithm
 from skdpfl.losses import Loss
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.randomness.streams import Streams
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a fit does, without any data: the formula's symbols side by side.
+    """What a fit does: the same for the server and all silos, without data or random numbers.
 
-    minimise  sum_i w_i mean_j loss(y_ij, model(params, x_ij)) + alpha / 2 |params|^2
-    by ``algorithm``, under ``plan``, with the randomness of ``streams``.
+    ::
+
+        minimise  sum_i w_i mean_j loss(y_ij, model(params, x_ij)) + alpha / 2 |params|^2
+
+    by ``algorithm``, under ``plan``. It can be pickled and sent to silos elsewhere. Whoever runs it
+    brings random streams of their own: the server those of cohorts and of the aggregate's noise,
+    each silo those of its batches and its noise.
+
+    Parameters
+    ----------
+    model : Model
+        Raw predictions and clipped gradients.
+    loss : Loss
+        The loss of a record.
+    algorithm : Algorithm
+        The server's and the silos' part of a round.
+    plan : PrivacyPlan
+        Rounds, steps, sampling, weights and noise.
+    dtype : dtype
+        What the data and the parameters are in.
+    alpha : float, default=0.0
+        The penalty's strength.
+
+    See Also
+    --------
+    skdpfl.federation.Silo : One silo, which runs its part of the work.
     """
 
     model: Model
     loss: Loss
     algorithm: Algorithm
     plan: PrivacyPlan
-    streams: Streams
     dtype: np.dtype
     alpha: float = 0.0
+
+    @property
+    def memory_size(self) -> int:
+        """The length of the vector that a silo keeps between its rounds."""
+        return self.algorithm.memory_size(self.model.size)
 
     @property
     def penalty(self) -> np.ndarray:
@@ -43,7 +70,11 @@ class Work:
 
 
 class Federation(ABC):
-    """A set of silos that can be asked to take part in rounds."""
+    """A set of silos that can be asked to take part in rounds.
+
+    Messages may come in any order and in any pieces: the engine adds them up in the order of the
+    silos, and the model is the same, bit for bit.
+    """
 
     @property
     @abstractmethod
@@ -65,7 +96,7 @@ class Federation(ABC):
         Yields
         ------
         silos : ndarray of shape (n,)
-            Some of the cohort, increasing; each silo is yielded once.
+            Some of the cohort; each of its silos is yielded once.
         messages : ndarray of shape (n, size + n_extra)
             Their messages as they left the silos, with what the mechanism sends beside them.
             Where it is ``noised_later``, gradients are without the penalty's.

@@ -10,6 +10,8 @@ import numpy as np
 
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import Rows, SiloData
+from skdpfl.federation._parts import Parts
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import Precision
 from skdpfl.privacy.sampling import Disjoint
 
@@ -17,29 +19,36 @@ from skdpfl.privacy.sampling import Disjoint
 class Batches:
     """The silos of one data set, under one sampling.
 
-    ``squared_norms`` (n,) are the records'; ``dtype`` is what products are computed in.
+    ``squared_norms`` (n,) are the records'; ``dtype`` is what products are computed in; ``deals``
+    are the silos' that were dealt already.
     """
 
     def __init__(
-        self, data: SiloData, squared_norms: np.ndarray, work: Work, precision: Precision | None
+        self,
+        data: SiloData,
+        squared_norms: np.ndarray,
+        work: Work,
+        precision: Precision | None,
+        streams: Streams,
+        deals: dict[int, np.ndarray],
     ) -> None:
         self.data, self.squared_norms, self.work = data, squared_norms, work
+        self.streams, self._deals = streams, deals
         self.dtype = work.dtype if precision is None else precision.products
         self.chunk = 1 if precision is None else precision.chunk
         self.sampling = work.plan.sampling
-        self._parts: dict[int, tuple[np.ndarray, int]] = {}
+        if isinstance(self.sampling, Disjoint):
+            self._parts = Parts(work.plan.steps, work.plan.schedule)
 
     def draw(self, silo: int, step: int) -> Rows:
         """Draw a batch, counting within the silo."""
         n = int(self.data.starts[silo + 1] - self.data.starts[silo])
-        streams = self.work.streams
         if not isinstance(self.sampling, Disjoint):
-            return self.sampling.draw(streams.stream("batch", silo, step), n, 1)[0]
-        if silo not in self._parts:
-            self._parts[silo] = self.sampling.deal(streams.stream("batch", silo), n), 0
-        parts, used = self._parts[silo]
-        self._parts[silo] = parts, used + 1
-        return parts[used]
+            return self.sampling.draw(self.streams.stream("batch", silo, step), n, 1)[0]
+        part = self._parts.of(silo, step)
+        if silo not in self._deals:
+            self._deals[silo] = self.sampling.deal(self.streams.stream("batch", silo), n)
+        return self._deals[silo][part]
 
     def drawn(self, silo: int, step: int) -> Rows:
         """Draw a batch, as rows of the data."""

@@ -55,6 +55,21 @@ class SiloData:
             order = order.astype(np.int32) if len(codes) < 2**31 else order
         return cls(np.asarray(X), y, starts, order, transform, y_dtype)
 
+    @classmethod
+    def of_one(
+        cls,
+        X: np.ndarray,
+        y: np.ndarray,
+        index: int,
+        n_silos: int,
+        transform: Transform | None = None,
+        y_dtype: np.dtype | None = None,
+    ) -> SiloData:
+        """Return the records of one of ``n_silos`` silos; the others' are elsewhere."""
+        starts = np.zeros(n_silos + 1, np.int64)
+        starts[index + 1 :] = len(y)
+        return cls(np.asarray(X), y, starts, None, transform, y_dtype)
+
     @cached_property
     def sizes(self) -> np.ndarray:
         """The silos' numbers of records."""

@@ -8,14 +8,15 @@ Whether silos are stacked depends on sizes alone, never on ``n_jobs``; how they 
 depend on it, but changes no bit. Each silo has its own random streams: the same seed gives the same
 model whatever the number of threads.
 
-Formal guarantee. Where sizes and cohorts are secret (unit "silo"), no bit of a silo's message tells
-of another silo's size, of its records, or of whether it takes part: whether a silo is stacked
-depends on its own size, stacks hold silos of one size, and groups change no bit. Otherwise the last
-bits would tell: sums are added up in another order where a stack is padded to a longer silo, and
-many long local steps make O(clip norm) of a rounding error, in every other silo's message, which no
-noise was made for. Likewise, where records are protected, no bit of a silo's message tells how many
-records another silo drew: that a record was drawn is what sampling keeps secret. Stacks are padded
-to public sizes, or batches are of public length, or silos walk in groups.
+Formal guarantee. A silo's message is a function of its own records, memory, deal and streams, of
+the plan's public numbers and of what was broadcast, to the last bit: stacks
+(:mod:`skdpfl.federation._stacking`) and groups change none. So where sizes and cohorts are secret
+(unit "silo"), no bit of a silo's message tells of another silo's size, of its records, or of
+whether it takes part. Otherwise the last bits would tell: sums are added up in another order where
+arrays are of another length, and many long local steps make O(clip norm) of a rounding error, in
+every other silo's message, which no noise was made for. Likewise, where records are protected, no
+bit of a silo's message tells how many records another silo drew: that a record was drawn is what
+sampling keeps secret. Stacks are padded to public lengths, or silos walk in groups.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import dataclasses
 import math
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -37,42 +38,44 @@ from skdpfl.federation._batches import Batches
 from skdpfl.federation._data import LARGE, SiloData
 from skdpfl.federation._gradient import Draw, PrivateGradient, Terms
 from skdpfl.federation._groups import Groups
-from skdpfl.federation._memory import Memory
+from skdpfl.federation._kept import Kept
 from skdpfl.federation._noise import NoiseMaker
+from skdpfl.federation._stacking import STACK_SIZE, Stacking
 from skdpfl.federation._stacks import Stacks
 from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE
 from skdpfl.privacy.sampling import Everyone
 
-#: a step below this many multiplications is dominated by call overhead: stack it with others
-STACK_WORK = 200_000
 #: a round below this many multiplications is over before threads are worth starting
 WORTH_THREADS = 200_000_000
+#: no machine has more threads
+MANY_THREADS = 1024
 #: data that are read more often than this are put in the silos' order, a copy
 MANY_PASSES = 4
 #: unless silos have fewer records on average: what is kept for each silo leaves no room for a copy
 FEW = 16
 #: data of so few bytes are put in order whatever silos hold
 SMALL = 2**22
-#: a stack holds at most this many numbers
-STACK_SIZE = 2**22
 #: numbers whose row norms are computed at once
 AT_ONCE = 2**19
 
 
 class LocalFederation(Federation):
-    """The in-process back end.
+    """The in-process back end: many silos, their state in arrays.
 
     Parameters
     ----------
     data : SiloData
         All silos' records.
+    streams : Streams
+        The silos' random streams.
     n_jobs : int, optional
         Threads for large silos, by joblib's convention.
     """
 
-    def __init__(self, data: SiloData, n_jobs: int | None = None) -> None:
-        self._data, self._n_jobs = data, n_jobs
+    def __init__(self, data: SiloData, streams: Streams, n_jobs: int | None = None) -> None:
+        self._data, self._streams, self._n_jobs = data, streams, n_jobs
         # many short calls, which threads would only take turns at
         self._drawing = threading.Lock()
 
@@ -82,35 +85,44 @@ class LocalFederation(Federation):
         return self._data
 
     @property
+    def streams(self) -> Streams:
+        """The silos' random streams."""
+        return self._streams
+
+    @property
     def n_silos(self) -> int:
         return len(self._data.starts) - 1
 
     def start(self, work: Work) -> None:
+        self.work, self.kept = work, Kept(self.n_silos, work.memory_size, work.dtype)
         if work.plan.silo_sizes is None:
             work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
-        model, plan = work.model, work.plan
-        self._work = work
+        self._work, plan = work, work.plan
+        _check_sizes(plan, self._data.sizes)
         if self._worth_copying():
             self._data = self._data.in_order()
-        self._memory = Memory(self.n_silos, work.algorithm.memory_size(model.size), work.dtype)
-        self._terms = terms = plan.mechanism.gradient_terms(plan, model.size, work.dtype)
-        self._typical = float(np.median(plan.expected_sizes)) * model.work_per_record
+        self._terms = terms = plan.mechanism.gradient_terms(plan, work.model.size, work.dtype)
         later = plan.mechanism.noised_later  # sums stay exact, and what is public stays out
         self._dtype = DOUBLE if later else work.dtype
-        batches = Batches(self._data, self._squared_norms(work), work, terms.precision)
-        self._groups, self._stacks = Groups(batches), Stacks(batches)
-        self._noises = None if terms.noised is None else NoiseMaker(work, terms)
+        norms, deals = self._squared_norms(work), self.kept.deals
+        batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
+        self._stacking = Stacking(work)
+        self._groups, self._stacks = Groups(batches), Stacks(batches, self._stacking)
+        self.noises = None if terms.noised is None else NoiseMaker(work, terms, self._streams)
         self._clips = bool(np.isfinite(terms.clip).any())
         self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
-        self._stacked = self._to_stack()
-        self._last: tuple[np.ndarray, list[np.ndarray]] | None = None
-        self._n_steps = sum(plan.steps)
+        self._last: tuple[np.ndarray, list[tuple[list[np.ndarray], np.ndarray]]] | None = None
+        self._at_once = max(1, STACK_SIZE // work.model.size)
+        if self._at_once < MANY_THREADS:
+            self._at_once = max(self._at_once, effective_n_jobs(self._n_jobs))
         # cohorts that stay the same let random numbers be drawn ahead
-        self._fixed = plan.schedule is None and (plan.unit == "record" or plan.silo_fraction >= 1)
+        fixed = plan.schedule is None and (plan.unit == "record" or plan.silo_fraction >= 1)
+        self._together_until = sum(plan.steps) if fixed else 0
 
     def round(
         self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        self.kept.answer(cohort, round)
         for silos, messages in self._messages(round, shared, cohort):
             yield silos, self._finish(round, shared, silos, messages, clip_norm)
 
@@ -118,25 +130,43 @@ class LocalFederation(Federation):
         self, round: int, shared: Any, cohort: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield silos and their messages before they leave."""
-        for silos in self._stacks_of(cohort):
-            yield silos, self._stack(round, shared, silos)
-        cohort = cohort[~self._stacked[cohort]]
-        if not len(cohort):
-            return
-        jobs = min(effective_n_jobs(self._n_jobs), len(cohort))
-        if self._typical * self._work.plan.steps[round] * len(cohort) < WORTH_THREADS:
-            jobs = 1
-        # what the server adds up at once must not depend on the number of threads
-        together = max(1, STACK_SIZE // self._work.model.size)
-        window = together * math.ceil(jobs / together)
+        jobs = self._jobs(round, cohort)
         with ThreadPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
-            each = map if pool is None else pool.map
-            for i in range(0, len(cohort), window):
-                silos = cohort[i : i + window]
-                groups = self._groups.cut(silos, jobs)
-                messages = np.concatenate(list(each(partial(self._group, round, shared), groups)))
-                for k in range(0, len(silos), together):
-                    yield silos[k : k + together], messages[k : k + together]
+            for stacks, others in self._parts_of(cohort):
+                for silos in stacks:
+                    yield silos, self._stack(round, shared, silos)
+                if len(others):
+                    yield others, self._side_by_side(round, shared, others, jobs, pool)
+
+    def _jobs(self, round: int, cohort: np.ndarray) -> int:
+        """Return the number of threads that a round is worth."""
+        work = self._stacking.typical * self._work.plan.steps[round]
+        if work * len(cohort) < WORTH_THREADS:
+            return 1
+        large = len(cohort) - int(np.count_nonzero(self._stacking.stacked[cohort]))
+        return min(effective_n_jobs(self._n_jobs), large) if large else 1
+
+    def _parts_of(self, cohort: np.ndarray) -> list[tuple[list[np.ndarray], np.ndarray]]:
+        """Cut a cohort into stacks, and large silos beside them; the last answer is kept.
+
+        Silos whose messages are many numbers are cut a part at a time, so that the engine, which
+        adds messages up in the silos' order, never has to wait with all of them.
+        """
+        if self._last is None or self._last[0] is not cohort:
+            at_once = self._at_once
+            pieces = (cohort[i : i + at_once] for i in range(0, len(cohort), at_once))
+            masks = ((piece, self._stacking.stacked[piece]) for piece in pieces)
+            parts = [(list(self._stacking.stacks(p[small])), p[~small]) for p, small in masks]
+            self._last = cohort, parts
+        return self._last[1]
+
+    def _side_by_side(
+        self, round: int, shared: Any, silos: np.ndarray, jobs: int, pool: Executor | None
+    ) -> np.ndarray:
+        """Return the messages of large silos, shape (n, size)."""
+        each = map if pool is None else pool.map
+        groups = self._groups.cut(silos, jobs)
+        return np.concatenate(list(each(partial(self._group, round, shared), groups)))
 
     def _group(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of some large silos, shape (n, size)."""
@@ -148,7 +178,7 @@ class LocalFederation(Federation):
     def _stack(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of several small silos, shape (n, size)."""
         numbers = self._work.plan.step_numbers(round)
-        stop = self._n_steps if self._fixed else numbers.stop
+        stop = self._together_until or numbers.stop
         batches = self._stacks.of(silos, numbers, stop)
         return self._walk(round, shared, silos, batches, stop)
 
@@ -164,12 +194,12 @@ class LocalFederation(Federation):
         gradient = PrivateGradient(
             self._work,
             batches,
-            None if self._noises is None else self._noises.of_silos(silos, round, stop),
+            None if self.noises is None else self.noises.of_silos(silos, round, stop),
             Terms(clip, terms.divisor[silos, None], self._dtype, terms.precision),
             self._penalty,
         )
         with np.errstate(all="ignore"):
-            message = self._work.algorithm.local(shared, self._memory.read(silos), gradient)
+            message = self._work.algorithm.local(shared, self.kept.memory.read(silos), gradient)
         gradient.check_used()
         return message
 
@@ -177,42 +207,11 @@ class LocalFederation(Federation):
         self, round: int, shared: Any, silos: np.ndarray, messages: np.ndarray, clip_norm: float
     ) -> np.ndarray:
         """Let the silos remember what their messages count as, and send them."""
-        plan, algorithm, streams = self._work.plan, self._work.algorithm, self._work.streams
+        plan, algorithm, table = self._work.plan, self._work.algorithm, self.kept.memory
         kept = plan.mechanism.keep(plan, messages, clip_norm)
-        if self._memory.size:
-            memory = self._memory.read(silos)
-            self._memory.write(silos, algorithm.remember(shared, memory, kept))
-        return plan.mechanism.send(plan, kept, silos, round, streams, clip_norm)
-
-    def _to_stack(self) -> np.ndarray:
-        """Return which silos are stacked, (n_silos,): all or none, but for what must not be seen.
-
-        Sizes may be secret, and how many records a silo drew is: see the guarantee.
-        """
-        plan = self._work.plan
-        if plan.secret_sizes:
-            stacked = plan.expected_sizes * self._work.model.work_per_record <= STACK_WORK
-        else:
-            stacked = np.full(self.n_silos, self.n_silos > 1 and self._typical <= STACK_WORK)
-        return stacked & self._stacks.stackable() if plan.private else stacked
-
-    def _stacks_of(self, cohort: np.ndarray) -> list[np.ndarray]:
-        """Split a cohort's silos that are stacked into stacks; the last answer is kept."""
-        if self._last is None or self._last[0] is not cohort:
-            self._last = cohort, list(self._split(cohort[self._stacked[cohort]]))
-        return self._last[1]
-
-    def _split(self, cohort: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield stacks of like size, or of one size, that fit into STACK_SIZE numbers."""
-        model = self._work.model
-        lengths = self._data.sizes[cohort]
-        like = lengths if self._work.plan.secret_sizes else np.frexp(lengths)[1]
-        for key in np.unique(like).tolist():
-            silos = cohort[like == key]
-            longest = int(lengths[like == key].max())
-            per_silo = longest * model.numbers_per_record + 4 * model.size
-            at_once = max(1, STACK_SIZE // per_silo)
-            yield from (silos[i : i + at_once] for i in range(0, len(silos), at_once))
+        if table.size:
+            table.write(silos, algorithm.remember(shared, table.read(silos), kept))
+        return plan.mechanism.send(plan, kept, silos, round, self._streams, clip_norm)
 
     def _worth_copying(self) -> bool:
         """Whether data are put in the silos' order, and transformed, once and for all.
@@ -235,6 +234,12 @@ class LocalFederation(Federation):
             X = self._data.at(slice(i, i + rows))[0]
             norms[i : i + rows] = work.model.squared_row_norms(X)
         return norms
+
+
+def _check_sizes(plan: PrivacyPlan, sizes: np.ndarray) -> None:
+    """Raise unless the silos whose records are here are of the sizes that were planned for."""
+    if ((sizes != plan.known_sizes) & (sizes > 0)).any():
+        raise ValueError("The plan was made for silos of other sizes than those of the data.")
 
 
 def _passes(plan: PrivacyPlan) -> float:

@@ -13,19 +13,20 @@ from skdpfl.federation._ahead import Ahead
 from skdpfl.federation._base import Work
 from skdpfl.federation._gradient import Noise
 from skdpfl.privacy.mechanisms import GradientTerms
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import NoisedSum
 
 
 class NoiseMaker:
     """Draws the noise that the plan asks for: the silos' own, times the factor of the step."""
 
-    def __init__(self, work: Work, terms: GradientTerms) -> None:
+    def __init__(self, work: Work, terms: GradientTerms, streams: Streams) -> None:
         assert terms.noised is not None
         size, plan = work.model.size, work.plan
         self._work, self._noised = work, terms.noised
         self._by_factor: dict[float, NoisedSum] = {}
         self._none = terms.noised.std == 0  # silos whose own budget is infinite
-        self._source = plan.mechanism.noise(plan, work.streams, size, terms.noised.dtype)
+        self._source = plan.mechanism.noise(plan, streams, size, terms.noised.dtype)
         # noise of other steps may depend on which ones were asked for
         self._ahead = Ahead(self._draw, size) if plan.mechanism.fresh_noise else None
 

@@ -1,9 +1,8 @@
 """The batches of a stack of small silos, in arrays with a leading axis.
 
-A stack pads its silos to the largest one; padding has weight 0 and repeats rows of the same silo,
-so that no silo ever reads another's. Where a good part of the records is drawn anyway, or there are
-few, a 0/1 weight is cheaper than gathering rows. Where sizes are secret nothing is padded: the
-shapes of a silo's arrays, on which the order of sums depends, are functions of its own size.
+Silos are padded to a length that does not depend on the stack (:class:`Stacking`); padding has
+weight 0 and repeats rows of the same silo, so that no silo ever reads another's. Poisson batches
+are 0/1 weights of all records, others are gathered.
 """
 
 from __future__ import annotations
@@ -17,12 +16,9 @@ import numpy as np
 from skdpfl.federation._ahead import Ahead
 from skdpfl.federation._batches import Batches
 from skdpfl.federation._gradient import Batch, Draw
+from skdpfl.federation._stacking import Stacking
 from skdpfl.privacy.sampling import Everyone, Poisson
 
-#: from this rate on, stacked silos are masked rather than gathered
-MASK_RATE = 0.5
-#: and if a silo's gradient is fewer multiplications than this, at any rate
-MASK_WORK = 20_000
 #: a stack is worked on in pieces of about so many numbers, which processors' caches hold
 PIECE = 2**19
 
@@ -30,22 +26,13 @@ PIECE = 2**19
 class Stacks:
     """Puts small silos into one array."""
 
-    def __init__(self, batches: Batches) -> None:
+    def __init__(self, batches: Batches, stacking: Stacking) -> None:
         self._batches, self._data, self._work = batches, batches.data, batches.work
         self._norms, self._dtype = batches.squared_norms, batches.dtype
         self._sampling, self._most = batches.sampling, batches.work.plan.largest_batches
+        self._lengths, self._batch_lengths = stacking.lengths, stacking.batch_lengths
         self._kept: tuple[np.ndarray, list[Batch]] | None = None
-        self._masks = Ahead(self._draw_masks, int(self._data.sizes.max()))
-
-    def stackable(self) -> np.ndarray:
-        """Return which silos' arrays are as long as others' of the same size, (n_silos,).
-
-        Gathered Poisson batches are not.
-        """
-        sizes = self._data.sizes
-        if not isinstance(self._sampling, Poisson):
-            return np.ones(len(sizes), bool)
-        return self._worth_masking(sizes)
+        self._masks = Ahead(self._draw_masks, int(self._lengths.max()))
 
     def of(self, silos: np.ndarray, steps: range, stop: int) -> list[Draw]:
         """Return several silos' batches of some of the fit's steps, with a leading axis.
@@ -56,7 +43,7 @@ class Stacks:
         keep = len(steps) > 1 or len(silos) == len(self._data.sizes)
         if isinstance(self._sampling, Everyone):
             return [partial(self._whole, silos, keep)] * len(steps)
-        if self._masked(silos):
+        if isinstance(self._sampling, Poisson):
             return [partial(self._weighted, silos, t, stop, keep) for t in steps]
         return [partial(self._gather_stack, silos, t) for t in steps]
 
@@ -64,24 +51,13 @@ class Stacks:
         # index arrays: stacks of everyone are never gathered
         drawn = cast("list[np.ndarray]", [self._batches.drawn(i, step) for i in silos.tolist()])
         lengths = np.array([len(d) for d in drawn])
-        longest = max(1, lengths.max())
+        longest = max(1, int(self._batch_lengths[silos].max()))
         index = np.repeat(self._data.first_rows(silos)[:, None], longest, axis=1)
         for row, batch in zip(index, drawn, strict=True):
             row[: len(batch)] = batch
         weights = (np.arange(longest) < lengths[:, None]).astype(self._dtype)
-        for cut in self._cuts(len(silos), int(longest)):
+        for cut in self._cuts(len(silos), longest):
             yield self._gather(index, weights, cut)
-
-    def _masked(self, silos: np.ndarray) -> bool:
-        if not isinstance(self._sampling, Poisson):
-            return False
-        return bool(self._worth_masking(self._data.sizes[silos].max()))
-
-    def _worth_masking(self, sizes: np.ndarray) -> np.ndarray:
-        assert isinstance(self._sampling, Poisson)
-        return (sizes * self._work.model.work_per_record <= MASK_WORK) | (
-            self._sampling.rate >= MASK_RATE
-        )
 
     def _weighted(self, silos: np.ndarray, step: int, stop: int, keep: bool) -> Iterator[Batch]:
         """Yield all records of the silos, those not drawn with weight 0."""
@@ -92,9 +68,9 @@ class Stacks:
     def _draw_masks(self, silos: np.ndarray, steps: range) -> np.ndarray:
         """Return 1 for the records drawn and 0 for the others, (len(steps), n, longest)."""
         assert isinstance(self._sampling, Poisson)
-        sizes, most = self._data.sizes[silos], self._most[silos]
-        drawn = self._work.streams.poisson_mask_blocks(
-            "batch", silos, steps, int(sizes.max()), sizes, self._sampling.rate
+        sizes, most, longest = self._data.sizes[silos], self._most[silos], self._longest(silos)
+        drawn = self._batches.streams.poisson_mask_blocks(
+            "batch", silos, steps, longest, sizes, self._sampling.rate
         )
         if (most < sizes).any():  # cut larger batches as Poisson.draw does
             for t, i in np.argwhere(np.count_nonzero(drawn, axis=-1) > most).tolist():
@@ -112,8 +88,12 @@ class Stacks:
         self._kept = silos, list(pieces)
         return self._kept[1]
 
+    def _longest(self, silos: np.ndarray) -> int:
+        """Return the number of records that the stack's arrays have room for."""
+        return int(self._lengths[silos].max())
+
     def _pieces(self, silos: np.ndarray) -> Iterator[Batch]:
-        longest, rows = int(self._data.sizes[silos].max()), self._together(silos)
+        longest, rows = self._longest(silos), self._together(silos)
         if rows is None:
             index, weights = self._filled_up(silos)
             for cut in self._cuts(len(silos), longest):
@@ -150,28 +130,26 @@ class Stacks:
         return Batch(X.reshape(*shape, -1), y.reshape(shape), norms, None, cut)
 
     def _together(self, silos: np.ndarray) -> slice | None:
-        """Return where silos of one size are that stand together, None if they do not."""
-        data, n, count = self._data, int(self._data.sizes[silos[0]]), len(silos)
+        """Return where silos that need no padding are if they stand together, None if not."""
+        data, n, count = self._data, self._longest(silos), len(silos)
         start = int(data.starts[silos[0]])
         rows = slice(start, start + count * n)
         after = silos[-1] - silos[0] == count - 1 and data.starts[silos[-1] + 1] == rows.stop
-        if data.order is not None or not after or (data.sizes[silos] != n).any():
-            return None
         # in other layouts sums are added up in another order than copies' are
-        if self._work.plan.secret_sizes and not data.X.flags.c_contiguous:
+        if data.order is not None or not data.X.flags.c_contiguous or not after:
             return None
-        return rows
+        return None if (data.sizes[silos] != n).any() else rows
 
     def _filled_up(self, silos: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return where silos' records are, the shorter ones filled up with a record of theirs.
 
-        And weights (n_silos, longest), None if the silos are of one size.
+        And weights (n_silos, longest), None if none is filled up.
         """
         starts, sizes = self._data.starts[silos], self._data.sizes[silos]
-        places = np.arange(sizes.max())
+        places = np.arange(self._longest(silos))
         rows = starts[:, None] + np.minimum(places, sizes[:, None] - 1)
         if self._data.order is not None:
             rows = self._data.order[rows].astype(np.intp)
-        if sizes.min() == sizes.max():
+        if sizes.min() == len(places):
             return rows, None
         return rows, (places < sizes[:, None]).astype(self._dtype)

@@ -75,8 +75,11 @@ class Quadratic:
         """Return the model that the algorithm gives out."""
         model = LinearModel(self.X.shape[1], 1, fit_intercept=False)
         data = SiloData.from_codes(self.X, self.y, self.codes, self.n_silos)
-        work = Work(model, SquaredError(), algorithm, plan, streams_for(seed), np.dtype(np.float64))
-        return run(work, LocalFederation(data), average=average).params
+        work, streams = (
+            Work(model, SquaredError(), algorithm, plan, np.dtype(np.float64)),
+            streams_for(seed),
+        )
+        return run(work, LocalFederation(data, streams), streams, average=average).params
 
     def own_gradient(self, silo):
         """The gradient of a silo's own objective at w*."""

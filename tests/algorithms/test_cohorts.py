@@ -40,11 +40,9 @@ def fit(algorithm, schedule, sizes=SIZES, steps=1, **plan):
         **{"mechanism": NoPrivacy(), **plan},
     )
     data = SiloData.from_codes(X, y, codes, 4)
-    work = Work(
-        LinearModel(3, 1, False), SquaredError(), algorithm, plan, streams_for(0),
-        np.dtype(np.float64),
-    )  # fmt: skip
-    return run(work, LocalFederation(data), average=False).params
+    model, streams = LinearModel(3, 1, False), streams_for(0)
+    work = Work(model, SquaredError(), algorithm, plan, np.dtype(np.float64))
+    return run(work, LocalFederation(data, streams), streams, average=False).params
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])

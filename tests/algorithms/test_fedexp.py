@@ -42,12 +42,13 @@ def fit(algorithm, X, y, n_rounds, mechanism=None, **kw):
         **(options | kw),
     )
     model = LinearModel(d, 1, False)
-    work = Work(model, SquaredError(), algorithm, plan, streams_for(0), np.dtype(float))
+    work = Work(model, SquaredError(), algorithm, plan, np.dtype(float))
     data = SiloData.from_codes(X.reshape(-1, d), y.ravel(), np.repeat(np.arange(m), n), m)
     models = []
     outcome = run(
         work,
-        LocalFederation(data),
+        LocalFederation(data, streams_for(0)),
+        streams_for(0),
         average=False,
         on_round=lambda r, params: models.append(params),
     )

@@ -91,8 +91,9 @@ def small_fit(algorithm, **options):
         **options,
     )
     model = LinearModel(1, 1, fit_intercept=False)
-    work = Work(model, SquaredError(), algorithm, plan, streams_for(0), np.dtype(np.float64))
-    return run(work, LocalFederation(data)).params
+    work = Work(model, SquaredError(), algorithm, plan, np.dtype(np.float64))
+    streams = streams_for(0)
+    return run(work, LocalFederation(data, streams), streams).params
 
 
 @pytest.mark.parametrize("make", EVIL)

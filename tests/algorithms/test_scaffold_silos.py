@@ -26,8 +26,8 @@ def problem(spread=1.0):
 class Watched:
     """A federation whose silos' memories and messages can be looked at."""
 
-    def __init__(self, data):
-        self.inner, self.memories, self.sent = LocalFederation(data), [], []
+    def __init__(self, data, streams):
+        self.inner, self.memories, self.sent = LocalFederation(data, streams), [], []
         self.n_silos = self.inner.n_silos
 
     def start(self, work):
@@ -37,7 +37,7 @@ class Watched:
         for silos, messages in self.inner.round(*args):
             self.sent.append(messages)
             yield silos, messages
-        self.memories.append(self.inner._memory.read(np.arange(M)))
+        self.memories.append(self.inner.kept.memory.read(np.arange(M)))
 
 
 def fit(algorithm, X, y, trust="silo", z=1.0, clip=0.5, seed=0):
@@ -52,10 +52,10 @@ def fit(algorithm, X, y, trust="silo", z=1.0, clip=0.5, seed=0):
         trust=trust,
     )
     model = LinearModel(D, 1, False)
-    work = Work(model, SquaredError(), algorithm, plan, streams_for(seed), np.dtype(float))
+    work = Work(model, SquaredError(), algorithm, plan, np.dtype(float))
     data = SiloData.from_codes(X.reshape(-1, D), y.ravel(), np.repeat(np.arange(M), N), M)
-    federation = Watched(data)
-    return run(work, federation), federation
+    federation = Watched(data, streams_for(seed))
+    return run(work, federation, streams_for(seed)), federation
 
 
 @pytest.mark.parametrize("trust,z", [("silo", 50.0), ("server", 5.0)])

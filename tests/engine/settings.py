@@ -64,12 +64,13 @@ def work_of(name: str, p: Problem, s: Setting, dtype=np.float64, **kw) -> Work:
     """Everything the engine needs but the data."""
     model = LinearModel(p.silos[0][0].shape[1], p.k, True)
     plan = plan_of(p, s, gradients_only=name == "minibatch", **kw)
-    streams = streams_for(s.seed)
     loss = LOSSES[p.loss]()
-    return Work(model, loss, algorithm_of(name, s), plan, streams, np.dtype(dtype), p.alpha)
+    return Work(model, loss, algorithm_of(name, s), plan, np.dtype(dtype), p.alpha)
 
 
-def federation_of(p: Problem, dtype=np.float64, n_jobs=None, shuffle=False) -> LocalFederation:
+def federation_of(
+    p: Problem, dtype=np.float64, n_jobs=None, shuffle=False, seed=0
+) -> LocalFederation:
     """The silos' records, in the silos' order or mixed (each silo's own order kept)."""
     X = np.concatenate([X for X, _ in p.silos]).astype(dtype)
     y = np.concatenate([y for _, y in p.silos])
@@ -84,16 +85,18 @@ def federation_of(p: Problem, dtype=np.float64, n_jobs=None, shuffle=False) -> L
             place[codes == i] = np.sort(mixed[codes == i])
         back = np.argsort(place)
         X, y, codes = X[back], y[back], codes[back]
-    return LocalFederation(SiloData.from_codes(X, y, codes, len(p.silos)), n_jobs)
+    data = SiloData.from_codes(X, y, codes, len(p.silos))
+    return LocalFederation(data, streams_for(seed), n_jobs)
 
 
 def run_rounds(name: str, p: Problem, s: Setting, dtype=np.float64, *, federation=None, **kw):
     """The models after each round."""
     models = []
-    federation = federation_of(p, dtype) if federation is None else federation
+    federation = federation_of(p, dtype, seed=s.seed) if federation is None else federation
     run(
         work_of(name, p, s, dtype, **kw),
         federation,
+        streams_for(s.seed),
         average=False,
         on_round=lambda r, params: models.append(params.copy()),
     )

@@ -5,6 +5,7 @@ import pytest
 
 from skdpfl.engine import run
 from skdpfl.privacy.mechanisms import ServerGradients
+from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Poisson
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
@@ -29,7 +30,7 @@ class Watched:
 
     def round(self, *args):
         yield from self.inner.round(*args)
-        self.controls.append(self.inner._memory.read(np.arange(self.n_silos)))
+        self.controls.append(self.inner.kept.memory.read(np.arange(self.n_silos)))
 
 
 COHORTS = {
@@ -61,7 +62,7 @@ def test_the_servers_control_is_the_mean_of_the_silos(cohorts, weights, unit, mo
 
         monkeypatch.setattr(algorithm_type, method, watch)
     federation = Watched(federation_of(p))
-    run(work, federation)
+    run(work, federation, streams_for(0))
     assert len(servers) == 6
     controls = iter(federation.controls)
     last = np.zeros((4, p.size))
@@ -77,7 +78,7 @@ def test_a_silos_control_is_the_mean_of_its_last_gradients():
     s = setting(steps=[3] * 6, cohorts=COHORTS["partial"])
     p = problem()
     federation = Watched(federation_of(p))
-    run(work_of("scaffold", p, s), federation)
+    run(work_of("scaffold", p, s), federation, streams_for(0))
     from tests.engine.reference import Reference
 
     reference = Reference(p, s)
@@ -139,7 +140,7 @@ def test_early_stopping_is_charged_for_the_whole_plan():
     p, s = problem(), setting()
     work = work_of("minibatch", p, s)
     before = work.plan.spent()
-    outcome = run(work, federation_of(p), on_round=lambda r, params: r == 2)
+    outcome = run(work, federation_of(p), streams_for(0), on_round=lambda r, params: r == 2)
     assert outcome.n_rounds == 3
     assert work.plan.spent() == before
     assert before.epsilon > plan_of(p, setting(n_rounds=3, steps=[1] * 3)).spent().epsilon
@@ -149,7 +150,7 @@ def test_early_stopping_is_charged_for_the_whole_plan():
 def test_noise_on_the_sum_is_refused_for_local_steps(name):
     p, s = problem(), setting(z=None, on_sum=0.1, steps=[2] * 6)
     with pytest.raises(ValueError, match='trust="server"'):
-        run(work_of(name, p, s), federation_of(p))
+        run(work_of(name, p, s), federation_of(p), streams_for(0))
 
 
 @pytest.mark.parametrize("calls", [1, 3])
@@ -165,7 +166,7 @@ def test_an_algorithm_that_declares_the_wrong_number_of_gradients_fails(calls):
     p, s = problem(), setting(steps=[2] * 6)
     work = replace(work_of("fedavg", p, s), algorithm=Greedy(0.1, 2))
     with pytest.raises(RuntimeError, match="declared 2 private gradients"):
-        run(work, federation_of(p))
+        run(work, federation_of(p), streams_for(0))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -184,6 +185,7 @@ def test_sums_that_are_noised_later_are_bounded_whatever_the_model(monkeypatch, 
     run(
         work,
         federation_of(p, dtype),
+        streams_for(0),
         average=False,
         on_round=lambda r, x: seen.append(np.abs(x).max()),
     )

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from skdpfl.federation import _local, _stacks
+from skdpfl.federation import _local, _stacking
+from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
 from skdpfl.privacy.sampling import Poisson, WithoutReplacement
 from tests.engine.reference import Reference, Setting
@@ -91,7 +92,7 @@ def test_noise_on_the_sum_agrees_with_the_reference(what, decay):
 @pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
 def test_large_silos_agree_with_the_reference(monkeypatch, algorithm, who):
     """The threaded back end, and sums in several chunks."""
-    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     s, decay = setting(algorithm, "noised", who)
     p = problem()
@@ -100,8 +101,8 @@ def test_large_silos_agree_with_the_reference(monkeypatch, algorithm, who):
 
 @pytest.mark.parametrize("mask_rate", [0.0, 2.0])
 def test_masked_and_gathered_stacks_agree_with_the_reference(monkeypatch, mask_rate):
-    monkeypatch.setattr(_stacks, "MASK_RATE", mask_rate)
-    monkeypatch.setattr(_stacks, "MASK_WORK", 0)
+    monkeypatch.setattr(_stacking, "MASK_RATE", mask_rate)
+    monkeypatch.setattr(_stacking, "MASK_WORK", 0)
     s, decay = setting("scaffold", "noised", "poisson-records")
     compare("scaffold", problem(), s, decay)
 
@@ -173,7 +174,7 @@ def test_averaging_takes_the_second_half():
     from skdpfl.engine import run
 
     models = run_rounds("fedavg", p, s)
-    late = run(work_of("fedavg", p, s), federation_of(p)).params
+    late = run(work_of("fedavg", p, s), federation_of(p), streams_for(0)).params
     np.testing.assert_allclose(late, models[2:].mean(axis=0), rtol=1e-12)
 
 
@@ -183,5 +184,5 @@ def test_a_warm_start_is_not_averaged():
 
     models = run_rounds("scaffold", p, s)
     assert not models[:3].any()
-    late = run(work_of("scaffold", p, s), federation_of(p)).params
+    late = run(work_of("scaffold", p, s), federation_of(p), streams_for(0)).params
     np.testing.assert_allclose(late, models[4:].mean(axis=0), rtol=1e-12)

@@ -10,11 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.federation import LocalFederation, SiloData, _ahead, _data, _groups, _local, _stacks
-from skdpfl.federation._memory import Memory
+from skdpfl.federation import (
+    LocalFederation,
+    SiloData,
+    _ahead,
+    _data,
+    _groups,
+    _local,
+    _stacking,
+    _stacks,
+)
+from skdpfl.federation._kept import Memory
 from skdpfl.models._groups import group_products
 from skdpfl.privacy.randomness import draws
-from skdpfl.privacy.randomness.streams import Stream
+from skdpfl.privacy.randomness.streams import Stream, streams_for
 from skdpfl.privacy.release import precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
 from tests.engine.reference import Setting
@@ -40,7 +49,7 @@ def test_threads_and_stacks_give_the_same_model(monkeypatch, algorithm, sampling
     steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
     s = setting(sampling, **steps)
     stacked = run_rounds(algorithm, p, s, dtype)
-    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     threads = run_rounds(algorithm, p, s, dtype, federation=federation_of(p, dtype, n_jobs=2))
     np.testing.assert_allclose(stacked, threads, rtol=3e-4 if dtype == np.float32 else 1e-9)
@@ -57,7 +66,7 @@ AT_ONCE = {"parts": (10, 2**21), "groups": (2**20, 2**21), "small groups": (2**2
 def test_the_number_of_threads_never_changes_a_bit(
     monkeypatch, algorithm, sampling, dtype, at_once
 ):
-    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_groups, "PART", at_once[0])
     monkeypatch.setattr(_groups, "GROUP", 8 * at_once[1])
@@ -85,7 +94,7 @@ def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, 
     p, n = problem(sizes=tuple(sizes), k=k, seed=seed), len(sizes)
     s = setting(Poisson(rate), z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_local, "STACK_WORK", 0)
+        patch.setattr(_stacking, "STACK_WORK", 0)
         patch.setattr(_local, "WORTH_THREADS", 0)
         whole = run_rounds("scaffold", p, s, np.float32)
         patch.setattr(_groups, "GROUP", group)
@@ -94,7 +103,7 @@ def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3, 8])
 def test_groups_keep_the_order_share_the_work_and_leave_large_batches_alone(monkeypatch, jobs):
-    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_groups, "PART", 2 * 40)
     monkeypatch.setattr(_groups, "GROUP", 8 * 400)
@@ -124,7 +133,7 @@ def test_the_model_does_not_depend_on_how_stacks_are_cut(sizes, stack_size, samp
     s = setting(sampling, z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
     whole = run_rounds("scaffold", p, s)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_local, "STACK_SIZE", stack_size)
+        patch.setattr(_stacking, "STACK_SIZE", stack_size)
         np.testing.assert_allclose(run_rounds("scaffold", p, s), whole, rtol=1e-9, atol=1e-12)
 
 
@@ -135,7 +144,7 @@ def test_sums_in_chunks_are_the_same_sums(monkeypatch, chunk, stacked):
     whole = run_rounds("fedavg", p, s)
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: chunk)
     if not stacked:
-        monkeypatch.setattr(_local, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     np.testing.assert_allclose(run_rounds("fedavg", p, s), whole, rtol=1e-9)
 
@@ -145,7 +154,7 @@ def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
     """It has a probability below 2^-100; so the bound is lowered for this test."""
     monkeypatch.setattr(Poisson, "largest_batch", lambda self, n: 3)
     if not stacked:
-        monkeypatch.setattr(_local, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     p, s = problem(sizes=(20, 20, 20, 20, 20)), setting(Poisson(0.6))
     work = work_of("fedavg", p, s)
@@ -160,7 +169,7 @@ def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
         else:
             kept = [batches.draw(i, step).tolist() for i in range(5)]
         for i in range(5):
-            drawn = work.streams.stream("batch", i, step).poisson_sample(20, 0.6)
+            drawn = streams_for(0).stream("batch", i, step).poisson_sample(20, 0.6)
             assert kept[i] == drawn[:3].tolist()
 
 
@@ -170,7 +179,7 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     """Parts have whole chunks; records that stand together are not copied."""
     p, s = problem(sizes=(50, 64)), setting(sampling, z=[1.0] * 2, weights=np.full(2, 0.5))
     whole = run_rounds("fedavg", p, s, federation=federation_of(p, shuffle=order == "mixed"))
-    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_local, "MANY_PASSES", np.inf)
     monkeypatch.setattr(_groups, "PART", 30)
@@ -207,7 +216,7 @@ def test_data_read_often_are_put_in_order_once(monkeypatch, sampling):
 @pytest.mark.parametrize("k", [1, 3, 6])
 def test_where_features_are_cast_no_bit_tells_whether_data_are_in_order(monkeypatch, k):
     """Single precision data, products in double precision: the last of 2049 is cast by itself."""
-    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
     double = precision.Precision(precision.DOUBLE, 4096, precision.DOUBLE)
     monkeypatch.setattr(precision, "_candidates", lambda *_: iter([double]))
     sizes = (2049, 2050, 300)
@@ -245,8 +254,8 @@ def test_a_cohorts_silos_are_yielded_once():
     p, s = problem(sizes=(3, 300, 4, 2, 50)), setting()
     federation = federation_of(p)
     work = work_of("fedavg", p, s)
-    federation.start(work)
     for cohort in ([0, 1, 2, 3, 4], [1, 3], [2]):
+        federation.start(work)
         shared = work.algorithm.broadcast(work.algorithm.init(np.zeros(p.size)))
         parts = list(federation.round(0, shared, np.array(cohort), np.inf))
         silos = np.concatenate([part for part, _ in parts])
@@ -410,9 +419,9 @@ def test_large_data_are_transformed_batch_by_batch(monkeypatch):
     X = np.concatenate([X for X, _ in p.silos])
     y = np.concatenate([y for _, y in p.silos]).astype(int)
     codes = np.repeat(np.arange(5), SIZES)
-    lazy = LocalFederation(SiloData.from_codes(X, y, codes, 5, double))
+    lazy = LocalFederation(SiloData.from_codes(X, y, codes, 5, double), streams_for(0))
     got = run_rounds("fedavg", p, s, federation=lazy)
-    eager = LocalFederation(SiloData.from_codes(2 * X, y, codes, 5))
+    eager = LocalFederation(SiloData.from_codes(2 * X, y, codes, 5), streams_for(0))
     np.testing.assert_allclose(got, run_rounds("fedavg", p, s, federation=eager), rtol=1e-12)
     assert len(rows) > 1
 
@@ -426,11 +435,9 @@ def test_memory_is_only_for_silos_that_took_part():
     assert Memory(5, 0, np.dtype(float)).read(np.arange(5)).shape == (5, 0)
 
 
-@pytest.mark.parametrize("mask_rate", [0.0, 2.0])
-def test_padding_repeats_the_silos_own_records(monkeypatch, mask_rate):
-    monkeypatch.setattr(_stacks, "MASK_RATE", mask_rate)
-    monkeypatch.setattr(_stacks, "MASK_WORK", 0)
-    p, s = problem(sizes=SIZES), setting(Poisson(0.3))
+@pytest.mark.parametrize("sampling", [Poisson(0.3), WithoutReplacement(0.3)], ids=str)
+def test_padding_repeats_the_silos_own_records(sampling):
+    p, s = problem(sizes=SIZES), setting(sampling)
     federation = federation_of(p)
     federation.start(work_of("fedavg", p, s))
     (batch,) = federation._stacks.of(np.arange(5), range(1), 1)[0]()
@@ -443,7 +450,7 @@ def test_threads_are_started_only_for_rounds_that_are_worth_it(monkeypatch, leas
     started = []
     pool = _local.ThreadPoolExecutor
     monkeypatch.setattr(_local, "ThreadPoolExecutor", lambda n: started.append(n) or pool(n))
-    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", least)
     p, s = problem(sizes=SIZES), setting()
     run_rounds("fedavg", p, s, federation=federation_of(p, n_jobs=2))
@@ -475,7 +482,7 @@ def test_threads_may_draw_ahead_at_once(monkeypatch):
 @pytest.mark.parametrize("mask_work", [0, 20_000])
 def test_no_bit_tells_how_many_records_another_silo_drew(monkeypatch, mask_work, rate, dtype, k):
     """Sampling keeps secret whether a record was drawn; a longer stack would add up otherwise."""
-    monkeypatch.setattr(_stacks, "MASK_WORK", mask_work)
+    monkeypatch.setattr(_stacking, "MASK_WORK", mask_work)
     p, n = problem(sizes=(90, 80, 85, 70), d=7, k=k), 4
     s = setting(Poisson(rate), z=[1.0] * n, weights=np.full(n, 0.25), n_rounds=1, steps=[6], lr=50)
 

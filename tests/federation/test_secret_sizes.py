@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from skdpfl.algorithms import FedAvg
-from skdpfl.federation import LocalFederation, SiloData, Work, _local, _stacks
+from skdpfl.federation import LocalFederation, SiloData, Work, _local, _stacking, _stacks
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.privacy.plan import PrivacyPlan
@@ -57,9 +57,10 @@ def messages(first, sampling, dtype, k, layout, cohort=None, transform=None):
         silo_fraction=0.5,
     )
     model = LinearModel(D, k)
-    work = Work(model, LogLoss(), FedAvg(50.0, 12), plan, streams_for(0), np.dtype(dtype))
+    work = Work(model, LogLoss(), FedAvg(50.0, 12), plan, np.dtype(dtype))
     X = LAYOUTS[layout](X.astype(dtype))
-    federation = LocalFederation(SiloData.from_codes(X, y, codes, len(silos), transform))
+    data = SiloData.from_codes(X, y, codes, len(silos), transform)
+    federation = LocalFederation(data, streams_for(0))
     federation.start(work)
     out = np.zeros((len(silos), model.size))
     everyone = np.arange(len(silos)) if cohort is None else cohort
@@ -78,7 +79,7 @@ def messages(first, sampling, dtype, k, layout, cohort=None, transform=None):
 @pytest.mark.parametrize("stack_work", [200_000, 150])
 def test_no_bit_tells_of_another_silo(monkeypatch, stack_work, sampling, dtype, k, layout):
     """Not of its size, which comes near the others' and far from them, nor of wild records."""
-    monkeypatch.setattr(_local, "STACK_WORK", stack_work)
+    monkeypatch.setattr(_stacking, "STACK_WORK", stack_work)
     monkeypatch.setattr(_stacks, "PIECE", 500)
     numbers = sampling, dtype, k, layout
     before = messages(first_silo(40, k=k), *numbers)
@@ -94,7 +95,7 @@ def test_no_bit_tells_of_another_silo(monkeypatch, stack_work, sampling, dtype, 
 @pytest.mark.parametrize("k", [1, 3])
 def test_no_bit_tells_who_takes_part_where_batches_are_transformed(monkeypatch, k, layout):
     """Silos that stand together are read as they are, others are gathered."""
-    monkeypatch.setattr(_local, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "LARGE", 0)
     numbers = first_silo(40, k=k), Everyone(), np.float64, k, layout
     everyone = messages(*numbers, transform=np.negative)

@@ -1,4 +1,4 @@
-"""What silos keep between rounds; nothing is allocated for silos that never took part."""
+"""What silos keep between rounds; little is allocated for silos that never took part."""
 
 from __future__ import annotations
 
@@ -37,3 +37,25 @@ class Memory:
             rows[: len(self._rows)] = self._rows
             self._rows = rows
         self._rows[self._slot[silos]] = values
+
+
+class Kept:
+    """The state of many silos in one fit: memory, deals, and the rounds that they answered."""
+
+    def __init__(self, n_silos: int, size: int, dtype: np.dtype) -> None:
+        self.memory = Memory(n_silos, size, dtype)
+        #: of each silo that was dealt (sampling "disjoint"), the records of each part
+        self.deals: dict[int, np.ndarray] = {}
+        #: of each silo, the first round that it may still answer, and how many it answered
+        self.next_round = np.zeros(n_silos, np.int32)
+        self.n_answered = np.zeros(n_silos, np.int32)
+
+    def answer(self, silos: np.ndarray, round: int) -> None:
+        """Note that ``silos`` answer a round: each round once, in order.
+
+        A second answer would be a second release, and memory would count the round twice.
+        """
+        if np.count_nonzero(self.next_round[silos] > round):
+            raise ValueError(f"Silos answer each round once and in order; asked again for {round}.")
+        self.next_round[silos] = round + 1
+        self.n_answered[silos] += 1

@@ -1,0 +1,94 @@
+"""Adding up a cohort's messages in the order of its silos."""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: numbers of messages that are added up in one product
+AT_ONCE = 2**16
+
+
+class CohortSum:
+    """The weighted sum of a cohort's messages: whatever the order they come in, the same bits.
+
+    The cohort is cut into pieces of silos that follow one another, whose lengths depend on its
+    size and the messages' width alone. A piece is added up when its last message has come, in one
+    product in double precision, and pieces are added one after the other. Messages that come in
+    the silos' order are so held a piece at a time; of others, pieces wait for what is missing.
+
+    Parameters
+    ----------
+    cohort : ndarray of shape (n,)
+        The silos, increasing.
+    weights : ndarray of shape (n,)
+        Their weights.
+    width : int
+        How many numbers a message has.
+    """
+
+    def __init__(self, cohort: np.ndarray, weights: np.ndarray, width: int) -> None:
+        self._cohort, self._weights, self._width = cohort, weights, width
+        self._rows = max(1, AT_ONCE // width)
+        self._came, self._missing = np.zeros(0, bool), len(cohort)
+        #: pieces of which messages are missing, with how many; the sums of others that wait
+        self._open: dict[int, tuple[np.ndarray, int]] = {}
+        self._waiting: dict[int, np.ndarray] = {}
+        self._total, self._next = np.zeros(width), 0
+
+    def add(self, silos: np.ndarray, messages: np.ndarray) -> None:
+        """Add the messages (n, width) of some of the silos."""
+        if self._is_one_piece(silos):
+            self._missing = 0
+            self._total += self._weights @ np.ascontiguousarray(messages, np.float64)
+            return
+        places = self._places(silos)
+        pieces = places // self._rows
+        for piece in np.unique(pieces).tolist():
+            mine = pieces == piece
+            self._fill(piece, places[mine] - piece * self._rows, messages[mine])
+
+    def result(self) -> np.ndarray:
+        """Return the sum, once each silo's message has come."""
+        if self._missing:
+            raise ValueError(f"{self._missing} of the cohort's silos sent no message.")
+        return self._total
+
+    def _is_one_piece(self, silos: np.ndarray) -> bool:
+        """Whether these are all of the cohort's silos, in order, and the first to come."""
+        if not self._missing == len(self._cohort) == len(silos) <= self._rows:
+            return False
+        return not np.count_nonzero(silos != self._cohort)
+
+    def _places(self, silos: np.ndarray) -> np.ndarray:
+        """Return the silos' places in the cohort, which are now taken."""
+        cohort = self._cohort
+        if self._missing == len(cohort):
+            self._came = np.zeros(len(cohort), bool)
+        came, places = self._came, np.searchsorted(cohort, silos)
+        if (places == len(cohort)).any() or (cohort[places] != silos).any():
+            raise ValueError("A message came from a silo that is not of the cohort.")
+        if not self._missing or came[places].any() or len(np.unique(places)) < len(places):
+            raise ValueError("A silo sent two messages in one round.")
+        came[places] = True
+        self._missing -= len(places)
+        return places
+
+    def _fill(self, piece: int, rows: np.ndarray, messages: np.ndarray) -> None:
+        """Put messages at their rows of a piece; add it up if it is complete."""
+        if piece not in self._open:
+            n = min(self._rows, len(self._cohort) - piece * self._rows)
+            self._open[piece] = np.empty((n, self._width)), n
+        table, missing = self._open.pop(piece)
+        table[rows] = messages
+        if missing > len(rows):
+            self._open[piece] = table, missing - len(rows)
+        else:
+            self._add_piece(piece, table)
+
+    def _add_piece(self, piece: int, messages: np.ndarray) -> None:
+        """Add up all messages of a piece, and those that waited for it."""
+        weights = self._weights[piece * self._rows : (piece + 1) * self._rows]
+        self._waiting[piece] = weights @ np.ascontiguousarray(messages, np.float64)
+        while self._next in self._waiting:
+            self._total += self._waiting.pop(self._next)
+            self._next += 1

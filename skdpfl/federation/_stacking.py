@@ -1,0 +1,66 @@
+"""Which silos are stacked, and how long their arrays are in a stack.
+
+Formal guarantee. Both are functions of a silo's own size and of public numbers of the plan, never
+of who takes part in a round. So a silo's message does not depend, in any bit, on the silos that it
+is put together with: alone it is the same. Where sizes are secret a silo's own size decides, and
+silos of one size make a stack. Otherwise arrays are as long as those of the longest silo whose size
+has the same power of two, among all silos of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from skdpfl.federation._base import Work
+from skdpfl.privacy.sampling import Poisson
+
+#: a step below this many multiplications is dominated by call overhead: stack it with others
+STACK_WORK = 200_000
+#: a stack holds at most this many numbers, and so do the messages of silos that are cut into stacks
+STACK_SIZE = 2**22
+#: Poisson batches are masked in a stack rather than gathered from this rate on
+MASK_RATE = 0.5
+#: and if a silo's gradient is fewer multiplications than this, at any rate
+MASK_WORK = 20_000
+
+
+class Stacking:
+    """The silos of a plan; ``lengths`` and ``batch_lengths`` (n_silos,) are in records.
+
+    ``typical`` is the number of multiplications of a step of the median silo.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._work, plan = work, work.plan
+        sizes = plan.known_sizes
+        self.typical = float(np.median(plan.expected_sizes)) * work.model.work_per_record
+        self.lengths, self.batch_lengths = sizes, plan.largest_batches
+        if plan.secret_sizes:
+            self.stacked = plan.expected_sizes * work.model.work_per_record <= STACK_WORK
+        else:
+            self.stacked = np.full(len(sizes), len(sizes) > 1 and self.typical <= STACK_WORK)
+            like = np.frexp(sizes)[1]
+            self.lengths = _longest(sizes, like)
+            self.batch_lengths = _longest(plan.largest_batches, like)
+        if isinstance(plan.sampling, Poisson):  # gathered, they would be as long as the longest one
+            small = sizes * work.model.work_per_record <= MASK_WORK
+            self.stacked &= small | (plan.sampling.rate >= MASK_RATE)
+
+    def stacks(self, silos: np.ndarray) -> Iterator[np.ndarray]:
+        """Cut silos that are stacked into stacks of equal length, of at most STACK_SIZE numbers."""
+        model, lengths = self._work.model, self.lengths[silos]
+        for longest in np.unique(lengths).tolist():
+            alike = silos[lengths == longest]
+            per_silo = longest * model.numbers_per_record + 4 * model.size
+            at_once = max(1, STACK_SIZE // per_silo)
+            yield from (alike[i : i + at_once] for i in range(0, len(alike), at_once))
+
+
+def _longest(values: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Return for each silo the largest value of those that are like it."""
+    kinds, of_silo = np.unique(like, return_inverse=True)
+    largest = np.zeros(len(kinds), values.dtype)
+    np.maximum.at(largest, of_silo, values)
+    return largest[of_silo]
