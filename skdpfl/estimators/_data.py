@@ -46,9 +46,7 @@ class LocalData(NamedTuple):
         committed = replace(committed, largest_target=highest)
         return with_curvature(committed, algorithm, self.X, self.silos, scales)
 
-    def federation(
-        self, scales: Scales, streams: Streams, n_jobs: int | None
-    ) -> LocalFederation:
+    def federation(self, scales: Scales, streams: Streams, n_jobs: int | None) -> LocalFederation:
         """Return the silos, which answer rounds."""
         y = self.y
         if not self.facts.is_classifier:

@@ -1,0 +1,325 @@
+"""One silo is an object: alone, saved and restored it sends what it sends among others."""
+
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdpfl
+from skdpfl.engine import rounds, run
+from skdpfl.estimators import _data
+from skdpfl.federation import Silo, SiloData, _stacking
+from skdpfl.privacy.cohorts import draw_cohorts
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
+from tests.engine.settings import federation_of, plan_of, problem, work_of
+from tests.federation.apart import Apart
+from tests.federation.test_local import setting
+
+SIZES = (5, 9, 2, 6, 30, 70, 6)
+N = len(SIZES)
+
+
+def case(sampling=None, **kw):
+    """Options of a fit of seven silos of unlike sizes, in four rounds."""
+    return setting(sampling, **{"z": [1.0] * N, "weights": np.array(SIZES) / sum(SIZES), **kw})
+
+
+SAMPLINGS = [Everyone(), Poisson(0.6), Poisson(0.05), WithoutReplacement(0.4), Disjoint(2)]
+
+
+@pytest.mark.parametrize("stack_work", [200_000, 0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+@pytest.mark.parametrize(("algorithm", "k"), [("minibatch", 1), ("fedavg", 3), ("scaffold", 13)])
+def test_a_silo_alone_sends_the_same_bits(monkeypatch, algorithm, k, sampling, dtype, stack_work):
+    monkeypatch.setattr(_stacking, "STACK_WORK", stack_work)
+    p = problem(sizes=SIZES, k=k, alpha=0.1)
+    disjoint = isinstance(sampling, Disjoint)
+    steps = {} if algorithm != "minibatch" or disjoint else {"steps": [1] * 4}
+    s = case(sampling, **steps)
+    work, local = work_of(algorithm, p, s, dtype), federation_of(p, dtype, shuffle=True)
+    together = run(work, local, streams_for(0))
+    apart = run(work, Apart(federation_of(p, dtype)), streams_for(0))
+    assert np.array_equal(together.params, apart.params)
+
+
+@pytest.mark.parametrize("n_features", [3, 700, 9000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_silo_with_wide_records_sends_the_same_bits(dtype, n_features):
+    """Norms of records do not depend on where in a table the records stand."""
+    p, s = problem(sizes=(3, 4, 7), d=n_features), setting(z=[1.0] * 3, weights=np.full(3, 1 / 3))
+    work = work_of("fedavg", p, s, dtype)
+    together = run(work, federation_of(p, dtype, shuffle=True), streams_for(0))
+    apart = run(work, Apart(federation_of(p, dtype)), streams_for(0))
+    assert np.array_equal(together.params, apart.params)
+
+
+SILO = {"unit": "silo", "epsilon": 8.0}
+#: estimators with all that silos keep, and one of every mechanism
+FITS = {
+    "minibatch": ("ISRLDPClassifier", {}),
+    "exact": ("ISRLDPClassifier", {"epsilon": np.inf}),
+    "exact batches": ("DPScaffoldClassifier", {"epsilon": np.inf, "sampling_rate": 0.3}),
+    "disjoint": ("ISRLDPClassifier", {"sampling": "disjoint"}),
+    "disjoint, some silos": ("ISRLDPRegressor", {"sampling": "disjoint", "silo_fraction": 0.5}),
+    "disjoint steps": ("DPFedAvgRegressor", {"sampling": "disjoint", "local_steps": 2}),
+    "budgets": ("ISRLDPClassifier", {"epsilon": {0: 0.5, 1: 1.0, 2: 2.0, 3: np.inf}}),
+    "momentum": ("DPFedAvgClassifier", {"momentum": 0.5, "local_steps": 3}),
+    "scaffold": ("DPScaffoldRegressor", {"local_steps": 3}),
+    "warm start": ("DPScaffoldClassifier", {"warm_start_rounds": 2, "local_steps": 3}),
+    "some silos": ("DPScaffoldClassifier", {"silo_fraction": 0.5, "local_steps": 3}),
+    "private scales": ("DPScaffoldClassifier", {"scaling": "private", "epsilon": 8.0}),
+    "server": ("ISRLDPClassifier", {"trust": "server"}),
+    "shuffler": ("ISRLDPClassifier", {"trust": "shuffler"}),
+    "silo": ("DPScaffoldClassifier", SILO),
+    "silo server": ("DPScaffoldClassifier", SILO | {"trust": "server"}),
+    "secret cohorts": ("DPScaffoldClassifier", SILO | {"trust": "server", "silo_fraction": 0.5}),
+    "exp": ("DPFedEXPClassifier", {"trust": "server"}),
+    "privunit": ("DPFedEXPClassifier", {"mechanism": "privunit", "epsilon": 8.0}),
+    "learnt clip": ("DPFedAvgClassifier", SILO | {"clip_norm": "auto"}),
+}
+
+
+def fitted(name, n_rounds=5):
+    kind, options = FITS[name]
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(160, 5))
+    y = X @ rng.normal(size=5) + rng.normal(size=160)
+    silos = rng.choice(4, size=160, p=[0.4, 0.3, 0.2, 0.1])
+    if "Classifier" in kind:
+        y = np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    model = getattr(skdpfl, kind)(n_rounds=n_rounds, random_state=3).set_params(**options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.fit(X, y, silos=silos)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_estimators_do_not_see_where_silos_are(monkeypatch, name):
+    """Silos restored for every message, delivered in shuffled order: the same coefficients."""
+    here = fitted(name)
+    local = _data.LocalData.federation
+    made = []
+
+    def apart(*args):
+        made.append(Apart(local(*args)))
+        return made[-1]
+
+    monkeypatch.setattr(_data.LocalData, "federation", apart)
+    there = fitted(name)
+    assert made[0].saved
+    assert np.array_equal(here.coef_, there.coef_)
+    assert np.array_equal(here.intercept_, there.intercept_)
+
+
+# ---- a run that stops and goes on ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling", [Poisson(0.5), Disjoint(9)], ids=str)
+@pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
+def test_a_run_goes_on_from_saved_silos_and_progress(algorithm, sampling):
+    p = problem(sizes=(12, 9, 20, 31))
+    cohorts = list(draw_cohorts("balanced", 0.5, 4, 6, streams_for(1).stream("cohorts")))
+    steps = [1] * 6 if algorithm == "minibatch" else [3, 1, 2, 3, 2, 3]
+    s = setting(
+        sampling, n_rounds=6, steps=steps, z=[1.0] * 4, weights=np.full(4, 0.25), cohorts=cohorts
+    )
+    s.momentum = 0.0 if algorithm == "scaffold" else 0.5
+    work = work_of(algorithm, p, s)
+    whole = [now.params for now in rounds(work, federation_of(p), streams_for(0))]
+    for stop in range(1, 6):
+        before = federation_of(p)
+        *_, now = zip(range(stop), rounds(work, before, streams_for(0)), strict=False)
+        states = [Silo(before, i).save() for i in range(4)]
+        progress, work_again = pickle.loads(pickle.dumps((now[1], work)))
+        after = federation_of(p)
+        after.start(work_again)
+        for i, state in enumerate(states):
+            Silo(after, i).restore(state)
+        rest = [n.params for n in rounds(work_again, after, streams_for(0), after=progress)]
+        assert len(rest) == 6 - stop
+        assert np.array_equal(rest, whole[stop:])
+
+
+@pytest.mark.parametrize("cohort", ["balanced", "poisson", "uniform"])
+def test_a_secret_deal_of_silos_is_not_dealt_again(cohort):
+    """A silo that a second deal chose once more would pay for fewer rounds than it is in."""
+    p, s = problem(), setting(z=None, weights=np.full(4, 0.25))
+    silo = {"unit": "silo", "trust": "silo", "silo_fraction": 0.5, "cohort": cohort}
+    work = work_of("fedavg", p, s, noise_multiplier=1.0, mechanism=None, clip_norm=1.0, **silo)
+    federation = federation_of(p)
+    first = next(rounds(work, federation, streams_for(None)))
+    again = rounds(work, federation, streams_for(None), after=first)
+    if cohort == "balanced":
+        with pytest.raises(ValueError, match="secret deal"):
+            next(again)
+    else:
+        assert next(again).n_rounds == 2
+
+
+# ---- what a silo refuses ------------------------------------------------------------------------
+
+
+def alone(work, p, i, seed=0):
+    X, y = p.silos[i]
+    return Silo.alone(i, X, y, work, streams_for(seed))
+
+
+def test_a_silo_answers_each_round_once_and_in_order():
+    p, s = problem(), setting(z=[1.0] * 4, weights=np.full(4, 0.25))
+    work = work_of("fedavg", p, s)
+    silo, shared = alone(work, p, 1), np.zeros(p.size)
+    silo.round(1, shared)
+    for again in (0, 1):
+        with pytest.raises(ValueError, match="once and in order"):
+            silo.round(again, shared)
+    restored = alone(work, p, 1)
+    restored.restore(silo.save())
+    with pytest.raises(ValueError, match="once and in order"):
+        restored.round(1, shared)
+    assert np.array_equal(restored.round(2, shared), silo.round(2, shared))
+
+
+def test_a_silo_answers_only_what_it_pays_for():
+    p = problem()
+    s = setting(z=[1.0] * 4, weights=np.full(4, 0.25), cohorts=[[0, 1], [0], [1], [0, 1]])
+    silo, shared = alone(work_of("fedavg", p, s), p, 1), np.zeros(p.size)
+    with pytest.raises(ValueError, match="not scheduled in round 1"):
+        silo.round(1, shared)
+    for none in (-1, 4):
+        with pytest.raises(ValueError, match="4 rounds"):
+            silo.round(none, shared)
+    silo.round(0, shared)
+    s = setting(z=None, weights=np.full(4, 0.25))
+    unit = {"unit": "silo", "trust": "silo", "silo_fraction": 0.5, "cohort": "balanced"}
+    work = work_of("fedavg", p, s, noise_multiplier=1.0, mechanism=None, clip_norm=1.0, **unit)
+    silo = alone(work, p, 1)
+    for r in range(2):  # of four rounds a silo is dealt two
+        silo.round(r, shared, 1.0)
+    with pytest.raises(ValueError, match="pays for 2 rounds"):
+        silo.round(2, shared, 1.0)
+
+
+def test_a_state_fits_one_silo_its_records_and_its_fit():
+    p = problem(sizes=(8, 8, 8, 8))
+    s = setting(Disjoint(9), weights=np.full(4, 0.25), z=[1.0] * 4)
+    work = work_of("scaffold", p, s)
+    silo = alone(work, p, 0)
+    silo.round(0, work.algorithm.broadcast(work.algorithm.init(np.zeros(p.size))))
+    saved = silo.save()
+    alone(work, p, 0).restore(saved)
+    with pytest.raises(ValueError, match="another silo"):
+        alone(work, p, 1).restore(saved)
+    with pytest.raises(ValueError, match="another random_state"):
+        alone(work, p, 0, seed=1).restore(saved)
+    with pytest.raises(ValueError, match="another model"):
+        alone(work_of("fedavg", p, s), p, 0).restore(saved)
+    X, y = p.silos[0]
+    with pytest.raises(ValueError, match="order, are not those"):
+        Silo.alone(0, X[::-1], y[::-1], work, streams_for(0)).restore(saved)
+    with pytest.raises(ValueError, match="other sizes"):
+        Silo.alone(0, X[1:], y[1:], work, streams_for(0))
+    with pytest.raises(ValueError, match="at least one"):
+        Silo.alone(0, X[:0], y[:0], work, streams_for(0))
+
+
+def test_saved_states_are_plain_arrays():
+    p, s = problem(sizes=(8, 8)), setting(Disjoint(9), weights=np.full(2, 0.5), z=[1.0] * 2)
+    silo = alone(work_of("scaffold", p, s), p, 0)
+    for value in silo.save().values():
+        assert type(value) in (np.ndarray, np.int32)
+        assert np.asarray(value).dtype.kind in "iufU"
+
+
+def test_silos_under_secret_streams_go_on_with_fresh_ones():
+    """Nothing of a secret is saved; the deal is."""
+    p, s = problem(sizes=(8, 8)), setting(Disjoint(9), weights=np.full(2, 0.5), z=[1.0] * 2)
+    s.steps, s.n_rounds = [1, 2, 2, 3], 4
+    work = work_of("fedavg", p, s)
+    X, y = p.silos[0]
+    silo = Silo.alone(0, X, y, work, streams_for(None))
+    first = silo.round(0, np.zeros(p.size))
+    saved = silo.save()
+    assert str(saved["seed"]) == ""
+    restored = Silo.alone(0, X, y, work, streams_for(None))
+    restored.restore(saved)
+    assert np.array_equal(restored.save()["deal"], saved["deal"])
+    assert not np.array_equal(restored.round(1, np.zeros(p.size)), first)
+
+
+# ---- disjoint batches are never used again ------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["balanced", "uniform", "poisson", "everyone"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_silo_that_is_rebuilt_for_every_round_never_uses_a_record_twice(monkeypatch, how, seed):
+    from skdpfl.federation._batches import Batches
+
+    rng = np.random.default_rng(seed)
+    sizes, steps = (50, 43, 60, 71), rng.integers(1, 4, 8).tolist()
+    p, cohorts = problem(sizes=sizes), None
+    if how != "everyone":
+        cohorts = list(draw_cohorts(how, 0.5, 4, 8, streams_for(seed).stream("cohorts")))
+    used = np.zeros(4, int)
+    for cohort, k in zip(cohorts or [np.arange(4)] * 8, steps, strict=True):
+        used[cohort] += k
+    sampling = Disjoint(int(used.max()))
+    s = setting(
+        sampling, n_rounds=8, steps=steps, z=[1.0] * 4, weights=np.full(4, 0.25), cohorts=cohorts
+    )
+    drawn = {i: [] for i in range(4)}
+    draw = Batches.draw
+
+    def noted(self, silo, step):
+        drawn[silo].append(draw(self, silo, step))
+        return drawn[silo][-1]
+
+    monkeypatch.setattr(Batches, "draw", noted)
+    run(work_of("fedavg", p, s), Apart(federation_of(p)), streams_for(0))
+    for i, rows in drawn.items():
+        assert len(rows) == used[i]
+        read = np.concatenate([*rows, np.zeros(0, int)])
+        assert len(read) == used[i] * (sizes[i] // sampling.n_parts)
+        assert len(np.unique(read)) == len(read)
+
+
+def test_a_silo_has_no_batch_in_a_round_that_it_is_not_in():
+    p = problem(sizes=(12, 12))
+    s = setting(
+        Disjoint(4), z=[1.0] * 2, weights=np.full(2, 0.5), cohorts=[[0], [0, 1], [0], [1]]
+    )
+    s.steps = [2] * 4
+    federation = federation_of(p)
+    federation.start(work_of("fedavg", p, s))
+    with pytest.raises(ValueError, match="not scheduled in round 2"):
+        list(federation.round(2, np.zeros(p.size), np.array([1]), np.inf))
+
+
+# ---- Work ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", ["record", "silo"])
+def test_work_can_be_sent(unit):
+    p, s = problem(), setting(z=[1.0] * 4, weights=np.full(4, 0.25))
+    work = work_of("scaffold", p, s)
+    if unit == "silo":
+        plan = replace(plan_of(p, s), silo_sizes=None, silo_ids=pd.RangeIndex(4), unit="silo")
+        work = replace(work, plan=replace(plan, mechanism=None))
+    sent = pickle.loads(pickle.dumps(work))
+    assert sent.algorithm == work.algorithm
+    assert sent.plan.spent() == work.plan.spent()
+    X, y = p.silos[2]
+    shared = work.algorithm.broadcast(work.algorithm.init(np.zeros(p.size)))
+    one, other = (Silo.alone(2, X, y, w, streams_for(0)).round(0, shared, 1.0) for w in (work, sent))
+    assert np.array_equal(one, other)
+
+
+def test_the_records_of_one_silo_stand_where_it_is_among_all():
+    X = np.arange(6.0).reshape(3, 2)
+    data = SiloData.of_one(X, X[:, 0], 2, 4)
+    assert data.sizes.tolist() == [0, 0, 3, 0]
+    assert data.at(data.rows_of(2, slice(None)))[0].tolist() == X.tolist()
