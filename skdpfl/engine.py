@@ -49,13 +49,6 @@ class Progress(NamedTuple):
     mean: np.ndarray
     weight: float = 0.0
 
-    def averaged(self, params: np.ndarray, share: float) -> tuple[np.ndarray, float]:
-        """Return the average of late models with another one, and its weight."""
-        if not share:
-            return self.mean, self.weight
-        weight = self.weight + share
-        return self.mean + (params - self.mean) * (share / weight), weight
-
 
 def run(
     work: Work,
@@ -65,7 +58,30 @@ def run(
     average: bool = True,
     on_round: OnRound | None = None,
 ) -> Progress:
-    """Run the plan's rounds and return where they ended; ``streams`` are the server's."""
+    """Run the plan's rounds.
+
+    Parameters
+    ----------
+    work : Work
+        What to do.
+    federation : Federation
+        The silos.
+    streams : Streams
+        The server's random streams: cohorts and the noise on the aggregate.
+    average : bool, default=True
+        Whether the model is the average of late rounds' models rather than the last one.
+    on_round : callable, optional
+        Called with the round's number and the model as of now; a true answer stops the run.
+
+    Returns
+    -------
+    Progress
+        Where the run ended; ``params`` is the model.
+
+    See Also
+    --------
+    rounds : The same, a round at a time, and going on after some of them.
+    """
     for now in rounds(work, federation, streams, average=average):
         if on_round is not None and on_round(now.n_rounds - 1, now.params):
             break
@@ -163,9 +179,12 @@ def _next(
     else:
         state = algorithm.idle(before.state)
     params = algorithm.params(state)
-    late = before.averaged(params, algorithm.output_weight(r, plan.n_rounds))
-    output = late[0] if average and late[1] > 0 else params
-    return Progress(r + 1, output.astype(work.dtype), state, clip_norm, *late)
+    mean, weight, share = before.mean, before.weight, algorithm.output_weight(r, plan.n_rounds)
+    if share:
+        weight += share
+        mean = mean + (params - mean) * (share / weight)
+    output = mean if average and weight > 0 else params
+    return Progress(r + 1, output.astype(work.dtype), state, clip_norm, mean, weight)
 
 
 class Round(NamedTuple):

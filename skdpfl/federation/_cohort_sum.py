@@ -67,7 +67,8 @@ class CohortSum:
         came, places = self._came, np.searchsorted(cohort, silos)
         if (places == len(cohort)).any() or (cohort[places] != silos).any():
             raise ValueError("A message came from a silo that is not of the cohort.")
-        if not self._missing or came[places].any() or len(np.unique(places)) < len(places):
+        twice = len(places) > self._missing or came[places].any()
+        if twice or len(np.unique(places)) < len(places):
             raise ValueError("A silo sent two messages in one round.")
         came[places] = True
         self._missing -= len(places)

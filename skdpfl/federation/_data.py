@@ -23,9 +23,20 @@ Transform = Callable[[np.ndarray], np.ndarray]
 class SiloData:
     """Rows grouped by silo, without moving them.
 
-    ``order`` lists the rows silo by silo (None: they already are), silo i's being
-    ``order[starts[i]:starts[i + 1]]``. ``transform`` is applied to every batch that is taken, and
-    targets are given out as ``y_dtype`` (None: as they are).
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+        Features.
+    y : ndarray of shape (n,)
+        Targets as the loss wants them.
+    starts : ndarray of shape (n_silos + 1,)
+        Silo i has the rows ``order[starts[i]:starts[i + 1]]``.
+    order : ndarray of shape (n,), optional
+        The rows silo by silo; None: they are in this order.
+    transform : callable, optional
+        Applied to every batch of features that is taken.
+    y_dtype : dtype, optional
+        What targets are given out as; None: as they are.
     """
 
     X: np.ndarray

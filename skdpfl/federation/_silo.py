@@ -17,6 +17,9 @@ from skdpfl.federation._data import BLOCK, SiloData, Transform
 from skdpfl.federation._local import LocalFederation
 from skdpfl.privacy.randomness.streams import Streams
 
+#: begins the names of the noise's state in a saved one
+_NOISE = "noise "
+
 
 class Silo:
     """One silo of a fit: alone (:meth:`alone`), or one of those that a federation holds.
@@ -108,13 +111,17 @@ class Silo:
         return np.asarray(messages[0])
 
     def save(self) -> dict[str, np.ndarray]:
-        """Return the silo's state as plain arrays (numbers, and text for the seed).
+        """Return the silo's state as plain arrays (numbers, and text for seed and digest).
 
-        The records are not part of it. It is secret, like them.
+        What it remembers between rounds, its dealt batches, which rounds it answered, the state of
+        noise that is correlated over steps, and the seed of a simulation. The records are not part
+        of it. It is as secret as they are.
         """
         kept, i = self._federation.kept, self.index
         deal = kept.deals.get(i)
-        return {
+        noises = self._federation.noises
+        noise = {} if noises is None else noises.state(i)
+        return {f"{_NOISE}{name}": value for name, value in noise.items()} | {
             "index": np.array(i),
             "next_round": kept.next_round[i].copy(),
             "n_answered": kept.n_answered[i].copy(),
@@ -145,6 +152,9 @@ class Silo:
                     "dealt from: a record could enter two batches."
                 )
             kept.deals[i] = deal
+        noise = {k.removeprefix(_NOISE): saved[k] for k in saved if k.startswith(_NOISE)}
+        if noise and self._federation.noises is not None:
+            self._federation.noises.restore(i, noise)
         kept.memory.write(self._cohort, memory[None])
         kept.next_round[i], kept.n_answered[i] = saved["next_round"], saved["n_answered"]
 

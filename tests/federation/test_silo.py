@@ -289,9 +289,7 @@ def test_a_silo_that_is_rebuilt_for_every_round_never_uses_a_record_twice(monkey
 
 def test_a_silo_has_no_batch_in_a_round_that_it_is_not_in():
     p = problem(sizes=(12, 12))
-    s = setting(
-        Disjoint(4), z=[1.0] * 2, weights=np.full(2, 0.5), cohorts=[[0], [0, 1], [0], [1]]
-    )
+    s = setting(Disjoint(4), z=[1.0] * 2, weights=np.full(2, 0.5), cohorts=[[0], [0, 1], [0], [1]])
     s.steps = [2] * 4
     federation = federation_of(p)
     federation.start(work_of("fedavg", p, s))
@@ -314,7 +312,9 @@ def test_work_can_be_sent(unit):
     assert sent.plan.spent() == work.plan.spent()
     X, y = p.silos[2]
     shared = work.algorithm.broadcast(work.algorithm.init(np.zeros(p.size)))
-    one, other = (Silo.alone(2, X, y, w, streams_for(0)).round(0, shared, 1.0) for w in (work, sent))
+    one, other = (
+        Silo.alone(2, X, y, w, streams_for(0)).round(0, shared, 1.0) for w in (work, sent)
+    )
     assert np.array_equal(one, other)
 
 
