@@ -2,7 +2,7 @@
 
 import pickle
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,10 @@ from skdpfl.engine import rounds, run
 from skdpfl.estimators import _data
 from skdpfl.federation import Silo, SiloData, _stacking
 from skdpfl.privacy.cohorts import draw_cohorts
+from skdpfl.privacy.events import Gaussian, compose
+from skdpfl.privacy.mechanisms import SiloGradients
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.release import StepNoise
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
 from tests.engine.settings import federation_of, plan_of, problem, work_of
 from tests.federation.apart import Apart
@@ -58,6 +61,38 @@ def test_a_silo_with_wide_records_sends_the_same_bits(dtype, n_features):
     assert np.array_equal(together.params, apart.params)
 
 
+class Differences(StepNoise):
+    """Each step's noise takes back that of the step before."""
+
+    def __init__(self, streams, size):
+        self.streams, self.size, self.last = streams, size, {}
+
+    def units(self, silos, steps):
+        return np.array([[self.next(silo, step) for silo in silos.tolist()] for step in steps])
+
+    def next(self, silo, step):
+        before = self.last.get(silo, np.zeros(self.size, np.int64))
+        self.last[silo] = self.streams.stream("differences", silo, step).units(self.size, float)
+        return self.last[silo] - before
+
+    def state(self, silo):
+        return {"last": self.last[silo]} if silo in self.last else {}
+
+    def restore(self, silo, state):
+        self.last[silo] = state["last"]
+
+
+@dataclass(frozen=True)
+class Correlated(SiloGradients):
+    """Noise with a state of its own; what it would cost is of no account here."""
+
+    def noise(self, plan, streams, size, dtype):
+        return Differences(streams, size)
+
+    def composition(self, plan, z, n, levels):
+        return compose((Gaussian(level), count) for level, count in levels)
+
+
 SILO = {"unit": "silo", "epsilon": 8.0}
 #: estimators with all that silos keep, and one of every mechanism
 FITS = {
@@ -71,6 +106,7 @@ FITS = {
     "momentum": ("DPFedAvgClassifier", {"momentum": 0.5, "local_steps": 3}),
     "scaffold": ("DPScaffoldRegressor", {"local_steps": 3}),
     "warm start": ("DPScaffoldClassifier", {"warm_start_rounds": 2, "local_steps": 3}),
+    "correlated noise": ("DPFederatedClassifier", {"mechanism": Correlated(), "epsilon": 8.0}),
     "some silos": ("DPScaffoldClassifier", {"silo_fraction": 0.5, "local_steps": 3}),
     "private scales": ("DPScaffoldClassifier", {"scaling": "private", "epsilon": 8.0}),
     "server": ("ISRLDPClassifier", {"trust": "server"}),
@@ -305,8 +341,8 @@ def test_work_can_be_sent(unit):
     p, s = problem(), setting(z=[1.0] * 4, weights=np.full(4, 0.25))
     work = work_of("scaffold", p, s)
     if unit == "silo":
-        plan = replace(plan_of(p, s), silo_sizes=None, silo_ids=pd.RangeIndex(4), unit="silo")
-        work = replace(work, plan=replace(plan, mechanism=None))
+        hidden = {"silo_sizes": None, "silo_ids": pd.RangeIndex(4), "mechanism": None}
+        work = replace(work, plan=replace(plan_of(p, s), unit="silo", **hidden))
     sent = pickle.loads(pickle.dumps(work))
     assert sent.algorithm == work.algorithm
     assert sent.plan.spent() == work.plan.spent()
