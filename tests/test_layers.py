@@ -19,6 +19,7 @@ LAYERS = [
         "_arguments",
         "_compat",
         "_compiled",
+        "_docs",
         "_input_errors",
         "_lazy",
         "_links",

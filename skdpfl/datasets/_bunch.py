@@ -1,16 +1,15 @@
 """What all data sets here share: a Bunch with data, target and silos, and parts of docstrings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
+from skdpfl import _docs
 from skdpfl._arguments import check_count
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -85,28 +84,29 @@ def check_sizes(n_records: Any, n_silos: int) -> np.ndarray:
     return sizes.astype(np.int64)
 
 
-#: parts of docstrings, each written in place of a line that holds its name in brackets
-_SHARED = {
-    "shape": """
+#: decorator of the functions here, for the descriptions of arguments that several of them have
+shared_docs = _docs.shared_docs(
+    {
+        "shape": """
     silo_column : str or None, default=None
         With ``as_frame=True``: put the silo ids into `data` as a column of this name.
     as_frame : bool, default=False
         Return pandas objects.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.""",
-    "source": """
+        "source": """
     data_home : str, path or None, default=None
         The cache; default ``$SKDPFL_CACHE``, else ``~/scikit_learn_data/skdpfl``.
     download_if_missing : bool, default=True
         If False, raise an OSError rather than download.
     cache : bool, default=True
         Keep what was downloaded.""",
-    "encoding": """
+        "encoding": """
     encoding : {"auto", "raw", "ordinal", "onehot"}, default="auto"
         Categories stay as they are (``"raw"``, needs `as_frame`), become their position in the
         documented list, or one column for each category but the first. ``"auto"`` is ``"raw"`` in
         frames and ``"onehot"`` in arrays. No encoding is learnt from the records.""",
-    "dealing": """
+        "dealing": """
     split : {"iid", "sorted", "dirichlet", "similarity"}, default="iid"
         How images are dealt to silos, see :func:`split_into_silos`.
     alpha : float, default=0.5
@@ -115,13 +115,5 @@ _SHARED = {
         For ``split="similarity"``.
     random_state : int, RandomState, Generator or None, default=0
         For the split.""",
-}
-
-
-def shared_docs(function: Function) -> Function:
-    """Fill the shared parts into a function's docstring."""
-    text = function.__doc__ or ""  # none under python -OO
-    for name, shared in _SHARED.items():
-        text = text.replace(f"\n    [{name}]", shared)
-    function.__doc__ = text
-    return function
+    }
+)

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
+from skdpfl import _docs
 from skdpfl._arguments import check_number, check_share, is_auto
 from skdpfl._compat import with_names
 from skdpfl._input_errors import advising
@@ -28,6 +29,32 @@ from skdpfl.scaling import (
     read_feature_bounds,
 )
 from skdpfl.silos import Silos, read_silos, split_silo_column
+
+#: decorator of the transformers here, for the descriptions that they share
+shared_docs = _docs.shared_docs(
+    {
+        "parameters": """
+    delta : "auto" or float, default="auto"
+        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
+    feature_bounds : (low, high) or mapping, default=None
+        Public knowledge: two numbers, two arrays of shape (n_features,), two Series (by column
+        name where both have names), or a mapping from column to (low, high). Must not be computed
+        from the data. ``low == high`` ignores the column.
+    silo_column : str, default=None
+        The column of X that holds each record's silo; it is passed through untouched.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
+        "fitted": """
+    silo_ids_ : ndarray
+        The silos.
+    n_features_in_ : int
+        The number of features, the silo column not counted.
+    n_samples_seen_ : int
+        The number of records.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, where X is a DataFrame.""",
+    }
+)
 
 
 class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdpfl.preprocessing._scaler_base import PrivateScaler
+from skdpfl.preprocessing._scaler_base import PrivateScaler, shared_docs
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import (
     AffineScaling,
@@ -24,6 +24,7 @@ from skdpfl.silos import Silos
 _REACH = 2.5
 
 
+@shared_docs
 class DPStandardScaler(PrivateScaler):
     """Center features and scale them to unit variance, by noisy moments within a privacy budget.
 
@@ -35,16 +36,7 @@ class DPStandardScaler(PrivateScaler):
     ----------
     epsilon : float, default=1.0
         The privacy budget; ``inf`` computes exact moments, without privacy.
-    delta : "auto" or float, default="auto"
-        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
-    feature_bounds : (low, high) or mapping, default=None
-        Public knowledge: two numbers, two arrays of shape (n_features,), two Series (by column
-        name where both have names), or a mapping from column to (low, high). Must not be computed
-        from the data. ``low == high`` ignores the column.
-    silo_column : str, default=None
-        The column of X that holds each record's silo; it is passed through untouched.
-    random_state : int, RandomState, Generator or None, default=None
-        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.
+    [parameters]
 
     Attributes
     ----------
@@ -55,14 +47,7 @@ class DPStandardScaler(PrivateScaler):
         The map itself.
     privacy_spent_ : PrivacySpent
         What the fit cost: ``epsilon, delta = scaler.privacy_spent_``.
-    silo_ids_ : ndarray
-        The silos.
-    n_features_in_ : int
-        The number of features, the silo column not counted.
-    n_samples_seen_ : int
-        The number of records.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Their names, where X is a DataFrame.
+    [fitted]
 
     See Also
     --------
@@ -97,6 +82,7 @@ class DPStandardScaler(PrivateScaler):
         self.var_ = self.scale_**2
 
 
+@shared_docs
 class DPMinMaxScaler(PrivateScaler):
     """Map each feature's range to [0, 1]: declared bounds, or a range found within a budget.
 
@@ -108,16 +94,7 @@ class DPMinMaxScaler(PrivateScaler):
     ----------
     epsilon : float, default=1.0
         The privacy budget; ``inf`` takes the exact extremes, without privacy.
-    delta : "auto" or float, default="auto"
-        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
-    feature_bounds : (low, high) or mapping, default=None
-        Public knowledge: two numbers, two arrays of shape (n_features,), two Series (by column
-        name where both have names), or a mapping from column to (low, high). Must not be computed
-        from the data. ``low == high`` ignores the column.
-    silo_column : str, default=None
-        The column of X that holds each record's silo; it is passed through untouched.
-    random_state : int, RandomState, Generator or None, default=None
-        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.
+    [parameters]
 
     Attributes
     ----------
@@ -128,14 +105,7 @@ class DPMinMaxScaler(PrivateScaler):
         The map itself.
     privacy_spent_ : PrivacySpent
         What the fit cost; nothing with ``feature_bounds``.
-    silo_ids_ : ndarray
-        The silos.
-    n_features_in_ : int
-        The number of features, the silo column not counted.
-    n_samples_seen_ : int
-        The number of records.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Their names, where X is a DataFrame.
+    [fitted]
 
     See Also
     --------
