@@ -1,7 +1,7 @@
 """What a fit is asked for: an estimator's parameters and the public numbers, read once.
 
-Everything that is chosen, planned and run afterwards is a function of this record. What was given
-per silo, or for all silos at once, is one number per silo here.
+All that is chosen, planned and run is a function of this record. What was given per silo, or for
+all silos at once, is one number per silo here.
 """
 
 from __future__ import annotations
@@ -245,7 +245,6 @@ def _one_or_each(kind: type) -> Callable[[Any], Any]:
     """Return a reader of one number, or of one for each round."""
 
     def read(value: Any) -> Any:
-        one = np.ndim(value) == 0
-        return kind(value) if one else tuple(kind(v) for v in value)
+        return kind(value) if np.ndim(value) == 0 else tuple(kind(v) for v in value)
 
     return read
