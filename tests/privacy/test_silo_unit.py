@@ -4,6 +4,8 @@ Statistical tests are at false-alarm rates below 1e-6 (five standard deviations 
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -11,8 +13,13 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from skdpfl.algorithms import Algorithm
+from skdpfl.engine import Round, _round, run
+from skdpfl.federation import LocalFederation, SiloData, Work
+from skdpfl.losses import SquaredError
+from skdpfl.models import LinearModel
+from skdpfl.privacy.cohorts import draw_cohort
 from skdpfl.privacy.mechanisms import (
-    Aggregate,
     LearntClip,
     NoPrivacy,
     PrivUnitMessages,
@@ -58,16 +65,59 @@ def plan_of(mechanism, n_silos=6, n_rounds=3, z=2.0, **kw):
     return PrivacyPlan(**(options | kw))
 
 
-def released(plan, messages, silos=None, round=0, seed=0, clip=C):
-    """A round as the engine runs it: the mean (D + n_extra,) and the statistics."""
+@dataclass(frozen=True)
+class Scripted(Algorithm):
+    """Sends messages of the test's: rows of ``messages(round)``, (n_silos, D); keeps all answers.
+
+    A silo knows itself by its one record, (i, 0, ...) with target -1: its gradient at 0.
+    """
+
+    messages: Callable
+
+    def n_gradients(self, round):
+        return 1
+
+    def init(self, params):
+        return ()
+
+    def broadcast(self, state):
+        return len(state)
+
+    def local(self, round, memory, gradient):
+        return self.messages(round)[gradient(np.zeros(D))[:, 0].astype(int)]
+
+    def aggregate(self, state, released):
+        return (*state, released)
+
+    def params(self, state):
+        return np.zeros(D)
+
+
+def fit_of(plan, messages, seed=0):
+    """The work of a fit whose silos send ``messages`` (n_silos, D), or those of each round."""
+    script = Scripted(messages if callable(messages) else lambda round: messages)
+    X, y = np.zeros((plan.n_silos, D)), -np.ones(plan.n_silos)
+    X[:, 0] = np.arange(plan.n_silos)
+    federation = LocalFederation(SiloData.from_codes(X, y, np.arange(plan.n_silos), plan.n_silos))
+    model = LinearModel(D, 1, fit_intercept=False)
+    streams = streams_for(seed)
+    return Work(model, SquaredError(), script, plan, streams, np.dtype(float)), federation
+
+
+def all_released(plan, messages, seed=0):
+    """What the server is given by all rounds, and the clip norm after the last."""
+    outcome = run(*fit_of(plan, messages, seed), average=False)
+    return outcome.state, outcome.clip_norm
+
+
+def released(plan, messages, silos=None, seed=0):
+    """What the server is given by one round with some silos."""
+    whole = np.zeros((plan.n_silos, D))
     silos = np.arange(len(messages)) if silos is None else silos
-    keys, mechanism = streams_for(seed), plan.mechanism
-    kept = mechanism.keep(plan, messages, clip)
-    sent = mechanism.send(plan, kept, silos, round, keys, clip)
-    share = plan.silo_fraction if plan.secret_cohorts else len(silos) / plan.n_silos
-    total = Aggregate(plan.weights[silos] @ sent, share, clip)
-    mean = mechanism.release(plan, total, round, keys)
-    return mean, mechanism.statistics(plan, mean[messages.shape[1] :], clip)
+    whole[silos] = messages
+    work, federation = fit_of(plan, whole, seed)
+    federation.start(work)
+    return _round(work, federation, Round(0, silos, plan.clip_norm), ())
 
 
 def wild_messages(n, d=D, seed=0):
@@ -134,7 +184,7 @@ def test_one_silo_moves_a_release_by_no_more_than_its_noise_is_for(mechanism, we
         other[trial % 6] = -messages[trial % 6] if trial % 2 else np.nan
         silos = np.arange(6)
         if isinstance(mechanism, ServerMessages):
-            a, b = (released(plan, m)[0] for m in (messages, other))
+            a, b = (released(plan, m).mean for m in (messages, other))
             a, b = a / plan.weights.max(), b / plan.weights.max()
             moved = np.linalg.norm(a - b)
         else:
@@ -155,10 +205,10 @@ def test_leaving_a_silo_out_moves_the_sum_by_the_radius():
         plan = plan_of(mechanism, z=1.5)
         radius = C * (1 if mechanism.clipping is None else math.sqrt(1 + BIT))
         messages = wild_messages(6, seed=3)
-        whole = released(plan, messages)[0]
+        whole = released(plan, messages).mean
         for i in range(6):
             rest = np.delete(np.arange(6), i)
-            part = released(plan, messages[rest], rest)[0]
+            part = released(plan, messages[rest], rest).mean
             assert np.linalg.norm(whole - part) * 6 <= radius * (1 + 1e-12)
 
 
@@ -169,8 +219,11 @@ def test_leaving_a_silo_out_moves_the_sum_by_the_radius():
 def test_noise_is_what_the_plan_says(mechanism):
     n, z, rounds = 4, 3.0, 1500
     plan = plan_of(mechanism, n_silos=n, z=z, n_rounds=rounds)
-    zeros = np.zeros((n, D))
-    draws = np.array([released(plan, zeros, round=r)[0][:D] for r in range(rounds)])
+    clip, draws = C, []
+    for r, answer in enumerate(all_released(plan, np.zeros((n, D)))[0]):
+        draws.append(answer.mean / clip * C)
+        clip = mechanism.next_clip_norm(plan, clip, answer.unclipped, r)
+    draws = np.array(draws)
     radius = C * (1 if mechanism.clipping is None else math.sqrt(1 + BIT))
     std = z * radius / (math.sqrt(n) if isinstance(mechanism, SiloMessages) else n)
     assert plan.mechanism.noise_on_mean(plan) == pytest.approx(std)
@@ -205,7 +258,7 @@ def test_statistics_are_unbiased(trust):
     messages = some_messages()
     clipped = clip_rows(messages, C)
     truth = float((clipped**2).sum(axis=1).mean())
-    mean, known = released(plan, messages)
+    known = released(plan, messages)
     error = {
         "silo": math.sqrt((2 * D * (z * C) ** 4 + 4 * (z * C) ** 2 * truth) / MANY),
         "server": z * C**2 / MANY,
@@ -218,7 +271,9 @@ def test_statistics_are_unbiased(trust):
         assert share - 0.15 < known.unclipped < share + 0.02
     else:
         assert abs(known.unclipped - share) < 6 * mechanism_noise(plan)
-    np.testing.assert_allclose(mean[:D], clipped.mean(axis=0), atol=6 * error_of_mean(plan, trust))
+    np.testing.assert_allclose(
+        known.mean, clipped.mean(axis=0), atol=6 * error_of_mean(plan, trust)
+    )
 
 
 def mechanism_noise(plan):
@@ -244,27 +299,56 @@ def test_the_naive_squared_norm_is_far_off():
 def test_statistics_stay_within_what_they_can_be():
     for mechanism in (SiloMessages(True), ServerMessages(True), PrivUnitMessages(True)):
         plan = plan_of(mechanism, n_silos=2, z=10.0)
-        values = [released(plan, np.ones((2, D)), seed=s)[1].squared_norm for s in range(60)]
+        values = [released(plan, np.ones((2, D)), seed=s).squared_norm for s in range(60)]
         assert min(values) == 0 and max(values) == C**2
 
 
 # ---- secret cohorts --------------------------------------------------------------------------
 
 
+SECRET = {"n_silos": 100, "cohort": "poisson"}
+
+
 def test_the_sum_is_divided_by_the_expected_cohort():
-    plan = plan_of(ServerMessages(True), n_silos=100, z=1e-3, cohort="poisson", silo_fraction=0.25)
-    message = np.full((1, D), 0.1)
-    for n in (0, 10, 25, 60):
-        mean, known = released(plan, np.repeat(message, n, axis=0), np.arange(n))
-        np.testing.assert_allclose(mean[:D], 0.1 * n / 25, atol=1e-3)
+    plan = plan_of(ServerMessages(True), z=1e-3, n_rounds=30, silo_fraction=0.25, **SECRET)
+    answers, _ = all_released(plan, np.full((100, D), 0.1))
+    drawn = draw_cohort(plan, streams_for(0))
+    sizes = [len(next(drawn)) for _ in range(30)]
+    assert max(sizes) > min(sizes) + 10
+    for n, answer in zip(sizes, answers, strict=True):
+        np.testing.assert_allclose(answer.mean, 0.1 * n / 25, atol=1e-3)
         guess = C**2 + n / 25 * (D * 0.01 - C**2)
-        assert known.squared_norm == pytest.approx(min(max(guess, 0), C**2), abs=1e-3)
+        assert answer.squared_norm == pytest.approx(min(max(guess, 0), C**2), abs=1e-3)
+
+
+def test_the_server_is_not_told_how_many_took_part():
+    plan = plan_of(ServerMessages(), n_rounds=20, silo_fraction=0.3, **SECRET)
+    answers, _ = all_released(plan, np.zeros((100, D)))
+    assert {(answer.fraction, answer.sampled) for answer in answers} == {(0.3, 0.3)}
+
+
+@pytest.mark.parametrize("fraction", [0.5, 1.0])
+def test_cohorts_of_a_known_size_are_divided_by_it(fraction):
+    """All four silos, or two of them: over cohorts, the mean of the means is that of all silos."""
+    weights = np.array([0.1, 0.2, 0.3, 0.4])
+    who = {"cohort": "uniform", "silo_fraction": fraction, "weights": weights, "n_rounds": 12}
+    plan = plan_of(ServerMessages(), n_silos=4, z=1e-6, **who)
+    messages = np.arange(4)[:, None] * np.full(D, 0.02)
+    drawn = None if fraction == 1 else draw_cohort(plan, streams_for(0))
+    for answer in all_released(plan, messages)[0]:
+        cohort = np.arange(4) if drawn is None else next(drawn)
+        total = weights[cohort] @ messages[cohort]
+        np.testing.assert_allclose(answer.mean, total / (len(cohort) / 4), atol=1e-5)
+        assert answer.fraction == pytest.approx(fraction)  # who took part stays a secret
 
 
 def test_an_empty_cohort_is_released_with_noise():
-    plan = plan_of(ServerMessages(), n_silos=100, cohort="poisson", silo_fraction=0.01)
-    mean, _ = released(plan, np.zeros((0, D)), np.arange(0))
-    assert np.abs(mean).min() > 0
+    plan = plan_of(ServerMessages(), n_rounds=50, silo_fraction=0.01, **SECRET)
+    answers, _ = all_released(plan, np.full((100, D), 0.1))
+    drawn = draw_cohort(plan, streams_for(0))
+    empty = [answer for answer in answers if not len(next(drawn))]
+    assert len(empty) > 5
+    assert min(np.abs(answer.mean).min() for answer in empty) > 0
 
 
 # ---- prices ----------------------------------------------------------------------------------
@@ -304,8 +388,6 @@ def test_cohorts_of_a_known_size_are_not_amplified(cohort, neighbours):
 
 
 def test_a_balanced_deal_is_never_kinder_than_what_it_is_charged_for():
-    from skdpfl.privacy.cohorts import draw_cohort
-
     for n, l, rounds in ((100, 0.1, 61), (7, 0.4, 25), (5, 0.5, 13)):
         who = {"cohort": "balanced", "silo_fraction": l}
         plan = plan_of(ServerMessages(), n_silos=n, n_rounds=rounds, **who)
@@ -458,15 +540,16 @@ def test_privunit_lands_in_its_cap_as_often_as_priced():
 
 def test_a_learnt_clip_norm_settles_at_its_quantile():
     rng = np.random.default_rng(0)
+
+    def rows(round):
+        directions = rng.normal(size=(2000, D))
+        lengths = 0.2 * np.exp(rng.normal(size=(2000, 1)))
+        return directions * lengths / np.linalg.norm(directions, axis=1, keepdims=True)
+
     for start in (0.01, 1.0, 9.0):
-        clip, mechanism = start, ServerMessages(clipping=LearntClip(highest=10.0, quantile=0.3))
+        mechanism = ServerMessages(clipping=LearntClip(highest=10.0, quantile=0.3))
         plan = plan_of(mechanism, n_silos=2000, z=2.0, clip_norm=start, n_rounds=60)
-        for r in range(60):
-            directions = rng.normal(size=(2000, D))
-            lengths = 0.2 * np.exp(rng.normal(size=(2000, 1)))
-            rows = directions * lengths / np.linalg.norm(directions, axis=1, keepdims=True)
-            _, known = released(plan, rows, round=r, clip=clip)
-            clip = mechanism.next_clip_norm(plan, clip, known.unclipped, r)
+        _, clip = all_released(plan, rows)
         assert clip == pytest.approx(0.2 * math.exp(norm.ppf(0.3)), rel=0.15)
 
 
@@ -491,8 +574,8 @@ def test_a_quantile_is_a_share(bad):
 def test_without_privacy_everything_is_exact():
     plan = plan_of(NoPrivacy(squared_norms=True), clip_norm=np.inf)
     messages = np.arange(6 * D, dtype=float).reshape(6, D)
-    mean, known = released(plan, messages, clip=np.inf)
-    np.testing.assert_allclose(mean[:D], messages.mean(axis=0))
+    known = released(plan, messages)
+    np.testing.assert_allclose(known.mean, messages.mean(axis=0))
     assert known.squared_norm == pytest.approx((messages**2).sum(axis=1).mean())
     assert math.isnan(known.unclipped)
     assert plan.spent().epsilon == math.inf
