@@ -42,12 +42,12 @@ LAYERS = [
 #: the same inside skdpfl/privacy: what is counted lies under what is run
 INSIDE_PRIVACY = [
     {"events", "randomness", "schedules", "published"},
-    {"sampling", "cohorts", "pricing", "release"},
+    {"sampling", "pricing", "release"},
     {"calibration", "spending"},
     {"accounting"},
     {"shuffling"},
     {"public_numbers"},
-    {"mechanisms"},
+    {"cohorts", "mechanisms"},
     {"silo_releases"},
     {"least_noise"},
     {"plan"},
@@ -156,3 +156,8 @@ def test_this_test_sees_lazy_names_and_private_modules(tmp_path):
     assert edges(odd) == named | {"skdpfl.inspection._heterogeneity"}
     assert private_owner("skdpfl.scaling._bounds") == "skdpfl.scaling"
     assert private_owner("skdpfl.privacy.plan") is None
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nothing_is_imported_for_type_checkers_only(name):
+    assert "TYPE_CHECKING" not in MODULES[name].read_text()

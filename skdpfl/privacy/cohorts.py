@@ -12,27 +12,14 @@ unit="silo" it stays secret: it is drawn inside the run and never leaves it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 
+from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Stream, Streams
 
 
-class CohortPlan(Protocol):
-    """What a draw of cohorts reads of a plan."""
-
-    @property
-    def n_silos(self) -> int: ...
-    @property
-    def n_rounds(self) -> int: ...
-    @property
-    def cohort(self) -> str: ...
-    @property
-    def silo_fraction(self) -> float: ...
-
-
-def draw_cohort(plan: CohortPlan, streams: Streams) -> Iterator[np.ndarray]:
+def draw_cohort(plan: PublicNumbers, streams: Streams) -> Iterator[np.ndarray]:
     """Yield the cohort of each round as increasing silo indices."""
     return draw_cohorts(
         plan.cohort, plan.silo_fraction, plan.n_silos, plan.n_rounds, streams.stream("cohorts")

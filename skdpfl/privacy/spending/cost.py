@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import pandas as pd
 
 from skdpfl.privacy.events import Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.price import Neighbours, price_delta, price_epsilon
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Unit = Literal["record", "silo"]
 #: from the strongest model of trust (protects against most) to the weakest
@@ -66,8 +65,6 @@ class SiloCosts:
         """Each silo's epsilon (a Series by silo id); None where the unit is a silo."""
         if self.silo_ids is None or self.silo_costs is None:
             return None
-        import pandas as pd
-
         epsilons = [self.costs[g].epsilon for g in self.silo_costs]
         index = pd.Index(list(self.silo_ids), name="silo", tupleize_cols=False)
         return pd.Series(epsilons, index=index, name="epsilon", dtype=float)
