@@ -98,10 +98,13 @@ def fit_of(plan, messages, seed=0):
     script = Scripted(messages if callable(messages) else lambda round: messages)
     X, y = np.zeros((plan.n_silos, D)), -np.ones(plan.n_silos)
     X[:, 0] = np.arange(plan.n_silos)
-    federation = LocalFederation(SiloData.from_codes(X, y, np.arange(plan.n_silos), plan.n_silos))
+    data, streams = (
+        SiloData.from_codes(X, y, np.arange(plan.n_silos), plan.n_silos),
+        streams_for(seed),
+    )
     model = LinearModel(D, 1, fit_intercept=False)
-    streams = streams_for(seed)
-    return Work(model, SquaredError(), script, plan, streams, np.dtype(float)), federation
+    work = Work(model, SquaredError(), script, plan, np.dtype(float))
+    return work, LocalFederation(data, streams), streams
 
 
 def all_released(plan, messages, seed=0):
@@ -115,9 +118,9 @@ def released(plan, messages, silos=None, seed=0):
     whole = np.zeros((plan.n_silos, D))
     silos = np.arange(len(messages)) if silos is None else silos
     whole[silos] = messages
-    work, federation = fit_of(plan, whole, seed)
+    work, federation, streams = fit_of(plan, whole, seed)
     federation.start(work)
-    return _round(work, federation, Round(0, silos, plan.clip_norm), ())
+    return _round(work, federation, streams, Round(0, silos, plan.clip_norm), ())
 
 
 def wild_messages(n, d=D, seed=0):
