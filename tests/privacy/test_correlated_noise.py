@@ -9,7 +9,7 @@ import pytest
 from skdpfl import DPFederatedClassifier
 from skdpfl.algorithms import MinibatchSGD
 from skdpfl.engine import run
-from skdpfl.federation import Federation, LocalFederation, SiloData, Work, _local
+from skdpfl.federation import Federation, LocalFederation, SiloData, Work, _stacking
 from skdpfl.federation._noise import NoiseMaker
 from skdpfl.losses import AbsoluteError
 from skdpfl.models import LinearModel
@@ -97,19 +97,19 @@ class Wire(Federation):
         self.inner.start(*args)
 
     def round(self, *args):
+        now = {}
         for silos, messages in self.inner.round(*args):
-            self.sent.append(messages[np.argsort(silos)])
+            now |= dict(zip(silos.tolist(), messages, strict=True))
             yield silos, messages
+        self.sent.append([now[silo] for silo in sorted(now)])
 
 
 def released(plan, X, y, silos, seed=0):
     """The whole units that left the silos, (rounds, silos, size); the model stays where it is."""
     model = LinearModel(X.shape[1], 1, fit_intercept=False)
-    data = SiloData.from_codes(X, y, silos, plan.n_silos)
-    wire = Wire(LocalFederation(data))
-    steps = MinibatchSGD(1e-300)
-    work = Work(model, AbsoluteError(), steps, plan, streams_for(seed), X.dtype)
-    run(work, wire)
+    data, streams = SiloData.from_codes(X, y, silos, plan.n_silos), streams_for(seed)
+    wire = Wire(LocalFederation(data, streams))
+    run(Work(model, AbsoluteError(), MinibatchSGD(1e-300), plan, X.dtype), wire, streams)
     noised = plan.mechanism.gradient_terms(plan, model.size, X.dtype).noised
     units = np.array(wire.sent) * plan.expected_sizes[:, None] / noised.grid[:, None]
     np.testing.assert_allclose(units, np.rint(units), atol=0.01)
@@ -150,7 +150,7 @@ def test_a_record_moves_the_nodes_by_what_is_priced(sampling, n):
 def test_sums_up_to_a_step_have_the_noise_of_its_nodes(stacked, monkeypatch):
     """As many normals as t has binary ones. False alarms: below 2e-7 for 6 % of 4000 numbers."""
     if not stacked:
-        monkeypatch.setattr(_local, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
     plan = plan_of([4, 4, 4], 8, Everyone())
     X = np.zeros((12, 4000))
     units = released(plan, X, np.ones(12), np.arange(12) % 3)
@@ -180,8 +180,9 @@ def test_silos_that_pause_have_trees_over_their_own_steps():
 
 def maker(plan, seed, size=5):
     model = LinearModel(size, 1, fit_intercept=False)
-    work = Work(model, AbsoluteError(), MinibatchSGD(1.0), plan, streams_for(seed), np.dtype(float))
-    return NoiseMaker(work, plan.mechanism.gradient_terms(plan, size, np.dtype(float)))
+    work = Work(model, AbsoluteError(), MinibatchSGD(1.0), plan, np.dtype(float))
+    terms = plan.mechanism.gradient_terms(plan, size, np.dtype(float))
+    return NoiseMaker(work, terms, streams_for(seed))
 
 
 def test_a_restored_silo_goes_on_with_its_own_tree():
