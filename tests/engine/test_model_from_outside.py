@@ -9,7 +9,7 @@ from skdpfl import DPScaffoldRegressor, ISRLDPRegressor
 from skdpfl.algorithms import MinibatchSGD
 from skdpfl.choosing import _request
 from skdpfl.engine import run
-from skdpfl.federation import LocalFederation, SiloData, Work, _local
+from skdpfl.federation import LocalFederation, SiloData, Work, _stacking
 from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import LinearRules, Model
 from skdpfl.privacy.mechanisms import mechanism_for
@@ -140,7 +140,7 @@ SAMPLINGS = {
 }
 
 
-def work_of(model, sampling, seed, trust="silo", n_rounds=1, z=1.0, sizes=SIZES, rate=0.5):
+def work_of(model, sampling, trust="silo", n_rounds=1, z=1.0, sizes=SIZES, rate=0.5):
     plan = PrivacyPlan(
         silo_ids=np.arange(len(sizes)),
         silo_sizes=sizes,
@@ -155,15 +155,14 @@ def work_of(model, sampling, seed, trust="silo", n_rounds=1, z=1.0, sizes=SIZES,
         gradients_only=True,
     )
     algorithm = MinibatchSGD(rate, 0.9 if n_rounds > 1 else 0.0)
-    streams = streams_for(seed)
-    return Work(model, SquaredError(), algorithm, plan, streams, np.dtype(float))
+    return Work(model, SquaredError(), algorithm, plan, np.dtype(float))
 
 
 def messages(work, X, y):
     """The silos' messages of the first round, at the model's own starting point."""
-    start = work.model.init(work.streams.stream("init"))
-    codes = np.repeat(np.arange(len(SIZES)), SIZES)
-    federation = LocalFederation(SiloData.from_codes(X, y, codes, len(SIZES)))
+    streams, codes = streams_for(5), np.repeat(np.arange(len(SIZES)), SIZES)
+    start = work.model.init(streams.stream("init"))
+    federation = LocalFederation(SiloData.from_codes(X, y, codes, len(SIZES)), streams)
     federation.start(work)
     out = np.zeros((len(SIZES), work.model.size))
     for silos, sent in federation.round(0, start, np.arange(len(SIZES)), work.plan.clip_norm):
@@ -176,15 +175,16 @@ def messages(work, X, y):
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_messages_hold_the_sums_by_hand_and_noise(monkeypatch, sampling, trust, stacked):
     if not stacked:
-        monkeypatch.setattr(_local, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
     model, (X, y) = Tanh(D, 1), records(SIZES.sum())
-    work = work_of(model, sampling, seed=5, trust=trust)
+    work = work_of(model, sampling, trust=trust)
     # the same noise, and no record that counts
     moved = messages(work, X, y) - messages(work, X, np.full_like(y, np.nan))
-    start = work.model.init(work.streams.stream("init"))
+    streams = streams_for(5)
+    start = work.model.init(streams.stream("init"))
     ends = np.cumsum(SIZES)
     for i, (n, end) in enumerate(zip(SIZES, ends, strict=True)):
-        drawn = sampling.draw(work.streams.stream("batch", i, 0), n, 1)[0]
+        drawn = sampling.draw(streams.stream("batch", i, 0), n, 1)[0]
         own = np.arange(end - n, end)[drawn]
         want = by_hand(model, start, X[own], y[own], work.loss, work.plan.clip_norm)
         # rounding is paid for by a clip norm that is smaller by less than a part in 1000
@@ -197,8 +197,10 @@ def test_the_engine_trains_it_under_noise_to_what_no_linear_model_learns():
     sizes = np.array([700, 500, 300])
     X, y = records(sizes.sum())
     codes = np.repeat(np.arange(3), sizes)
-    work = work_of(Tanh(D, 1, 8), Everyone(), 3, n_rounds=150, z=3.0, sizes=sizes, rate=0.2)
-    outcome = run(work, LocalFederation(SiloData.from_codes(X, y, codes, 3)))
+    work = work_of(Tanh(D, 1, 8), Everyone(), n_rounds=150, z=3.0, sizes=sizes, rate=0.2)
+    streams = streams_for(3)
+    federation = LocalFederation(SiloData.from_codes(X, y, codes, 3), streams)
+    outcome = run(work, federation, streams)
     left = np.square(work.model.raw(outcome.params, X)[:, 0] - y).mean()
     A = np.column_stack([X, np.ones(len(X))])
     linear = np.square(A @ np.linalg.lstsq(A, y, rcond=None)[0] - y).mean()
