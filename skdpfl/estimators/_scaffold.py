@@ -27,10 +27,6 @@ class _Scaffolding(Method):
             )
         return Scaffold(settings.learning_rate, settings.steps, server, warm)
 
-    def local_steps(self, request: Request) -> int:
-        """Several steps save rounds, where these are left to us; accuracy is best with one."""
-        return 5 if request.n_rounds is None else 1
-
     def training(self, algorithm: Algorithm, committed: Committed) -> Training:
         """Return what runs, with control variates that follow as fast as the noise allows."""
         training = super().training(algorithm, committed)

@@ -48,7 +48,7 @@ class LinearRules(Rules):
         if noise <= 0:
             return math.inf
         if task.is_classifier:
-            kappa = min(0.8, max(0.2, 0.2 * math.sqrt(0.005 / noise)))
+            kappa = min(0.5, max(0.1, 0.012 / (noise * math.sqrt(task.n_parameters))))
         else:
             kappa = min(1.0, max(0.1, 0.012 / (noise * task.norm)))
         most = 1.0 if task.is_classifier else 2.0  # beyond that little is clipped
@@ -66,7 +66,7 @@ class LinearRules(Rules):
             return 1.8 * (1 + momentum) * bearable
         kappa, carried = clip / task.norm, _carried(noise, task)
         if task.is_classifier:
-            bearable *= (1 - momentum) * max(7.0, 18 / kappa)
+            bearable *= (1 - momentum) * max(7.0, 54 / kappa)
             carried *= math.sqrt(min(1.0, 0.3 / kappa))
         else:
             bearable *= (1 + momentum) * max(3.0, 0.3 / kappa)
