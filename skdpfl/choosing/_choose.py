@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, Witho
 _DISJOINT_STEPS = 25
 #: local steps of silos that are protected as a whole
 _SILO_STEPS = 5
+#: the server's step over the silos', per local step, where a step is split between them; the fewest
+#: rounds then; the most where few silos take part in each: a silo pays for its own rounds only
+_SPLIT, _SPLIT_ROUNDS, _MOST_ROUNDS = 6.0, 20, 100
 
 
 class Choice(NamedTuple):
@@ -98,6 +102,9 @@ def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: T
     exact, plain = request.guarantee.is_exact, not method.has_momentum(request)
     per_message = 1 if request.guarantee.hides_silos else steps
     default = request.model.rules.n_rounds(per_message, rate, task, exact=exact, plain=plain)
+    if _may_split(request, steps):
+        least = max(default, _SPLIT_ROUNDS) / request.silo_fraction
+        default = max(default, min(_MOST_ROUNDS, math.ceil(least)))
     if request.sampling == "disjoint":
         most = min(_DISJOINT_STEPS, int(request.facts.silo_sizes.min()))
         default = max(1, min(default, most // steps))
@@ -124,7 +131,8 @@ def _settings(
     if momentum is None:
         momentum = rules.momentum(sum(steps), noise) if method.has_momentum(request) else 0.0
     sampling = sampling_of(request.sampling, rate, sum(steps))
-    settings = Settings(steps, 1.0, clip, rate, sampling, momentum)
+    server = _server_step(request, steps)
+    settings = Settings(steps, 1.0, clip, rate, sampling, momentum, server)
     return with_step(request, settings, noise, task)
 
 
@@ -145,10 +153,33 @@ def with_step(request: Request, settings: Settings, noise: float, task: Task) ->
     return dataclasses.replace(settings, learning_rate=eta)
 
 
+def _may_split(request: Request, local_steps: int) -> bool:
+    """Whether a round's step may be split between the silos, who go little of it, and the server.
+
+    Several local steps evaluate gradients where a silo's own noise has carried it. Where they are
+    short, and the server's step is long instead, all are evaluated near the model of all silos.
+    """
+    chooses = request.chooses_step and request.global_learning_rate is None
+    private = not (request.guarantee.is_exact or request.guarantee.hides_silos)
+    return chooses and private and local_steps > 1
+
+
+def _server_step(request: Request, steps: tuple[int, ...]) -> float:
+    """Return the server's step on the mean of the silos' moves; 1 unless a step is split."""
+    if request.global_learning_rate is not None:
+        return request.global_learning_rate
+    split = len(steps) > 1 and _may_split(request, max(steps))
+    return _SPLIT * max(steps) if split else 1.0
+
+
 def _step(rules: Rules, request: Request, now: Settings, noise: float, task: Task) -> float:
-    server = request.global_learning_rate
+    server, n_steps, at_once = now.server_step, sum(now.steps), 1
     if request.guarantee.hides_silos:
         eta = rules.silo_learning_rate(now.steps, noise, task)
-    else:
-        eta = rules.learning_rate(now.clip_norm, sum(now.steps), now.momentum, noise, task)
-    return rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
+        return rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
+    split = request.global_learning_rate is None and server > 1
+    if split and not task.is_classifier:  # a round is one step; labels' slopes bear K of them
+        n_steps, at_once = now.n_rounds, max(now.steps)
+    eta = rules.learning_rate(now.clip_norm, n_steps, now.momentum, noise, task) / at_once
+    pace = max(1.0, server * max(now.steps)) if split else max(1.0, server)
+    return rules.with_penalty(eta / server, request.alpha, pace, now.momentum)

@@ -152,7 +152,7 @@ def with_curvature(
     loss = smoothed(request.loss, committed)
     curvature = Curvature(X, silos, scales, loss, committed)
     if request.chooses_step:
-        eta = bearable_step(algorithm, request.global_learning_rate, curvature)
+        eta = bearable_step(algorithm, settings.server_step, curvature)
         settings = dataclasses.replace(settings, learning_rate=eta)
     found = Measured(curvature.whole, curvature.drawn)
     return dataclasses.replace(committed, settings=settings, measured=found)

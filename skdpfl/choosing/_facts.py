@@ -55,7 +55,7 @@ class Settings:
     """The numbers a fit runs with, none of them "auto" any more.
 
     ``steps`` is each round's number of private gradients of a silo; ``rate`` the share of its
-    records that a step reads.
+    records that a step reads. ``server_step`` is the server's step on the silos' mean move.
     """
 
     steps: tuple[int, ...]
@@ -64,6 +64,7 @@ class Settings:
     rate: float
     sampling: Sampling
     momentum: float = 0.0
+    server_step: float = 1.0
 
     @property
     def n_rounds(self) -> int:

@@ -60,7 +60,7 @@ def _with_planned_noise(committed: Committed) -> Committed:
 def _warn_if_penalty_diverges(committed: Committed) -> None:
     """Warn of a given step that the penalty does not bear; no data are needed to know."""
     request, rate = committed.request, committed.settings.learning_rate
-    pace = rate * request.alpha * max(1.0, request.global_learning_rate)
+    pace = rate * request.alpha * max(1.0, committed.settings.server_step)
     if pace > 2 * (1 + committed.settings.momentum):
         warn(
             f"learning_rate={rate:g} with alpha={request.alpha:g} diverges: a step takes "

@@ -63,7 +63,7 @@ class Averaging(Method):
 
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
         """Return FedAvg, or what is the same and has its momentum at the server."""
-        step, server = settings.learning_rate, request.global_learning_rate
+        step, server = settings.learning_rate, settings.server_step
         if set(settings.steps) == {1} and request.guarantee.unit == "record":
             return MinibatchSGD(step * server, settings.momentum)
         return FedAvg(step, settings.steps, server, settings.momentum)

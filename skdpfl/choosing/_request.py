@@ -88,7 +88,7 @@ class Request:
     local_epochs: float | tuple[float, ...] | None
     learning_rate: float | None
     published_step: bool
-    global_learning_rate: float
+    global_learning_rate: float | None
     momentum: float | None
     clip_norm: float | None
     radius: float | None
@@ -143,7 +143,7 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
         local_epochs=_given(params, "local_epochs", _one_or_each(float)),
         learning_rate=None if isinstance(rate, str) else float(rate),
         published_step=isinstance(rate, str) and rate == "optimal",
-        global_learning_rate=float(params.get("global_learning_rate", 1.0)),
+        global_learning_rate=_given(params, "global_learning_rate", float, otherwise=1.0),
         momentum=_given(params, "momentum", float),
         clip_norm=_given(params, "clip_norm", float),
         radius=_given(params, "radius", float),

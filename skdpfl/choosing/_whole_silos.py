@@ -13,6 +13,8 @@ from skdpfl.privacy.mechanisms import LearntClip, Mechanism, NoPrivacy, WholeMes
 
 #: where a learnt clip norm starts, of the highest it may take
 START = 0.3
+#: how fast control variates follow where some silos take part in a round, and records are protected
+_SLOW = 0.2
 
 
 def first_clip_norm(request: Request, settings: Settings) -> float:
@@ -49,10 +51,16 @@ def adapted(
 
 
 def control_rate(committed: Committed) -> float:
-    """Return how fast SCAFFOLD's control variates follow: slower under noise on whole messages."""
+    """Return how fast SCAFFOLD's control variates follow: slower under noise on whole messages.
+
+    Where records are protected and few silos take part, the noise that a control variate was made
+    of comes back many rounds later. A fit whose step is given is the published algorithm.
+    """
     plan = committed.plan
-    if plan.unit == "record" or not plan.private:
+    if not plan.private:
         return 1.0
+    if plan.unit == "record":
+        return _SLOW if plan.silo_fraction < 1 and committed.request.chooses_step else 1.0
     return whole_silo_control_rate(plan.n_rounds, plan.silo_fraction, relative_noise(committed))
 
 

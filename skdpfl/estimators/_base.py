@@ -278,6 +278,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         self.learning_rate_ = settings.learning_rate
         if hasattr(self, "local_steps"):
             self.local_steps_ = _one_or_all(settings.steps)
+        if hasattr(self, "global_learning_rate"):
+            self.global_learning_rate_ = settings.server_step
         dealt = work.plan.sampling
         self.sampling_rate_ = 1 / dealt.n_parts if isinstance(dealt, Disjoint) else settings.rate
 

@@ -90,8 +90,10 @@ GROUPS = {
         "momentum": """float, default=0.0
     Heavy-ball momentum of the local steps, starting anew each round; with ``local_steps=1`` of the
     server's steps.""",
-        "global_learning_rate": """float, default=1.0
-    The server's step on the mean of the silos' moves.""",
+        "global_learning_rate": """"auto" or float, default="auto"
+    The server's step on the mean of the silos' moves. "auto" is 1, but for several local steps
+    whose ``learning_rate`` is "auto" as well: there silos take short steps and the server a long
+    one, so that gradients are not evaluated where a silo's own noise has led it.""",
         "warm_start_rounds": """int, default=0
     First rounds that learn the control variates only. They cost as much as any other round.""",
         "clip_norm": """"auto" or float, default="auto"
@@ -154,6 +156,9 @@ local_steps_ : int or tuple
     The gradient steps of a silo in a round, where ``local_steps`` is a parameter.
 learning_rate_ : float
     The (first) step.
+global_learning_rate_ : float
+    The server's step on the mean of the silos' moves, where ``global_learning_rate`` is a
+    parameter.
 clip_norm_ : float
     The norm that was clipped to; where it is learnt, the last one. inf without privacy.
 sampling_rate_ : float

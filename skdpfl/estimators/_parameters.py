@@ -79,8 +79,9 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
         check_number("sampling_rate", rate, low=0, high=1, open_low=True, words=' (or "auto")')
     if "momentum" in params:
         check_number("momentum", params["momentum"], low=0, high=1, open_high=True)
-    if "global_learning_rate" in params:
-        check_positive("global_learning_rate", params["global_learning_rate"])
+    if not is_auto(params.get("global_learning_rate", "auto")):
+        words = ' (or "auto")'
+        check_positive("global_learning_rate", params["global_learning_rate"], words=words)
     if "warm_start_rounds" in params:
         check_count("warm_start_rounds", params["warm_start_rounds"], low=0)
     if params.get("radius") is not None:

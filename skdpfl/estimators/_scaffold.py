@@ -19,7 +19,7 @@ class _Scaffolding(Method):
 
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
         """Return SCAFFOLD; raise where the warm start leaves no rounds."""
-        server, warm = request.global_learning_rate, self.warm_start_rounds
+        server, warm = settings.server_step, self.warm_start_rounds
         if warm >= settings.n_rounds:
             raise ValueError(
                 f"warm_start_rounds={warm} leaves none of the {settings.n_rounds} rounds to train "
@@ -88,7 +88,7 @@ class DPScaffoldClassifier(_DPScaffold, FederatedClassifier):
         n_rounds: Any = "auto",
         local_steps: Any = "auto",
         learning_rate: Any = "auto",
-        global_learning_rate: float = 1.0,
+        global_learning_rate: Any = "auto",
         warm_start_rounds: int = 0,
         clip_norm: Any = "auto",
         sampling: str = "poisson",
@@ -155,7 +155,7 @@ class DPScaffoldRegressor(_DPScaffold, FederatedRegressor):
         n_rounds: Any = "auto",
         local_steps: Any = "auto",
         learning_rate: Any = "auto",
-        global_learning_rate: float = 1.0,
+        global_learning_rate: Any = "auto",
         warm_start_rounds: int = 0,
         clip_norm: Any = "auto",
         sampling: str = "poisson",
