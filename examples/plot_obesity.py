@@ -34,10 +34,11 @@ folds = list(SiloStratifiedKFold(3, shuffle=True, random_state=0).split(X, group
 # With ten local steps, averaging drifts: each clinic walks towards its own label before the server
 # averages. SCAFFOLD's control variates correct that, and cost nothing more. One step a round has no
 # drift at all, but needs ten times as many rounds. All three spend the same.
+few = {"n_rounds": 10, "local_steps": 10, "global_learning_rate": 1.0}
 methods = {
     "ISRL-DP, 100 rounds × 1 step": (ISRLDPClassifier(), "#0072B2", "o"),
-    "DP-SCAFFOLD, 10 × 10": (DPScaffoldClassifier(local_steps=10), "#009E73", "^"),
-    "DP-FedAvg, 10 × 10": (DPFedAvgClassifier(local_steps=10), "#E69F00", "s"),
+    "DP-SCAFFOLD, 10 × 10": (DPScaffoldClassifier(**few), "#009E73", "^"),
+    "DP-FedAvg, 10 × 10": (DPFedAvgClassifier(**few), "#E69F00", "s"),
 }
 epsilons = (1.0, 3.0, 9.0)
 

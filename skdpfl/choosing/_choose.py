@@ -173,13 +173,11 @@ def _server_step(request: Request, steps: tuple[int, ...]) -> float:
 
 
 def _step(rules: Rules, request: Request, now: Settings, noise: float, task: Task) -> float:
-    server, n_steps, at_once = now.server_step, sum(now.steps), 1
+    server = now.server_step
     if request.guarantee.hides_silos:
         eta = rules.silo_learning_rate(now.steps, noise, task)
         return rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
+    eta = rules.learning_rate(now.clip_norm, sum(now.steps), now.momentum, noise, task)
     split = request.global_learning_rate is None and server > 1
-    if split and not task.is_classifier:  # a round is one step; labels' slopes bear K of them
-        n_steps, at_once = now.n_rounds, max(now.steps)
-    eta = rules.learning_rate(now.clip_norm, n_steps, now.momentum, noise, task) / at_once
     pace = max(1.0, server * max(now.steps)) if split else max(1.0, server)
     return rules.with_penalty(eta / server, request.alpha, pace, now.momentum)

@@ -86,9 +86,8 @@ def test_the_step_adapts(name):
     assert halved == pytest.approx(2 * step)
     doubled = settled(make(name, clip_norm=2 * clip, **kw)).learning_rate
     assert 0.3 * step < doubled <= 0.5 * step * (1 + 1e-9)
-    assert settled(make(name, local_steps=2, n_rounds=n_rounds // 2, **kw)).learning_rate == (
-        pytest.approx(step)
-    )
+    whole = {"local_steps": 2, "global_learning_rate": 1.0, "n_rounds": n_rounds // 2}
+    assert settled(make(name, **whole, **kw)).learning_rate == pytest.approx(step)
 
 
 def test_the_servers_step_counts():
@@ -98,11 +97,82 @@ def test_the_servers_step_counts():
     assert twice == pytest.approx(plain / 2)
 
 
-def test_scaffold_saves_rounds_unless_they_are_given():
-    assert max(settled(skdpfl.DPScaffoldClassifier()).steps) == 5
+@pytest.mark.parametrize("name", [n for n in ALL if "Scaffold" in n or "FedAvg" in n])
+def test_several_local_steps_are_split_between_silos_and_server(name):
+    """As far in all as steps that are not: gradients are read near the model of all silos."""
+    kw = {"scaling": None, "epsilon": 0.3, "local_steps": 5, "n_rounds": 20}
+    split, plain = (settled(make(name, **kw, global_learning_rate=g)) for g in ("auto", 1.0))
+    assert (split.server_step, plain.server_step) == (30.0, 1.0)
+    assert 30 * split.learning_rate == pytest.approx(plain.learning_rate)
+
+
+UNSPLIT = [
+    {"local_steps": 1},
+    {"local_steps": 5, "n_rounds": 1},
+    {"local_steps": 5, "learning_rate": 0.1},
+    {"local_steps": 5, "epsilon": np.inf},
+    {"local_steps": 5, "unit": "silo"},
+]
+
+
+@pytest.mark.parametrize("options", UNSPLIT, ids=str)
+def test_other_steps_are_not_split(options):
+    for name in ("DPScaffoldClassifier", "DPFedAvgRegressor"):
+        assert settled(make(name, **options)).server_step == 1
+
+
+def test_a_split_step_is_in_the_fitted_attributes_and_in_the_algorithm():
+    X, y, silos = data("DPScaffoldClassifier")
+    kw = {"local_steps": 5, "n_rounds": 4, "clip_norm": 1.0, "scaling": None, "random_state": 0}
+    split = make("DPScaffoldClassifier", **kw).fit(X, y, silos=silos)
+    assert split.global_learning_rate_ == 30
+    given = {"global_learning_rate": 30.0, "learning_rate": split.learning_rate_}
+    again = make("DPScaffoldClassifier", **kw, **given).fit(X, y, silos=silos)
+    assert np.array_equal(split.coef_, again.coef_)
+
+
+def test_local_steps_take_as_many_rounds_as_pay():
+    """Twenty at least, and more where few silos take part in each: each pays for its own rounds."""
+    for kw, rounds in (
+        ({"local_steps": 5}, 20),
+        ({"local_steps": 20}, 20),
+        ({"local_steps": 5, "silo_fraction": 0.5}, 40),
+        ({"local_steps": 5, "silo_fraction": 0.1}, 100),
+        ({"local_steps": 20, "learning_rate": 0.1}, 5),
+        ({"silo_fraction": 0.5}, 100),
+    ):
+        assert settled(make("DPScaffoldClassifier", **kw)).n_rounds == rounds
+
+
+def test_one_local_step_where_records_are_protected_five_where_silos_are():
+    assert settled(skdpfl.DPScaffoldClassifier()).steps == (1,) * 100
     assert settled(skdpfl.DPScaffoldClassifier(n_rounds=30)).steps == (1,) * 30
     whole = settled(skdpfl.DPFedAvgClassifier(unit="silo"))
     assert min(whole.steps) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "rate"),
+    [
+        ({}, 1.0),
+        ({"silo_fraction": 0.5}, 0.2),
+        ({"silo_fraction": 0.5, "learning_rate": 0.3}, 1.0),
+        ({"silo_fraction": 0.5, "epsilon": np.inf}, 1.0),
+    ],
+)
+def test_control_variates_are_slow_where_silos_sit_out(options, rate, monkeypatch):
+    """Only where the step is "auto": with every number given it is the published algorithm."""
+    ran, method = [], type(skdpfl.DPScaffoldClassifier()._method())
+    original = method.training
+
+    def training(*args):
+        ran.append(original(*args))
+        return ran[-1]
+
+    monkeypatch.setattr(method, "training", training)
+    X, y, silos = data("DPScaffoldClassifier")
+    make("DPScaffoldClassifier", random_state=0, **options).fit(X, y, silos=silos)
+    assert ran[0].algorithm.control_rate == rate
 
 
 # ---- public numbers only -------------------------------------------------------------------------
