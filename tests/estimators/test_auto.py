@@ -102,8 +102,8 @@ def test_several_local_steps_are_split_between_silos_and_server(name):
     """As far in all as steps that are not: gradients are read near the model of all silos."""
     kw = {"scaling": None, "epsilon": 0.3, "local_steps": 5, "n_rounds": 20}
     split, plain = (settled(make(name, **kw, global_learning_rate=g)) for g in ("auto", 1.0))
-    assert (split.server_step, plain.server_step) == (30.0, 1.0)
-    assert 30 * split.learning_rate == pytest.approx(plain.learning_rate)
+    assert (split.server_step, plain.server_step) == (150.0, 1.0)
+    assert 150 * split.learning_rate == pytest.approx(plain.learning_rate)
 
 
 UNSPLIT = [
@@ -125,8 +125,8 @@ def test_a_split_step_is_in_the_fitted_attributes_and_in_the_algorithm():
     X, y, silos = data("DPScaffoldClassifier")
     kw = {"local_steps": 5, "n_rounds": 4, "clip_norm": 1.0, "scaling": None, "random_state": 0}
     split = make("DPScaffoldClassifier", **kw).fit(X, y, silos=silos)
-    assert split.global_learning_rate_ == 30
-    given = {"global_learning_rate": 30.0, "learning_rate": split.learning_rate_}
+    assert split.global_learning_rate_ == 150
+    given = {"global_learning_rate": 150.0, "learning_rate": split.learning_rate_}
     again = make("DPScaffoldClassifier", **kw, **given).fit(X, y, silos=silos)
     assert np.array_equal(split.coef_, again.coef_)
 

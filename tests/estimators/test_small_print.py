@@ -49,7 +49,7 @@ def test_verbose_is_a_number(estimator, verbose):
 @pytest.mark.parametrize(
     ("name", "options", "steps"),
     [
-        ("DPScaffoldClassifier", {}, 5),
+        ("DPScaffoldClassifier", {}, 1),
         ("DPScaffoldClassifier", {"epsilon": np.inf}, 1),
         ("DPFedAvgClassifier", {"local_steps": [2, 3, 1], "n_rounds": 3}, (2, 3, 1)),
         ("DPFedAvgClassifier", {"local_epochs": 2, "sampling_rate": 0.5, "n_rounds": 3}, 4),
