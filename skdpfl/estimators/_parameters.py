@@ -80,8 +80,8 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
     if "momentum" in params:
         check_number("momentum", params["momentum"], low=0, high=1, open_high=True)
     if not is_auto(params.get("global_learning_rate", "auto")):
-        words = ' (or "auto")'
-        check_positive("global_learning_rate", params["global_learning_rate"], words=words)
+        server = params["global_learning_rate"]
+        check_positive("global_learning_rate", server, words=' (or "auto")')
     if "warm_start_rounds" in params:
         check_count("warm_start_rounds", params["warm_start_rounds"], low=0)
     if params.get("radius") is not None:
