@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skdpfl._silo_warnings import silo_like
+
 
 @contextmanager
 def advising(X: Any, y: Any = None) -> Iterator[None]:
@@ -35,6 +37,7 @@ def _advice(X: Any, y: Any, error: Exception) -> str | None:
         return (
             f"X has column(s) {strange[:5]!r} that hold no numbers. Leave them out, or encode them "
             "by categories that are public: OneHotEncoder(categories=[...], sparse_output=False)."
+            + _silos_hint(strange)
         )
     if "X contains NaN" in said:
         return (
@@ -46,6 +49,12 @@ def _advice(X: Any, y: Any, error: Exception) -> str | None:
     if y is not None and of_labels and np.any(pd.isna(_flat(y))):
         return "Input y contains NaN: rows without a label or target must be left out."
     return None
+
+
+def _silos_hint(names: list[Any]) -> str:
+    """Return what else to do where one of the columns may hold silo ids."""
+    found = silo_like(names)
+    return f" If {found[0]!r} says who holds a record: silo_column={found[0]!r}." if found else ""
 
 
 def _holds_numbers(column: Any) -> bool:

@@ -9,12 +9,12 @@ from pathlib import Path
 import sklearn
 
 #: this package, and scikit-learn, which may stand between (pipelines, searches, callbacks)
-_PACKAGES = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
+PACKAGES = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn as if from the first caller outside this package and scikit-learn."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGES):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGES):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

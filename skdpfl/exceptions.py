@@ -8,6 +8,15 @@ class PrivacyLeakWarning(UserWarning):
     """
 
 
+class UnseenSiloWarning(UserWarning):
+    """A model predicts for silos that were not in its fit.
+
+    Once per fitted model; its text names the silos. Not given where silos are left out on purpose:
+    by :class:`~skdpfl.model_selection.LeaveOneSiloOut` or
+    :class:`~skdpfl.model_selection.SiloKFold`, or scored one by one.
+    """
+
+
 class BudgetExceeded(ValueError):
     """A fit would spend more than its :class:`~skdpfl.privacy.PrivacyLedger` has left.
 

@@ -23,6 +23,7 @@ LAYERS = [
         "_input_errors",
         "_lazy",
         "_links",
+        "_silo_warnings",
         "_warnings",
     },
     {"privacy", "losses"},

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpfl._arguments import refuse_sparse
 from skdpfl._compat import CallbackSupportMixin, with_callbacks, with_names
 from skdpfl._input_errors import advising
+from skdpfl._silo_warnings import warn_of_forgotten_column, warn_of_unseen_silos
 from skdpfl._warnings import warn
 from skdpfl.choosing import (
     Committed,
@@ -234,17 +235,18 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     def _read(self, X: Any, y: Any, silos: Any) -> LocalData:
         """Validate the data; nothing is learnt from them here but their public numbers."""
         refuse_sparse(X)
-        features, silos = split_silo_column(X, silos, self.silo_column)
-        with advising(features, y):
+        named, silos = split_silo_column(X, silos, self.silo_column)
+        with advising(named, y):
             features, y = validate_data(
                 self,
-                with_names(features),
+                with_names(named),
                 y,
                 dtype=[np.float64, np.float32],
                 ensure_min_samples=2,
                 y_numeric=not self._is_classifier(),
             )
             y = self._encode(y, features.dtype)
+        warn_of_forgotten_column(named, silos)
         read = read_silos(silos, len(features), X)
         facts = self._facts(read.ids, read.sizes, features.shape[1], self._n_outputs())
         return LocalData(features, y, read, facts)
@@ -274,6 +276,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             setattr(self, name, value)
         self.scaling_ = scales.features
         self.silo_ids_ = facts.silo_ids.to_numpy()
+        self._told_of_silos: list[bool] = []
         self.n_rounds_, self.clip_norm_ = settings.n_rounds, settings.clip_norm
         self.learning_rate_ = settings.learning_rate
         if hasattr(self, "local_steps"):
@@ -289,6 +292,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         """Return raw predictions (n, k) of new records."""
         check_is_fitted(self)
         refuse_sparse(X)
+        warn_of_unseen_silos(self, X)
         X = with_names(without_column(X, self.silo_column))
         with advising(X):
             X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])

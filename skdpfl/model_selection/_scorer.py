@@ -14,6 +14,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from skdpfl._silo_warnings import new_silos_expected
 from skdpfl.silos import read_silos, split_silo_column
 
 Aggregate = str | Callable[[np.ndarray], float]
@@ -84,7 +85,8 @@ def silo_scores(
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     codes, ids = read_silos(given, n_rows, X)[:2]
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    scores = [scorer(estimator, _safe_indexing(X, r), _safe_indexing(y, r)) for r in rows]
+    with new_silos_expected():
+        scores = [scorer(estimator, _safe_indexing(X, r), _safe_indexing(y, r)) for r in rows]
     return pd.Series(scores, index=pd.Index(ids.tolist()), name="score", dtype=float)
 
 

@@ -45,6 +45,8 @@ class SiloKFold(SiloFolds):
     [0 1 3] [2 4]
     """
 
+    _leaves_silos_out = True
+
     def __init__(
         self,
         n_splits: int = 5,
@@ -111,6 +113,8 @@ class LeaveOneSiloOut(SiloSplitter):
     [0 3] [1 2]
     [0 1 2] [3]
     """
+
+    _leaves_silos_out = True
 
     def __init__(self, *, silo_column: str | None = None):
         self.silo_column = silo_column

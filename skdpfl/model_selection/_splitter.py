@@ -8,6 +8,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metadata_routing import UNUSED
 
 from skdpfl._arguments import check_count
+from skdpfl._silo_warnings import LeftOut
 from skdpfl.silos import Silos, read_silos, split_silo_column
 
 
@@ -18,6 +19,8 @@ class SiloSplitter(BaseCrossValidator):
     __metadata_request__split = {"silos": True, "groups": UNUSED}  # noqa: RUF012
 
     silo_column: str | None = None
+    #: whether test sets have silos that the training sets lack
+    _leaves_silos_out = False
 
     def split(
         self, X: Any, y: Any = None, groups: Any = None, *, silos: Any = None
@@ -46,7 +49,8 @@ class SiloSplitter(BaseCrossValidator):
             np.cumsum(np.bincount(folds, minlength=n_folds))[:-1],
         )
         for fold, test in enumerate(by_fold):
-            yield np.flatnonzero(folds != fold), test
+            marked = test.view(LeftOut) if self._leaves_silos_out else test
+            yield np.flatnonzero(folds != fold), marked
 
     def _silos(self, X, groups, silos) -> Silos:
         """The silo of each record, however it was given."""

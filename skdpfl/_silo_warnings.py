@@ -1,0 +1,109 @@
+"""Warnings about silos: predictions for silos that were not in the fit, forgotten silo columns.
+
+Silo ids and the names of columns are public; nothing else is read here.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdpfl._warnings import PACKAGES, warn
+from skdpfl.exceptions import UnseenSiloWarning
+
+#: a column of one of these names (with "id", "code" and the like, or a step's name) may hold silos
+_NAMES = {"silo", "hospital", "site", "clinic", "centre", "center", "school", "bank", "ward"}
+_NAMES |= {"group", "region"}
+_BESIDE = {"id", "ids", "code", "no", "nr", "num", "number", "name", "key", "remainder"}
+
+_EXPECTED = ContextVar("silos that were not in the fit are scored on purpose", default=False)
+
+
+class LeftOut(np.ndarray):
+    """Rows of a test set whose silos were kept out of the training set on purpose."""
+
+
+@contextmanager
+def new_silos_expected() -> Iterator[None]:
+    """Give no UnseenSiloWarning inside: silos are scored one by one, and named."""
+    token = _EXPECTED.set(True)
+    try:
+        yield
+    finally:
+        _EXPECTED.reset(token)
+
+
+def warn_of_unseen_silos(model: Any, X: Any) -> None:
+    """Warn, once per fitted model, of silos in X's silo column that were not in the fit."""
+    name = model.silo_column
+    if name is None or model._told_of_silos or name not in list(getattr(X, "columns", ())):
+        return
+    unseen = _ids(X[name])
+    unseen = unseen[~unseen.isin(model.silo_ids_)].tolist()
+    if not unseen or _EXPECTED.get() or _left_out_on_purpose():
+        return
+    model._told_of_silos.append(True)  # in place: predicting sets no attribute
+    more = f" and {len(unseen) - 5} more" if len(unseen) > 5 else ""
+    warn(
+        f"X has records of silo(s) that were not in the fit: {unseen[:5]!r}{more}; the model has "
+        "seen nothing like them. In a cross-validation SiloStratifiedKFold(silo_column=...) has "
+        "every silo in each training set; LeaveOneSiloOut and SiloKFold leave silos out on purpose "
+        "and give no such warning. It is given once per fitted model.",
+        UnseenSiloWarning,
+    )
+
+
+def _ids(column: Any) -> pd.Index:
+    """Return the distinct ids of a frame's column, missing ones left out."""
+    values = column if isinstance(column, pd.Series) else pd.Series(column.to_list())
+    return pd.Index(np.asarray(values.dropna().unique()), tupleize_cols=False)
+
+
+def _left_out_on_purpose() -> bool:
+    """Tell whether scikit-learn, or this library, scores a fold that our splitters left out.
+
+    The splitters mark the rows of such test sets; the mark is found where those rows are in use,
+    also in another process.
+    """
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(PACKAGES):
+            here = frame.f_locals  # scikit-learn makes plain arrays of what its workers are given
+            given = (*here.get("args", ()), *dict(here.get("kwargs", ())).values())
+            if any(isinstance(value, LeftOut) for value in (*here.values(), *given)):
+                return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def silo_like(names: Any) -> list[str]:
+    """Return the names of columns that may well hold silo ids."""
+    return [name for name in names if isinstance(name, str) and _is_silo_like(name)]
+
+
+def _is_silo_like(name: str) -> bool:
+    apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    words = [word.lower() for word in re.split(r"[^A-Za-z]+", apart) if word]
+    words = [word for word in words if word not in _BESIDE]
+    return len(words) == 1 and (words[0] in _NAMES or words[0].removesuffix("s") in _NAMES)
+
+
+def warn_of_forgotten_column(X: Any, silos: Any) -> None:
+    """Warn where no silos are given and a column has the name of some.
+
+    It goes by the name alone. Names are public; how many distinct values a column has, or whether
+    they are all whole numbers, is learnt from the records.
+    """
+    if silos is None and (found := silo_like(getattr(X, "columns", ()))):
+        warn(
+            f"X has a column {found[0]!r}, and neither silos nor silo_column was given: the column "
+            "is used as a feature, and all records are one silo. If it says who holds a record, "
+            f"give silo_column={found[0]!r}; if not, rename it or leave it out."
+        )
