@@ -146,7 +146,7 @@ def test_the_picture_of_epsilons_goes_by_its_folds():
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # exact scores, said elsewhere
             PrivacyUtilityDisplay.from_estimator(clf(), FRAME, y, epsilons=[5.0], cv=cv)
 
-    assert said(lambda: draw(LeaveOneSiloOut(silo_column="hospital"))) == []
+    assert said(lambda: draw(LeaveOneSiloOut())) == []
 
 
 # ---- a silo column that nobody named ------------------------------------------------------------
