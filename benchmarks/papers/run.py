@@ -5,10 +5,11 @@
     python benchmarks/papers/run.py --quick --out /tmp/p small versions of all of them, minutes
     python benchmarks/papers/run.py --pictures           pictures and pages from the tables there
 
-Each writes ``<out>/<paper>/<figure>.csv`` and a picture. A full run goes on where the last one
-stopped: cells that are in the table are not run again (``--again`` drops them). ``--minutes``
-starts no further cell after that time; ``--cells "10 silos.* 1$"`` runs those whose setting,
-method and epsilon match. Data are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
+Each writes ``<out>/<paper>/<figure>.csv`` and a picture (without ``--out``: beside the scripts and
+into docs/papers, whose tables are then made anew). A full run goes on where the last one stopped:
+cells that are in the table are not run again (``--again`` drops them). ``--minutes`` starts no
+further cell after that time; ``--cells "10 silos.* 1$"`` runs those whose setting, method and
+epsilon match. Data are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Any
 
 from _common.cells import Figure, run_cell
 from _common.draw import draw
-from _common.pages import fill_pages
+from _common.pages import DOCS, fill_pages
 from _common.table import Store, key
 
 HERE = Path(__file__).parent
@@ -109,12 +110,17 @@ def run(options: argparse.Namespace) -> None:
             keep(job.get())
 
 
+def picture(name: str, out: Path) -> Path:
+    """Return where a figure's picture goes: beside its table, that of a kept one to the pages."""
+    return DOCS / f"{name.replace('/', '-')}.png" if out == HERE else out / f"{name}.png"
+
+
 def pictures(names: list[str], out: Path) -> None:
     """Draw what has a table; the pages show those kept beside the scripts."""
     for name in names:
         table = Store(out, name).read()
         if len(table):
-            draw(figure_of(name), table, (out / name).with_suffix(".png"))
+            draw(figure_of(name), table, picture(name, out))
     if out == HERE:
         fill_pages(HERE)
 
