@@ -1,4 +1,4 @@
-"""One file, one algorithm. Each sees gradients and messages, never a record."""
+"""Federated algorithms, one in each file. They see gradients and messages, never records."""
 
 from skdpfl.algorithms._accelerated import AcceleratedSGD
 from skdpfl.algorithms._base import (

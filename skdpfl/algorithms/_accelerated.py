@@ -1,4 +1,4 @@
-"""Accelerated noisy minibatch SGD: AC-SA on one gradient of every silo a round.
+"""Accelerated noisy minibatch SGD: AC-SA with one gradient per silo and round.
 
 With mu the modulus of strong convexity (0: convex) and scale v >= 2 beta, for r = 1, 2, ...::
 
@@ -8,8 +8,8 @@ With mu the modulus of strong convexity (0: convex) and scale v >= 2 beta, for r
     x    <- Proj( [a mu x_md + ((1 - a) mu + e) x - a g] / (mu + e) )
     x_ag <- a x + (1 - a) x_ag
 
-With mu = 0 the step on g is r / (2 v) and x_ag the mean of x_1, ..., x_R with weights 1, ..., R:
-on x_ag a gradient moves by about 1 / v, so 1 / v is what is called the learning rate.
+With mu = 0 the step on g is r / (2 v), and x_ag is the mean of x_1, ..., x_R with weights
+1, ..., R. A gradient changes x_ag by about 1 / v times itself, so the learning rate is 1 / v.
 Ghadimi and Lan (2012); with private gradients Lowy and Razaviyayn (2023), Algorithm 1.
 """
 
@@ -76,7 +76,7 @@ class AcceleratedSGD(GradientMethod):
     projection : callable, default=Ball()
         Projection onto the feasible set.
     aggregated : bool, default=True
-        Give out x_ag, which the theory is about; False: the last x.
+        Whether the result is x_ag, as in the theory, or the last x.
     """
 
     scale: float

@@ -1,27 +1,27 @@
-"""What an algorithm is: its two ends. It gets a callable for gradients, never a record.
+"""Base classes of algorithms: what a silo does and what the server does in a round.
 
 One round::
 
     server   shared           = broadcast(state)
     silo i   message_i        = local(shared, memory_i, gradient)
-             kept_i           = message_i as it counts (unit "silo": clipped), before any noise
+             kept_i           = message_i (unit "silo": clipped), before any noise
              memory_i         = remember(shared, memory_i, kept_i)
     server   state            = aggregate(state, released)     (idle(state) if nobody took part)
 
-Everything is a flat vector on the last axis; ``local`` and ``remember`` see one silo (``(size,)``)
-or a stack of silos (``(n_silos, size)``) and must not care which. ``gradient(params)`` is private
-by itself and counts its uses: a round must use exactly ``n_gradients(round)`` of them, or the fit
-raises. The server end sees a :class:`Released`, never a message. So whoever writes an algorithm
-can waste privacy but not break it, as long as the code keeps to these methods: Python holds nobody
-off who goes looking for records in objects that are not handed over.
+Vectors are flat, on the last axis. ``local`` and ``remember`` receive one silo (``(size,)``) or a
+stack of silos (``(n_silos, size)``) and must work for both. ``gradient(params)`` is private and
+counts its uses: a round must use exactly ``n_gradients(round)`` of them, or the fit raises. The
+server receives a :class:`Released`, never a message. So an algorithm can waste privacy but not
+break it, as long as its code uses only the arguments of these methods: Python cannot stop code that
+searches other objects for records.
 
 Formal guarantee
 ----------------
-Where the server's noise hides records (trust "server", shufflers), and where others' noise is
-counted (the outsider's view), a silo's message has to be one fresh gradient.
-:func:`sends_one_gradient` tells so from the object that is about to run: an instance of
-:class:`GradientMethod` on which every name that decides the message leads to the code of this
-module, through whatever classes it inherits.
+Where noise is added after messages leave the silo (trust "server", shufflers), and where other
+silos' noise counts (the outsider's view), a silo's message must be one fresh gradient.
+:func:`sends_one_gradient` checks the object that is about to run: it must be an instance of
+:class:`GradientMethod` on which every method that decides the message is that of this module,
+whatever classes it inherits from.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-#: the average of a round's messages is all that most servers read
+#: the server's state, of any type
 State = Any
 
 
 class Gradient(Protocol):
     """A private gradient: ``gradient(params)`` at (..., size), ``n_steps`` uses a round.
 
-    What it returns is the caller's to overwrite.
+    The caller may overwrite the result.
     """
 
     n_steps: int
@@ -49,7 +49,7 @@ class Gradient(Protocol):
 
 @dataclass(frozen=True)
 class Released:
-    """What leaves the aggregate in a round, already private.
+    """The private result of a round, which the server receives.
 
     Attributes
     ----------
@@ -57,15 +57,16 @@ class Released:
         An unbiased estimate of the weighted mean of all silos' messages: the cohort's weighted sum
         over ``sampled``.
     fraction : float
-        The share of all silos' weight that the cohort (or the expected cohort, where who took part
-        is secret) holds.
+        The cohort's share of the total weight of all silos; that of the expected cohort where the
+        cohort is secret.
     sampled : float
-        Its share of the silos by number; equal to ``fraction`` where weights are equal.
+        The cohort's share of the number of silos; equal to ``fraction`` for equal weights.
     squared_norm : float
         An estimate of the weighted mean squared norm of the messages before noise; NaN unless
-        :attr:`Algorithm.reads_squared_norm` asks for it and the mechanism releases it.
+        :attr:`Algorithm.reads_squared_norm` is set and the mechanism releases it.
     unclipped : float
-        An estimate of the share of the messages within the clip norm; NaN unless that is learnt.
+        An estimate of the share of messages within the clip norm; NaN unless the clip norm is
+        learnt.
     """
 
     mean: np.ndarray
@@ -82,12 +83,12 @@ class Algorithm:
     Subclasses must implement :meth:`init`, :meth:`local`, :meth:`aggregate` and :meth:`params`.
     """
 
-    #: True where the server needs the messages' mean squared norm: whole silos only, where what
-    #: leaves a silo is one clipped vector and the statistic is part of it.
+    #: Whether the server needs the mean squared norm of messages. Only for unit="silo", where a
+    #: silo sends one clipped vector of which the statistic is a part.
     reads_squared_norm = False
 
     def n_gradients(self, round: int) -> int:
-        """Return how many private gradients a silo takes in a round it takes part in."""
+        """Return how many private gradients a participating silo computes in a round."""
         return 1
 
     def memory_size(self, size: int) -> int:
@@ -99,7 +100,7 @@ class Algorithm:
         raise NotImplementedError
 
     def broadcast(self, state: State) -> Any:
-        """Return what the silos are told; by default the current parameters."""
+        """Return what the server sends to silos; by default the current parameters."""
         return self.params(state)
 
     def local(self, shared: Any, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
@@ -109,8 +110,8 @@ class Algorithm:
     def remember(self, shared: Any, memory: np.ndarray, kept: np.ndarray) -> np.ndarray:
         """Return a silo's memory after a round; by default unchanged.
 
-        ``kept`` is its message as it counts: under unit="silo" clipped, but without the noise,
-        which is added on its way out. Memory stays inside the silo.
+        ``kept`` is its message before noise, clipped under unit="silo". Memory never leaves the
+        silo.
         """
         return memory
 
@@ -121,7 +122,7 @@ class Algorithm:
     def idle(self, state: State) -> State:
         """Return the server's state after a round without any silo; by default unchanged.
 
-        Only Poisson cohorts can be empty. A state that counts rounds counts this one too.
+        Only Poisson cohorts can be empty. A state that counts rounds must count this one.
         """
         return state
 
@@ -130,9 +131,9 @@ class Algorithm:
         raise NotImplementedError
 
     def output_weight(self, round: int, n_rounds: int) -> float:
-        """Return the weight of the round's model in the average that is given out.
+        """Return the weight of the round's model in the final average.
 
-        By default the second half of the rounds, equally.
+        By default the models of the second half of the rounds have equal weights.
         """
         return float(round >= n_rounds // 2)
 
@@ -141,9 +142,9 @@ class Algorithm:
 class GradientMethod(Algorithm):
     """An algorithm whose message is one gradient at a point the server chose.
 
-    ``local`` is final, so that a cohort's sum of messages is a sum of fresh clipped gradients and
-    nothing else: the noise may then be added to that sum (trust="server"). So are ``remember``,
-    ``memory_size`` and ``n_gradients``, wherever in the inheritance another one comes from.
+    ``local`` is final: the sum of a cohort's messages is then a sum of fresh clipped gradients and
+    nothing else, and noise may be added to that sum (trust="server"). ``remember``, ``memory_size``
+    and ``n_gradients`` are final, too. No base class may replace them either.
     """
 
     def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
@@ -160,7 +161,7 @@ class GradientMethod(Algorithm):
             )
 
 
-#: what decides a message, and how a silo finds it
+#: the methods that decide a message
 _FINAL = {
     name: getattr(GradientMethod, name)
     for name in ("local", "remember", "memory_size", "n_gradients", "__getattribute__")
@@ -168,14 +169,14 @@ _FINAL = {
 
 
 def _changed(kind: type) -> list[str]:
-    """Return the names of the final methods that a class has others for."""
+    """Return the names of the final methods that a class replaces."""
     return [name for name, method in _FINAL.items() if getattr(kind, name) is not method]
 
 
 def sends_one_gradient(algorithm: Algorithm) -> bool:
     """Whether a silo's message is one fresh gradient: the final methods are GradientMethod's own.
 
-    Classes can be changed after they were made, and objects too: this looks at what will run.
+    Classes and objects can be changed after their creation: this checks the code that will run.
     """
     kind = type(algorithm)
     own = not _changed(kind) if issubclass(kind, GradientMethod) else False
@@ -188,7 +189,7 @@ Projection = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Ball:
-    """Projection onto the ball of a radius around the origin; ``inf`` is the whole space."""
+    """Projection onto a ball around the origin; with radius ``inf`` the identity."""
 
     radius: float = float("inf")
 

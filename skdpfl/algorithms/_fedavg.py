@@ -1,10 +1,10 @@
-"""Federated averaging: each silo walks K steps by itself, the server averages where they end.
+"""Federated averaging: each silo makes K local steps, the server averages the results.
 
     silo      y_0 = x,   v_k = momentum v_{k-1} + g(y_{k-1}),   y_k = y_{k-1} - eta_l v_k
               message = y_K - x
     server    x <- x + eta_g mean(messages)
 
-The velocity v starts at zero in every round. K may differ from round to round.
+The velocity v starts at zero in every round. K may differ between rounds.
 McMahan et al. (AISTATS 2017); with private gradients DP-FedAvg of Noble et al. (AISTATS 2022).
 """
 
@@ -30,13 +30,13 @@ class FedAvg(Algorithm):
     Parameters
     ----------
     learning_rate : float
-        eta_l, the silos' step.
+        eta_l, the silos' step size.
     local_steps : int or tuple of int, default=1
-        K, one number or one a round.
+        K, one number or one for each round.
     global_learning_rate : float, default=1.0
         eta_g, the server's step on the mean message.
     momentum : float, default=0.0
-        Heavy-ball momentum of the local steps, starting anew in each round.
+        Heavy-ball momentum of the local steps, reset in each round.
     """
 
     learning_rate: float

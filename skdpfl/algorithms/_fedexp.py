@@ -1,22 +1,23 @@
-r"""FedEXP: the server steps further than the average when silos pull in different directions.
+r"""FedEXP: the server takes longer steps where the silos' updates differ.
 
     silo      y_k = y_{k-1} - eta_l g(y_{k-1}),  message D_i = y_K - x
     server    eta_g = max(1, s / |m|^2),  m = mean(D_i),  s = mean |D_i|^2
               x <- x + eta_g m
 
-FedExP of Jhunjhunwala, Wang and Joshi (ICLR 2023), who take half of s and report the average of
-the last two models; the private versions are those of Takakura, Liew and Hasegawa, derived anew.
+FedExP is by Jhunjhunwala, Wang and Joshi (ICLR 2023), who use s / 2 and report the average of the
+last two models. The private versions are by Takakura, Liew and Hasegawa, with new derivations.
 
-Why the ratio. In a convex problem that one model w* solves in all silos, local steps of at most 1/L
-give <D_i, w* - x> >= |D_i|^2 (for a quadratic D_i = B_i (w* - x) with 0 <= B_i <= 1). Then
+Reason for the ratio. In a convex problem where one model w* is optimal in all silos, local steps of
+at most 1/L give <D_i, w* - x> >= |D_i|^2 (for a quadratic D_i = B_i (w* - x) with 0 <= B_i <= 1).
+Then
 
     |x + t m - w*|^2 <= |x - w*|^2 - 2 t s + t^2 |m|^2,
 
-which is least at t = s / |m|^2: the extrapolation of parallel projection methods. It is 1 if all
-silos agree and M if they are orthogonal.
+which is smallest at t = s / |m|^2: the extrapolation of parallel projection methods. It is 1 if all
+messages are equal and M if they are orthogonal.
 
 With privacy the server never sees a message: m and s are released, s by the mechanism
-(:mod:`skdpfl.privacy.mechanisms`), for nothing, in each of the three cases:
+(:mod:`skdpfl.privacy.mechanisms`), at no extra privacy cost, in each of the three cases:
 
     Gaussian, each silo   m = mean(c_i), c_i = D_i + noise of std sigma;  s = mean |c_i|^2 - size
                           sigma^2.  Without the correction s would be size sigma^2 and the step
@@ -25,9 +26,9 @@ With privacy the server never sees a message: m and s are released, s by the mec
                           that depends on the level, so no constant would correct it.
     trusted server        s is noised inside the same release as m.
 
-The denominator keeps its noise: E |m|^2 = |mean D_i|^2 + (noise of m), so where noise dominates
-eta_g falls to 1 and the method to FedAvg; without the noise the denominator comes near zero, or
-below. s is cut to [0, C^2] by the mechanism, so eta_g is at most C^2 / |m|^2 whatever the noise.
+The noise of the denominator is not corrected: E |m|^2 = |mean D_i|^2 + (noise of m), so where noise
+dominates eta_g is 1 and the method is FedAvg; a corrected denominator could be near zero or
+negative. The mechanism clips s to [0, C^2], so eta_g is at most C^2 / |m|^2 whatever the noise.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from skdpfl.algorithms._fedavg import steps_of_round
 
 
 class FedExpState(NamedTuple):
-    """The model and the server's steps so far."""
+    """The model and the server's previous step sizes."""
 
     params: np.ndarray
     step_sizes: tuple[float, ...]
@@ -55,17 +56,17 @@ class FedExp(Algorithm):
     Parameters
     ----------
     learning_rate : float
-        eta_l, the silos' step.
+        eta_l, the silos' step size.
     local_steps : int or tuple of int, default=1
-        K, one number or one a round.
+        K, one number or one for each round.
     half : bool, default=False
-        Use s / 2, as FedExP was published; the private versions use s.
+        Use s / 2, as in the published FedExP; the private versions use s.
     n_averaged : int, optional
-        How many of the last models are averaged (2 as published); by default the second half,
-        which averages noise as well.
+        Number of last models that are averaged (2 as published). By default the second half, which
+        averages the noise as well.
     largest_step : float, default=inf
-        Server steps are at most this long, and at least 1. Near an optimum that the silos do not
-        share, their moves cancel and the extrapolation knows no end.
+        Upper bound of the server's step size, at least 1. Near an optimum that the silos do not
+        share, their updates cancel and the step size is unbounded.
     """
 
     learning_rate: float
@@ -104,7 +105,7 @@ class FedExp(Algorithm):
         return float(round >= n_rounds - self.n_averaged)
 
     def _step(self, released: Released) -> float:
-        """Return eta_g; moves that are not finite have diverged, whatever the step."""
+        """Return eta_g, and 1 where the messages are not finite: then the fit has diverged."""
         if not np.isfinite(released.mean).all():
             return 1.0
         if np.isnan(released.squared_norm):

@@ -1,10 +1,11 @@
-"""Local SGD: each silo takes K projected steps by itself, the server averages where they end.
+"""Local SGD: each silo makes K projected local steps, the server averages the results.
 
     silo      y_0 = x,   y_k = Proj(y_{k-1} - eta g(y_{k-1})),   message = y_K - x
     server    x <- Proj(x + mean(messages))
 
-The baseline of Lowy and Razaviyayn (2023). Each of a round's K private gradients is paid for: the
-messages mix K noises that the other silos' noise does not hide, so only ``trust="silo"`` fits.
+The baseline of Lowy and Razaviyayn (2023). Each of a round's K private gradients is paid for.
+Requires ``trust="silo"``: a message depends on K noisy gradients, which other silos' noise does not
+hide.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class LocalSGD(Algorithm):
     Parameters
     ----------
     learning_rate : float
-        eta, the silos' step.
+        eta, the silos' step size.
     local_steps : int or sequence of int, default=1
-        K, one number or one a round.
+        K, one number or one for each round.
     projection : callable, default=Ball()
         Projection onto the feasible set, after every step.
     """

@@ -1,4 +1,4 @@
-"""Distributed minibatch SGD: one gradient of every silo a round (Lowy and Razaviyayn, Alg. 2).
+"""Distributed minibatch SGD: one gradient per silo and round (Lowy and Razaviyayn, Alg. 2).
 
     g = mean of the silos' gradients at x,   v <- momentum v + g,   x <- Proj(x - eta_r v)
 
@@ -31,13 +31,13 @@ class MinibatchSGD(GradientMethod):
     Parameters
     ----------
     learning_rate : float or tuple of float
-        eta, one number or one a round.
+        eta, one number or one for each round.
     momentum : float, default=0.0
         Heavy-ball momentum at the server.
     projection : callable, default=Ball()
         Projection onto the feasible set.
     output_weights : tuple of float, default=None
-        The weight of each round's model in the average; None is the second half.
+        The weight of each round's model in the average; None averages the second half.
     """
 
     learning_rate: float | tuple[float, ...]

@@ -1,10 +1,10 @@
-"""Multi-stage accelerated SGD for strongly convex objectives: AC-SA, started anew again and again.
+"""Multi-stage accelerated SGD for strongly convex objectives: AC-SA with restarts.
 
     q_0 = x_0;   q_k = AC-SA from q_{k-1} with R_k rounds and scale v_k;   stages k = 1, 2, ...
 
 Lengths and scales are public constants, fixed before the fit (for instance by
-:func:`skdpfl.algorithms.theory.multistage`, which makes each stage halve the excess loss): nothing
-that is learnt from the data decides when a stage ends. The last stage takes all further rounds.
+:func:`skdpfl.algorithms.theory.multistage`, which makes each stage halve the excess loss): the end
+of a stage does not depend on the data. The last stage takes all remaining rounds.
 Ghadimi and Lan (2013); with private gradients Lowy and Razaviyayn (2023).
 """
 
@@ -32,7 +32,7 @@ class MultistageSGD(GradientMethod):
     projection : callable, default=Ball()
         Projection onto the feasible set.
     aggregated : bool, default=True
-        Give out x_ag, which the theory is about; False: the last x.
+        Whether the result is x_ag, as in the theory, or the last x.
     """
 
     stages: tuple[Stage, ...]
@@ -58,7 +58,7 @@ class MultistageSGD(GradientMethod):
         return 0.0  # x_ag is an average already
 
     def _place(self, n_done: int) -> tuple[Stage, int]:
-        """Return the stage of the next iteration and how many of its iterations are done."""
+        """Return the stage of the next iteration, and its number of completed iterations."""
         for stage in self.stages[:-1]:
             if n_done < stage.n_rounds:
                 return stage, n_done
@@ -66,7 +66,7 @@ class MultistageSGD(GradientMethod):
         return self.stages[-1], n_done
 
     def _entered(self, state: AcceleratedState) -> AcceleratedState:
-        """Return the state, started anew where a stage begins."""
+        """Return the state, restarted at the beginning of a stage."""
         starts = self._place(state.n_done)[1] == 0
         return state._replace(prox=state.aggregated) if starts else state
 

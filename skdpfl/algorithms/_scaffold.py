@@ -7,20 +7,21 @@
               m of the silos: m mean(messages) is the cohort's weighted sum
 
 A silo's change of control variate, c_i' - c_i = -c - message / (K eta_l), is an affine function of
-its message and of c, which the server knows. So one vector is sent, not two: under unit="silo"
-nothing is lost to clipping a pair. Invariant: c is the (weighted) mean of the c_i.
+its message and of c, which the server knows. So a silo sends one vector instead of two, which is
+clipped as a whole under unit="silo". Invariant: c is the (weighted) mean of the c_i.
 
-In the first ``warm_start_rounds`` rounds x stays where it is (no silo moves, nor does the server)
-and only the control variates are learnt; these rounds are charged like all others.
+In the first ``warm_start_rounds`` rounds x does not change and only the control variates are
+learnt; these rounds are charged like all others.
 
-Whole silos. There the noise joins a message on its way out and c_i, which never leaves its silo,
-is made of the clipped message without it. (If c_i kept the noise, the next message would carry it
-back, many clip norms long, and clipping would leave little of the gradient.) So c adds up every
-round's noise and c_i does not: c - mean(c_i) walks at random, and x settles where the gradient is
-minus that. ``control_rate`` a < 1 makes both move by the share a of their change: after T rounds
-with a share f of the silos the walk is a f sqrt(T) times the noise of one round's mean gradient,
-and control variates still keep (1 - a)^(f T) of what they started from.
-:func:`whole_silo_control_rate` weighs the two.
+Whole silos (unit="silo"). Noise is added to the message when it is sent. c_i, which never leaves
+its silo, is computed from the clipped message without noise. (Otherwise the noise, many clip norms
+long, would be part of the next message, and clipping would leave little of the gradient.) So c
+accumulates the noise of all rounds and c_i does not: c - mean(c_i) is a random walk, and x
+converges to a point where the gradient is minus that. With ``control_rate`` a < 1 both change by
+the share a of their update: after T rounds with a share f of the silos the walk is a f sqrt(T)
+times the noise of one round's mean gradient, and control variates keep (1 - a)^(f T) of their
+initial value.
+:func:`whole_silo_control_rate` balances the two.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class ScaffoldState(NamedTuple):
 
 
 class ScaffoldBroadcast(NamedTuple):
-    """What a silo is told; ``n_steps`` is K and ``warm`` freezes the model."""
+    """What the server sends to silos; ``n_steps`` is K and ``warm`` freezes the model."""
 
     params: np.ndarray
     control: np.ndarray
@@ -54,14 +55,14 @@ class ScaffoldBroadcast(NamedTuple):
 def whole_silo_control_rate(n_rounds: int, fraction: float, noise: float) -> float:
     """Return the control rate for whole silos.
 
-    The walk ends about a f sqrt(T) v clip norms away. It may be 0.03 clip norms, or 6 / sqrt(T)
-    of one round's noise, which is little more than an average of late models leaves of it anyhow;
-    but never more than 0.3 clip norms::
+    The random walk ends about a f sqrt(T) v clip norms away. We allow 0.03 clip norms, or
+    6 / sqrt(T) of one round's noise, about what remains of it in an average of late models; but
+    never more than 0.3 clip norms::
 
         a = min(1, 0.3 / (f sqrt(T) v), max(6 / (f T), 0.03 / (f sqrt(T) v)))
 
     Without noise it is 1, the published algorithm. The constants are from a small study of
-    quadratic problems, few and many silos, alike and different.
+    quadratic problems, with few or many silos, homogeneous or heterogeneous.
 
     Parameters
     ----------
@@ -82,20 +83,19 @@ def whole_silo_control_rate(n_rounds: int, fraction: float, noise: float) -> flo
 class Scaffold(Algorithm):
     """SCAFFOLD with ``local_steps`` gradient steps and an optional, charged, warm start.
 
-    ``control_rate`` in (0, 1] is how fast control variates follow: 1 is the published algorithm.
-
     Parameters
     ----------
     learning_rate : float
-        eta_l, the silos' step.
+        eta_l, the silos' step size.
     local_steps : int or tuple of int
-        K, one number or one a round.
+        K, one number or one for each round.
     global_learning_rate : float, default=1.0
         eta_g, the server's step on the mean message.
     warm_start_rounds : int, default=0
-        First rounds that learn the control variates only.
+        Number of first rounds that update the control variates only.
     control_rate : float, default=1.0
-        a, the share of their change by which control variates move; below 1 for whole silos.
+        a in (0, 1], the share of their update by which control variates change. 1 is the published
+        algorithm; below 1 for whole silos.
     """
 
     learning_rate: float

@@ -1,4 +1,4 @@
-"""What a loss is: a convex function of one record's raw predictions.
+"""Base class of losses: convex functions of one record's raw predictions.
 
 Shapes (leading axes, written ``...``, are silos)::
 
@@ -7,7 +7,7 @@ Shapes (leading axes, written ``...``, are silos)::
     value    (..., n)       l(y, raw)
     gradient (..., n, k)    dl / draw
 
-A loss knows no features, no parameters, no silos and no privacy.
+A loss does not depend on features, parameters, silos or privacy.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from skdpfl.losses._probabilities import sigmoid, softmax
 class Loss(ABC):
     """Base class of all losses.
 
-    A new loss is one frozen dataclass with `value`, `gradient`, `lipschitz` and `curvature`,
-    every field with a default, listed in ``skdpfl.losses.LOSSES``. The property tests find it
-    there: they check the gradient against the value, convexity, and the two bounds.
+    A new loss is a frozen dataclass with `value`, `gradient`, `lipschitz` and `curvature`. Every
+    field has a default. The property tests check every loss in ``skdpfl.losses.LOSSES``: the
+    gradient against the value, convexity, and the two bounds.
     """
 
     is_classifier: ClassVar[bool]
     #: whether the second derivative is constant
     is_quadratic: ClassVar[bool] = False
-    #: what takes the mean target to the raw prediction. Under "log", targets are scaled but not
-    #: shifted before a fit: a factor of the target is a shift of the raw prediction
+    #: the link function, from the mean target to the raw prediction. Under "log", targets are
+    #: scaled but not shifted before a fit: a factor of the target is a shift of the raw prediction
     link: ClassVar[Literal["identity", "log", "logit"]] = "identity"
     #: smallest and largest target that there may be
     target_range: ClassVar[tuple[float, float]] = (-inf, inf)
@@ -77,7 +77,7 @@ class Loss(ABC):
         y : ndarray of shape (..., n)
             Targets.
         raw : ndarray of shape (..., n, k)
-            Raw predictions, float32 or float64. Not finite ones may give NaN.
+            Raw predictions, float32 or float64. If not finite, the result may be NaN.
         squared_norms : ndarray of shape (..., n), optional
             Squared norm of each record's features, the intercept's 1 counted. Read by Moreau
             envelopes only.
@@ -113,11 +113,11 @@ class Loss(ABC):
 
     @property
     def can_be_smoothed(self) -> bool:
-        """Whether there is a kink that `smoothed` takes away."""
+        """Whether there is a kink that `smoothed` removes."""
         return False
 
     def smoothed(self, b: float) -> Loss:
-        """Return the Moreau envelope with parameter b of a loss with a kink; others as they are."""
+        """Return the Moreau envelope with parameter b of a loss with a kink, else the loss."""
         return self
 
     def loss_at_zero(self, n_outputs: int) -> float:
@@ -125,7 +125,7 @@ class Loss(ABC):
         return float(n_outputs)
 
     def inverse_link(self, raw: NDArray) -> NDArray:
-        """Return the mean target that `raw` stands for, shape (..., n, k); finite if `raw` is."""
+        """Return the mean target of raw predictions, shape (..., n, k); finite if `raw` is."""
         if self.link == "identity":
             return raw
         if self.link == "log":
@@ -135,7 +135,7 @@ class Loss(ABC):
     def bounded(self, largest: float) -> Loss:
         """Return a loss of finite curvature that is the same for means of at most `largest`.
 
-        Losses whose curvature is finite anyway, or can be smoothed, as they are.
+        Returns the loss itself if its curvature is finite or it can be smoothed.
         """
         return self
 
@@ -146,9 +146,9 @@ class Loss(ABC):
         return n_classes
 
     def predict(self, raw: NDArray) -> NDArray:
-        """Return the class codes (or, for regression, the numbers) that `raw` stands for.
+        """Return class codes, or predicted targets for regression.
 
-        Two classes: 1 where raw > 0. More: the largest output, the first of equal ones.
+        Two classes: 1 where raw > 0. More: the index of the largest output, the first if equal.
         """
         if not self.is_classifier:
             return self.inverse_link(raw)[..., 0]

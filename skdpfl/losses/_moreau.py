@@ -98,11 +98,11 @@ class Kinked(Loss):
             raise ValueError(f"smoothing={self.smoothing!r}: must be None or a number in (0, inf)")
 
     def curvature(self, n_outputs: int) -> float:
-        """Infinite: of the envelope it depends on the record, see `smoothness`."""
+        """Infinite; the envelope's curvature depends on the record, see `smoothness`."""
         return inf
 
     def smoothness(self, n_outputs: int, squared_norm: float) -> float:
-        """The Moreau parameter b, whatever the records."""
+        """The Moreau parameter b, for all records."""
         return inf if self.smoothing is None else self.smoothing
 
     @property

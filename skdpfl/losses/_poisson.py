@@ -19,17 +19,16 @@ class Poisson(Loss):
     Parameters
     ----------
     largest : float, default=inf
-        Mean beyond which exp is continued by the parabola that touches it there. Means below it
-        are as they would be; the curvature is at most `largest`.
+        Mean beyond which exp is replaced by its second-order Taylor polynomial. Smaller means are
+        not affected; the curvature is at most `largest`.
 
     Notes
     -----
-    Targets are counts, or other numbers of at least 0 whose mean is a product of effects. Fits
-    scale them, but do not shift them. Where records are protected their gradients are clipped, so
-    that no step is longer than any other loss would make it. Fits without privacy, and those that
-    protect whole silos, need a bounded curvature: `largest` is then the largest target, or four
-    times the targets' root mean square. Steps of 1 / `largest` relative to those of the squared
-    error cannot diverge.
+    Targets are counts, or other non-negative numbers whose mean is a product of effects. Fits
+    scale them, but do not shift them. Under unit="record" gradients are clipped, so no step is
+    longer than with any other loss. Fits without privacy, and those with unit="silo", need a
+    bounded curvature: `largest` is then the largest target, or four times the targets' root mean
+    square. Steps of 1 / `largest` relative to those of the squared error cannot diverge.
 
     With Z = log(largest) and u = max(0, z - Z), the mean's part of the loss is
     ``exp(min(z, Z)) (1 + u + u^2 / 2)``. Its derivative ``exp(min(z, Z)) (1 + u)`` is continuous

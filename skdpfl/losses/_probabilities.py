@@ -1,4 +1,4 @@
-"""Probabilities from raw predictions."""
+"""Class probabilities from raw predictions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def sigmoid(raw: NDArray, out: NDArray | None = None) -> NDArray:
-    """Return 1 / (1 + e^-z), in half the time of `scipy.special.expit`."""
+    """Return 1 / (1 + e^-z); twice as fast as `scipy.special.expit`."""
     out = np.negative(raw, out=out)
     np.minimum(out, _range(out), out=out)
     np.exp(out, out=out)
@@ -25,8 +25,8 @@ def softmax(raw: NDArray, out: NDArray | None = None) -> NDArray:
 
 
 def _range(raw: NDArray) -> float:
-    """Largest exponent used: past it a probability is 0 to a millionth of a rounding error.
+    """Return the largest exponent used; beyond it probabilities are below 1e-6 unit roundoffs.
 
-    Much smaller ones, or their squares, are subnormal numbers, 40 times slower in products.
+    Much smaller numbers, or their squares, are subnormal, and 40 times slower in products.
     """
     return 30.0 if raw.dtype == np.float32 else 300.0

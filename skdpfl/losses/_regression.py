@@ -129,10 +129,10 @@ class Quantile(Kinked):
     b-smooth, its slopes lie between -q and 1 - q as well, and it lies within
     ``|(x, 1)|^2 / (8 b)`` under the loss, less than an envelope of the whole.
 
-    Why the even part alone: where residuals r have density p near 0, the mean slope at the
-    quantile is off by the integral of what smoothing takes from the slope, times p. That is odd
-    in r here, so its integral vanishes for every q; for an envelope of the whole it is
-    ``(1/2 - q) |(x, 1)|^2 / b``, which draws all quantiles towards the middle.
+    Only the even part is smoothed to avoid bias: where residuals r have density p near 0, the mean
+    slope at the quantile changes by p times the integral of the smoothing's change of the slope.
+    That change is odd in r here, so its integral is zero for every q; for an envelope of the whole
+    it is ``(1/2 - q) |(x, 1)|^2 / b``, which biases all quantiles towards the median.
     """
 
     is_classifier: ClassVar[bool] = False
@@ -182,8 +182,8 @@ class AbsoluteError(Kinked):
 
     Notes
     -----
-    A maximum of two linear functions: convex, Lipschitz with 1. The envelope is Huber's loss
-    with a threshold of its own for each record: its curvature is ``b / |(x, 1)|^2``. See
+    A maximum of two linear functions: convex, 1-Lipschitz. The envelope is Huber's loss with a
+    separate threshold for each record: its curvature is ``b / |(x, 1)|^2``. See
     `skdpfl.losses.Kink`.
     """
 

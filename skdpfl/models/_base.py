@@ -7,8 +7,8 @@ Shapes (leading axes, written ``...``, are silos; they broadcast)::
     raw      (..., n, k)    raw predictions, which a loss compares with targets
     g_j      (..., P)       gradient of record j's loss in the parameters
 
-A model knows no silos, no privacy and no loss in particular. Nobody else knows what its parameters
-mean.
+A model does not depend on silos, on privacy or on one particular loss. No other code depends on
+what its parameters mean.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from skdpfl.privacy.randomness.streams import Stream
 
 
 class Map(Protocol):
-    """A map that data went through before the fit, as far as a linear layer can undo it."""
+    """A transformation of the data before the fit, which a linear layer can undo."""
 
     def unscale(self, coef: NDArray, intercept: NDArray) -> tuple[NDArray, NDArray]:
-        """Return a layer's coefficients (k, d) and intercepts (k,) without the map."""
+        """Return a layer's coefficients (k, d) and intercepts (k,) in the original units."""
 
 
 class Maps(Protocol):
@@ -58,7 +58,7 @@ class Model(ABC):
     `clipped_gradient_sum`, `record_gradients` is not needed.
     """
 
-    # ---- what every model says of itself -------------------------------------------------------
+    # ---- what every model defines --------------------------------------------------------------
 
     #: number d of features of a record
     n_features: int
@@ -89,8 +89,8 @@ class Model(ABC):
     ) -> NDArray:
         """Return the gradient of each record of one silo, (n, P), not clipped.
 
-        Row j is a function of `params` (P,) and of record j alone: X (n, d), y (n,) and
-        `squared_norms` (n,), which the loss may want.
+        Row j depends on `params` (P,) and on record j only: its rows of X (n, d), y (n,) and
+        `squared_norms` (n,), which some losses use.
         """
         raise NotImplementedError(
             f"{type(self).__name__} has to define record_gradients or clipped_gradient_sum."
@@ -117,14 +117,14 @@ class Model(ABC):
         X : ndarray of shape (..., n, d)
             Features, in the dtype of `params`.
         y : ndarray of shape (..., n)
-            Targets as `loss` wants them.
+            Targets in the form that `loss` expects.
         loss : Loss
             A record's loss, a function of that record alone.
         clip_norm : float or ndarray of shape (...,)
             Largest norm C of a record's gradient, all parameters jointly; may differ between
             silos. ``inf``: no clipping.
         squared_norms : ndarray of shape (..., n), optional
-            What `squared_row_norms` gave for these records; computed if None.
+            The result of `squared_row_norms` for these records; computed if None.
         weights : ndarray of shape (..., n), optional
             Public factors w_j >= 0 of the records, for instance a 0/1 mask of the sampled ones.
         chunk : int, optional
@@ -137,9 +137,9 @@ class Model(ABC):
 
         Notes
         -----
-        **Formal guarantee.** What every model owes its records. The result is the sum over j of
+        **Formal guarantee.** Every model must satisfy this. The result is the sum over j of
         w_j c_j, where c_j depends on record j, `params` and `clip_norm` only, never on another
-        record, and |c_j| <= C for the numbers as stored. If anything of record j is not finite,
+        record, and ``|c_j| <= C`` for the numbers as stored. If anything of record j is not finite,
         c_j = 0, decided before clipping. Rounding in the sum comes on top: it stays within
         `skdpfl.privacy.release.rounding` where products of records are formed and added in some
         order, at most `chunk` of them before chunks are added up.
@@ -165,23 +165,23 @@ class Model(ABC):
     def fitted_attributes(
         self, params: NDArray, maps: Maps, *, is_classifier: bool
     ) -> dict[str, Any]:
-        """Return what a fitted estimator holds of the parameters (P,), by attribute's name.
+        """Return the fitted attributes of an estimator, by name, from the parameters (P,).
 
         Parameters
         ----------
         params : ndarray of shape (P,)
-            What the fit ended with.
+            The result of the fit.
         maps : Maps
-            The maps of features and target, undone as far as layers can.
+            The transformations of features and target. Linear layers undo them.
         is_classifier : bool
-            Whether the estimator is one; scikit-learn's shapes may depend on it.
+            Whether the estimator is a classifier; shapes may depend on it, as in scikit-learn.
         """
 
     @abstractmethod
     def raw_of_fitted(self, attributes: Mapping[str, Any], X: NDArray) -> NDArray:
         """Return raw predictions (n, k), in units of the target, from `fitted_attributes`."""
 
-    # ---- what follows, unless a model knows better ---------------------------------------------
+    # ---- defaults, which a model may replace ---------------------------------------------------
 
     @property
     def rules(self) -> Rules:
@@ -190,12 +190,12 @@ class Model(ABC):
 
     @property
     def numbers_per_record(self) -> int:
-        """How many numbers are held at once for each record of a stack."""
+        """Numbers held in memory at once for each record of a stack."""
         return self.n_features + self.n_outputs + self.size
 
     @property
     def work_per_record(self) -> int:
-        """How many multiplications a record's gradient takes, roughly."""
+        """Approximate number of multiplications for the gradient of a record."""
         return self.size
 
     @property
@@ -206,7 +206,7 @@ class Model(ABC):
     def squared_row_norms(self, X: NDArray) -> NDArray:
         """Return ``|(x_j, 1)|^2``, shape (..., n); not finite if x_j is not.
 
-        In the dtype of X, added up in float64, and raised by what underflow can hide: never zero.
+        In the dtype of X, computed in float64, plus a bound of what underflow loses: never zero.
         """
         return row_norms(X, 1.0)
 
@@ -251,15 +251,15 @@ class Model(ABC):
         clip_norm : float or ndarray of shape (S,)
             The silos' clip norms.
         squared_norms : ndarray of shape (sum n_i,)
-            What `squared_row_norms` gave for the records.
+            The result of `squared_row_norms` for the records.
         chunk : int, optional
             Add up at most this many records at a time.
 
         Notes
         -----
         **Formal guarantee.** That of :meth:`clipped_gradient_sum`, for each silo. A silo's sum
-        does not depend on the other silos of the group, to the last bit: here each silo has a
-        call of its own.
+        does not depend on the other silos of the group, bit for bit: this default makes one call
+        for each silo.
         """
         count = len(records.rows)
         params = np.broadcast_to(params, (count, self.size))
@@ -282,7 +282,7 @@ class Model(ABC):
     def mean_loss(
         self, params: NDArray, X: NDArray, y: NDArray, loss: Loss, alpha: float = 0.0
     ) -> NDArray:
-        """Return mean_j loss_j + alpha/2 |penalised params|^2, shape (...)."""
+        """Return ``mean_j loss_j + alpha/2 |penalised params|^2``, shape (...)."""
         norms = self.squared_row_norms(X)
         fit = loss.value(y, self.raw(params, X), squared_norms=norms).mean(axis=-1)
         return fit + alpha / 2 * np.square(params) @ self.penalty_mask()

@@ -1,4 +1,4 @@
-"""Sums of clipped gradients that are formed one record at a time: slow, and right for any model."""
+"""Sums of clipped gradients computed one record at a time: slow, but correct for any model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skdpfl.models._clipping import clip_slopes
 
-#: numbers of records' gradients that are held at once
+#: gradient entries held in memory at once
 AT_ONCE = 2**20
 
 #: gradients (n, P) of one silo's records, from params (P,), X (n, d), y (n,), squared norms (n,)

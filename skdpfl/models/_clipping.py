@@ -6,8 +6,8 @@ Shapes::
     squared_norms   (..., n)       |a_j|^2
     clip_norm       (..., n)       C, or what broadcasts to it: one a silo, or one number
 
-As |g_j| = |a_j| |s_j|, clipping g_j to norm C is clipping s_j to norm C / |a_j|: nothing of the
-size of g_j is formed, and neither is the product |a_j| |s_j|, which may overflow.
+As |g_j| = |a_j| |s_j|, clipping g_j to norm C is the same as clipping s_j to norm C / |a_j|.
+Neither g_j nor the product |a_j| |s_j|, which may overflow, is computed.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ def _limits(squared_norms: NDArray, clip_norm: float | NDArray, n_outputs: int) 
 
 
 def _without_subnormals(factors: NDArray) -> NDArray:
-    """Round numbers that would carry fewer digits than the rest down to 0, in place."""
+    """Round subnormal numbers, which have fewer digits, down to 0, in place."""
     factors *= factors >= np.finfo(factors.dtype).tiny
     return factors
 
 
 def underflow(dtype: np.dtype, n_terms: int) -> float:
-    """Bound of what underflow can take from a sum of `n_terms` squares."""
+    """Return a bound of the error of a sum of `n_terms` squares due to underflow."""
     return 2 * n_terms * float(np.finfo(dtype).tiny)
 
 
 def surely_finite(slopes: NDArray, squared_norms: NDArray, y: NDArray) -> bool:
-    """Whether no record is NaN or infinite, at the price of a few sums.
+    """Whether no record is NaN or infinite, checked with a few sums.
 
     True is reliable: a sum is finite only if its terms are. False may be an overflow.
     `slopes` must be contiguous.
@@ -75,9 +75,9 @@ def surely_finite(slopes: NDArray, squared_norms: NDArray, y: NDArray) -> bool:
 def without_bad_records(
     y: NDArray, slopes: NDArray, squared_norms: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """Return which records are finite, and norms without the others; their slopes become 0.
+    """Return which records are finite, and norms without the others; set their slopes to 0.
 
-    That is not enough, as 0 * inf = NaN reaches the sum over records: see :func:`zero_unless`.
+    Features have to be zero as well, since 0 * inf = NaN: see :func:`zero_unless`.
     """
     good = np.isfinite(slopes).all(axis=-1) & np.isfinite(squared_norms)
     if y.dtype.kind == "f":
@@ -87,5 +87,5 @@ def without_bad_records(
 
 
 def zero_unless(good: NDArray, X: NDArray) -> NDArray:
-    """Return features with the records that are not good all zero."""
+    """Return features in which the rows that are not good are zero."""
     return np.where(good[..., None], X, X.dtype.type(0))

@@ -5,11 +5,11 @@ Shapes (n records of S silos, one silo after the other; k' >= k and n' >= n, the
     by_class  (k', n')    raw = X W + b, then slopes s_j, one row a class
     sums      (S, P)      sum_j s_j a_j^T, flat
 
-Formal guarantee. A number of either product is a function of its own silo's records, parameters and
-slopes alone, to the last bit: products are formed silo by silo, by NumPy or in C. A record of zeros
-and slope zero moves no bit of the compiled ones. Where NumPy's records have to be copied to take a
-bad one out, the others of its silo may be added up in another order; the bounds of rounding hold
-for any.
+Formal guarantee. A silo's part of either product depends on its own records, parameters and slopes
+only, bit for bit: products are formed silo by silo, by NumPy or in C. A record of zeros with slope
+zero does not change the compiled products, bit for bit. NumPy copies the records of a silo to
+remove one that is not finite, and may then add the others in another order; the rounding bounds
+hold for every order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from skdpfl.models._products import (
     sums_over_records,
 )
 
-#: from so many outputs on, the compiled products are quicker than BLAS (0.25 to 1 of its time)
+#: with at least so many outputs, compiled products are faster than BLAS (0.25 to 1 of its time)
 WORTH_COMPILED = 5
 #: bytes that the compiled products keep together
 LINE = 64
@@ -47,7 +47,7 @@ class Records:
 
     @classmethod
     def in_turn(cls, table: NDArray, lengths: Iterable[int]) -> Records:
-        """Return the records of silos that stand one after the other, ``lengths`` of each."""
+        """Return the records of silos stored one after the other, ``lengths`` of each."""
         return cls(table, [slice(*ends) for ends in pairwise([0, *accumulate(lengths)])])
 
     @property
@@ -61,7 +61,7 @@ class Records:
         return np.concatenate(parts, dtype=np.int64)
 
     def gathered(self) -> NDArray | list[NDArray]:
-        """Return the silos' records, together if they are equally many; slices are not copied."""
+        """Return the silos' records, stacked if silos have equal sizes; slices are not copied."""
         if any(isinstance(r, slice) for r in self.rows):
             each = [self.table[r] if isinstance(r, slice) else self._take(r) for r in self.rows]
             return each[0][None] if len(each) == 1 else each
@@ -81,14 +81,14 @@ class GroupProducts(Protocol):
         """Return raw predictions (k', n_columns) of parameters (S, P)."""
 
     def drop_unless(self, good: NDArray) -> None:
-        """Let the records that are not good be zero, all of them, in the sums."""
+        """Set the records that are not good to zero in the sums."""
 
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
         """Return sums (S, P) of slopes, at most ``chunk`` records at a time."""
 
 
 def group_products(records: Records, n_outputs: int, intercept: bool) -> GroupProducts:
-    """Return the quickest products there are."""
+    """Return the fastest products available."""
     make = CompiledProducts if _quick(n_outputs) else NumpyProducts
     return make(records, n_outputs, intercept)
 
@@ -98,9 +98,9 @@ def _quick(n_outputs: int) -> bool:
 
 
 def converts(n_outputs: int) -> bool:
-    """Return whether :func:`group_products` takes records of another dtype than parameters.
+    """Return whether :func:`group_products` accepts records of another dtype than parameters.
 
-    NumPy's products convert them, a few at a time, in the same way wherever they come from.
+    NumPy's products convert them a few at a time. The result does not depend on the chunks.
     """
     return not _quick(n_outputs)
 
@@ -121,7 +121,7 @@ class NumpyProducts:
 
     def drop_unless(self, good: NDArray) -> None:
         each = zip(self._X, pairwise(edges_of(self._X)), strict=True)
-        # other silos keep their arrays: products of a copy may have other last bits
+        # arrays of other silos are kept: products of a copy may differ in the last bits
         self._X = [x if good[a:b].all() else zero_unless(good[a:b], x) for x, (a, b) in each]
 
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
@@ -130,7 +130,7 @@ class NumpyProducts:
 
 
 class CompiledProducts:
-    """Reads the records where they are, and keeps a copy of them for the second product."""
+    """Reads the records in place, and keeps a copy of them for the second product."""
 
     def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
         self._edges = np.array([0, *accumulate(records.lengths)], dtype=np.int64)
@@ -166,5 +166,5 @@ class CompiledProducts:
         return out
 
     def _hold(self, X: NDArray) -> None:
-        """Let the records be those of ``X``, in order."""
+        """Replace the records by the rows of ``X``."""
         self._table, self._rows = X, np.arange(len(X), dtype=np.int64)

@@ -55,7 +55,7 @@ class LinearModel(Model):
 
     @property
     def numbers_per_record(self) -> int:
-        """Features and slopes: gradients are not formed."""
+        """Features and slopes: per-record gradients are not formed."""
         return self.n_features + self.n_outputs
 
     @property
@@ -94,7 +94,7 @@ class LinearModel(Model):
     def fitted_attributes(
         self, params: NDArray, maps: Maps, *, is_classifier: bool
     ) -> dict[str, Any]:
-        """Return ``coef_`` (k, d) and ``intercept_`` (k,), of regressors (d,) and a number."""
+        """Return ``coef_`` (k, d) and ``intercept_`` (k,); for regressors (d,) and a number."""
         coef, intercept = self.unpack(params.astype(np.float64))
         coef, intercept = maps.target.unscale(*maps.features.unscale(coef, intercept))
         coef, intercept = coef.astype(params.dtype), intercept.astype(params.dtype)
@@ -123,7 +123,7 @@ class LinearModel(Model):
     def squared_row_norms(self, X: NDArray) -> NDArray:
         """Return ``|a_j|^2``, the intercept's 1 counted, shape (..., n); not finite if x_j is not.
 
-        In the dtype of X, added up in float64, and raised by what underflow can hide: never zero.
+        In the dtype of X, computed in float64, plus a bound of what underflow loses: never zero.
         """
         return row_norms(X, float(self.fit_intercept))
 
@@ -144,22 +144,21 @@ class LinearModel(Model):
         Notes
         -----
         **Formal guarantee.** The result is the sum over j of w_j c_j, where c_j depends on record
-        j, `params` and `clip_norm` only, never on another record, and |c_j| <= C. So setting one
-        record's contribution to zero moves the sum by at most w_j C, and replacing one record by
-        any other, by at most 2 w_j C.
+        j, `params` and `clip_norm` only, never on another record, and ``|c_j| <= C``. So setting
+        one record's contribution to zero changes the sum by at most w_j C, and replacing one record
+        by any other changes it by at most 2 w_j C.
 
         *Proof.* Row j of `raw` is a function of row j of X, and `loss` of row j of `raw` and y.
-        If record j is finite, c_j = a_j s_j^T with |s_j| scaled to at most C / |a_j|, and
-        |c_j| = |a_j| |s_j| <= C: the threshold is lowered by more than the rounding errors of
-        |a_j| and |s_j|, and the underflow of either is made up for, so this holds for the numbers
-        as stored. If anything of record j is not finite (a feature, the target, the squared norm,
-        the slope) c_j = 0, decided before clipping: min(1, C / NaN) would let it through.
+        If record j is finite, c_j = a_j s_j^T with ``|s_j|`` scaled to at most ``C / |a_j|``, and
+        ``|c_j| = |a_j| |s_j| <= C``: the threshold is lowered by more than the rounding errors of
+        both norms, and underflow is compensated, so this holds for the numbers as stored. If
+        anything of record j is not finite (a feature, the target, the squared norm, the slope),
+        c_j = 0. This is decided before clipping: min(1, C / NaN) would not clip.
 
-        In floating point this takes for granted that the operations on row j do not depend on
-        the other rows' values, as is so for NumPy and BLAS. Rounding in the sum over records
-        comes on top: see `skdpfl.privacy.release.rounding`. A record of weight 0 moves no bit of
-        it: where the records that are not finite are taken out, the rest is computed as it would
-        have been.
+        In floating point we assume that the operations on row j do not depend on the values of
+        other rows, which holds for NumPy and BLAS. Rounding in the sum over records comes on top:
+        see `skdpfl.privacy.release.rounding`. A record of weight 0 does not change the result, bit
+        for bit, even if it is not finite.
         """
         y, X = np.asarray(y), in_one_piece(X)
         if squared_norms is None:
@@ -190,22 +189,21 @@ class LinearModel(Model):
     ) -> NDArray:
         """Return each silo's :meth:`clipped_gradient_sum`, without weights, in fewer calls.
 
-        What is done for each record alone is done for the records of all silos at once.
+        Operations on single records are done for the records of all silos at once.
 
         Notes
         -----
         **Formal guarantee.** That of :meth:`clipped_gradient_sum`, for each silo: products are
-        formed silo by silo, and everything else is done to each record alone. For that reason a
-        silo's sum does not depend on the other silos of the group, to the last bit. Compiled
-        products add up one term after the other, NumPy's in some order; the bounds of rounding
-        hold for any.
+        formed silo by silo, and all other operations act on single records. So a silo's sum does
+        not depend on the other silos of the group, bit for bit. Compiled products add the terms in
+        sequence, NumPy's in any order; the rounding bounds hold for every order.
         """
         params = np.broadcast_to(params, (len(records.rows), self.size))
         products = group_products(records, self.n_outputs, self.fit_intercept)
         clip = np.asarray(clip_norm)
         if clip.ndim:
             clip = np.repeat(clip, records.lengths)
-        if len(y) < 2:  # NumPy would add up a single record's classes in another order
+        if len(y) < 2:  # NumPy would add the classes of a single record in another order
             y, squared_norms = np.resize(y, 2), np.resize(squared_norms, 2)
             clip = np.resize(clip, 2) if clip.ndim else clip
         with np.errstate(all="ignore"):

@@ -1,6 +1,6 @@
 """The linear model's two matrix products, for one silo, a stack of equal silos, or a list of them.
 
-Shapes (k' >= k: columns to spare make products faster; they are zero, and nobody reads them)::
+Shapes (k' >= k: zero columns are added because they make products faster; they are not read)::
 
     X         (..., n, d)    for several silos at once: (S, n, d), or a list of S (n_i, d)
     by_class  (..., k', n)   raw = X W + b, then slopes s_j, one row a class: reductions over
@@ -25,11 +25,11 @@ CONVERTED = 2048
 
 
 def in_one_piece(X: NDArray) -> NDArray:
-    """Return features as matrices that BLAS multiplies as they are, copied if need be.
+    """Return features as matrices that BLAS multiplies directly, copied if necessary.
 
-    NumPy adds up products of others in an order of its own, and BLAS those of narrow matrices with
-    gaps between rows, so that a copy, made when some record is not finite, would give other last
-    bits.
+    For other layouts NumPy uses another order of summation, and so does BLAS for narrow matrices
+    with gaps between rows. A copy, made when some record is not finite, would then change the last
+    bits of the result.
     """
     (n, d), (down, along) = X.shape[-2:], X.strides[-2:]
     by_record = along == X.itemsize and down == d * X.itemsize
@@ -38,23 +38,23 @@ def in_one_piece(X: NDArray) -> NDArray:
 
 
 def edges_of(X: Features) -> list[int]:
-    """Return where silos' records begin, and where the last one's end."""
+    """Return the start of each silo's records, and the end of the last."""
     return [0, *accumulate(len(x) for x in X)]
 
 
 def spare_columns(n_records: int, n_features: int, n_outputs: int) -> int:
     """Return the number of zero columns that make an (n, d) by (d, k) product faster.
 
-    From 5 left-over columns on, filling up pays (:func:`_left_over`), except for products so small
-    that the copies cost more.
+    It pays from 5 left-over columns on (:func:`_left_over`), except for products so small that the
+    copies cost more.
     """
     return _left_over(n_outputs) if n_records * n_features * n_outputs > 2**20 else 0
 
 
 def _left_over(n_outputs: int) -> int:
-    """Return how many columns fill up the last eight, if they are few.
+    """Return how many columns are missing to a multiple of eight, if they are few.
 
-    Matrix kernels work on 8 columns or more at a time: 47 take a third longer than 48 (measured
+    Matrix kernels process 8 or more columns at a time: 47 take a third longer than 48 (measured
     with OpenBLAS).
     """
     spare = -n_outputs % 8
@@ -132,7 +132,7 @@ def sum_over_records(X: NDArray, by_class: NDArray, intercept: bool, chunk: int 
 def _product(X: NDArray, by_class: NDArray, intercept: bool) -> NDArray:
     """Return sum_j s_j a_j^T in one matrix product."""
     n_features = X.shape[-1]
-    if n_features == 1:  # BLAS adds up otherwise where a matrix, times a vector, is part of another
+    if n_features == 1:  # BLAS adds in another order where the matrix is part of a larger one
         by_class = np.ascontiguousarray(by_class)
     out = np.empty((*by_class.shape[:-1], n_features + intercept), by_class.dtype)
     np.matmul(by_class, X, out=out[..., :n_features])

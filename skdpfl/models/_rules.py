@@ -1,7 +1,7 @@
-"""What a model brings to "auto": how long to run, where to clip, how far to step.
+"""A model's rules for "auto": number of rounds, clip norm and step size.
 
-Rules are functions of a few public numbers and of what was paid for. Where a parameter is given,
-the others adapt to it.
+Rules depend on a few public numbers and on private estimates that were paid for. Where the user
+sets a parameter, the others adapt to it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 #: without noise the steps are limited by curvature alone
 _MOMENTUM, _EXACT_MOMENTUM = 0.8, 0.95
-#: gradients of a silo in a fit, as far as one round is cheap
+#: gradients of a silo in a fit, where a round is cheap
 _STEPS, _EXACT_STEPS = 100, 400
-#: multiplications of a round and of a fit beyond which fewer records are read, fewer rounds run,
-#: and what a silo of no records would count for
+#: multiplications of a round and of a fit beyond which fewer records are read and fewer rounds are
+#: run, and the constant cost of a silo
 _ROUND_WORK, _FIT_WORK, _SILO_WORK = 2e8, 2e10, 3e4
-#: records of a silo that a step reads where silos are large; up to twice as many are read whole
+#: records of a silo that a step reads where silos are large; up to twice as many are all read
 _BATCH = 2_000
 
 
 class Task(NamedTuple):
-    """What there is to learn, as far as rules read it.
+    """The numbers about the learning task that rules read.
 
-    ``curvature`` is the loss' in the raw prediction, ``squared_row`` the mean square norm of a
-    scaled row, the intercept's 1 counted.
+    ``curvature`` is that of the loss in the raw prediction, ``squared_row`` the mean squared norm
+    of a scaled row, the intercept's 1 counted.
     """
 
     curvature: float
@@ -45,11 +45,11 @@ class Task(NamedTuple):
 class Rules(ABC):
     """Base class of a model's rules.
 
-    ``noise`` is always that of the whole fit on each coordinate of the mean gradient (unit "silo":
-    of the mean message), in clip norms; 0 where nothing is hidden.
+    ``noise`` is the standard deviation of the noise of the whole fit on each coordinate of the mean
+    gradient (unit "silo": of the mean message), in clip norms; 0 without privacy.
     """
 
-    # ---- where clipping cuts and how far steps go: each model's own --------------------------
+    # ---- clip norms and step sizes: each model defines its own -------------------------------
 
     @abstractmethod
     def clip_norm(self, noise: float, task: Task, alpha: float = 0.0) -> float:
@@ -59,7 +59,7 @@ class Rules(ABC):
     def learning_rate(
         self, clip: float, n_steps: int, momentum: float, noise: float, task: Task
     ) -> float:
-        """Return the step on the mean clipped gradient, of ``n_steps`` in all."""
+        """Return the step size on the mean clipped gradient, for ``n_steps`` steps in total."""
 
     @abstractmethod
     def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
@@ -70,16 +70,16 @@ class Rules(ABC):
         """Return a silo's own step on its mean gradient (unit "silo")."""
 
     def warning_of_noise(self, noise: float, task: Task) -> str:
-        """Return what to say where there will be little but noise; "" where there is more."""
+        """Return a warning where the noise hides the signal, else an empty string."""
         return ""
 
-    # ---- how long to run: a matter of work and noise -----------------------------------------
+    # ---- number of rounds and batch size: from work and noise --------------------------------
 
     def sampling_rate(self, typical: float, mu: float, task: Task) -> float:
         """Return the share of its records that a silo's step reads: all while a round is cheap.
 
-        Sampling costs nothing (less noise is needed) until noise multipliers fall below about one,
-        which happens at rates below mu / (2 sqrt(steps)).
+        Sampling costs nothing (it needs less noise) while noise multipliers stay above about one,
+        that is, at rates of at least mu / (2 sqrt(steps)).
         """
         work = task.n_records * task.work_per_record
         rate = min(_ROUND_WORK / work, 1.0 if typical <= 2 * _BATCH else _BATCH / typical)
@@ -90,21 +90,21 @@ class Rules(ABC):
     def n_rounds(
         self, local_steps: int, rate: float, task: Task, *, exact: bool, plain: bool
     ) -> int:
-        """Return the number of rounds of so many gradients each; plain steps lack momentum."""
+        """Return the number of rounds of ``local_steps`` gradients; ``plain``: no momentum."""
         steps = _EXACT_STEPS * (3 if plain else 1) if exact else _STEPS
         work = rate * task.n_records * task.work_per_record + _SILO_WORK * task.n_silos
         affordable = max(30.0, _FIT_WORK / work)
         return max(1, math.ceil(min(steps, affordable) / local_steps))
 
     def momentum(self, n_steps: int, noise: float) -> float:
-        """Return the heavy-ball momentum of the server: none where it could not unfold."""
+        """Return the heavy-ball momentum of the server; 0 where there are too few steps for it."""
         most = _MOMENTUM if noise > 0 else _EXACT_MOMENTUM
         return min(most, max(0.0, 1 - 5 / n_steps))
 
     def with_penalty(self, eta: float, alpha: float, server: float, momentum: float) -> float:
-        """Return a step that the penalty's curvature alpha bears: its pull is not clipped.
+        """Return a step size that is stable under the penalty, whose gradient is not clipped.
 
-        A round moves the model by ``server eta alpha`` times itself: at most 2 (1 + m), or it
+        A round changes the model by ``server eta alpha`` times itself. Beyond 2 (1 + m) the fit
         diverges.
         """
         return eta / (1 + 1.1 * eta * server * alpha / (1 + momentum))

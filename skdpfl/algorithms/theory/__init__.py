@@ -1,9 +1,9 @@
 """The papers' step sizes, round counts and schedules, as printed or as their proofs give them.
 
 Constants like the smoothness, the distance to the optimum or the variance of gradients are
-properties of the records: compute them from public or synthetic data, or bound them by what is
-public (a clipping norm is a Lipschitz constant, ``radius`` bounds a distance). The estimators'
-``"auto"`` does not use these; they are here to reproduce the papers and to test the solvers.
+properties of the records: compute them from public or synthetic data, or from public bounds (a
+clipping norm is a Lipschitz constant, ``radius`` bounds a distance). The estimators' ``"auto"``
+does not use these functions; they reproduce the papers and test the solvers.
 """
 
 from skdpfl.algorithms.theory._accelerated import (

@@ -1,4 +1,4 @@
-"""Accelerated ISRL-DP: round counts, the added penalty, and how far to smooth.
+"""Accelerated ISRL-DP: round counts, the added penalty, and the smoothing parameter.
 
 Lowy and Razaviyayn 2023, with M of N silos of n records a round, d parameters, batches of K,
 losses L-Lipschitz, beta-smooth, mu-strongly convex or on a domain of diameter D, and
@@ -229,7 +229,7 @@ def _condition(lipschitz: float, smoothness: float, diameter: float) -> float:
 
 
 def _private_records(n_records: int, n_parameters: int, epsilon: float, delta: float) -> float:
-    """Return epsilon n / sqrt(d ln(1/delta)): records left of n after paying for privacy."""
+    """Return epsilon n / sqrt(d ln(1/delta)), an effective number of records under privacy."""
     spend = check_count("n_parameters", n_parameters)
     log_inverse = math.log(1 / check_share("delta", delta))
     n = check_count("n_records", n_records)

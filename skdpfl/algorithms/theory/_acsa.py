@@ -195,7 +195,7 @@ def multistage(
     Returns
     -------
     tuple of Stage
-        The complete stages; where not even the first is complete, it alone, cut to ``n_rounds``.
+        The complete stages; if the first is not complete, it alone, cut to ``n_rounds``.
 
     References
     ----------

@@ -119,7 +119,7 @@ def lowy2023_rounds(
     epsilon: float,
     delta: float,
 ) -> int:
-    """Return the rounds of noisy minibatch SGD after which more would not improve its bound.
+    """Return the number of rounds of noisy minibatch SGD beyond which its bound does not improve.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def lowy2023_rounds(
 
 
 def effective_silos(counts: np.ndarray) -> tuple[float, float]:
-    """Return the M and M' that stand for a random number of available silos.
+    """Return the effective numbers of silos M and M' where a random number is available.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _terms(
     epsilon: float,
     delta: float,
 ) -> tuple[float, float, float]:
-    """Return what multiplies eta L^2 in the bound: sampling, privacy noise, stability."""
+    """Return the factors of eta L^2 in the bound: sampling, privacy noise, stability."""
     n, M = check_count("n_records", n_records), check_positive("n_silos", n_silos)
     d, R = check_count("n_parameters", n_parameters), check_count("n_rounds", n_rounds)
     K, delta = check_count("batch", batch, high=n), check_share("delta", delta)
