@@ -124,8 +124,7 @@ def rounds(
         _check_continues(work.plan, streams)
     for r, cohort in enumerate(_cohorts(work, streams)):
         if r >= after.n_rounds:
-            with np.errstate(all="ignore"):  # steps that diverge show in the model
-                after = _next(work, federation, streams, after, cohort, average)
+            after = _next(work, federation, streams, after, cohort, average)
             yield after
 
 
@@ -161,6 +160,7 @@ def _beginning(work: Work, streams: Streams) -> Progress:
     return Progress(0, params, state, work.plan.clip_norm, np.zeros(work.model.size))
 
 
+@np.errstate(all="ignore")  # steps that diverge show in the model, and warnings tell of records
 def _next(
     work: Work,
     federation: Federation,
@@ -169,7 +169,7 @@ def _next(
     cohort: np.ndarray,
     average: bool,
 ) -> Progress:
-    """Run the next round; steps that diverge show in the model."""
+    """Run the next round."""
     plan, algorithm, r, clip_norm = work.plan, work.algorithm, before.n_rounds, before.clip_norm
     if len(cohort) or plan.secret_cohorts:
         now = Round(r, cohort, clip_norm)

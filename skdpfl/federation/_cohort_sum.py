@@ -29,7 +29,8 @@ class CohortSum:
     def __init__(self, cohort: np.ndarray, weights: np.ndarray, width: int) -> None:
         self._cohort, self._weights, self._width = cohort, weights, width
         self._rows = max(1, AT_ONCE // width)
-        self._came, self._missing = np.zeros(0, bool), len(cohort)
+        self._came: np.ndarray | None = None
+        self._missing = len(cohort)
         #: pieces of which messages are missing, with how many; the sums of others that wait
         self._open: dict[int, tuple[np.ndarray, int]] = {}
         self._waiting: dict[int, np.ndarray] = {}
@@ -37,7 +38,9 @@ class CohortSum:
 
     def add(self, silos: np.ndarray, messages: np.ndarray) -> None:
         """Add the messages (n, width) of some of the silos."""
-        if self._is_one_piece(silos):
+        cohort = self._cohort
+        first = self._missing == len(cohort) == len(silos) <= self._rows
+        if first and not np.count_nonzero(silos != cohort):  # all of them, in order, in one piece
             self._missing = 0
             self._total += self._weights @ np.ascontiguousarray(messages, np.float64)
             return
@@ -53,22 +56,15 @@ class CohortSum:
             raise ValueError(f"{self._missing} of the cohort's silos sent no message.")
         return self._total
 
-    def _is_one_piece(self, silos: np.ndarray) -> bool:
-        """Whether these are all of the cohort's silos, in order, and the first to come."""
-        if not self._missing == len(self._cohort) == len(silos) <= self._rows:
-            return False
-        return not np.count_nonzero(silos != self._cohort)
-
     def _places(self, silos: np.ndarray) -> np.ndarray:
         """Return the silos' places in the cohort, which are now taken."""
-        cohort = self._cohort
-        if self._missing == len(cohort):
-            self._came = np.zeros(len(cohort), bool)
-        came, places = self._came, np.searchsorted(cohort, silos)
+        cohort, places = self._cohort, np.searchsorted(self._cohort, silos)
+        if self._came is None:
+            self._came = np.full(len(cohort), not self._missing)
+        came = self._came
         if (places == len(cohort)).any() or (cohort[places] != silos).any():
             raise ValueError("A message came from a silo that is not of the cohort.")
-        twice = len(places) > self._missing or came[places].any()
-        if twice or len(np.unique(places)) < len(places):
+        if came[places].any() or len(np.unique(places)) < len(places):
             raise ValueError("A silo sent two messages in one round.")
         came[places] = True
         self._missing -= len(places)

@@ -1,7 +1,14 @@
-"""The records of all silos, held once: a silo is a range of rows, or a list of them."""
+"""The records of all silos, held once: a silo is a range of rows, or a list of them.
+
+Features may come in any layout of memory. Batches are always given out row by row (C order), so
+that no bit of a product depends on the layout. ``np.take`` on a table that is not laid out row by
+row would copy all of it, and reading single rows from columns is slow: such a table is copied once
+(:meth:`SiloData.in_order`), reading it from front to back, unless it is a file.
+"""
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +18,8 @@ import numpy as np
 #: data beyond this many bytes, in memory or mapped, are gathered and transformed batch by batch,
 #: never copied whole
 LARGE = 2**28
-#: records that are copied at once
-BLOCK = 2**12
+#: records that are copied at once, and numbers of them
+BLOCK, NUMBERS = 2**12, 2**20
 
 #: row numbers, or rows that stand together
 Rows = np.ndarray | slice
@@ -86,15 +93,45 @@ class SiloData:
         """The silos' numbers of records."""
         return np.diff(self.starts)
 
+    @cached_property
+    def is_by_row(self) -> bool:
+        """Whether each record's features stand together, one record after the other."""
+        return bool(self.X.flags.c_contiguous)
+
+    @cached_property
+    def is_on_disk(self) -> bool:
+        """Whether features are a mapped file."""
+        owner: object = self.X
+        while owner is not None and not isinstance(owner, mmap.mmap):
+            owner = getattr(owner, "base", None)
+        return owner is not None
+
     def in_order(self) -> SiloData:
         """Return the same data with each silo's records together, and transformed: a copy."""
-        if self.order is None and self.transform is None:
+        if self.order is None and self.transform is None and self.is_by_row:
             return self
         X, y = np.empty(self.X.shape, self.X.dtype), np.empty_like(self.y)
-        for block in _blocks(len(y)):
-            rows = block if self.order is None else self.order[block]
-            X[block], y[block] = self._given(rows), self.y[rows]
+        if not self.is_by_row:
+            X.fill(0)  # memory is got from front to back: ten times faster than here and there
+        rows = _as_items(X)
+        for read, write in self._moves():
+            rows[write], y[write] = _as_items(self._given(read)), self.y[read]
         return SiloData(X, y, self.starts, y_dtype=self.y_dtype)
+
+    def _moves(self) -> Iterator[tuple[Rows, Rows]]:
+        """Yield which rows to read, and where to write them in the silos' order.
+
+        Whole rows are read from anywhere; columns from front to back.
+        """
+        order, blocks = self.order, _blocks(*self.X.shape)
+        if order is None:
+            yield from ((block, block) for block in blocks)
+        elif self.is_by_row:
+            yield from ((order[block], block) for block in blocks)
+        else:
+            places = np.empty_like(order)
+            places[order] = np.arange(len(order), dtype=order.dtype)
+            yield from ((block, places[block]) for block in blocks)
 
     def rows_of(self, silo: int, batch: Rows) -> Rows:
         """Return where some of a silo's records are, ``batch`` counting within the silo."""
@@ -112,9 +149,10 @@ class SiloData:
         return starts if self.order is None else self.order[starts].astype(np.intp)
 
     def at(self, rows: Rows, dtype: np.dtype | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the records at ``rows`` of the whole data, those of a slice without a copy.
+        """Return the records at ``rows`` of the whole data, in C order.
 
-        Features come in ``dtype``, None: as they are.
+        Those of a slice come without a copy if they are so already. Features come in ``dtype``,
+        None: as they are.
         """
         return self._features(rows, dtype or self.X.dtype), self.targets(rows)
 
@@ -128,16 +166,27 @@ class SiloData:
             return self._given(rows).astype(dtype, copy=False)
         X = np.empty((*rows.shape, self.X.shape[1]), dtype)
         flat, index = X.reshape(-1, X.shape[-1]), rows.reshape(-1)
-        for block in _blocks(len(index)):
+        for block in _blocks(*flat.shape):
             flat[block] = self._given(index[block])
         return X
 
     def _given(self, rows: Rows) -> np.ndarray:
-        """Return features in the dtype that they are kept in."""
-        X = self.X[rows] if isinstance(rows, slice) else self.X.take(rows, axis=0, mode="clip")
-        return X if self.transform is None else self.transform(X)
+        """Return features in the dtype that they are kept in, in C order."""
+        if isinstance(rows, slice):
+            X = np.ascontiguousarray(self.X[rows])
+        elif self.is_by_row:
+            X = self.X.take(rows, axis=0, mode="clip")
+        else:  # take() would copy the whole table
+            X = np.ascontiguousarray(self.X[rows])
+        return X if self.transform is None else np.ascontiguousarray(self.transform(X))
 
 
-def _blocks(n: int) -> Iterator[slice]:
-    """Cut the first ``n`` rows into slices."""
-    return (slice(i, min(i + BLOCK, n)) for i in range(0, n, BLOCK))
+def _as_items(X: np.ndarray) -> np.ndarray:
+    """Return each row as one item, (n,): twice as quick to write anywhere as rows of numbers."""
+    return X.view(np.dtype((np.void, X.shape[1] * X.itemsize)))[:, 0]
+
+
+def _blocks(n: int, width: int) -> Iterator[slice]:
+    """Cut ``n`` rows of ``width`` numbers into slices."""
+    at_once = max(1, min(BLOCK, NUMBERS // max(1, width)))
+    return (slice(i, min(i + at_once, n)) for i in range(0, n, at_once))

@@ -70,10 +70,9 @@ class Groups:
         records = Records(data.X, rows)
         index = _joined(rows) or (rows[0] if len(rows) == 1 else records.index())
         as_is = data.X.dtype == batches.dtype or self._model.converts_records
-        if data.transform is not None or not as_is:
+        if data.transform is not None or not as_is or not data.is_by_row:
             X = data.at(index, None if as_is else batches.dtype)[0]
-            # in other layouts sums would depend on which silos stand together
-            records = Records.in_turn(np.ascontiguousarray(X), records.lengths)
+            records = Records.in_turn(X, records.lengths)
         return Group(records, data.targets(index), batches.squared_norms[index])
 
 

@@ -219,6 +219,8 @@ class LocalFederation(Federation):
         That depends on all silos' sizes and changes no bit: records are cast and multiplied alike.
         """
         data = self._data
+        if not data.is_by_row and not data.is_on_disk:
+            return True
         if data.X.nbytes > LARGE:
             return False
         if data.transform is not None:

@@ -135,8 +135,7 @@ class Stacks:
         start = int(data.starts[silos[0]])
         rows = slice(start, start + count * n)
         after = silos[-1] - silos[0] == count - 1 and data.starts[silos[-1] + 1] == rows.stop
-        # in other layouts sums are added up in another order than copies' are
-        if data.order is not None or not data.X.flags.c_contiguous or not after:
+        if data.order is not None or not data.is_by_row or not after:
             return None
         return None if (data.sizes[silos] != n).any() else rows
 
