@@ -110,6 +110,8 @@ def cases() -> Iterator[tuple[str, Any, tuple[np.ndarray, np.ndarray, np.ndarray
                     settings["loss"] = settings["loss"][kind == "regression"]
                 if not set(settings) <= set(make().get_params()):
                     continue
+                if name == "privunit" and family != "DPFedEXP":  # others take objects
+                    continue
                 for dtype in ("float64", "float32"):
                     clf = make(random_state=3, **settings)
                     yield f"{family} {kind} {name} {dtype}", clf, problem(kind, dtype, False)
