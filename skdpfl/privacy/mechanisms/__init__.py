@@ -1,4 +1,4 @@
-"""Where the noise is: one class per row of what goes together.
+"""Mechanisms: which messages are noised, and by whom. One class for each row of this table.
 
     unit     trust     class              noised                              released by
     any      any       NoPrivacy          nothing (epsilon = inf)             -
@@ -10,17 +10,15 @@
     silo     silo      PrivUnitMessages   its direction and its norm          each silo
     silo     server    ServerMessages     the sum of clipped messages         the server
 
-What a mechanism is stands in ``base``; the rows that protect records in ``records``, those that
-protect whole silos in ``whole_silos`` and ``privunit_messages``, those behind a shuffler in
-``shuffler``.
+The base class is in ``base``, mechanisms for records in ``records``, for whole silos in
+``whole_silos`` and ``privunit_messages``, and for shufflers in ``shuffler``.
 
 Formal guarantee
 ----------------
 Every noised sum S is released as ``gamma (rint(S / gamma) + N)`` with integer noise N
 (:mod:`skdpfl.privacy.release`), a Gaussian mechanism on a query of L2 sensitivity at most
-``sensitivity(S) + gamma sqrt(size)``, rounding errors of S included. Records are clipped to a norm
-that much smaller, so the priced multiplier is met exactly
-(:mod:`skdpfl.privacy.release.rounding`).
+``sensitivity(S) + gamma sqrt(size)``, rounding errors of S included. The clip norm is reduced by
+that much, so the priced multiplier is met (:mod:`skdpfl.privacy.release.rounding`).
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ __all__ = [
     "mechanism_for",
 ]
 
-#: what unit and trust stand for unless an estimator asks for another row
+#: the default mechanism for each unit and trust
 MECHANISMS: dict[tuple[str, str], Mechanism] = {
     ("record", "silo"): SiloGradients(),
     ("record", "server"): ServerGradients(),
@@ -68,7 +66,7 @@ MECHANISMS: dict[tuple[str, str], Mechanism] = {
 
 
 def mechanism_for(unit: str, trust: str) -> Mechanism:
-    """Return the mechanism of a unit and a trust, or say which rows there are."""
+    """Return the default mechanism of a unit and a trust; raise with the choices if none."""
     try:
         return MECHANISMS[unit, trust]
     except KeyError:

@@ -1,16 +1,16 @@
-"""What a mechanism is: where messages are clipped and noised, and what that is called.
+"""Base class of mechanisms: where messages are clipped and noised, and the privacy cost.
 
 One round::
 
-    silo     kept_i   = keep(message_i)         what the silo may remember of it: clipped
-             sent_i   = send(kept_i)            what leaves it, (size + n_extra,)
+    silo     kept_i   = keep(message_i)         clipped; the silo may remember it
+             sent_i   = send(kept_i)            sent to the server, (size + n_extra,)
     server   total    = sum_i w_i sent_i
-             released = release(total)          what leaves the aggregate, (size + n_extra,)
+             released = release(total)          released, (size + n_extra,)
              squared norm, unclipped share = statistics(the last n_extra numbers)
 
-A mechanism has no numbers of its own but switches: clip norm, noise multiplier, weights and rates
-are read from the one frozen plan, by the code that runs it and by the code that prices it. The clip
-norm of messages may change from round to round by what was released before: the engine hands it in.
+A mechanism has options but no numbers: clip norm, noise multiplier, weights and rates are read from
+the same frozen plan by the code that runs and by the code that prices. The clip norm of messages
+may change between rounds, depending on earlier releases: the engine passes it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from skdpfl.privacy.sampling import Levels
 
 
 class GradientTerms(NamedTuple):
-    """What silos need to release gradients.
+    """The numbers that silos use to release gradients.
 
     ``clip`` (n_silos,): the norm each record is clipped to; ``divisor`` (n_silos,): the normaliser;
-    ``noised``: the silos' noised sums, None if no silo adds noise; ``precision``: how sums are
-    computed, None if it does not matter.
+    ``noised``: the silos' noised sums, None if no silo adds noise; ``precision``: the arithmetic
+    for sums, None if it does not matter.
     """
 
     clip: np.ndarray
@@ -43,9 +43,9 @@ class GradientTerms(NamedTuple):
 
 
 class Aggregate(NamedTuple):
-    """What the server has summed: weighted messages, and what to divide by for their mean.
+    """The server's sum of weighted messages, and the divisor for their mean.
 
-    ``clip_norm`` is the norm that messages were clipped to (unit "silo" only).
+    ``clip_norm`` is the clip norm of the messages (unit "silo" only).
     """
 
     total: np.ndarray
@@ -54,10 +54,10 @@ class Aggregate(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What was released of the messages beside their mean; NaN: nothing.
+    """Statistics of messages released with their mean; NaN if not released.
 
-    ``squared_norm``: an estimate of the mean squared norm of the clipped messages before noise;
-    ``unclipped``: of the share of the silos whose messages were within the clip norm.
+    ``squared_norm`` estimates the mean squared norm of the clipped messages before noise,
+    ``unclipped`` the share of silos whose messages were within the clip norm.
     """
 
     squared_norm: float = float("nan")
@@ -66,20 +66,20 @@ class Statistics(NamedTuple):
 
 @dataclass(frozen=True)
 class Mechanism:
-    """One row of the table. The defaults add no noise anywhere."""
+    """Base class of mechanisms. The defaults add no noise."""
 
-    #: the server may only be given sums of fresh gradients
+    #: whether the server may receive sums of fresh gradients only
     gradients_only = False
-    #: sums are noised after they left the silos: what is public is added to the released mean, for
-    #: the noise, its grid and the rounding are made for sums of clipped gradients and nothing else
+    #: whether sums are noised after they leave the silos. The penalty's gradient is then added to
+    #: the released mean, as noise, grid and rounding are computed for clipped gradients only
     noised_later = False
-    #: how to look for the noise that meets a budget
+    #: how to search the noise that meets a budget
     search: ClassVar[Search] = THOROUGH
-    #: releases have a noise multiplier
+    #: whether releases have a noise multiplier
     gaussian = True
-    #: no smaller noise multiplier can be run
+    #: the smallest noise multiplier that can run
     least_noise = 0.0
-    #: the unit and the trust that it is for; None: any
+    #: the supported unit and trust; None: any
     serves: ClassVar[tuple[str, str] | None] = None
 
     def __init_subclass__(cls) -> None:
@@ -91,11 +91,11 @@ class Mechanism:
 
     @property
     def n_extra(self) -> int:
-        """How many numbers are sent beside the message."""
+        """How many numbers are sent in addition to the message."""
         return 0
 
     def check(self, plan: PublicNumbers) -> None:
-        """Raise where the mechanism is not for this plan."""
+        """Raise if the mechanism does not support this plan."""
         if self.serves is not None and self.serves != (plan.unit, plan.trust):
             unit, trust = self.serves
             raise ValueError(
@@ -116,28 +116,28 @@ class Mechanism:
             )
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
-        """Name what one silo of n records releases at multiplier z over all its steps."""
+        """Return the privacy events of a silo of n records at multiplier z, over all its steps."""
         raise NotImplementedError
 
     def noise(self, plan: PublicNumbers, streams: Streams, size: int, dtype: np.dtype) -> StepNoise:
         """Return the noise of silos' gradients (``size`` numbers), in units of the grid.
 
-        A subclass may bring noise that is correlated over steps, and then says in ``composition``
-        what that costs (:mod:`skdpfl.privacy.release.rounding`, part 4). It is released in float64.
+        A subclass may use noise that is correlated over steps. Its ``composition`` must then return
+        its cost (:mod:`skdpfl.privacy.release.rounding`, part 4). It is released in float64.
         """
         return FreshNoise(streams, "noise", size, dtype)
 
     @property
     def fresh_noise(self) -> bool:
-        """Whether every step's noise is drawn anew."""
+        """Whether the noise of every step is independent."""
         return type(self).noise is Mechanism.noise
 
     def n_releases(self, plan: PublicNumbers) -> int:
-        """Return how many noisy values left the silo, or the server, that released most."""
+        """Return the number of noisy releases of the silo, or server, with the most."""
         return int(plan.levels[1].sum(axis=1).max())
 
     def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
-        """Return e (n_silos,) where one noise s serves all, z_i = s / e_i; None: each its own."""
+        """Return e (n_silos,) if all silos share noise s, z_i = s / e_i; None: separate noise."""
         return None
 
     def noise_on_mean(self, plan: PublicNumbers) -> float:
@@ -148,11 +148,11 @@ class Mechanism:
         return 0.0
 
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
-        """Return the silos' terms; by default gradients are exact means."""
+        """Return the numbers for silos' gradients; by default gradients are exact means."""
         return GradientTerms(np.full(plan.n_silos, np.inf), plan.expected_sizes)
 
     def keep(self, plan: PublicNumbers, messages: np.ndarray, clip_norm: float) -> np.ndarray:
-        """Return the messages (n, size) as their silos remember them."""
+        """Return the messages (n, size) that the silos may remember."""
         return messages
 
     def send(
@@ -164,17 +164,17 @@ class Mechanism:
         keys: Streams,
         clip_norm: float,
     ) -> np.ndarray:
-        """Return the messages (n, size + n_extra) as they leave their silos."""
+        """Return the messages (n, size + n_extra) that the silos send."""
         return kept
 
     def release(
         self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
     ) -> np.ndarray:
-        """Return the mean message (size + n_extra,) of the cohort as it leaves the aggregate."""
+        """Return the released mean message (size + n_extra,) of the cohort."""
         return aggregate.total / aggregate.divisor
 
     def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:
-        """Read the means (n_extra,) of what was sent beside the messages."""
+        """Return the statistics from the means (n_extra,) of the additional numbers."""
         return Statistics()
 
     def next_clip_norm(
@@ -186,7 +186,7 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class NoPrivacy(Mechanism):
-    """Everything is exact; an explicit class, so that no infinity is ever multiplied by zero.
+    """No noise: messages are exact. A class of its own avoids products of infinity and zero.
 
     Parameters
     ----------
@@ -219,5 +219,5 @@ class NoPrivacy(Mechanism):
 
 
 def squared_norms(rows: np.ndarray) -> np.ndarray:
-    """Return each row's squared norm, added up in double precision."""
+    """Return each row's squared norm, computed in float64."""
     return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)

@@ -1,39 +1,39 @@
-r"""Vector sums through a shuffler, by bits: the protocol of Cheu et al. [1]_, priced as a Gaussian.
+r"""Vector sums through a shuffler, in bits: the protocol of Cheu et al. [1]_, priced as a Gaussian.
 
-n contributors hold vectors of norm at most C (one record's clipped gradient) or sums of such. For
-every coordinate j, contributor i sends ``v_ij`` ones and as many zeros as fill its number of bits,
-then b more bits, each a one with probability p; a shuffler mixes all bits of a coordinate, so that
-only their number is seen. With g levels per C, the unit ``h = C / g`` and an offset that makes
-all values non-negative ::
+n contributors hold vectors of norm at most C (one record's clipped gradient) or sums of these. For
+every coordinate j, contributor i sends ``v_ij`` ones, padded with zeros to a fixed number of bits,
+then b noise bits, each a one with probability p. A shuffler mixes all bits of a coordinate, so that
+only the number of ones is visible. With g levels per C, the unit ``h = C / g`` and an offset that
+makes all values non-negative ::
 
     v_ij   = floor(x_ij / h + offset + Uniform[0, 1))             E v_ij = x_ij / h + offset
     ones_j = sum_i v_ij + Bin(N, p),   N = n b                    E Bin(N, p) = N p
     sum_j  = h (ones_j - N p - n offset)                          E sum_j = sum_i x_ij
     Var sum_j = h^2 (N p (1 - p) + sum_i f_ij (1 - f_ij)),         f the fractional parts
 
-The paper rounds to g levels of [0, 2C], has p = 1/4 and a closed form for b
-(:func:`published_bits`), larger by orders of magnitude than what is needed. Here p = 1/2, the least
-skewed, and N comes from a Gaussian noise multiplier, as if the sum had been released with noise of
-standard deviation z C: see below. Each contributor pays ``d`` times its levels and b in bits.
+The paper rounds to g levels of [0, 2C], with p = 1/4 and a closed form for b
+(:func:`published_bits`) that is orders of magnitude larger than necessary. Here p = 1/2, which has
+no skew, and N is chosen to match a Gaussian release with noise of standard deviation z C: see
+below. Each contributor sends ``d`` times its levels plus b bits.
 
 Formal guarantee
 ----------------
-Unit: one record of norm at most C is replaced, in one contributor's sum. Against: all who see the
-shuffled bits of any number of rounds. The other contributors add their noise bits; if a share s of
-them does not, N is (1 - s) N.
+Unit: one record of norm at most C is replaced, in one contributor's sum. Adversary: everyone who
+sees the shuffled bits of any number of rounds. The other contributors add their noise bits; if a
+share s of them does not, N is (1 - s) N.
 
 1. *Shifts.* Round both neighbours' vectors with the same uniforms: their values then differ by
    integers k_j with ``|k_j - (x_j - x'_j) / h| < 1``, hence ``|k| <= K = 2 g + sqrt(d)``.
    Divergences are jointly convex, so the worst such shift bounds them.
 2. *One coordinate* (proved in :mod:`skdpfl.privacy.mechanisms.binomial_law`). There are a number D,
    near the inverse standard deviation of Bin(N, p), and a law within total variation tau of Bin(N,
-   p), whose shift by any k is no easier to see than ``N(0, 1)`` against ``N(k D, 1)``.
-3. *All coordinates.* Domination holds coordinate by coordinate, so the shifted sums are no easier
-   to tell apart than ``N(0, 1)`` and ``N(K D, 1)``: a Gaussian release with **z = 2 / (K D)**, but
-   for a total variation distance of d tau.
-4. *Together* ``delta <= delta_G(eps; K D) + (1 + exp(eps)) d tau``, which is at most what the
-   Gaussian and a procedure that fails with probability ``failure`` cost together, for every eps:
-   this composes.
+   p), whose shift by any k is dominated by the pair ``N(0, 1)``, ``N(k D, 1)``.
+3. *All coordinates.* Domination holds coordinate by coordinate, so the shifted sums are dominated
+   by the pair ``N(0, 1)``, ``N(K D, 1)``: a Gaussian release with **z = 2 / (K D)**, up to a total
+   variation distance of d tau.
+4. *Together* ``delta <= delta_G(eps; K D) + (1 + exp(eps)) d tau``. For every eps this is at most
+   the delta of the Gaussian composed with a procedure that fails with probability ``failure``. So
+   the bound composes.
 
 References
 ----------
@@ -96,7 +96,7 @@ class BinomialSum:
         if not 0.0 < self.probability < 1.0:
             raise ValueError(f"probability must be in (0, 1), got {self.probability!r}.")
 
-    # ---- what it costs ------------------------------------------------------------------------
+    # ---- privacy ------------------------------------------------------------------------------
 
     @property
     def total_bits(self) -> int:
@@ -105,8 +105,8 @@ class BinomialSum:
 
     @property
     def largest_shift(self) -> float:
-        """K, the largest norm of the integer shift that replacing a record makes."""
-        # the last factor is for the rounding of x / h in floating point
+        """K, the largest norm of the integer shift when a record is replaced."""
+        # the last factor allows for the rounding of x / h in floating point
         return (2.0 * self.levels + math.sqrt(self.dimension)) * (1.0 + 1e-9)
 
     @cached_property
@@ -123,14 +123,14 @@ class BinomialSum:
 
     @property
     def failure(self) -> float:
-        """What a release adds to delta beside the Gaussian: about 1e-20 or less."""
+        """What a release adds to the delta of the Gaussian: about 1e-20 or less."""
         return self._priced[1]
 
     def composition(self, n_rounds: int = 1, sampling_rate: float = 1.0) -> Composition:
-        """Return what a record pays for the rounds it takes part in.
+        """Return the privacy cost of a record for the rounds it takes part in.
 
-        ``n_rounds`` over all records, or with ``sampling_rate < 1`` over fresh batches of that
-        share, drawn without replacement; 1 round if each record is in one batch only.
+        There are ``n_rounds`` over all records, or with ``sampling_rate < 1`` over fresh batches of
+        that share, drawn without replacement; 1 round if each record is in one batch only.
         """
         sampled = sampling_rate < 1.0
         z = self.noise_multiplier
@@ -139,10 +139,10 @@ class BinomialSum:
 
     @property
     def bits_per_contributor(self) -> int:
-        """What one contributor sends in a round, in bits."""
+        """Number of bits that one contributor sends in a round."""
         return self.dimension * (2 * self.records * self.levels + self.noise_bits)
 
-    # ---- what it computes ---------------------------------------------------------------------
+    # ---- computation --------------------------------------------------------------------------
 
     @property
     def unit(self) -> float:
@@ -160,14 +160,14 @@ class BinomialSum:
         return np.clip(values, 0, 2 * offset).astype(np.int64)
 
     def decode(self, ones: np.ndarray) -> np.ndarray:
-        """Return the estimated sums (d,) from the numbers of ones (d,) that the shuffler gave."""
+        """Return the estimated sums (d,) from the shuffler's numbers of ones (d,)."""
         offset = self.n_contributors * self.records * self.levels
         return self.unit * (ones - self.total_bits * self.probability - offset)
 
     def release(self, sums: np.ndarray, stream: Stream) -> np.ndarray:
         """Simulate a round: return the noisy sum (d,) of the contributors' vectors (n, d).
 
-        Noise bits are not drawn one by one: their number is, with its exact law.
+        The number of noise ones is drawn directly, from its exact distribution.
         """
         if sums.shape != (self.n_contributors, self.dimension):
             raise ValueError(
@@ -198,16 +198,16 @@ def binomial_sum(
     records: int = 1,
     fineness: float = 32.0,
 ) -> BinomialSum:
-    """Choose levels and noise bits that are worth a Gaussian of the given noise multiplier.
+    """Choose levels and noise bits that match a Gaussian of the given noise multiplier.
 
     Parameters
     ----------
     noise_multiplier : float
-        z to be reached, noise over C; at least 0.12 (epsilon is far above 100 there).
+        The target z, noise over C; at least 0.12 (where epsilon is far above 100).
     dimension, clip_norm, n_contributors, records
         As in :class:`BinomialSum`.
     fineness : float
-        Levels over sqrt(d): the noise is 1 / (2 fineness) above z C, the bits grow with its square.
+        Levels over sqrt(d): the noise is 1 / (2 fineness) above z C; bits grow with its square.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def binomial_sum(
                 BinomialSum(dimension, clip_norm, n_contributors, levels, 1, records),
                 noise_multiplier,
             )
-        except TooFewBits:  # a finer grid asks for more of them
+        except TooFewBits:  # a finer grid needs more of them
             levels *= 2
 
 

@@ -1,8 +1,8 @@
-r"""The binomial law as noise on integers: how visible a shift is, and its quantiles.
+r"""Binomial noise on integers: the privacy of a shift, and the quantiles.
 
 Formal guarantee
 ----------------
-Let ``l = log pmf`` of Bin(N, p), and a range of values around N p be given.
+Let ``l = log pmf`` of Bin(N, p), and consider a range of values around N p.
 
 1. *Tails.* Let X have the pmf of Bin(N, p) in the range, and outside it geometric tails that
    continue the last ratios of neighbouring probabilities, normalised. Its total variation distance
@@ -13,7 +13,7 @@ Let ``l = log pmf`` of Bin(N, p), and a range of values around N p be given.
    are thresholds.
 3. *One step is at most D.* Let ``y(m) = Phi^-1(P(X >= m))`` and D the largest ``y(m) - y(m+1)``. It
    is attained, as steps tend to 0 in geometric tails. Where it is, with ``B(y) = Phi(y + D) -
-   Phi(y)``, m has the probability ``B(y(m+1))``, and m + 1 and m - 1 have at most
+   Phi(y)``, m has probability ``B(y(m+1))``, and m + 1 and m - 1 have at most
    ``B(y(m+1) - D)`` and ``B(y(m+1) + D)``. As ``(log B)'' <= -1 + D^2/4`` (a normal variable
    confined to an interval of length D has a variance of at most D^2/4), the second difference of l
    at m is at most ``-D^2 (1 - D^2/4)``, and it is at least -c. If neighbouring probabilities are
@@ -21,25 +21,26 @@ Let ``l = log pmf`` of Bin(N, p), and a range of values around N p be given.
    ``sqrt(pi/2)`` (the normal's Mills ratio) ``< 1.26``. So D is on the lower branch:
    ``D^2 <= 2 (1 - sqrt(1 - c))``.
 4. *A Gaussian dominates.* A threshold test of X against X + k has a power of at most
-   ``Phi(Phi^-1(size) + k D)``, that of N(0, 1) against N(k D, 1). The curve of all tests of X is
-   made of chords between thresholds, and the Gaussian's is concave: it lies above everywhere. By
+   ``Phi(Phi^-1(size) + k D)``, that of N(0, 1) against N(k D, 1). The trade-off curve of X is made
+   of chords between thresholds, and the Gaussian's is concave, so it lies above everywhere. By
    Blackwell's theorem (X, X + k) is a garbling of the Gaussian pair.
-5. *d coordinates*, shifted by k of norm K: garblings of N(0, 1) against N(mu, 1), mu = K D, but for
+5. *d coordinates*, shifted by k of norm K: garblings of N(0, 1) against N(mu, 1), mu = K D, up to
    d tau in total variation, so ``delta <= delta_G(eps) + (1 + exp(eps)) d tau``. A failure
    probability f with ``(1 + exp(E)) d tau <= f (1 - delta_G(0))`` and ``delta_G(E) + (1 + exp(E)) d
    tau <= f`` for some E makes that at most ``f + (1 - f) delta_G(eps)``: by the first inequality up
    to E, by the second beyond, as delta falls. This is the profile of the Gaussian beside a release
    that fails with probability f.
 
-*What is simulated.* The above is about bits that silos send. :func:`binomial_quantiles` draws their
+*Simulation.* The above is about bits that silos send. :func:`binomial_quantiles` draws their
 number in double precision. Its probabilities are p(m) (1 + e(m)) with |e| below 1e-7 for N up to
 1e9 (the distribution function's error; compared with exact ratios), so that the loss of a simulated
 release changes by e(m - k) - e(m) in each coordinate that is shifted, independently over
-coordinates and rounds: over n of them by at most ``2e-7 sqrt(2 n log(1 / b))`` but for a
-probability b (Hoeffding), 1.5e-3 for a million and b = 1e-12. It ends at probabilities of 2^-54, 8
-standard deviations out, and is a multiple of 2^-53: a total variation of about (16 s + 2) 2^-53 in
-each coordinate and round, s the standard deviation in bits. Neither is priced: what runs in one
-process stands for the protocol, and a deployment that sends bits has none of it.
+coordinates and rounds: over n of them by at most ``2e-7 sqrt(2 n log(1 / b))`` except with
+probability b (Hoeffding), 1.5e-3 for a million and b = 1e-12. Tails are cut at probabilities of
+2^-54, 8 standard deviations from the mean, and probabilities are multiples of 2^-53: a total
+variation of about (16 s + 2) 2^-53 in each coordinate and round, s the standard deviation in bits.
+Neither is priced: a fit in one process simulates the protocol, and a deployment that sends bits has
+none of these errors.
 """
 
 from __future__ import annotations
@@ -51,23 +52,23 @@ from scipy.special import betainc, gammaln, ndtr, ndtri, xlog1py, xlogy
 
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 
-#: The tails of all coordinates together are cut to about this, and much less for large shifts.
+#: The tails of all coordinates together have about this mass, and much less for large shifts.
 _TAIL = 1e-26
 
 
 class TooFewBits(ValueError):
-    """Neighbouring numbers of ones differ too much in probability for a Gaussian price."""
+    """Too few bits: no Gaussian dominates, as neighbouring counts differ too much."""
 
 
 def largest_step(n: int, p: float, depth: float) -> tuple[float, float]:
-    """Return D and tau for a range outside which lie about exp(-depth).
+    """Return D and tau for a range that contains all but about exp(-depth) of the mass.
 
     Parameters
     ----------
     n, p : int and float
         Number of bits and the probability of a one.
     depth : float
-        Minus the logarithm of the tails to be cut.
+        Minus the logarithm of the mass of the tails.
     """
     deviation = math.sqrt(n * p * (1.0 - p))
     reach = deviation * math.sqrt(2.0 * depth) + depth  # Bernstein's inequality, rounded up
@@ -78,7 +79,7 @@ def largest_step(n: int, p: float, depth: float) -> tuple[float, float]:
         raise TooFewBits(
             f"noise_bits: {n} bits in all are too few for a Gaussian price; use more levels."
         )
-    # one per cent for the cancellation in the logarithms of factorials
+    # one per cent allows for cancellation in the logarithms of factorials
     tau = 1.01 * sum(
         math.exp(_log_pmf(end, n, p)) * ratio / (1.0 - ratio)
         for end, ratio in ((low, left), (high, right))
@@ -88,7 +89,7 @@ def largest_step(n: int, p: float, depth: float) -> tuple[float, float]:
 
 
 def dominating_gaussian(n: int, p: float, shift: float, dimension: int) -> tuple[float, float]:
-    """Return mu of the Gaussian that dominates all integer shifts of a norm, and its failures.
+    """Return mu of the Gaussian that dominates all integer shifts of a norm, and f.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def dominating_gaussian(n: int, p: float, shift: float, dimension: int) -> tuple
     Returns
     -------
     mu, failure : float
-        As in the module's guarantee.
+        mu and f of the module's guarantee.
     """
     about = shift / math.sqrt(n * p * (1.0 - p))
     if about > 20.0:
@@ -122,15 +123,15 @@ def _log_pmf(k: int, n: int, p: float) -> float:
 def binomial_quantiles(n: int, p: float, uniforms: np.ndarray) -> np.ndarray:
     """Return the quantiles of Bin(n, p) at ``uniforms``: integers of the same shape.
 
-    A Cornish-Fisher expansion, whose error is below 0.01 for the n at which it is trusted, decides
-    all but those within 0.05 of an integer; these, and all for smaller n, are settled by the
-    distribution function. How close the law is to the binomial one is said above.
+    For large n a Cornish-Fisher expansion, whose error is then below 0.01, decides all but those
+    within 0.05 of an integer. The distribution function decides these, and all for smaller n. The
+    module says how close the result is to a binomial variable.
     """
     u = np.clip(np.asarray(uniforms, dtype=float), 2.0**-54, 1.0 - 2.0**-54)
     x, s = ndtri(u), math.sqrt(n * p * (1.0 - p))
     skew, kurtosis = (1.0 - 2.0 * p) / s, (1.0 - 6.0 * p * (1.0 - p)) / s**2
     bend = skew * (x**2 - 1) / 6 + kurtosis * (x**3 - 3 * x) / 24
-    # P(count <= k) is that of a continuous value up to k + 1/2
+    # continuity correction: P(count <= k) is that of a continuous value up to k + 1/2
     place = n * p + s * (x + bend - skew**2 * (2 * x**3 - 5 * x) / 36) - 0.5
     k = np.clip(np.ceil(place), 0, n)
     near = np.abs(place - np.rint(place)) < 0.05
@@ -145,7 +146,7 @@ def binomial_quantiles(n: int, p: float, uniforms: np.ndarray) -> np.ndarray:
 
 
 def _is_below(k: np.ndarray, n: int, p: float, level: np.ndarray) -> np.ndarray:
-    """Whether P[Bin(n, p) <= k] < level, by the smaller of the two tails."""
+    """Whether P[Bin(n, p) <= k] < level, computed from the smaller of the two tails."""
     k = np.minimum(np.maximum(k, 0.0), n)
     some, rest = np.maximum(n - k, 1e-300), k + 1.0
     below = betainc(some, rest, 1.0 - p) < level

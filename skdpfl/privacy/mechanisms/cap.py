@@ -1,4 +1,4 @@
-r"""PrivUnit: the direction of a message, made private by a biased cap of the sphere.
+r"""PrivUnit: a private direction, drawn with more probability from a cap of the sphere.
 
 For a unit vector ``u`` in R^d draw ``V`` on the unit sphere S^(d-1)::
 
@@ -15,15 +15,16 @@ incomplete beta function, since ``(1 - <v, u>) / 2`` is Beta(a, a) for ``v`` uni
 
 Formal guarantee
 ----------------
-``V`` has density p/q on the cap and (1-p)/(1-q) on its complement, against the uniform law. For two
-directions the ratio of densities at any v is therefore 1, ``exp(eps)`` or ``exp(-eps)``, and
+``V`` has density p/q on the cap and (1-p)/(1-q) on its complement, relative to the uniform law. For
+two directions the ratio of densities at any v is therefore 1, ``exp(eps)`` or ``exp(-eps)``, and
 ``exp(eps)`` is attained wherever one cap does not cover the other: the release is pure eps-DP for
 any two inputs, and eps is exact. ``p`` is computed last, from the mass of the cap that is sampled,
-so the rounding of gamma costs nothing. What leaves is ``V`` rounded to a power-of-two grid of about
-2^-10 / sqrt(d): that is post-processing, and hides the last bits of the floating-point arithmetic
-but for an event whose probability is about d * 1e-12. By that total variation what runs may differ
-from what is proved, for each message. It is no part of the price, which is pure and that of real
-numbers: with d in the millions, where it is 1e-6, pure privacy is not what a computer gives.
+so the rounding of gamma costs nothing. The released ``V`` is rounded to a power-of-two grid of
+about 2^-10 / sqrt(d): this is post-processing, and hides the last bits of the floating-point
+arithmetic except with probability about d * 1e-12. For each message the implementation may differ
+from the proof by that total variation. The price, which is pure and holds for real numbers, does
+not include it: with d in the millions it is 1e-6, and the release is then not purely
+private.
 
 References
 ----------
@@ -43,22 +44,22 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import betainc, betaincinv, betaln, expit, logit
 
-#: Uniforms that one direction consumes: which side, and how far up.
+#: Uniforms used for one direction: which side, and which height.
 N_UNIFORMS = 2
 
 
 @dataclass(frozen=True)
 class PrivUnit:
-    """The randomiser of unit vectors in ``dimension`` dimensions; make it by :func:`privunit`.
+    """The randomiser of unit vectors in ``dimension`` dimensions, created by :func:`privunit`.
 
     Attributes
     ----------
     dimension : int
         d, the number of coordinates.
     epsilon : float
-        The exact pure privacy of one release.
+        The exact pure privacy parameter of one release.
     probability : float
-        p, the probability of landing in the cap around the input.
+        p, the probability of the cap around the input.
     cap : float
         x = (1 - gamma) / 2, half the height of the cap.
     mass : float
@@ -76,7 +77,7 @@ class PrivUnit:
 
     @property
     def gamma(self) -> float:
-        """The least inner product of the cap's points with the input."""
+        """The smallest inner product of a point of the cap with the input."""
         return 1.0 - 2.0 * self.cap
 
     @property
@@ -97,7 +98,7 @@ class PrivUnit:
         Parameters
         ----------
         directions : ndarray of shape (M, d)
-            Unit vectors. A row of zeros stands for "no direction": its message is uniform.
+            Unit vectors. A row of zeros means "no direction": its message is uniform.
         uniforms : ndarray of shape (M, 2)
             Independent uniforms in [0, 1).
         normals : ndarray of shape (M, d)
@@ -119,10 +120,10 @@ class PrivUnit:
         return np.rint(points / self.grid) * (self.grid / self.scale)
 
     def _half_height(self, uniforms: np.ndarray) -> np.ndarray:
-        """Draw (1 - <V, u>) / 2 for uniforms (M, 2), by inverting its distribution on each side."""
+        """Draw (1 - <V, u>) / 2 from uniforms (M, 2), by inverting its distribution function."""
         a = (self.dimension - 1) / 2
         inside = uniforms[:, 0] < self.probability
-        up = 1.0 - uniforms[:, 1]  # in (0, 1]: V = u itself is never drawn
+        up = 1.0 - uniforms[:, 1]  # in (0, 1]: V = u is never drawn
         if self.dimension == 1:  # two points; the cap is {u}
             return np.where(inside, 0.0, 1.0)
         near = betaincinv(a, a, up * self.mass)
@@ -137,14 +138,14 @@ def privunit(epsilon: float, dimension: int) -> PrivUnit:
     Parameters
     ----------
     epsilon : float
-        Pure privacy of one release, in (0, 20]: beyond, the coin is finer than 53-bit uniforms.
+        Pure privacy of one release, in (0, 20]: beyond, 53-bit uniforms are too coarse.
     dimension : int
         Number of coordinates, from 1 (where this is randomised response) to 10 million.
 
     Returns
     -------
     PrivUnit
-        With the cap that maximises m; valid in double precision for all these sizes.
+        With the cap that maximises m; accurate in double precision for all these dimensions.
     """
     if not 0.0 < epsilon <= 20.0:
         raise ValueError(f"epsilon must be in (0, 20], got {epsilon!r}.")
@@ -153,7 +154,7 @@ def privunit(epsilon: float, dimension: int) -> PrivUnit:
     if dimension == 1:
         p = float(expit(epsilon))
         return PrivUnit(1, epsilon, p, 0.5, 0.5, 2.0 * p - 1.0)
-    # one free parameter is left: how much of eps goes to the coin, log(p / (1 - p))
+    # the free parameter is the part of eps that the coin uses, log(p / (1 - p))
     grid = np.linspace(0.0, epsilon, 65)
     best = int(np.argmin([-_log_scale(epsilon, dimension, t) for t in grid]))
     found = minimize_scalar(
@@ -176,7 +177,7 @@ def _parts(epsilon: float, dimension: int, coin: float) -> tuple[float, float, f
 
 
 def _log_scale(epsilon: float, dimension: int, coin: float) -> float:
-    """Return log m, from logarithms: both of its factors leave double precision for large d."""
+    """Return log m, from logarithms: its factors overflow or underflow for large d."""
     a = (dimension - 1) / 2
     p, x, q = _parts(epsilon, dimension, coin)
     # p/q - (1-p)/(1-q) = (1-p)/(1-q) * (exp(eps) - 1)

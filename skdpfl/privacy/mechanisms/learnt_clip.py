@@ -1,13 +1,13 @@
-r"""The clip norm of messages, steered to a quantile by what each round releases.
+r"""Adaptive clipping: the clip norm of messages follows a quantile of their norms.
 
     C_(r+1) = min(H, C_r exp(-rate_r ([share_r]_0^1 - quantile)))
     rate_r  = max(last, first / (1 + r / 2)) / (1 + (s / 0.3)^2)
 
 ``share_r`` is the released share of messages within C_r, ``s`` the standard deviation of its noise,
-a public number. What lies outside [0, 1] is noise and is cut: no round runs away. Rates fall, so
-that a start that is wrong by a factor of ten is mended within a few rounds and C then keeps still;
-the noisier the shares, the less they count. H is the public highest value: where noise drives the
-model away messages grow, and C must not grow with them without end, since the noise grows with C.
+a public number. Shares are clipped to [0, 1]. Rates decrease, so that a start that is wrong by a
+factor of ten is corrected within a few rounds and C is stable later; noisier shares have less
+effect. H is a public upper bound: where noise drives the model away, messages grow, and C must not
+grow with them without bound, since the noise grows with C.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-#: noise on the share that halves the rate
+#: standard deviation of the noise on the share at which the rate is halved
 NOISE = 0.3
 
 
 @dataclass(frozen=True)
 class LearntClip:
-    """Adaptive clipping of Andrew et al. (NeurIPS 2021) with falling rates and a ceiling.
+    """Adaptive clipping of Andrew et al. (NeurIPS 2021) with decreasing rates and an upper bound.
 
     Parameters
     ----------
     highest : float
         H, in the units of messages.
     quantile : float, default=0.5
-        The share of the messages that is to be left alone.
+        The target share of messages that are not clipped.
     first_rate, last_rate : float, default=2.0, 0.2
-        How far log C may move in the first round, and in late ones, if the share is off by one.
+        Change of log C in the first round, and in late ones, for an error of one in the share.
     """
 
     highest: float

@@ -9,8 +9,8 @@ For a silo's message ``x`` in R^d with ``D = clip_C(x)``, ``u = D / |D|`` and ``
     s_hat     from the same level as r_hat           E s_hat = r^2 + rounding, see ScalarDP
 
 A zero message has no direction: V is then uniform, and ``E r_hat = 0`` keeps c unbiased. A message
-that is not finite counts as zero. The scalar s_hat is what a server needs to know of |D|^2: |c|^2
-itself is larger by a factor of about ``1 / m^2``, and its bias is not a constant.
+that is not finite counts as zero. s_hat is the server's estimate of |D|^2: |c|^2 is larger by a
+factor of about ``1 / m^2``, and its bias is not a constant.
 
 Formal guarantee
 ----------------
@@ -48,12 +48,12 @@ __all__ = [
     "split_epsilon",
 ]
 
-#: Uniforms that one message consumes.
+#: Uniforms used for one message.
 N_UNIFORMS = _cap.N_UNIFORMS + scalardp.N_UNIFORMS
 
 
 class PrivateMessages(NamedTuple):
-    """What silos send: ``messages`` (M, d), and ``squared_norms`` (M,), s_hat of each."""
+    """The silos' ``messages`` (M, d), and ``squared_norms`` (M,), the s_hat of each."""
 
     messages: np.ndarray
     squared_norms: np.ndarray
@@ -66,7 +66,7 @@ class PrivUnitMechanism:
     Parameters
     ----------
     epsilon_direction, epsilon_norm : float
-        Pure privacy of direction and norm, each in (0, 20]; :func:`split_epsilon` divides a total.
+        Pure privacy of direction and norm, each in (0, 20]; see :func:`split_epsilon`.
     clip_norm : float
         C, the norm messages are clipped to.
     """
@@ -76,7 +76,7 @@ class PrivUnitMechanism:
     clip_norm: float
 
     def event(self) -> Approximate:
-        """Return what one release costs: pure privacy, under replacement of a whole silo."""
+        """Return the privacy event of one release, under replacement of a whole silo."""
         return Approximate(self.epsilon_direction + self.epsilon_norm, 0.0)
 
     @cached_property
@@ -129,19 +129,19 @@ def _polar(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return directions (M, d) and norms (M,); zeros for rows that are zero or not finite."""
     rows = np.asarray(vectors, dtype=np.float64)
     rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
-    # in two steps, so that neither tiny nor huge entries are lost in their squares
+    # in two steps, so that the squares of tiny or huge entries do not underflow or overflow
     largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
     directions = rows / np.where(largest > 0.0, largest, 1.0)
     lengths = np.linalg.norm(directions, axis=1)[:, None]
     directions /= np.where(lengths > 0.0, lengths, 1.0)
-    with np.errstate(over="ignore"):  # an infinite norm is clipped all the same
+    with np.errstate(over="ignore"):  # an infinite norm is clipped, too
         return directions, (largest * lengths)[:, 0]
 
 
 def largest_error(epsilon_direction: float, epsilon_norm: float, dimension: int) -> float:
     """Return the largest E |c - D|^2 / C^2 over all messages."""
     mechanism = PrivUnitMechanism(epsilon_direction, epsilon_norm, 1.0)
-    # between levels the error is concave in the norm: nine points bound it to a per cent
+    # between levels the error is concave in the norm: nine points give it within 1 %
     norms = np.linspace(0.0, 1.0, 8 * mechanism.norm_randomiser.n_levels + 1)
     return float(mechanism.mean_squared_error(norms, dimension).max())
 
@@ -160,12 +160,12 @@ def split_epsilon(epsilon: float, dimension: int) -> tuple[float, float]:
     Returns
     -------
     epsilon_direction, epsilon_norm : float
-        Positive, adding up to ``epsilon``: the split with the smallest mean squared error of the
-        message whose error is largest. It depends on public numbers only.
+        Positive, with sum ``epsilon``: the split that minimises the largest mean squared error of a
+        message. It depends on public numbers only.
     """
     if not 0.0 < epsilon <= 20.0:
         raise ValueError(f"epsilon must be in (0, 20], got {epsilon!r}.")
-    # the number of levels jumps with the norm's share: a grid first, then a search inside a cell
+    # the number of levels is not continuous in the norm's share: a grid, then a search in a cell
     shares = np.linspace(0.02, 0.98, 49)
 
     def error(share: float) -> float:

@@ -1,7 +1,7 @@
-"""Whole silos under pure local privacy: PrivUnit's direction and ScalarDP's norm of each message.
+"""Silo unit under pure local privacy: PrivUnit for directions and ScalarDP for norms of messages.
 
-What all mechanisms for whole silos have in common is in ``whole_silos``; the randomisers and their
-guarantees are in ``privunit`` and ``scalardp``.
+The base class is in ``whole_silos``, the randomisers and their guarantees in ``privunit`` and
+``scalardp``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, NoisedSum
 from skdpfl.privacy.sampling import Levels
 
-#: PrivUnit and ScalarDP are built for budgets of up to this per message
+#: the largest epsilon per message that PrivUnit and ScalarDP support
 MOST_EPSILON = 20.0
 
 
@@ -33,9 +33,9 @@ MOST_EPSILON = 20.0
 class PrivUnitMessages(WholeMessages):
     """Server not trusted, pure local privacy: direction by PrivUnit, norm by ScalarDP.
 
-    The noise multiplier stands for the reciprocal of a message's epsilon. Beside the message a silo
-    sends two functions of the private level of its norm: the unbiased estimate of its square, and
-    of whether it is at the highest level, from which the clip norm can be learnt for nothing.
+    The noise multiplier is the reciprocal of a message's epsilon. In addition to the message, a
+    silo sends two functions of the private level of its norm: unbiased estimates of its square, and
+    of whether it is at the highest level. From these the clip norm is learnt at no privacy cost.
     """
 
     gaussian = False
@@ -83,8 +83,8 @@ class PrivUnitMessages(WholeMessages):
         return plan.clip_norm * float(np.sqrt(each))
 
     def noise_on_share(self, plan: PublicNumbers) -> float:
-        # the level is the true one but for a share k / (e^eps + k) of the time; how epsilon is
-        # divided hardly depends on the number of coordinates
+        # the level is wrong with probability k / (e^eps + k); the split of epsilon hardly
+        # depends on the number of coordinates
         norms = self.randomiser(plan, 100, 1.0).norm_randomiser
         variance = norms.other * (1 - norms.other) / norms.contrast**2
         return float(np.sqrt(variance * np.square(plan.weights).sum() / plan.silo_fraction))

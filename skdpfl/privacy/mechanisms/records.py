@@ -1,6 +1,6 @@
-"""Single records: each silo's clipped gradient sums are noised, by the silo or by the server.
+"""Record unit: clipped gradient sums are noised, by each silo or by the server.
 
-What is promised stands in :mod:`skdpfl.privacy.mechanisms`.
+The guarantees are in :mod:`skdpfl.privacy.mechanisms`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skdpfl.privacy.sampling import Levels
 
 @dataclass(frozen=True)
 class SiloGradients(Mechanism):
-    """Record unit, nobody outside the silo trusted: every gradient is noised where it is made."""
+    """Record unit, server not trusted: each silo noises its own gradients."""
 
     serves = ("record", "silo")
 
@@ -49,11 +49,12 @@ class SiloGradients(Mechanism):
 class ServerGradients(Mechanism):
     """Record unit, server trusted: noise once, on the cohort's weighted sum of gradients.
 
-    One record of silo i moves that sum by at most D C w_i / (q_i n_i), D = 2 or 1. The noise has
-    one standard deviation s for all, so silo i has the multiplier s / (C w_i / (q_i n_i)).
+    One record of silo i changes that sum by at most D C w_i / (q_i n_i), D = 2 or 1. The noise has
+    the same standard deviation s for all silos, so the multiplier of silo i is
+    s / (C w_i / (q_i n_i)).
 
-    The sum is of nothing else, whatever the model: the penalty's gradient, which is public and
-    without bound where a fit diverges, is added to what was released.
+    The sum contains clipped gradients only. The penalty's gradient, which is public and unbounded
+    if a fit diverges, is added after the release.
     """
 
     gradients_only = True
@@ -73,7 +74,7 @@ class ServerGradients(Mechanism):
         return self._std(plan) / plan.silo_fraction
 
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
-        # each silo's own share of the noise, in which its records count by the clip norm
+        # each silo's share of the noise, in units in which its records have the clip norm
         std = self._std(plan) / plan.record_shares
         sums = gradient_sums(plan, std, size)._replace(apart=self._apart(plan))
         precision, noised = choose_precision(sums, dtype, DOUBLE)
@@ -91,10 +92,10 @@ class ServerGradients(Mechanism):
         return float((plan.noise_multiplier * plan.record_shares).max()) * plan.clip_norm
 
     def _apart(self, plan: PublicNumbers) -> np.ndarray:
-        """Bound the rounding errors of the messages' sum, in the units of each silo's own.
+        """Bound the rounding errors of the sum of messages, in the units of each silo's sum.
 
         A silo's sum is divided by the normaliser, multiplied by the weight, added to the others
-        and divided by the grid: n_silos + 4 operations with the rounding of its public share.
+        and divided by the grid: n_silos + 4 operations, the rounding of its public share included.
         """
         error = relative_error((plan.n_silos + 4, DOUBLE)) * _largest_sum(plan)
         return error / plan.record_shares
@@ -106,12 +107,12 @@ def _largest_sum(plan: PublicNumbers) -> float:
 
 
 def n_sums(plan: PublicNumbers) -> int:
-    """Return how many cohorts' sums a server, or a shuffler, gives out."""
+    """Return how many sums of cohorts a server, or a shuffler, releases."""
     return plan.n_rounds if plan.schedule is None else sum(len(c) > 0 for c in plan.schedule)
 
 
 def gradient_sums(plan: PublicNumbers, std: np.ndarray, size: int) -> GradientSums:
-    """Return the plan's noisy sums of gradients as numbers that decide the precision."""
+    """Return the numbers about the plan's noisy sums of gradients that decide the precision."""
     return GradientSums(
         plan.known_sizes,
         plan.largest_batches,

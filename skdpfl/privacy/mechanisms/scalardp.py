@@ -1,4 +1,4 @@
-r"""ScalarDP: a number in [0, C], rounded at random to a level and the level randomised.
+r"""ScalarDP: a number in [0, C], rounded at random to a level, which is then randomised.
 
 For r in [0, C], k + 1 levels and ``x = k r / C``::
 
@@ -13,9 +13,9 @@ f the fractional part of x: at most C^2 / (4 k^2).
 
 Formal guarantee
 ----------------
-Given J the law of Jhat is P at J and q elsewhere, ``P / q = exp(eps)``; given r it is a mixture of
-two such laws. Every ratio of probabilities between two inputs is at most exp(eps), with equality
-between two levels: pure eps-DP, exactly.
+Given J, Jhat has probability P at J and q elsewhere, ``P / q = exp(eps)``; given r its distribution
+is a mixture of two such. Every ratio of probabilities between two inputs is at most exp(eps), with
+equality between two levels: pure eps-DP, exactly.
 
 References
 ----------
@@ -31,7 +31,7 @@ from functools import cached_property
 
 import numpy as np
 
-#: Uniforms that one number consumes: rounding, keeping, the other level.
+#: Uniforms used for one number: rounding, keeping, the other level.
 N_UNIFORMS = 3
 
 
@@ -46,8 +46,8 @@ class ScalarDP:
     bound : float
         C, the largest number.
     n_levels : int, optional
-        k, the number of steps; by default ``ceil(exp(epsilon / 3))``, which balances rounding
-        against noise.
+        k, the number of steps; by default ``ceil(exp(epsilon / 3))``, which balances the errors of
+        rounding and noise.
     """
 
     epsilon: float
@@ -66,7 +66,7 @@ class ScalarDP:
 
     @property
     def step(self) -> float:
-        """C / k, the distance of two levels."""
+        """C / k, the distance between two levels."""
         return self.bound / self.n_levels
 
     @property
@@ -100,12 +100,12 @@ class ScalarDP:
     def randomise(self, values: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
         """Return the private levels of ``values`` (M,), given uniforms (M, 3).
 
-        Numbers outside [0, C] count as the nearer end.
+        Numbers outside [0, C] are clipped.
         """
         x = np.clip(np.asarray(values, dtype=float) / self.step, 0.0, self.n_levels)
         level = np.floor(x)
         level = (level + (uniforms[:, 0] < x - level)).astype(np.int64)
-        # the k other levels, as offsets 1..k around the circle
+        # the k other levels, as offsets 1..k modulo k + 1
         offset = 1 + np.floor(uniforms[:, 2] * self.n_levels).astype(np.int64)
         moved = (level + offset) % (self.n_levels + 1)
         keep = uniforms[:, 1] < self.other + self.contrast

@@ -1,11 +1,11 @@
-"""A shuffler between the silos and the server: messages without a sender.
+"""Mechanisms with a shuffler between silos and server: the sender of a message is hidden.
 
     unit     trust     class              noised                          released by
     record   shuffler  ShuffledGradients  each record's clipped gradient  the shuffler
     record   shuffler  ShuffledSums       each silo's sum, bit by bit     the shuffler
 
-A round's messages are permuted before the server sees them. Batches have a fixed size: a random
-number of messages would show.
+A round's messages are permuted before the server sees them. Batches have a fixed size, because the
+server would see a random number of messages.
 """
 
 from __future__ import annotations
@@ -32,29 +32,28 @@ from skdpfl.privacy.shuffling.rounds import shuffled_levels
 
 @dataclass(frozen=True)
 class ShuffledGradients(Mechanism):
-    """Each record's clipped gradient is a message of its own with noise of its own, shuffled.
+    """Each record's clipped gradient is a separate message with its own noise; they are shuffled.
 
     The plan's noise multiplier z is that of one message: N(0, (z C)^2) in each coordinate, the same
-    in all silos. What the server does with the messages is to add them up, so a silo of batch size
-    K is simulated as one sum with noise of standard deviation z C sqrt(K).
+    in all silos. The server adds the messages up, so a silo of batch size K is simulated as one sum
+    with noise of standard deviation z C sqrt(K).
 
     Notes
     -----
     **Formal guarantee.** The messages of all rounds, each round's in random order, are
-    (epsilon, delta)-DP under replacement of a record, against everybody who sees them:
-    :mod:`skdpfl.privacy.shuffling.rounds`, which says what is proved there. Rounds of different
-    noise are priced each at their own. The number of messages that hide a record's is taken to be
-    that of the smallest round. A silo that leaves out its noise, or tells the server which messages
-    are its own, makes the others' records less hidden: the guarantee counts on all of them.
+    (epsilon, delta)-DP under replacement of a record, against everyone who sees them: the proof is
+    in :mod:`skdpfl.privacy.shuffling.rounds`. Rounds of different noise are priced separately. The
+    number of messages among which a record's is hidden is that of the smallest round. The guarantee
+    assumes that all silos add their noise and do not tell the server which messages they sent.
     """
 
     gradients_only = True
     serves = ("record", "shuffler")
-    #: a price takes tenths of a second, and bounds jump
+    #: computing a price takes tenths of a second, and the bounds are not continuous
     search: ClassVar[Search] = Search(start=3.0, share=0.99, narrow=1e-3)
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
-        met, rate = _met(plan, n, levels)
+        met, rate = _releases_of_record(plan, n, levels)
         return shuffled_levels(met, smallest_round(plan), rate, float(plan.delta.min()))
 
     def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
@@ -76,13 +75,13 @@ class ShuffledGradients(Mechanism):
 
 @dataclass(frozen=True)
 class ShuffledSums(Mechanism):
-    """The vector-sum protocol: silos send bits, of which the shuffler leaves the sums.
+    """The vector-sum protocol: silos send bits, and the shuffler reveals only their sums.
 
     The plan's noise multiplier z is that on the sum over all silos: the protocol's binomial noise
-    is at least worth a Gaussian of z C (:mod:`skdpfl.privacy.mechanisms.binomial`). A silo rounds
-    its sum of clipped gradients at random to the protocol's grid and adds its share of the noise
-    bits. That is about the noise a trusted server would add; what it costs instead is
-    :meth:`message_bits`.
+    is at least as private as a Gaussian of z C (:mod:`skdpfl.privacy.mechanisms.binomial`). A silo
+    rounds its sum of clipped gradients at random to the protocol's grid and adds its share of the
+    noise bits. The noise is about that of a trusted server; the price is communication
+    (:meth:`message_bits`).
 
     Parameters
     ----------
@@ -92,20 +91,19 @@ class ShuffledSums(Mechanism):
     Notes
     -----
     **Formal guarantee.** The numbers of ones of each coordinate, of all rounds, are
-    (epsilon, delta)-DP under replacement of a record, against everybody who sees the shuffled bits:
+    (epsilon, delta)-DP under replacement of a record, against everyone who sees the shuffled bits:
     a round is dominated by a Gaussian release of multiplier ``protocol(plan, z).noise_multiplier``
     and a procedure that fails with probability ``failure``; both are priced, at the z of each round
-    and with the bits that the silos of the smallest round send. If a share s of the silos leaves
-    out its noise bits, the multiplier falls by sqrt(1 - s). The penalty's gradient is public and
-    no part of the sums. What is said of bits holds for their simulation as closely as
-    :mod:`skdpfl.privacy.mechanisms.binomial_law` says.
+    and with the bits of the smallest round. If a share s of the silos omits its noise bits, the
+    multiplier is smaller by sqrt(1 - s). The penalty's gradient is public and not part of the sums.
+    :mod:`skdpfl.privacy.mechanisms.binomial_law` bounds the error of simulating the bits.
     """
 
     dimension: int = 1
     gradients_only = True
     noised_later = True
     serves = ("record", "shuffler")
-    #: whole bits make prices jump a little
+    #: prices are not continuous, because the number of bits is an integer
     search: ClassVar[Search] = Search(share=0.99, narrow=1e-4)
 
     def n_releases(self, plan: PublicNumbers) -> int:
@@ -118,7 +116,7 @@ class ShuffledSums(Mechanism):
         )
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
-        met, rate = _met(plan, n, levels)
+        met, rate = _releases_of_record(plan, n, levels)
         rounds = [self.protocol(plan, level).composition(count, rate) for level, count in met]
         return compose(part for parts in rounds for part in parts)
 
@@ -180,8 +178,8 @@ def _protocol(
     )
 
 
-def _met(plan: PublicNumbers, n: int, levels: Levels) -> tuple[Levels, float]:
-    """Return the noise multipliers that a record meets, and the share of its silo in a batch."""
+def _releases_of_record(plan: PublicNumbers, n: int, levels: Levels) -> tuple[Levels, float]:
+    """Return the noise multipliers of a record's releases, and the sampling rate of a batch."""
     present = [(z, count) for z, count in levels if count and math.isfinite(z)]  # inf: pure noise
     if isinstance(plan.sampling, Disjoint):  # one round only, perhaps that of the least noise
         return ([(min(present)[0], 1)] if present else []), 1.0
@@ -189,14 +187,14 @@ def _met(plan: PublicNumbers, n: int, levels: Levels) -> tuple[Levels, float]:
 
 
 def smallest_cohort(plan: PublicNumbers) -> int:
-    """Return the number of silos of the round that has the fewest, empty rounds left out."""
+    """Return the smallest number of silos in a round, empty rounds excluded."""
     if plan.schedule is None:
         return plan.n_silos
     return min((len(silos) for silos in plan.schedule if len(silos)), default=1)
 
 
 def smallest_round(plan: PublicNumbers) -> int:
-    """Return the number of messages of the round that has the fewest, empty rounds left out."""
+    """Return the smallest number of messages in a round, empty rounds excluded."""
     sizes = plan.expected_sizes
     if plan.schedule is None:
         return int(sizes.sum())

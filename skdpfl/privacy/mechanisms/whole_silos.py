@@ -1,46 +1,45 @@
-r"""Whole silos: one flat vector per silo and round, clipped as a whole and noised.
+r"""Silo unit: each silo's message is one flat vector, clipped as a whole and noised.
 
 Silo i's message x_i in R^size becomes ::
 
-    D_i = clip_C(x_i)                          what it counts as; not finite: zero
+    D_i = clip_C(x_i)                          zero if x_i is not finite
     q_i = |D_i|^2 / C - C                      if the algorithm reads squared norms
     b_i = +-sqrt(BIT) C, + if |x_i| <= C       if the clip norm is learnt (adaptive clipping)
     e_i = (D_i, q_i, b_i)
     R   = C sqrt(1 + BIT), or C without b_i
 
-    trust   class             what leaves                                        neighbours
+    trust   class             release                                            neighbours
     silo    SiloMessages      (D_i, b_i) + N(0, (z R)^2 I)           each silo   replace
     silo    PrivUnitMessages  r_hat V / m and its level, 1/z-DP      each silo   replace
     server  ServerMessages    sum_i w_i e_i + N(0, (z R max w)^2 I)  the server  zero-out
 
-and the server divides by the *expected* weight of a cohort, never by the realised one: who took
-part is secret, and so is how many. The second row's class is in ``privunit_messages``, which draws
-otherwise; the others are here.
+The server divides by the *expected* weight of a cohort, never by the realised one: the cohort and
+its size are secret. The class of the second row is in ``privunit_messages``.
 
 Formal guarantee
 ----------------
-**One release.** |e_i| <= R whatever the silo's data. Without b_i this says |D|^2 + q^2 <= C^2: with
+**One release.** |e_i| <= R for any data of the silo. Without b_i this is |D|^2 + q^2 <= C^2: with
 v = |D|^2 / C^2 in [0, 1] the left side is C^2 (v + (1 - v)^2) = C^2 (1 - v (1 - v)). So mean and
-mean squared norm, which are made of the same cohort, are one Gaussian release with the multiplier
+mean squared norm, which are sums over the same cohort, are one Gaussian release with the multiplier
 z of the mean alone: centred at C^2, the squared norm costs nothing, under either relation, sampled
-or not. (In general two sums over one cohort cost 1/z^2 = 1/z_1^2 + 1/z_2^2: that is what the bit
-pays, z_1 = z R / C and z_2 = z R / (sqrt(BIT) C).) With weights, the sum over i of (w_i / max w)
-e_i has summands of norm at most R.
+or not. (In general two sums over one cohort cost 1/z^2 = 1/z_1^2 + 1/z_2^2. This is the cost of the
+bit: z_1 = z R / C and z_2 = z R / (sqrt(BIT) C).) With weights, the sum over i of (w_i / max w)
+e_i has terms of norm at most R.
 
-**Rounding.** A sum S leaves as ``gamma (rint(S / gamma) + N)`` with integer noise N
-(:mod:`skdpfl.privacy.release`); C is reduced until sensitivity, rounding errors included, is what
-is priced.
+**Rounding.** A sum S is released as ``gamma (rint(S / gamma) + N)`` with integer noise N
+(:mod:`skdpfl.privacy.release`); C is reduced so that the sensitivity, rounding errors included, is
+the priced one.
 
-**All rounds.** Given everything released so far, a round's release depends on silo i through e_i
-only (to the last bit: :mod:`skdpfl.federation._local`), which is in the ball of radius R whatever
-i's data, records drawn, memory and earlier participation were. Under trust="server" with Poisson
-cohorts i's coin is fresh: its share of the round is (1 - l) N(0) + l N(v), v drawn from some law on
-the ball that i's secret state decides. By joint convexity of the hockey-stick divergence, both
-directions, that is dominated by the pair with v fixed at norm R, whichever law it is: secret memory
-does not spoil amplification, and the rounds' pairs compose. Cohorts of a known size (uniform,
-balanced) get no amplification; of a balanced schedule a silo is charged for the most rounds it can
-be in. The clip norm of a round is a function of earlier releases, and so is everything the server
-does.
+**All rounds.** Given all earlier releases, a round's release depends on silo i through e_i only
+(bit for bit: :mod:`skdpfl.federation._local`), which is in the ball of radius R for any data, drawn
+records, memory and earlier participation of i. Under trust="server" with Poisson cohorts, the
+participation of i is drawn independently in each round: its share of the round is (1 - l) N(0) + l
+N(v), where v has some distribution on the ball that depends on i's secret state. By joint convexity
+of the hockey-stick divergence, in both directions, this is dominated by the pair with v fixed at
+norm R, for every such distribution: secret memory does not invalidate amplification, and the
+rounds' pairs compose. Cohorts of a known size (uniform, balanced) get no amplification; in a
+balanced schedule a silo is charged for the largest number of rounds it can be in. The clip norm of
+a round and all server computations are functions of earlier releases.
 """
 
 from __future__ import annotations
@@ -57,20 +56,20 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, NORMALS, NoisedSum, noised_sum
 from skdpfl.privacy.sampling import Levels
 
-#: adaptive clipping's bit over the message, squared: the noise on messages grows by 1 %
+#: squared norm of adaptive clipping's bit over C^2: the noise on messages grows by 1 %
 BIT = 0.02
 
 
 @dataclass(frozen=True)
 class WholeMessages(Mechanism):
-    """What the rows have in common.
+    """Base class of the mechanisms for whole silos.
 
     Parameters
     ----------
     squared_norms : bool, default=False
         Whether the algorithm reads the mean squared norm of the clipped messages.
     clipping : LearntClip, optional
-        How the clip norm is learnt; None: it stays as it is.
+        How the clip norm is learnt; None: it is constant.
     """
 
     squared_norms: bool = False
@@ -102,7 +101,7 @@ class WholeMessages(Mechanism):
     def noise_on_share(self, plan: PublicNumbers) -> float:
         """Return the standard deviation of the noise on the released share of unclipped messages.
 
-        Its bit's noise is that of any coordinate of the mean, in units of 2 sqrt(BIT) C.
+        The noise of the bit is that of any coordinate of the mean, in units of 2 sqrt(BIT) C.
         """
         return self.noise_on_mean(plan) / (2 * float(np.sqrt(BIT)) * plan.clip_norm)
 
@@ -114,10 +113,10 @@ class WholeMessages(Mechanism):
     def _noised(
         self, plan: PublicNumbers, clip_norm: float, size: int, n_silos: int, most: float
     ) -> NoisedSum:
-        """Return the noised sum of ``n_silos`` messages, which count as ``most`` at most.
+        """Return the noised sum of ``n_silos`` messages of total weight at most ``most``.
 
-        Clipping a message leaves its norm off by size + 6 operations and q by as many, as if every
-        coordinate had gone through both; weighting, adding up and the grid take n_silos + 3 more.
+        Clipping takes size + 6 operations and q as many, counted for every coordinate. Weighting,
+        summation and the grid take n_silos + 3 more.
         """
         radius = clip_norm * self._radius
         std, operations = float(plan.noise_multiplier[0]) * radius, 2 * (size + 6) + n_silos + 3
@@ -130,12 +129,12 @@ class WholeMessages(Mechanism):
         """Return b_i (n, 1), or nothing (n, 0)."""
         if self.clipping is None:
             return np.zeros((len(kept), 0))
-        # clipped messages were scaled down to C, or up to a rounding below it
+        # clipped messages have norm C up to rounding
         inside = np.sqrt(squared_norms(kept)) < clip * (1 - 1e-9)
         return np.where(inside, 1.0, -1.0)[:, None] * (np.sqrt(BIT) * clip)
 
     def _share(self, extra: np.ndarray, clip: float) -> float:
-        """Return the share of messages that were not clipped, from the mean bit (the last one)."""
+        """Return the share of messages that were not clipped, from the mean bit (the last)."""
         if self.clipping is None:
             return float("nan")
         return float(extra[-1]) / (2 * np.sqrt(BIT) * clip) + 0.5
@@ -145,8 +144,8 @@ class WholeMessages(Mechanism):
 class SiloMessages(WholeMessages):
     """Server not trusted: each silo clips and noises its whole message.
 
-    The mean squared norm is post-processing: a silo adds ``|c_i|^2 - size (z R)^2`` of what it
-    sends anyway.
+    The mean squared norm is post-processing: a silo adds ``|c_i|^2 - size (z R)^2``, a function of
+    the noised message.
     """
 
     serves = ("silo", "silo")
@@ -205,7 +204,7 @@ class ServerMessages(WholeMessages):
         return std * self._radius / plan.silo_fraction
 
     def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
-        # in units of the largest weight, all silos are worth this many messages
+        # the total weight, in units of the largest
         return self._noised(plan, clip_norm, size, plan.n_silos, plan.weight_in_largest)
 
     def send(
@@ -239,15 +238,15 @@ class ServerMessages(WholeMessages):
 
 
 def _kept_clip(clip_norm: float) -> float:
-    """Return the reduced C, up to the grid's step and rounding, which are of no account here."""
+    """Return the reduced C, up to the grid's step and rounding, which do not matter here."""
     return clip_norm * (1 - NORMALS)
 
 
 def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:
-    """Scale each row down to ``clip_norm``; one whose norm is not finite counts as zero."""
+    """Scale each row down to ``clip_norm``; rows whose norm is not finite become zero."""
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.add.reduce(messages * messages, axis=-1, keepdims=True)
-        # numbers whose squares vanish count as if they were as large as any such number
+        # entries whose squares underflow count with the largest such value
         norms = np.sqrt(squares + 2 * messages.shape[-1] * np.finfo(messages.dtype).tiny)
         factor = np.minimum(1.0, clip_norm / norms)
     finite = np.isfinite(norms)
@@ -258,5 +257,5 @@ def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:
 
 
 def within(estimate: float, clip_norm: float) -> float:
-    """Cut an estimate of a mean squared norm to what it can be; cutting is post-processing."""
+    """Clip an estimate of a mean squared norm to its range, which is post-processing."""
     return min(max(estimate, 0.0), clip_norm**2)

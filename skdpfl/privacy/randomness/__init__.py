@@ -1,1 +1,1 @@
-"""Where randomness comes from: streams of words, exact normals on a grid, samples of records."""
+"""Randomness: streams of words, integer normals on a grid, samples of records."""

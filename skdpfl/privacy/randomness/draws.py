@@ -1,4 +1,4 @@
-"""Draws of one stream or of a stack of them: the same code, so the same numbers.
+"""Draws of one stream or of a stack of streams, by the same code and with the same numbers.
 
 Shapes: ``silos`` (S,), words (S, count), normals (S, n).
 """
@@ -16,7 +16,7 @@ from skdpfl.privacy.randomness.words import REFINED, WordSource, bucket
 
 #: normals are drawn in pieces of this many: part of the definition of a stream
 _PIECE = 1 << 16
-#: about so many are finished at once
+#: about so many normals are finished at once
 _FINISHED = 1 << 18
 
 
@@ -50,7 +50,7 @@ def _fill(
     draw: int,
     out: np.ndarray,
 ) -> None:
-    """Fill (S, n) with normals that want finishing; several silos at once if a piece holds them."""
+    """Fill (S, n) with unfinished normals; several silos at once if they fit into a piece."""
     n, fine = out.shape[1], out.dtype == np.int64
     rows = max(1, _PIECE // max(n, 1))
     for i in range(0, len(silos), rows):
@@ -64,7 +64,7 @@ def _fill(
 def units_of_rounds(
     source: WordSource, purpose: str, silos: np.ndarray, rounds: range, n: int, dtype: np.dtype
 ) -> np.ndarray:
-    """Return (R, S, n): the first draws of several rounds, short ones in one go."""
+    """Return (R, S, n): the first draws of several rounds, short ones at once."""
     if n > _PIECE or len(rounds) == 1:
         each = [units(source, purpose, silos, round, 0, n, dtype) for round in rounds]
         return np.stack(each)
@@ -86,7 +86,7 @@ def _fresh(source, purpose, silos, round, draw, n, places) -> np.ndarray:
     rows = np.flatnonzero(counts)
     counts, who = counts[rows], np.asarray(silos)[rows]
     words = np.empty((len(rows), counts.max()), np.uint64)
-    # a bucket at a time, see _words: what a silo reads must not depend on the others
+    # one bucket at a time, see words.py: a silo's words must not depend on the others
     buckets = np.array([bucket(count) for count in counts.tolist()])
     for size in set(buckets.tolist()):
         like = buckets == size
@@ -123,7 +123,7 @@ def below(words: np.ndarray, sizes: np.ndarray, rates: np.ndarray) -> np.ndarray
 
 
 def alike(sizes: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield (rows, width) whose draws are read in one go, and (one row, 0) for a large silo."""
+    """Yield (rows, width) whose draws are read at once, and (one row, 0) for a large silo."""
     small = np.flatnonzero((sizes > 0) & (sizes <= _sampling.WORDS_UP_TO))
     buckets = 1 << np.ceil(np.log2(np.maximum(sizes[small], 4))).astype(np.int64)
     for size in np.unique(buckets):

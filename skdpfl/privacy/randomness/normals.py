@@ -9,14 +9,15 @@
     D           P(D = k) ~ exp(-(k + 2^-15)^2 / 2 s^2),  s^2 = (2^40 - Var(U1 + U2 + U3)) / 2^28
 
 so that E N = 0 and Var N = 2^40. D is drawn from a table of 65,536 slots: each value k fills
-floor(2^16 P(D = k)) of them, and the 0.4 % that are left mean a second draw, from what is missing,
-with 64 fresh bits. No floating point: the same bits give the same normals on every machine, in C
-(:mod:`skdpfl._compiled`) or NumPy.
+floor(2^16 P(D = k)) of them. The remaining 0.4 % of slots lead to a second draw, from the remaining
+probabilities, with 64 fresh bits. No floating point is used: the same bits give the same normals on
+every machine, in C (:mod:`skdpfl._compiled`) or NumPy.
 
-Why not floating-point normals: their law has gaps and steps. With 32-bit Box-Muller in float32 no
-pair of normals lies between the circles of radius 3.4e-4 and 4.9e-4, and rounding float32 normals
-to a grid of 2^-16 makes even multiples about 1 % likelier than odd ones. Over tens of thousands of
-coordinates and thousands of releases that tells neighbouring data apart, however exact the sum.
+Floating-point normals have gaps and steps in their distribution. With 32-bit Box-Muller in float32
+no pair of normals lies between the circles of radius 3.4e-4 and 4.9e-4, and rounding float32
+normals to a grid of 2^-16 makes even multiples about 1 % likelier than odd ones. Over tens of
+thousands of coordinates and thousands of releases this distinguishes neighbouring data, even if the
+sum is exact.
 
 Formal guarantee. Let g be the Gaussian of standard deviation 2^20 sampled on the integers, whose
 likelihood ratios under a shift are those of the continuous one, and h = 2^14 / 2^20. Since the sum
@@ -30,14 +31,14 @@ where the first term oscillates with period 2^14. Between neighbouring sums, Del
 the privacy loss therefore differs from the Gaussian's by sum_i e(n_i - Delta_i) - e(n_i): terms
 independent over coordinates and releases, together of standard deviation at most
 2^20 rms(e') < 2.3e-5 times that of the Gaussian loss itself, whatever the number of coordinates
-and of releases. Ten such deviations (which are exceeded with probability 2e-23) move epsilon by
-less than 3e-4 mu, mu the Gaussian-DP parameter of the whole fit: what is released is clipped a
-little lower than is priced, which covers that (:mod:`skdpfl.privacy.release.grid`). The loss of
-a sampled release is a function of the plain one's, log(1 - q + q e^l): it shrinks by the same
-factor what the deviation changes and what the lower clip norm changes, so that to first order the
-same holds. F interpolates N's law linearly, which adds e of at most 2e-13 (1 + x^2) and 5e-7 to the
-2.3e-5. Rounding the second draw to 2^-64 costs 2e-19 of total variation a normal and ends the tail
-at 9.6 standard deviations (P = 1e-21).
+and of releases. Ten such deviations (which are exceeded with probability 2e-23) change epsilon by
+less than 3e-4 mu, mu the Gaussian-DP parameter of the whole fit. The clip norm is slightly lower
+than the priced one, which covers this (:mod:`skdpfl.privacy.release.grid`). The loss of a sampled
+release is a function of the unsampled one, log(1 - q + q e^l): it reduces the change by the
+deviation and the change by the lower clip norm by the same factor, so that to first order the same
+holds. F interpolates N's law linearly, which adds e of at most 2e-13 (1 + x^2) and 5e-7 to the
+2.3e-5. Rounding the second draw to 2^-64 costs 2e-19 of total variation for each normal and cuts
+the tail at 9.6 standard deviations (P = 1e-21).
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _EXTRA_BITS = FINE_BITS - UNIT_BITS
 _AGAIN = 1 << 28
 _LOW = np.uint32(0xFFFF)
 
-#: flat places of normals in (S, n) -> one fresh word for each, those of a row in a sequence
+#: flat indices of normals in (S, n) -> one fresh word for each, in sequence for each row
 Fresh = Callable[[np.ndarray], np.ndarray]
 
 
@@ -72,9 +73,9 @@ class _Law(NamedTuple):
     """How D is drawn, as 2^14 D - 24574."""
 
     table: np.ndarray
-    """(65536,) int32: the value of each slot; _AGAIN in the slots that want a second draw."""
+    """(65536,) int32: the value of each slot; _AGAIN in the slots that need a second draw."""
     bounds: np.ndarray
-    """uint64, sorted: the second draw is value number (how many bounds are <= a fresh word)."""
+    """uint64, sorted: the index of the second draw is the number of bounds <= a fresh word."""
     seconds: np.ndarray
     """int64: what a second draw adds to _AGAIN."""
 
@@ -85,7 +86,7 @@ def n_words(n: int, fine: bool) -> int:
 
 
 class _Scratch(threading.local):
-    """This thread's work space: fresh memory would cost more than the arithmetic."""
+    """This thread's work space: allocating memory takes longer than the arithmetic."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.int32)
@@ -101,16 +102,16 @@ _scratch = _Scratch()
 
 
 def fill(words: np.ndarray, out: np.ndarray) -> None:
-    """Write (S, n) normals into ``out`` from (S, n_words) words; :func:`finish` is to follow.
+    """Write (S, n) normals into ``out`` from (S, n_words) words; call :func:`finish` afterwards.
 
-    int32: in units of 2^-20. int64: in units of 2^-36. The words are used up.
+    int32: in units of 2^-20. int64: in units of 2^-36. The words are overwritten.
     """
     if compiled is not None:
         compiled.normals(words, _law().table, out)
         return
     n = out.shape[1]
     lanes = words.view(np.uint16)
-    # the slot goes straight into place unless its type is wrong
+    # the slot is written directly into the result if its type is right
     place = out if out.dtype == np.int32 else _scratch.array(out.shape)
     _law().table.take(lanes[:, 3 * n : 4 * n], mode="wrap", out=place)
     fields = lanes[:, : 3 * n]
@@ -128,7 +129,7 @@ def fill(words: np.ndarray, out: np.ndarray) -> None:
 
 
 def finish(out: np.ndarray, fresh: Fresh) -> None:
-    """Draw again where (S, n) normals want it: ``out`` is contiguous."""
+    """Make the second draws of (S, n) normals; ``out`` is contiguous."""
     law, flat = _law(), out.reshape(-1)
     again = np.flatnonzero(_wants_another(flat))
     if len(again):
@@ -137,7 +138,7 @@ def finish(out: np.ndarray, fresh: Fresh) -> None:
 
 
 def unfinished(blocks: np.ndarray) -> list[int]:
-    """Return which of (R, S, n) filled blocks have normals that want a second draw."""
+    """Return which of (R, S, n) filled blocks have normals that need a second draw."""
     return np.flatnonzero(_wants_another(blocks).any(axis=(1, 2))).tolist()
 
 

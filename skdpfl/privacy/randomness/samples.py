@@ -1,8 +1,7 @@
-"""Samples of records from random 64-bit words: the law that is accounted is the law that is drawn.
+"""Samples of records from random 64-bit words, with the distributions that are accounted for.
 
-A probability q is taken as T / 2^64, T = floor(2^64 q) (exact for every float64 q >= 2^-11, else at
-most 2^-64 too small), and ``word < T`` decides. Uniform choices reject the words that would favour
-some outcomes.
+A probability q is rounded to T / 2^64, T = floor(2^64 q) (exact for every float64 q >= 2^-11, else
+at most 2^-64 too small), and compared as ``word < T``. Uniform choices use rejection sampling.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 #: count -> that many fresh words
 Next = Callable[[int], np.ndarray]
 
-#: up to this many records each gets a word of its own; beyond, a byte, and a word for ties
+#: up to this many records one word is drawn for each; beyond, one byte, and a word for ties
 WORDS_UP_TO = 4096
 
 
@@ -24,7 +23,7 @@ def threshold(q: float) -> int:
 
 
 def poisson(n: int, q: float, next_words: Next) -> np.ndarray:
-    """Return the sorted indices of a Poisson sample: each of ``n`` independently, with chance q."""
+    """Return the sorted indices of a Poisson sample of ``n`` at probability q."""
     if q <= 0 or n == 0:
         return np.empty(0, np.intp)
     if q >= 1:
@@ -37,7 +36,7 @@ def poisson(n: int, q: float, next_words: Next) -> np.ndarray:
 
 
 def _by_bytes(n: int, limit: int, next_words: Next) -> np.ndarray:
-    """Compare first bytes; where they tie, 56 bits more. The law is that of whole words."""
+    """Compare first bytes, and 56 bits more for ties: same distribution as full 64-bit words."""
     chances = next_words((n + 7) // 8).view(np.uint8)[:n]
     first, rest = limit >> 56, limit & (1 << 56) - 1
     chosen = chances < np.uint8(first)
@@ -48,14 +47,14 @@ def _by_bytes(n: int, limit: int, next_words: Next) -> np.ndarray:
 
 
 def _by_gaps(n: int, q: float, next_words: Next) -> np.ndarray:
-    """Skip from one chosen record to the next: geometric gaps, to about 1e-15 in probability."""
+    """Draw geometric gaps between chosen records, exact to about 1e-15 in probability."""
     found, last = [], -1
     while last < n:
         expected = (n - last) * q
         words = next_words(int(expected + 6 * expected**0.5) + 16)
         # log of a uniform on (0, 1]; 2^-65 keeps it finite
         gaps = np.log(words * 2.0**-64 + 2.0**-65) / np.log1p(-q)
-        # beyond n a gap only ends the sample: cut it before it overflows
+        # a gap beyond n ends the sample: clip it before it overflows
         steps = np.minimum(gaps, n).astype(np.int64) + 1
         found.append(last + np.cumsum(steps))
         last = int(found[-1][-1])
@@ -67,7 +66,7 @@ def subset(n: int, b: int, next_words: Next) -> np.ndarray:
     """Return ``b`` of ``n`` indices, sorted, every subset equally likely."""
     if 8 * b >= n:
         return np.sort(np.argpartition(next_words(n), b - 1)[:b]) if 0 < b < n else np.arange(b)
-    # the first b distinct of a sequence of uniform indices
+    # the first b distinct values of a sequence of uniform indices
     chosen = np.empty(0, np.int64)
     while len(chosen) < b:
         chosen = np.concatenate([chosen, integers(n, b - len(chosen) + 8, next_words)])
@@ -77,7 +76,7 @@ def subset(n: int, b: int, next_words: Next) -> np.ndarray:
 
 
 def permutation(n: int, next_words: Next) -> np.ndarray:
-    """Return a uniform permutation of 0..n-1 (two equal keys: chance n^2 / 2^65)."""
+    """Return a uniform permutation of 0..n-1 (two keys are equal with probability n^2 / 2^65)."""
     return np.argsort(next_words(n))
 
 

@@ -1,4 +1,4 @@
-"""Cryptographic words: unpredictable without a secret that never leaves this object.
+"""Cryptographic words: unpredictable without the secret, which never leaves this object.
 
 Two sources with the same addresses as :mod:`skdpfl.privacy.randomness.words`:
 
@@ -9,11 +9,11 @@ Two sources with the same addresses as :mod:`skdpfl.privacy.randomness.words`:
 * ``ShakeWords``: SHAKE-256 of (secret, purpose, silo, round, draw), from the standard library;
   up to thirty times slower.
 
-Formal guarantee. The secret is 32 bytes of the operating system. AES-256 being a pseudo-random
-permutation, no two of whose inputs coincide, telling B blocks from uniform ones succeeds with an
-advantage of at most that against AES plus B^2 / 2^129: below 1e-12 for 2^44 blocks (280 TB of
-noise). SHAKE-256 of a secret prefix of one fixed length is a pseudo-random function with 256-bit
-security in the sponge model.
+Formal guarantee. The secret is 32 bytes from the operating system. AES-256 is assumed to be a
+pseudo-random permutation, and no two of its inputs coincide. So the advantage in distinguishing B
+blocks from uniform ones is at most that against AES plus B^2 / 2^129: below 1e-12 for 2^44 blocks
+(280 TB of noise). SHAKE-256 with a secret prefix of fixed length is a pseudo-random function with
+256-bit security in the sponge model.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FIRST = (2).to_bytes(4, "big")
 
 
 class _Secret:
-    """A key drawn once, and refused to any copy, pickle or forked process."""
+    """A key drawn once; copying, pickling and use in a forked process raise an error."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
@@ -90,7 +90,7 @@ class AesWords(_Secret):
         size = (count + 1) // 2 * 2
         if len(silos) > 1 and count <= _STACKED:
             return self._stacked(blocks, silos, round, draw, size)[:, :count]
-        # two spare words a row: update_into wants room for one block more
+        # two spare words for each row: update_into needs room for one more block
         shape = len(silos), size + 2
         rows = self._work.rows(*shape) if scratch else np.empty(shape, np.uint64)
         for row, silo in zip(rows, silos, strict=True):
@@ -136,7 +136,7 @@ class AesWords(_Secret):
         made = (
             aes,
             Cipher(aes, modes.CTR(bytes(16))).encryptor(),
-            # one block per counter, never a message: what counter mode does inside
+            # one block per counter, never a message: the inside of counter mode
             Cipher(aes, modes.ECB()).encryptor(),
         )
         self._local.__dict__.setdefault("ciphers", {})[purpose] = made
@@ -145,7 +145,7 @@ class AesWords(_Secret):
 
 def _fill(encryptor, out: memoryview) -> None:
     """Write the cipher's stream into ``out``, up to the slack of one block at its end."""
-    # not all zeros at once, so that they stay near the processor
+    # in pieces, so that the zeros stay in the processor's cache
     for start in range(0, len(out) - 16, len(_ZEROS)):
         encryptor.update_into(_ZEROS[: len(out) - 16 - start], out[start:])
 

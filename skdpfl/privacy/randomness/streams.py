@@ -1,4 +1,4 @@
-"""Random streams, one for each (purpose, silo, round): secret unless a seed is given.
+"""Random streams, one for each (purpose, silo, round), secret unless a seed is given.
 
 ::
 
@@ -7,14 +7,13 @@
     stream.units(shape)                          (*shape,) normals as integers on a grid
     streams.units_block("noise", silos, 7, shape)          (S, *shape), the streams' first draws
 
-A stream is a function of (seed or secret, purpose, silo, round) alone, and its k-th draw a function
-of the stream, k and what was asked for. So ``n_jobs``, the order of silos and whether they are
-drawn one by one or stacked never change a number, and different purposes (noise, batches,
-schedule) never share one.
+A stream depends on (seed or secret, purpose, silo, round) only, and its k-th draw depends on the
+stream, k and the request. So ``n_jobs``, the order of silos and the stacking of draws never change
+a number, and different purposes (noise, batches, schedule) never share one.
 
 ``random_state=None`` draws a secret from the operating system; numbers cannot be predicted or
-repeated. An integer makes a *simulation*: anyone who knows it knows the noise. NumPy generators
-are asked for one integer and then simulate.
+repeated. An integer makes a *simulation*: anyone who knows it knows the noise. A NumPy generator
+provides one integer for a simulation.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class Stream:
         return (low + _sampling.integers(high - low, math.prod(size), self.words)).reshape(size)
 
     def _next(self, count: int) -> int:
-        """Number the next ``count`` draws; return the first of the numbers."""
+        """Reserve the next ``count`` draws; return the number of the first."""
         draw = self._draws
         self._draws += count
         if self._draws > REFINED:
@@ -115,11 +114,11 @@ class Streams:
 
     @property
     def is_simulation(self) -> bool:
-        """Whether the numbers follow from a seed that somebody could know."""
+        """Whether the numbers follow from a seed, which others could know."""
         return self.seed is not None
 
     def stream(self, purpose: str, silo: int = 0, round: int = 0) -> Stream:
-        """Return one stream, at its beginning."""
+        """Return a new stream."""
         return Stream(self._source, purpose, silo, round)
 
     def units_block(

@@ -1,16 +1,16 @@
-"""Where the bits come from: 64-bit words, each a function of the seed and an address.
+"""Random 64-bit words, each a function of the seed and an address.
 
 An address is (purpose, silo, round, draw) and a place j inside the draw::
 
     words(purpose, silos, round, draw, count)[s, j] = F_key(purpose)(silos[s], round, draw, j)
 
-Nothing is kept between calls, so neither the order of calls, nor the number of threads, nor
-which silos are asked for together can change a number. Two properties hold for every source:
+There is no state between calls, so the order of calls, the number of threads and the grouping of
+silos never change a number. Two properties hold for every source:
 
 * a shorter draw is the beginning of a longer one if both lie on the same side of ``SMALL``
   words and have the same :func:`bucket` size;
-* different addresses give unrelated words (of a keyed Philox or of SFC64 states it fills here;
-  of a cipher or a hash in :mod:`skdpfl.privacy.randomness.secure`).
+* different addresses give independent words (here from a keyed Philox, or SFC64 states that it
+  fills; from a cipher or a hash in :mod:`skdpfl.privacy.randomness.secure`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from skdpfl._compiled import noise as compiled
 
-#: draws of at most this many words are read for many silos in one go
+#: draws of at most this many words are read for many silos at once
 SMALL = 1024
 #: silos and rounds fit 32 bits; draws 24, the upper half of them for rare refinements
 LIMIT = 1 << 32
@@ -37,7 +37,7 @@ Words = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
 
 class WorkSpace(threading.local):
-    """This thread's buffer for words: fresh memory would cost more than filling it."""
+    """This thread's buffer for words: allocating memory takes longer than filling it."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint64)
@@ -93,8 +93,8 @@ class SimulationWords:
     """Words that follow from an integer seed: statistically sound, not cryptographic.
 
     Short draws are Philox blocks with counter (silo * blocks + j, draw, round, log2 blocks), so
-    that silos with neighbouring numbers are neighbours in the counter and are read in one go.
-    Long draws are SFC64 (twice as fast), its state being one Philox block of its own.
+    that silos with consecutive numbers are consecutive in the counter and are read at once.
+    Long draws are SFC64 (twice as fast), whose state is one separate Philox block.
     """
 
     def __init__(self, seed: int) -> None:
@@ -173,7 +173,7 @@ class SimulationWords:
     def _long(self, words: np.ndarray, out: np.ndarray) -> None:
         """Fill ``out`` from SFC64 started from a state of 192 random bits."""
         generator = self._seeded(words)
-        # in pieces that the allocator reuses
+        # in pieces, whose memory the allocator reuses
         for start in range(0, len(out), _CHUNK):
             piece = out[start : start + _CHUNK]
             piece[:] = generator.random_raw(len(piece))
@@ -210,7 +210,7 @@ class SimulationWords:
 
 
 def _runs(silos: np.ndarray) -> list[slice]:
-    """Cut silo numbers into runs that are worth reading in one go: no gap over 8."""
+    """Split silo numbers into runs without gaps over 8, which are read at once."""
     cuts = np.flatnonzero(np.abs(np.diff(silos)) > 8) + 1
     edges = [0, *cuts.tolist(), len(silos)]
     return [slice(a, b) for a, b in pairwise(edges)]

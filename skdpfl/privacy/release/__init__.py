@@ -1,7 +1,7 @@
 """Releasing a noised sum: clip norm, noise, rounding and grid in one object, with one proof.
 
-``noised_sum`` has the object, ``rounding`` the proof, ``grid`` the exact addition, ``noise`` where
-noise comes from, ``precision`` the choice of the arithmetic for sums of gradients.
+``noised_sum`` has the object, ``rounding`` the proof, ``grid`` the exact addition, ``noise`` the
+noise of steps, ``precision`` the choice of the arithmetic for sums of gradients.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Noise added exactly: the clipped sum and the noise live on one grid, as integers.
+"""Exact addition of noise: the clipped sum and the noise are integers on the same grid.
 
 ::
 
@@ -7,25 +7,25 @@
     release = gamma (k + N)                                     N: Stream.units, std s / gamma
 
 k + N is integer arithmetic, so it is exact; the product with gamma is post-processing. In floating
-point S + noise is not merely imprecise: its last bits tell S. (float32, noise 1, S = 0 or 2: under
-S = 2 every result is a multiple of 2^-23, under S = 0 four in ten are not; delta >= 0.4 at every
-epsilon.) The same happens if gamma is not s / 2^20: rounding scaled noise to another grid
-makes some multiples impossible and others twice as likely. Noise of several standard deviations
-therefore needs as many grids.
+point the last bits of S + noise would reveal S. (float32, noise 1, S = 0 or 2: for S = 2 every
+result is a multiple of 2^-23, for S = 0 four in ten are not; delta >= 0.4 at every epsilon.) The
+same happens if gamma is not s / 2^20: rounding scaled noise to another grid makes some multiples
+impossible and others twice as likely. So each standard deviation of noise needs its own grid.
 
 Formal guarantee
 ----------------
 The released integers are ``k + N``: a Gaussian mechanism on the query k, sampled on the integers.
-How far k moves is shown in :mod:`skdpfl.privacy.release.rounding`: at most (1 - 4e-4) times what is
-priced, so the release has 4e-4 less mu than its noise multiplier stands for. The integers' law is
-not quite the Gaussian's; that moves epsilon by at most 3e-4 mu, but for an event of probability
-2e-23 (:mod:`skdpfl.privacy.randomness.normals`). At any delta epsilon falls by more than that with
-4e-4 of mu: from the derivatives of the profile, phi and Phi the standard normal's ::
+:mod:`skdpfl.privacy.release.rounding` bounds the sensitivity of k by (1 - 4e-4) times the priced
+one, so mu is smaller by a factor of 1 - 4e-4 than the noise multiplier gives. The law of the
+integers is not exactly Gaussian; this changes epsilon by at most 3e-4 mu, except for an event of
+probability 2e-23 (:mod:`skdpfl.privacy.randomness.normals`). At any delta, a decrease of mu by
+4e-4 mu lowers epsilon by more than that: from the derivatives of the profile, phi and Phi the
+standard normal's ::
 
     d epsilon / d mu = phi(a) / Phi(-a),   a = epsilon / mu + mu / 2        (at least 0.797, a >= 0)
 
-so what is priced covers both. Integers that overflow wrap around, which is post-processing: only k
-itself has to fit (:func:`grid_for`).
+so the price covers both. Integers that overflow wrap around, which is post-processing: only k must
+fit (:func:`grid_for`).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from skdpfl.privacy.randomness.normals import FINE_BITS, UNIT_BITS
 
 #: noise stays under 2^4 standard deviations by construction
 _NOISE_BITS = 4
-#: what the drawn normals' distance from normals costs of mu, see the guarantee
+#: relative cost, in mu, of drawing normals that are not exact, see the guarantee
 NORMALS = 4e-4
-#: sums of fewer coordinates are over before the arguments are checked
+#: for sums of fewer coordinates, checking the arguments of compiled code takes longer than NumPy
 WORTH_COMPILED = 1 << 11
 
 _INTEGERS: dict[np.dtype, np.dtype] = {
@@ -53,7 +53,7 @@ _INTEGERS: dict[np.dtype, np.dtype] = {
 
 
 class PrecisionError(ValueError):
-    """The arithmetic is too coarse for this sum: add it up and release it in float64."""
+    """The arithmetic is too coarse for this sum, which must be computed and released in float64."""
 
 
 @lru_cache(maxsize=1024)
@@ -72,8 +72,8 @@ def grid_for(scale: float, bound: float, dtype: DTypeLike = np.float64) -> float
     Raises
     ------
     PrecisionError
-        If an entry may not fit the integers that sums are released in (int32 for float32): it
-        happens when ``bound`` exceeds 2,000 times ``scale``. Or if floats cannot hold the result.
+        If an entry may overflow the integers of the release (int32 for float32), which happens when
+        ``bound`` exceeds 2,000 times ``scale``, or if floats cannot hold the result.
     """
     dtype = np.dtype(dtype)
     if not (scale > 0 and math.isfinite(scale)):
@@ -108,20 +108,20 @@ def snapped_release(
 ) -> np.ndarray:
     """Return gamma (rint(clipped_sum / gamma) + units) / divisor.
 
-    The module states the guarantee; ``divisor`` is public.
+    The module's docstring has the guarantee.
 
     Parameters
     ----------
     clipped_sum : ndarray of float32 or float64
-        Finite, within the bound that ``gamma`` was made for.
+        Finite, within the bound given to :func:`grid_for`.
     units : ndarray of int32 (for float32) or int64 (for float64)
         Noise from :meth:`skdpfl.privacy.randomness.streams.Stream.units` with the sum's dtype.
     gamma : float or ndarray
         The grid's step, from :func:`grid_for` with the sum's dtype; may differ between silos.
     out : ndarray, optional
-        Where to put the result; may be ``clipped_sum`` itself.
+        Array for the result; may be ``clipped_sum`` itself.
     divisor : float or ndarray
-        A public number that the released sum is divided by.
+        A public number by which the released sum is divided.
     """
     integers = _INTEGERS.get(clipped_sum.dtype)
     if integers is None or units.dtype != integers:
@@ -147,7 +147,7 @@ def snapped_release(
 
 
 def _in_rows(clipped_sum, units, gamma, factor, out) -> bool:
-    """Whether these are (S, size) without gaps, with one grid and factor, or one a row."""
+    """Whether these are contiguous (S, size), with one grid and factor, or one for each row."""
     whole = [clipped_sum, units] if out is None else [clipped_sum, units, out]
     of_rows = (), (1, 1), (len(clipped_sum), 1)
     return (

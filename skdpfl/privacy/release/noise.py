@@ -1,7 +1,7 @@
 """The noise of a fit's steps, in whole units of the release's grid.
 
-A unit is 2^-20 (float32) or 2^-36 (float64) standard deviations. Noise that is drawn anew for every
-step is :class:`FreshNoise`; a mechanism may bring other noise, correlated over steps: see
+A unit is 2^-20 (float32) or 2^-36 (float64) standard deviations. :class:`FreshNoise` is independent
+noise for every step; a mechanism may use noise that is correlated over steps: see
 :meth:`skdpfl.privacy.mechanisms.Mechanism.noise`.
 """
 
@@ -18,9 +18,9 @@ from skdpfl.privacy.randomness.streams import Streams
 class StepNoise(ABC):
     """The noise of silos' steps in one fit.
 
-    A silo's steps are asked for in their order, each once, those that it does not take left out. A
-    silo may be saved and restored between rounds, perhaps with streams under another secret: what
-    later steps need of earlier noise is given out by ``state`` and handed to ``restore``.
+    A silo's steps are requested in order, each at most once; steps that it does not take are
+    skipped. A silo may be saved and restored between rounds, perhaps with streams of another
+    secret: ``state`` returns what later steps need of earlier noise, and ``restore`` accepts it.
     """
 
     @abstractmethod
@@ -32,18 +32,18 @@ class StepNoise(ABC):
         """
 
     def state(self, silo: int) -> dict[str, np.ndarray]:
-        """Return what later steps of a silo need; as secret as its records."""
+        """Return the state that later steps of a silo need; it is as secret as the records."""
         return {}
 
     def restore(self, silo: int, state: dict[str, np.ndarray]) -> None:
-        """Go on from what :meth:`state` returned."""
+        """Continue from a result of :meth:`state`."""
         if state:
             raise ValueError(f"{type(self).__name__} keeps nothing, got {sorted(state)}.")
 
 
 @dataclass(frozen=True)
 class FreshNoise(StepNoise):
-    """Independent normals, each (silo, step) from a stream of its own."""
+    """Independent normals, from a separate stream for each (silo, step)."""
 
     streams: Streams
     purpose: str

@@ -1,8 +1,9 @@
-"""One noised sum: the norm its terms are clipped to, its noise and the grid both live on.
+"""A noised sum: the clip norm of its terms, its noise and its grid.
 
 Gradients, messages of whole silos, sums at the server, private scales and noisy scores are all
-released by this object. Its clip norm pays for rounding (:mod:`skdpfl.privacy.release.rounding`),
-and it adds noise exactly (:mod:`skdpfl.privacy.release.grid`).
+released by this object. Its clip norm is reduced to allow for rounding
+(:mod:`skdpfl.privacy.release.rounding`), and it adds noise exactly
+(:mod:`skdpfl.privacy.release.grid`).
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ class NoisedSum(NamedTuple):
     grid : float or ndarray
         The step of the grid; noise is drawn in units of it.
     clip : float, ndarray or None
-        What terms are clipped to, a little less than the clip norm that is priced; None: terms are
-        bounded otherwise, and the noise is larger instead.
+        Clip norm of the terms, slightly below the priced one. None: terms are bounded by other
+        means, and the noise is larger instead.
     dtype : dtype
-        What the sum is released in.
+        The dtype of the release.
     """
 
     std: Any
@@ -45,7 +46,7 @@ class NoisedSum(NamedTuple):
         return NoisedSum(self.std[silos], self.grid[silos], clip, self.dtype)
 
     def scaled(self, factor: float) -> NoisedSum:
-        """Return the sums with ``factor`` times the noise; clip norms are made for the most."""
+        """Return the sums with ``factor`` times the noise and the same clip norms."""
         std = self.std * factor
         return self._replace(std=std, grid=grids(std, self.grid, self.dtype))
 
@@ -57,14 +58,14 @@ class NoisedSum(NamedTuple):
         divisor: float | np.ndarray = 1.0,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return (sums + noise) / divisor; ``units`` is the noise in whole units of the grid."""
+        """Return (sums + noise) / divisor; ``units`` is the noise as multiples of the grid."""
         grid = self.grid
         if isinstance(grid, np.ndarray):
             grid = grid.reshape(-1, *[1] * (sums.ndim - 1))
         return snapped_release(sums, units, grid, out=out, divisor=divisor)
 
 
-@lru_cache(maxsize=256)  # a round asks several times, and most rounds ask for the same
+@lru_cache(maxsize=256)  # called several times in a round, mostly with the same arguments
 def noised_sum(
     clip_norm: float, std: float, size: int, neighbours: str, *, terms: float, operations: int
 ) -> NoisedSum:
@@ -73,19 +74,19 @@ def noised_sum(
     Parameters
     ----------
     clip_norm, std : float
-        What is priced: noise of ``std`` for terms of norm ``clip_norm``.
+        The priced noise and clip norm: noise of ``std`` for terms of norm ``clip_norm``.
     size : int
         Number of coordinates.
     neighbours : {"replace", "add_remove"}
         Whether a term is replaced or zeroed.
     terms : float
-        The most terms that are added up (their total weight, each at most 1).
+        Largest total weight of the terms (each weight at most 1).
     operations : int
-        The most floating-point operations that a term goes through, up to the grid.
+        Largest number of floating-point operations on a term, up to the grid.
     """
     grid = grid_for(std, terms * clip_norm)
     error = terms * relative_error((operations, DOUBLE))
-    # of messages, squares are sent as well, divided by the norm
+    # with messages, squares are sent as well, divided by the norm
     lost = underflow(4 * operations, DOUBLE, size) * max(1.0, 1 / clip_norm)
     clip = reduced_clip(clip_norm, grid, size, neighbours, rounding=error, apart=lost)
     return NoisedSum(std, grid, clip)

@@ -1,12 +1,12 @@
-"""In which precision clipped gradients are added up and released, from public numbers.
+"""The precision in which clipped gradients are summed and released, from public numbers.
 
-A step of a silo of n records adds up a batch of at most B of them: in at most n / chunk products of
-at most ``chunk`` records each, whose sums are then added up, all in the dtype of ``products``. The
+A step of a silo of n records sums a batch of at most B of them: in at most n / chunk products of at
+most ``chunk`` records each, whose results are then added, all in the dtype of ``products``. The
 result is released with noise in the dtype of ``release``. So a record's gradient goes through at
 most chunk + n / chunk operations in the first dtype, and two in the second (the change of dtype and
-the division by the grid): what that costs is shown in :mod:`skdpfl.privacy.release.rounding`.
-Single precision is used where it costs little: smaller chunks first, then a release in double
-precision, then all in double.
+the division by the grid). :mod:`skdpfl.privacy.release.rounding` gives the cost. Single precision
+is used where it costs little: first with smaller chunks, then with a release in double precision,
+then double precision for all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skdpfl.privacy.release.grid import PrecisionError, grid_for
 from skdpfl.privacy.release.noised_sum import DOUBLE, SINGLE, NoisedSum, grids
 from skdpfl.privacy.release.rounding import reduced_clip, relative_error, underflow
 
-#: what rounding may take of the clip norm before the next finer arithmetic is tried
+#: share of the clip norm that rounding may cost before the next finer arithmetic is tried
 TOLERANCE = 0.02
 
 #: records in a product, by dtype; products of fewer are slower than others in double precision
@@ -30,7 +30,7 @@ CHUNKS = {SINGLE: (256, 128, 64), DOUBLE: (4096,)}
 
 @dataclass(frozen=True)
 class Precision:
-    """How sums are computed; ``chunk`` is in records."""
+    """The arithmetic for sums; ``chunk`` is a number of records."""
 
     products: np.dtype
     chunk: int
@@ -42,12 +42,12 @@ class Precision:
         return batch * relative_error((operations, self.products), (2, self.release))
 
     def underflow(self, n_records: int, size: int) -> float:
-        """Return what underflow can take from a silo's sum."""
+        """Return a bound of the error of a silo's sum due to underflow."""
         return underflow(4 * n_records + 8, self.products, size)
 
 
 class GradientSums(NamedTuple):
-    """What decides the precision: the fit's noisy sums in public numbers.
+    """Public numbers about the fit's noisy sums, which decide the precision.
 
     ``records`` and ``batches`` (n_silos,) are the silos' sizes and largest batches; ``std`` the
     noise on a silo's sum (0: none), times ``least`` to ``most`` over the steps; ``size`` is the
@@ -85,7 +85,7 @@ def choose_precision(
 
 
 def _noised(sums: GradientSums, precision: Precision, clips: np.ndarray) -> NoisedSum:
-    """Put noise and grids to the clip norms; a silo without noise has the clip norm's grid."""
+    """Add noise and grids to the clip norms; without noise the grid is that of the clip norm."""
     fallback = np.full(len(clips), grid_for(sums.clip_norm, 0.0, precision.release))
     grid = grids(sums.std, fallback, precision.release)
     return NoisedSum(sums.std, grid, clips, precision.release)
@@ -101,7 +101,7 @@ def _candidates(sums: GradientSums, dtype: np.dtype, release: np.dtype) -> Itera
 
 
 def _chunk(batch: int, n_records: int, dtype: np.dtype) -> int:
-    """Return the largest chunk whose rounding takes half the tolerance, else the smallest."""
+    """Return the largest chunk whose rounding uses half the tolerance, else the smallest."""
     for chunk in CHUNKS[dtype]:
         if Precision(dtype, chunk, DOUBLE).rounding(batch, n_records) <= TOLERANCE / 2:
             break
