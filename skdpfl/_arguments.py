@@ -90,11 +90,17 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
+def _dense_size(X: Any) -> str:
+    """Return what a dense copy takes, in words."""
+    megabytes = X.shape[0] * X.shape[1] * 8 / 1e6
+    return f"{megabytes / 1e3:.1f} GB" if megabytes >= 1e3 else f"{megabytes:.1f} MB"
+
+
 def refuse_sparse(X: Any) -> None:
     """Raise for sparse matrices."""
     if issparse(X):
         raise TypeError(
-            "Sparse X is not supported, dense data is required: every record is scaled and "
-            "clipped as a dense row. Use OneHotEncoder(sparse_output=False) where an encoder made "
-            "it sparse, or X.toarray()."
+            "Sparse X is not supported, dense data is required: every record is scaled and clipped "
+            f"as a dense row, and all rows stay in memory ({_dense_size(X)} here). Use "
+            "OneHotEncoder(sparse_output=False) where an encoder made it sparse, or X.toarray()."
         )

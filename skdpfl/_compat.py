@@ -1,4 +1,4 @@
-"""What scikit-learn 1.8 lacks: callbacks, and the column names of polars frames."""
+"""What scikit-learn lacks: callbacks and polars names (1.8), silo columns of pyarrow tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ def with_names(X: Any) -> Any:
     return pd.DataFrame(X.to_numpy(), columns=list(X.columns))
 
 
+def as_frame(X: Any) -> Any:
+    """Return a pyarrow table as a pandas frame; anything else as it is."""
+    is_arrow = type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "to_pandas")
+    return X.to_pandas() if is_arrow else X
+
+
 #: attributes that scikit-learn keeps on an estimator while its callbacks run
 CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
-__all__ = ["CALLBACK_STATE", "CallbackSupportMixin", "with_callbacks", "with_names"]
+__all__ = ["CALLBACK_STATE", "CallbackSupportMixin", "as_frame", "with_callbacks", "with_names"]

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from skdpfl._compat import as_frame
+
 #: fixed-width ids that are made objects at once
 TEXT = 2**18
 
@@ -51,6 +53,7 @@ class Silos(NamedTuple):
 
 def split_silo_column(X: Any, silos: Any, silo_column: Any) -> tuple[Any, Any]:
     """Return X without its silo column, and the silos that it or the argument gave."""
+    X = as_frame(X)
     if silo_column is None:
         return X, silos
     if silos is not None:
@@ -71,9 +74,16 @@ def split_silo_column(X: Any, silos: Any, silo_column: Any) -> tuple[Any, Any]:
 
 
 def _prefixed(silo_column: Any, X: Any) -> str:
-    """Return what to do where a ColumnTransformer has put its step's name before the column's."""
-    if any(str(name).endswith(f"__{silo_column}") for name in X.columns):
+    """Return what to do where an earlier step has renamed the column, or made others of it."""
+    names = [str(name) for name in X.columns]
+    if any(name.endswith(f"__{silo_column}") for name in names):
         return " ColumnTransformer(verbose_feature_names_out=False) leaves names as they are."
+    if any(name.rpartition("__")[2].startswith(f"{silo_column}_") for name in names):
+        return (
+            " An earlier step has encoded it: leave it out of what that step selects, "
+            f"make_column_selector(pattern=r'^(?!{silo_column}$)', ...), and let it through with "
+            'remainder="passthrough".'
+        )
     return ""
 
 

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpfl._arguments import refuse_sparse
-from skdpfl._compat import CallbackSupportMixin, with_callbacks, with_names
+from skdpfl._compat import CallbackSupportMixin, as_frame, with_callbacks, with_names
 from skdpfl._input_errors import advising
 from skdpfl._silo_warnings import warn_of_forgotten_column, warn_of_unseen_silos
 from skdpfl._warnings import warn
@@ -38,7 +38,12 @@ from skdpfl.estimators._context import AfterRound, one_blas_thread, unchanged_on
 from skdpfl.estimators._data import LocalData
 from skdpfl.estimators._diverged import warn_if_diverged
 from skdpfl.estimators._parameters import check_parameters, check_shape
-from skdpfl.estimators._refusals import refuse_arguments
+from skdpfl.estimators._refusals import (
+    NoPartialFit,
+    refuse_arguments,
+    refuse_parameters,
+    refusing_parameters,
+)
 from skdpfl.federation import LocalFederation, Work
 from skdpfl.losses import Loss
 from skdpfl.privacy.plan import PrivacyPlan
@@ -65,6 +70,29 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     _trusts: ClassVar[tuple[str, ...]] = ("silo", "server")
     _learning_rates: ClassVar[tuple[str, ...]] = ("auto",)
     _losses: ClassVar[tuple[str, ...]]
+
+    #: asking for it says why there is none
+    partial_fit = NoPartialFit()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = refusing_parameters(cls.__init__)  # type: ignore[method-assign]
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, as everywhere in scikit-learn.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        self : object
+        """
+        refuse_parameters(self, params, self.get_params(deep=False), ValueError)
+        return super().set_params(**params)
 
     def _store(self, arguments: dict[str, Any]) -> None:
         """Keep a constructor's ``locals()``, each argument under its own name, as it was given."""
@@ -235,6 +263,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     def _read(self, X: Any, y: Any, silos: Any) -> LocalData:
         """Validate the data; nothing is learnt from them here but their public numbers."""
         refuse_sparse(X)
+        X = as_frame(X)
         named, silos = split_silo_column(X, silos, self.silo_column)
         with advising(named, y):
             features, y = validate_data(
@@ -292,6 +321,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         """Return raw predictions (n, k) of new records."""
         check_is_fitted(self)
         refuse_sparse(X)
+        X = as_frame(X)
         warn_of_unseen_silos(self, X)
         X = with_names(without_column(X, self.silo_column))
         with advising(X):

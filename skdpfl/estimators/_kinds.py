@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array
 
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._parameters import check_target_bounds, targets_of
-from skdpfl.estimators._refusals import refusing_class_weight
+from skdpfl.estimators._refusals import ScoresWithoutSilos
 from skdpfl.losses import (
     AbsoluteError,
     Hinge,
@@ -34,15 +34,10 @@ def _has_probabilities(estimator: FederatedEstimator) -> bool:
     )
 
 
-class FederatedClassifier(ClassifierMixin, FederatedEstimator):
+class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimator):
     """Labels in and out; the label set is public."""
 
     _losses = ("log_loss", "hinge", "squared_hinge")
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):
-            cls.__init__ = refusing_class_weight(cls.__init__)  # type: ignore[method-assign]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return raw predictions.
@@ -148,7 +143,7 @@ class FederatedClassifier(ClassifierMixin, FederatedEstimator):
         return tags
 
 
-class FederatedRegressor(RegressorMixin, FederatedEstimator):
+class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator):
     """Numbers in and out."""
 
     _losses = ("squared_error", "huber", "absolute_error", "quantile", "poisson")

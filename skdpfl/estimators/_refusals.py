@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 
@@ -25,18 +26,85 @@ def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, A
         raise TypeError(f"{name}.fit takes X, y and silos; got {names}.")
 
 
-def refusing_class_weight(init: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that says why there is no ``class_weight``; its signature stays."""
+#: parameters of scikit-learn's linear models -> what there is instead
+INSTEAD = {
+    "class_weight": '"balanced" would count labels, learnt from the data and not paid for. '
+    "Fit without it and move the decision threshold, for instance with "
+    "sklearn.model_selection.FixedThresholdClassifier.",
+    "C": "give alpha=1 / (n_records * C).",
+    "penalty": "alpha is the strength of a squared penalty, alpha=0 is none.",
+    "l1_ratio": "alpha is the strength of a squared penalty; there is none by absolute values.",
+    "max_iter": "give n_rounds; each round is paid for, so that they are fixed before the fit.",
+    "tol": "n_rounds are fixed before the fit; when to stop would be learnt from the data.",
+    "warm_start": "every fit starts anew and pays anew; privacy_spent_ of several fits add up.",
+    "shuffle": "sampling says how a step draws records.",
+    "batch_size": "sampling_rate is the share of its records that a silo reads in a step.",
+    "eta0": "give learning_rate.",
+    "epochs": "give n_rounds.",
+}
+_NO_PARTIAL_FIT = (
+    "there is no partial_fit: the cost of all rounds is fixed before the first. Fit anew with "
+    "fit(X, y, silos=...); a PrivacyLedger keeps several fits on the same records to one budget."
+)
+
+
+def refusing_parameters(init: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor that says what there is instead; its signature stays."""
+
+    known = frozenset(inspect.signature(init).parameters)
 
     @functools.wraps(init)
     def constructor(self: Any, *args: Any, **kwargs: Any) -> None:
-        if "class_weight" in kwargs:
-            raise TypeError(
-                f"{type(self).__name__} has no class_weight (got {kwargs['class_weight']!r}): "
-                '"balanced" would count labels, which is learnt from the data and not paid for. '
-                "Fit without it and move the decision threshold, for instance with "
-                "sklearn.model_selection.FixedThresholdClassifier."
-            )
+        refuse_parameters(self, kwargs, known, TypeError)
         init(self, *args, **kwargs)
 
     return constructor
+
+
+def refuse_parameters(
+    estimator: Any, given: Mapping[str, Any], known: Collection[str], error: type[Exception]
+) -> None:
+    """Raise for a parameter of scikit-learn's that goes by another name here, or is not there."""
+    for name in given:
+        if name in INSTEAD and name not in known:
+            kind = type(estimator).__name__
+            raise error(f"{kind} has no {name} (got {given[name]!r}): {INSTEAD[name]}")
+
+
+class NoPartialFit:
+    """Stands where ``partial_fit`` would be: there is none, and asking for it says why."""
+
+    def __get__(self, estimator: Any, owner: type) -> Any:
+        raise AttributeError(f"{owner.__name__}: {_NO_PARTIAL_FIT}")
+
+
+class ScoresWithoutSilos:
+    """Mixin, before scikit-learn's: ``score`` points to scores by silo if silos are passed."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, **refused: Any) -> float:
+        """Return the accuracy of a classifier, the R² of a regressor.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records, with or without the silo column.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the records in the score.
+        **refused
+            Anything else is refused in words.
+
+        Returns
+        -------
+        float
+            Exact; paid for by no budget.
+        """
+        if "silos" in refused:
+            raise TypeError(
+                "score is one number over all records and takes no silos. Each silo's own: "
+                "skdpfl.model_selection.silo_scores(estimator, X, y, silos=...)."
+            )
+        if refused:
+            raise TypeError(f"score takes X, y and sample_weight; got {', '.join(refused)}.")
+        return super().score(X, y, sample_weight)  # type: ignore[misc]

@@ -91,7 +91,7 @@ def cost_on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
         whole = np.ones(fitted.plan_.n_silos)
     sizes = np.maximum(1, np.floor(whole * (1 - 1 / n_splits))).astype(int)
     plan = clone(inner).plan_for(
-        silo_sizes=dict(zip(fitted.plan_.silo_ids.tolist(), sizes.tolist(), strict=True)),
+        silo_sizes=dict(zip(fitted.plan_.silo_ids, sizes.tolist(), strict=True)),
         n_features=fitted.n_features_in_,
         n_classes=len(getattr(fitted, "classes_", (0, 1))),
     )

@@ -16,6 +16,7 @@ from sklearn.ensemble import (
     VotingClassifier,
     VotingRegressor,
 )
+from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import FixedThresholdClassifier, check_cv
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.multioutput import (
@@ -60,12 +61,19 @@ def parts(obj: Any) -> list[tuple[str, Any]] | None:
         return [("regressor", obj.regressor_), ("transformer", obj.transformer_)]
     if isinstance(obj, FixedThresholdClassifier):  # its threshold is given
         return [("estimator", obj.estimator_)]
+    if isinstance(obj, SelectFromModel) and not _reads_more(obj):
+        return [("estimator", obj.estimator_)]
     if isinstance(obj, CalibratedClassifierCV):
         members = [c.estimator for c in obj.calibrated_classifiers_]
         return [(f"estimator{i}", m) for i, m in enumerate(members)]
     if isinstance(obj, ENSEMBLES):
         return [*_members(obj), *_last(obj)]
     return None
+
+
+def _reads_more(selector: SelectFromModel) -> bool:
+    """Tell whether what is kept may follow from more than the fitted model: from X, say."""
+    return callable(selector.max_features) or callable(selector.importance_getter)
 
 
 def cross_fits(obj: Any) -> Iterator[tuple[Any, int]]:

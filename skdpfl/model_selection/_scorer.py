@@ -14,6 +14,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from skdpfl._compat import as_frame
 from skdpfl._silo_warnings import new_silos_expected
 from skdpfl.silos import read_silos, split_silo_column
 
@@ -73,6 +74,7 @@ def silo_scores(
     b    0.333333
     Name: score, dtype: float64
     """
+    X = as_frame(X)
     scorer = check_scoring(estimator, scoring)
     if silos is None and silo_column is None:
         silo_column = _own_column(estimator, X)

@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpfl._compat import with_names
+from skdpfl._compat import as_frame, with_names
 from skdpfl.silos import without_column
 
 _FLOATS = [np.float64, np.float32]
@@ -94,6 +94,7 @@ class CarriesSilos:
     def _transformed(self, X: Any, inverse: bool) -> Any:
         check_is_fitted(self)
         column = self.silo_column  # type: ignore[attr-defined]
+        X = as_frame(X)
         features = without_column(X, column)
         values = validate_data(
             self, with_names(features), reset=False, dtype=_FLOATS, ensure_all_finite=False

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from skdpfl import _docs
 from skdpfl._arguments import check_number, check_share, is_auto
-from skdpfl._compat import with_names
+from skdpfl._compat import as_frame, with_names
 from skdpfl._input_errors import advising
 from skdpfl.preprocessing._frames import CarriesSilos
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
@@ -105,6 +105,7 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
     def _fit(self, X: Any, silos: Any) -> ScalingPlan:
         """Set the fitted attributes, all or none, and return the plan that ran."""
         streams = streams_for(self.random_state)
+        X = as_frame(X)
         features, silos = split_silo_column(X, silos, self.silo_column)
         before = dict(self.__dict__)
         try:

@@ -126,7 +126,7 @@ class PrivacyPlan(PublicNumbers):
             The guarantee of the whole plan, also if fewer rounds are run.
         """
         most = float(self.delta.max())
-        names = self.silo_ids.tolist() if self.unit == "record" else None
+        names = self.silo_ids if self.unit == "record" else None
         if not self.private:
             return PrivacySpent.exact(
                 unit=self.unit,

@@ -6,10 +6,11 @@ Mechanisms read their clip norm, noise, weights and rates here;
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -41,11 +42,12 @@ class PublicNumbers:
     noise_schedule: NoiseSchedule = None
     setup: Composition = ()
     gradients_only: bool = False
-    silo_ids: pd.Index = None  # type: ignore[assignment]
+    silo_ids: Sequence[Any] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        if self.silo_ids is None:
-            object.__setattr__(self, "silo_ids", pd.RangeIndex(len(self.known_sizes)))
+        ids = range(len(self.known_sizes)) if self.silo_ids is None else self.silo_ids
+        plain = ids.tolist() if isinstance(ids, (np.ndarray, pd.Index)) else ids
+        object.__setattr__(self, "silo_ids", tuple(plain))  # any file format can hold it
         if self.weights is None:
             object.__setattr__(self, "weights", np.full(self.n_silos, 1 / self.n_silos))
         if self.unit == "silo" and self.noise_schedule is not None:

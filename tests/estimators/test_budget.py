@@ -312,7 +312,7 @@ def test_a_plan_before_any_data(name):
     assert plan.steps == ran.steps
     np.testing.assert_array_equal(plan.noise_multiplier, ran.noise_multiplier)
     assert all(map(np.array_equal, plan.schedule, ran.schedule))
-    assert plan.silo_ids.tolist() == ran.silo_ids.tolist()
+    assert plan.silo_ids == ran.silo_ids
 
 
 def test_a_plan_draws_nothing_from_a_generator():

@@ -15,7 +15,7 @@ from sklearn.ensemble import (
     StackingClassifier,
     VotingClassifier,
 )
-from sklearn.feature_selection import RFE, SequentialFeatureSelector
+from sklearn.feature_selection import RFE, SelectFromModel, SequentialFeatureSelector
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import (
     GridSearchCV,
@@ -26,8 +26,8 @@ from sklearn.model_selection import (
     permutation_test_score,
     validation_curve,
 )
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.multioutput import MultiOutputRegressor
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
@@ -115,6 +115,16 @@ def multioutput(data, silos, column):
     return model.fit(data, np.c_[y, y], **({} if silos is None else {"silos": silos}))
 
 
+def chain(data, silos, column):
+    model = ClassifierChain(clf(silo_column=column))
+    return model.fit(data, np.c_[y, 1 - y], **({} if silos is None else {"silos": silos}))
+
+
+def select(data, silos, column):
+    model = SelectFromModel(clf(silo_column=column), max_features=2, threshold=-np.inf)
+    return model.fit(data, y, **({} if silos is None else {"silos": silos})).transform(data)
+
+
 def meta(make):
     return fit(lambda column: make(clf(silo_column=column)))
 
@@ -176,6 +186,9 @@ TABLE = {
     "MultiOutputRegressor": (multioutput, OK, OK, OK),
     "RFE": (meta(lambda m: RFE(m, n_features_to_select=2)), OK, OK, FRAME_LOST),
     "OneVsRestClassifier": (meta(OneVsRestClassifier), ROUTING, OK, OK),
+    "OneVsOneClassifier": (meta(OneVsOneClassifier), ROUTING, OK, FRAME_LOST),
+    "ClassifierChain": (chain, ROUTING, OK, FRAME_LOST),
+    "SelectFromModel": (select, OK, OK, "feature names should match"),
     "VotingClassifier": (meta(lambda m: VotingClassifier([("a", m)])), ROUTING, OK, OK),
     "TunedThresholdClassifierCV": (
         meta(lambda m: TunedThresholdClassifierCV(m, cv=2)),

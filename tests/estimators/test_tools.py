@@ -1,0 +1,193 @@
+"""What other tools hand in or write out: pyarrow tables, skops files, scikit-learn's own names."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.feature_selection import SelectFromModel
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import skdpfl
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.model_selection import SiloStratifiedKFold, silo_scores
+from skdpfl.preprocessing import DPStandardScaler
+from tests.estimators.fits import ALL, data, make
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(240, 3))
+y = (X[:, 0] + rng.normal(size=240) > 0).astype(int)
+HOSPITAL = np.array(["north", "south", "west"])[np.arange(240) % 3]
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(hospital=HOSPITAL)
+OPTIONS = {"epsilon": 5.0, "scaling": None, "n_rounds": 2, "delta": 1e-3, "random_state": 0}
+
+
+def clf(**more):
+    return skdpfl.ISRLDPClassifier(**OPTIONS | more)
+
+
+# ---- pyarrow ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table():
+    pyarrow = pytest.importorskip("pyarrow")
+    return pyarrow.Table.from_pandas(FRAME, preserve_index=False)
+
+
+def test_a_pyarrow_table_is_as_good_as_a_frame(table):
+    frame, arrow = (clf(silo_column="hospital").fit(d, y) for d in (FRAME, table))
+    assert np.array_equal(frame.coef_, arrow.coef_)
+    assert arrow.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert arrow.silo_ids_.tolist() == ["north", "south", "west"]
+    assert np.array_equal(frame.predict(FRAME), arrow.predict(table))
+    plain = table.drop_columns("hospital")
+    assert np.array_equal(arrow.predict(plain), frame.predict(FRAME))
+    by_argument = clf().fit(plain, y, silos=table["hospital"])
+    assert np.array_equal(by_argument.coef_, frame.coef_)
+
+
+def test_pyarrow_in_folds_scores_and_scalers(table):
+    folds = SiloStratifiedKFold(3, silo_column="hospital")
+    scores = [cross_val_score(clf(silo_column="hospital"), d, y, cv=folds) for d in (FRAME, table)]
+    assert np.array_equal(*scores)
+    model = clf(silo_column="hospital").fit(table, y)
+    assert silo_scores(model, table, y).equals(silo_scores(model, FRAME, y))
+    scaler = DPStandardScaler(silo_column="hospital", feature_bounds=(-4, 4), random_state=0)
+    assert scaler.fit_transform(table).equals(clone(scaler).fit_transform(FRAME))
+
+
+# ---- skops --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_plans_hold_plain_ids(name):
+    """What skops cannot write is a pandas index: none is left in a fitted model's plan."""
+    X, y, silos = data(name)
+    plan = make(name, n_rounds=2).fit(X, y, silos=silos).plan_
+    assert plan.silo_ids == (0, 1, 2, 3)
+    assert not any(isinstance(v, (pd.Index, pd.Series)) for v in vars(plan).values())
+    assert pickle.loads(pickle.dumps(plan)).silo_ids == plan.silo_ids
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("bounds", [True, False])
+def test_skops_writes_and_loads_models(name, bounds):
+    io = pytest.importorskip("skops.io")
+    X, y, silos = data(name)
+    more = {"feature_bounds": (-5, 5), "target_bounds": (-9, 9)} if bounds else {"scaling": None}
+    model = make(name, n_rounds=2, **more).fit(X, y, silos=np.array(list("nswe"))[silos])
+    written = io.dumps(model)
+    again = io.loads(written, trusted=io.get_untrusted_types(data=written))
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert again.privacy_spent_ == model.privacy_spent_
+    assert again.plan_.spent().epsilon == model.plan_.spent().epsilon
+
+
+# ---- scikit-learn's words -----------------------------------------------------------------------
+
+INSTEAD = {
+    "C": "alpha",
+    "penalty": "alpha",
+    "l1_ratio": "alpha",
+    "max_iter": "n_rounds",
+    "tol": "n_rounds",
+    "warm_start": "privacy_spent_",
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("given", INSTEAD)
+def test_other_names_get_an_answer(name, given):
+    cls = getattr(skdpfl, name)
+    words = rf"{name} has no {given} \(got 1\): .*{INSTEAD[given]}"
+    with pytest.raises(TypeError, match=words):
+        cls(**{given: 1})
+    with pytest.raises(ValueError, match=words):
+        cls().set_params(**{given: 1})
+    with pytest.raises(ValueError, match="Invalid parameter 'bogus'"):
+        cls().set_params(bogus=1)
+    with pytest.raises(TypeError, match="bogus"):
+        cls(bogus=1)
+
+
+def test_a_search_over_another_name_gets_the_answer():
+    with pytest.raises(ValueError, match=r"has no C .*alpha = ?1|has no C .*alpha=1"):
+        GridSearchCV(clf(), {"C": [0.1, 1.0]}, cv=2, error_score="raise").fit(X, y)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_there_is_no_partial_fit_and_it_says_why(name):
+    estimator = getattr(skdpfl, name)()
+    assert not hasattr(estimator, "partial_fit") and not hasattr(type(estimator), "partial_fit")
+    with pytest.raises(AttributeError, match=r"no partial_fit.*Fit anew"):
+        estimator.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_score_points_to_scores_by_silo(name):
+    X, y, silos = data(name)
+    model = make(name, n_rounds=2, scaling=None).fit(X, y, silos=silos)
+    with pytest.raises(TypeError, match=r"silo_scores\(estimator, X, y, silos=\.\.\.\)"):
+        model.score(X, y, silos=silos)
+    with pytest.raises(TypeError, match="got weights"):
+        model.score(X, y, weights=silos)
+    first = np.arange(240) < 100
+    weighted = model.score(X, y, sample_weight=first)
+    assert weighted == pytest.approx(model.score(X[first], y[first]))
+    assert model.get_metadata_routing().score.requests == {"sample_weight": None}
+
+
+def test_sparse_data_are_told_what_they_would_take():
+    wide = sparse.random_array((20_000, 10_000), density=1e-6, format="csr")
+    with pytest.raises(TypeError, match=r"1\.6 GB here"):
+        clf().fit(wide, np.arange(20_000) % 2)
+
+
+def test_a_selector_that_takes_the_silo_column_is_told():
+    encode = OneHotEncoder(categories=[["north", "south", "west"]], sparse_output=False)
+    words = make_column_selector(dtype_exclude=float)
+    kept = make_column_selector(pattern=r"^(?!hospital$)", dtype_exclude=float)
+    for selector, names in ((words, True), (words, False)):
+        step = make_column_transformer(
+            (encode, selector), remainder="passthrough", verbose_feature_names_out=names
+        ).set_output(transform="pandas")
+        with pytest.raises(ValueError, match=r"pattern=r'\^\(\?!hospital\$\)'"):
+            make_pipeline(step, clf(silo_column="hospital")).fit(FRAME, y)
+    sex = FRAME.assign(sex=np.where(X[:, 1] > 0, "f", "m"))
+    encode = OneHotEncoder(categories=[["f", "m"]], sparse_output=False)
+    step = make_column_transformer(
+        (encode, kept), remainder="passthrough", verbose_feature_names_out=False
+    ).set_output(transform="pandas")
+    model = make_pipeline(step, clf(silo_column="hospital")).fit(sex, y)
+    assert len(model[-1].silo_ids_) == 3 and model[-1].n_features_in_ == 5
+
+
+# ---- a selection by a private model -------------------------------------------------------------
+
+
+def test_a_selection_by_a_private_model_costs_what_the_model_did():
+    pipe = make_pipeline(SelectFromModel(clf(random_state=1), threshold="mean"), clf()).fit(X, y)
+    both = pipe[0].estimator_.privacy_spent_ + pipe[1].privacy_spent_
+    assert skdpfl.privacy_spent(pipe) == both
+    assert 5.0 < both.epsilon < 10.0
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        SelectFromModel(LogisticRegression()),
+        SelectFromModel(clf(), threshold=-np.inf, max_features=lambda Z: int(Z[0, 0] > 0) + 1),
+        SelectFromModel(clf(), importance_getter=lambda model: np.abs(X.mean(axis=0))),
+    ],
+)
+def test_other_selections_are_leaks(leak):
+    pipe = make_pipeline(leak, clf(random_state=2)).fit(X, y)
+    with pytest.warns(PrivacyLeakWarning):
+        assert skdpfl.privacy_spent(pipe).epsilon == np.inf
