@@ -1,1 +1,1 @@
-"""What a shuffler between the silos and the server is worth: bounds with proofs."""
+"""Privacy amplification by a shuffler between silos and server: bounds with proofs."""

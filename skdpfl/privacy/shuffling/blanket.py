@@ -1,9 +1,9 @@
-r"""How well shuffled Gaussian reports hide one of them: the privacy blanket, made certain.
+r"""Certified privacy-blanket bound for shuffled Gaussian reports.
 
-n reports ``y_i ~ N(x_i, I)``, ``|x_i| <= 1/z`` (lengths in units of the noise), lose their senders'
-names. One input is a or b; the adversary knows these and all the others. Let mu = |a - b|, t the
-coordinate along a - b from the middle of the segment [a, b], phi and Phi the standard normal's
-density and distribution, ``P = N(a, I)``, ``Q = N(b, I)``.
+n reports ``y_i ~ N(x_i, I)``, ``|x_i| <= 1/z`` (lengths in units of the noise), are shuffled. One
+input is a or b; the adversary knows these and all the others. Let mu = |a - b|, t the coordinate
+along a - b from the middle of the segment [a, b], phi and Phi the standard normal's density and
+distribution, ``P = N(a, I)``, ``Q = N(b, I)``.
 
 1. *A blanket.* For s in the segment ``N(s, I) >= min(P, Q)``, as the density at y falls with
    |y - s|. Let x_i be at distance e from its nearest point s of the segment. Then ::
@@ -16,20 +16,21 @@ density and distribution, ``P = N(a, I)``, ``Q = N(b, I)``.
    normal density of the rest that is centred e away. So the law of every other report can be
    replaced by one that is at least ``omega = kappa min(P, Q)`` everywhere, at a total variation
    distance of ``(n - 1) kappa delta_G(log 1/kappa; e)`` for all of them.
-2. *Hiding.* Each other sender now draws from omega / |omega| with probability |omega|; let all that
-   is not drawn from there be public. What is left is a sample of m reports in random order, m - 1
-   from omega and one from P or Q. Its hockey-stick divergence is, with X = (P - alpha Q) / omega
-   under omega and X = 0 otherwise [1]_::
+2. *Hiding.* Each other sender now draws from omega / |omega| with probability |omega|; let all
+other
+   reports be public. The rest is a sample of m reports in random order, m - 1 from omega and one
+   from P or Q. Its hockey-stick divergence is, with X = (P - alpha Q) / omega under omega and X = 0
+   otherwise [1]_::
 
        H_alpha = (1/n) E (X_1 + ... + X_n)_+
 
-   for m is 1 + Bin(n - 1, |omega|), and ``C(n-1, m-1) / m = C(n, m) / n``.
+   because m is 1 + Bin(n - 1, |omega|), and ``C(n-1, m-1) / m = C(n, m) / n``.
 3. *Geometry.* ``|a|^2 + |b|^2 <= 2 / z^2`` bounds the middle o of the segment by
    ``|o|^2 + (mu/2)^2 <= 1/z^2``, so ``z e <= z |x_i - o| <= 1 + sqrt(1 - h^2)``, h = z mu / 2 <= 1.
    H falls as kappa grows; and it grows with mu, since shrinking t and adding noise turns P and Q
    into any nearer pair and their minimum into something below that pair's. So cells of h with mu
    from the upper end and e from the lower end cover all pairs.
-4. Reports with |t| > reach are given away, which costs at most P(|t| > reach).
+4. Reports with |t| > reach are assumed to be revealed, which costs at most P(|t| > reach).
 
 Together ``delta <= H + (1 + alpha) * distance + P(|t| > reach)`` in each cell. Exchanging a and b
 mirrors t: both directions have the same bound.
@@ -76,7 +77,7 @@ def largest_kappa(distance: float, deficit: float) -> float:
 
 
 def blanket_delta(mu: float, kappa: float, n: int, alpha: float, slack: float) -> float:
-    """Return ``H_alpha + P(|t| > reach)``, or 1 where that is out of reach.
+    """Return ``H_alpha + P(|t| > reach)``, or 1 where that cannot be computed.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def blanket_delta(mu: float, kappa: float, n: int, alpha: float, slack: float) -
     alpha : float
         exp(epsilon), at least 1.
     slack : float
-        What may be given away in the tails.
+        Largest probability of the tails that are revealed.
     """
     reach = mu / 2 - ndtri(slack / 2)
     law = _law_of_ratio(mu, kappa, alpha, reach)
@@ -101,7 +102,7 @@ def blanket_delta(mu: float, kappa: float, n: int, alpha: float, slack: float) -
 
 
 def _law_of_ratio(mu: float, kappa: float, alpha: float, reach: float) -> GridLaw | None:
-    """The law of ``kappa X`` on a grid, None if the grid would be too large.
+    """Return the distribution of ``kappa X`` on a grid, None if the grid would be too large.
 
     For t in (0, reach): min(P, Q) = Q, of density phi(t + mu/2), and kappa X = exp(mu t) - alpha;
     for t = -u < 0 it is P, the same density at u, and kappa X = 1 - alpha exp(mu u).

@@ -15,7 +15,7 @@ from skdpfl.privacy.shuffling.blanket import CELLS, blanket_delta, largest_kappa
 #: Points at which a round's profile is computed.
 _N_NODES = 33
 
-#: Where the search for the last of them begins, and where it ends at the latest.
+#: Start and upper end of the search for the last of them.
 _FIRST, _FURTHEST = 0.02, 300.0
 
 
@@ -33,7 +33,7 @@ def shuffled_deltas(
     n_reports : int
         Number of messages that are shuffled together.
     slack : float
-        What may be given away in tails: the bound cannot fall below about this.
+        Largest probability of revealed tails: the bound is at least about this.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def shuffled_deltas(
 def shuffled_profile(
     noise_multiplier: float, n_reports: int, sampling_rate: float = 1.0, *, slack: float = 1e-9
 ) -> Profile:
-    """Return what one round of shuffled minibatch SGD costs a record, under replacement.
+    """Return the privacy profile of one round of shuffled minibatch SGD, under replacement.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def shuffled_profile(
     sampling_rate : float
         g = K / n, the share of its records that the record's silo draws.
     slack : float
-        What may be given away in tails per round; several of them are lost in a fit.
+        Largest probability of revealed tails per round; rounds of a fit add up.
 
     Returns
     -------
@@ -85,10 +85,10 @@ def shuffled_profile(
 
 
 def _last_epsilon(bound: _Bound) -> float:
-    """Return an epsilon beyond which the bound hardly falls."""
+    """Return an epsilon beyond which the bound hardly decreases."""
     slack = bound.slack
 
-    def near(epsilon: float) -> float:  # where what is given away begins to matter
+    def near(epsilon: float) -> float:  # where the revealed tails begin to matter
         return 0.4 * slack * (3.0 + math.exp(min(epsilon, 10.0)))
 
     last = _FIRST
@@ -109,13 +109,13 @@ def _last_epsilon(bound: _Bound) -> float:
 class _Bound:
     """The bound of :mod:`skdpfl.privacy.shuffling.blanket`, epsilon by epsilon.
 
-    It is the largest of the cells' bounds, and a cell's is at most the local guarantee at its mu:
-    cells whose local guarantee is no larger than what another cell has need no look.
+    It is the largest of the cells' bounds. A cell's bound is at most the local guarantee at its mu,
+    so cells whose local guarantee is below another cell's bound are skipped.
     """
 
     def __init__(self, noise_multiplier: float, n_reports: int, slack: float) -> None:
         self.n_reports, self.slack = n_reports, slack
-        self._distance = slack / 4  # in total variation, of all other reports' laws together
+        self._distance = slack / 4  # in total variation, of all other reports together
         self._cells = [self._cell(*ends, noise_multiplier) for ends in itertools.pairwise(CELLS)]
         self._first = len(self._cells) // 2  # the cell that was the worst the last time
 
@@ -127,7 +127,7 @@ class _Bound:
         return 2.0 * high / noise_multiplier, kappa
 
     def delta(self, epsilon: float, enough: float = math.inf) -> float:
-        """Return the bound; of bounds above ``enough`` only some number between the two."""
+        """Return the bound; if it exceeds ``enough``, any number between the two."""
         worst, descending = 0.0, range(len(self._cells) - 1, -1, -1)
         for cell in sorted(descending, key=lambda cell: cell != self._first):
             mu, kappa = self._cells[cell]
@@ -142,7 +142,7 @@ class _Bound:
         return min(1.0, worst)
 
     def _hidden(self, mu: float, kappa: float, alpha: float) -> float:
-        """Return what the other reports leave of a cell's delta."""
+        """Return a cell's delta, given the other reports."""
         if self.n_reports == 1:
             return 1.0
         blanket = blanket_delta(mu, kappa, self.n_reports, alpha, self.slack / 2)

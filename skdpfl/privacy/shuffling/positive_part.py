@@ -1,24 +1,25 @@
 r"""A certified upper bound on ``E (S)_+``, S the sum of n independent copies of a bounded X.
 
-All of privacy amplification by shuffling ends in such a number
-(:mod:`skdpfl.privacy.shuffling.rounds`). X takes values on a grid of width h and is 0 otherwise;
-the law of S is the n-th power of a discrete Fourier transform.
+Bounds for shuffling need this number (:mod:`skdpfl.privacy.shuffling.rounds`). X takes values on a
+grid of width h and is 0 otherwise; the distribution of S is computed as the n-th power of a
+discrete Fourier transform.
 
 Why it is an upper bound
 ------------------------
-1. :func:`spread` moves what lies between two grid points onto them and keeps its mean: a
-   mean-preserving spread, hence larger in the convex order, which sums of independent terms keep,
-   and ``x -> x_+`` is convex. The variance of X grows by at most h^2 / 4.
-2. The transform is periodic. What falls below its range is counted as if it were above: too large.
-   What lies above it is counted elsewhere; for W the upper end and any theta >= 1/W it is ::
+1. :func:`spread` moves mass between two grid points onto them and keeps its mean: a
+   mean-preserving spread, hence larger in the convex order. Sums of independent terms preserve this
+   order, and ``x -> x_+`` is convex. The variance of X grows by at most h^2 / 4.
+2. The transform is periodic. Mass below its range is counted as if it were above, which is too
+   large. Mass above it is counted elsewhere; for W the upper end and any theta >= 1/W it is ::
 
        E (S; S > W)  <=  W exp(-theta W) (E exp(theta X))^n
 
-   since ``x exp(-theta x)`` falls beyond 1/theta. This is added.
-3. A relative error c of each frequency moves the law of S by at most ``c |law|_2`` in the Euclidean
-   norm, hence the result by ``W sqrt(size) c |law|_2``, with c a few units of rounding times
+   since ``x exp(-theta x)`` decreases beyond 1/theta. This is added.
+3. A relative error c of each frequency changes the distribution of S by at most ``c |law|_2`` in
+the
+   Euclidean norm, hence the result by ``W sqrt(size) c |law|_2``, with c a few unit roundoffs times
    ``n + 2 log2(size)``. This is added as well, and negative probabilities count as zero. (Powers
-   are repeated squares: of the few units ``n - 1`` products take ``sqrt(5) / 2`` each at most.)
+   use repeated squaring: each of the ``n - 1`` products contributes at most ``sqrt(5) / 2``.)
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class GridLaw(NamedTuple):
 
 
 def spread(first: int, step: float, masses: np.ndarray, moments: np.ndarray) -> GridLaw:
-    """Share cells between their ends.
+    """Distribute the mass of cells to their ends.
 
     Cell i is the interval ``step * [first + i, first + i + 1]``; ``masses`` (cells,) are the
     probabilities of the cells and ``moments`` (cells,) the integrals of the value over them.
@@ -68,7 +69,7 @@ def positive_part_of_sum(law: GridLaw, n: int, tolerance: float) -> float:
     n : int
         Number of terms.
     tolerance : float
-        How much the bound may be loose by because the range is cut.
+        Largest looseness of the bound due to the finite range.
     """
     upper, beyond = _range(law, n, tolerance)
     lower, _ = _range(law.mirrored(), n, tolerance)
@@ -86,7 +87,7 @@ def positive_part_of_sum(law: GridLaw, n: int, tolerance: float) -> float:
 
 
 def _power(frequencies: np.ndarray, n: int) -> np.ndarray:
-    """Return the n-th power; what is below e^-90 is zero to the last bit of any sum."""
+    """Return the n-th power; values below e^-90 are set to zero."""
     matters = np.abs(frequencies) ** 2 > math.exp(-180.0 / n)
     powers = np.zeros_like(frequencies)
     powers[matters] = _integer_power(frequencies[matters], n)
@@ -94,7 +95,7 @@ def _power(frequencies: np.ndarray, n: int) -> np.ndarray:
 
 
 def _integer_power(base: np.ndarray, n: int) -> np.ndarray:
-    """Return the n-th power by repeated squares, of which ``base`` is left with the last."""
+    """Return the n-th power by repeated squaring, which overwrites ``base``."""
     power = np.ones_like(base)
     while True:
         if n & 1:

@@ -1,1 +1,1 @@
-"""Costs as objects and books: ``PrivacySpent``, sums, groups of records, and the ledger."""
+"""Privacy costs: ``PrivacySpent``, sums, groups of records, and the ledger."""

@@ -1,4 +1,4 @@
-"""What a ledger's file holds, and how its bytes are read: lines of JSON, chained by digests.
+"""The content and format of a ledger's file: lines of JSON, chained by digests.
 
 The first line is the header, the others are entries, oldest first::
 
@@ -6,12 +6,12 @@ The first line is the header, the others are entries, oldest first::
     {"after":"000...","kind":"budget","id":"<random>","epsilon":2.0,"delta":1e-05, ...}
     {"after":"<digest of the line before>","kind":"fit","name":"ISRLDPClassifier", ...}
 
-A digest is the SHA-256 of a line's bytes with its line end. Each entry names the digest of the one
-before, the header names their number and the last digest; so a file with a changed, missing,
-repeated or moved byte is not read. The first entry is the budget that the ledger was opened with; a
-later one of its kind raises it. An entry holds numbers and words (:mod:`.report`) and runs no code.
+A digest is the SHA-256 of a line's bytes with its line end. Each entry contains the digest of the
+previous one, the header their number and the last digest; so a file with a changed, missing,
+repeated or moved byte is rejected. The first entry is the initial budget of the ledger; later
+entries of kind "budget" raise it. Entries hold numbers and text (:mod:`.report`) and run no code.
 
-A digest is no signature: whoever can write the file can write another ledger.
+A digest is not a signature: anyone with write access to the file can write another ledger.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _FIRST = "0" * 64
 
 
 class Damaged(ValueError):
-    """A ledger's bytes are not what was written; the text says where."""
+    """A ledger's file is damaged; the message says where."""
 
 
 class Entry(NamedTuple):
-    """One fit: its estimator's name, whether exact scores were taken of it, and its cost."""
+    """One fit: the estimator's name, whether exact scores were computed, and the cost."""
 
     name: str
     scored: bool
@@ -49,12 +49,12 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Budget:
-    """What the fits of a ledger may cost, how that is counted, and why it is so.
+    """The budget of a ledger: its limit, the filter, and the reason for it.
 
     Parameters
     ----------
     epsilon : float or None
-        None only records.
+        None: only record costs.
     delta : float
         Between 0 and 1.
     method : {"renyi", "gaussian"}
@@ -62,7 +62,7 @@ class Budget:
     neighbours : {"replace", "add_remove"} or None
         The relation; None: the first fit's.
     reason : str
-        Why the budget is what it is.
+        The reason for this budget.
     """
 
     epsilon: float | None = None
@@ -90,13 +90,13 @@ class Budget:
 
     @property
     def filter(self) -> Filter | None:
-        """What admits fits; None admits all."""
+        """The filter that admits fits; None admits all."""
         if self.epsilon is None:
             return None
         return FILTERS[self.method](self.epsilon, self.delta, self.neighbours)
 
     def admit(self, past: list[PrivacySpent], spent: PrivacySpent) -> None:
-        """Raise BudgetExceeded if there is not enough left for ``spent``."""
+        """Raise BudgetExceeded if the remaining budget is too small for ``spent``."""
         if self.filter is not None:
             self.filter.admit([*past, spent])
 
@@ -110,7 +110,7 @@ class Mark(NamedTuple):
 
     @property
     def birth(self) -> Mark:
-        """The mark that the same ledger had when it was new."""
+        """The mark of the same ledger when it was new."""
         return Mark(self.first, 1, self.first)
 
 
@@ -130,7 +130,7 @@ class Book:
 
     @property
     def mark(self) -> Mark:
-        """What tells this state from all others."""
+        """The identifier of this state."""
         return Mark(self.lines[0].digest, len(self.lines), self.lines[-1].digest)
 
     @property
@@ -140,12 +140,12 @@ class Book:
 
     @property
     def budgets(self) -> list[Budget]:
-        """The budget that the ledger was opened with, and what it was raised to."""
+        """The initial budget of the ledger, and the raised ones."""
         return [line.item for line in self.lines if isinstance(line.item, Budget)]
 
     @property
     def budget(self) -> Budget:
-        """The budget that holds."""
+        """The current budget."""
         return self.budgets[-1]
 
     def adding(self, item: Entry | Budget) -> Book:
@@ -156,7 +156,7 @@ class Book:
         return Book((*self.lines, Line(data, _digest(data), item)))
 
     def follows(self, mark: Mark) -> bool:
-        """Return whether this is a later state (or the same) of the ledger that had ``mark``."""
+        """Return whether this is the same or a later state of the ledger with ``mark``."""
         same = self.mark.first == mark.first and len(self.lines) >= mark.length
         return same and self.lines[mark.length - 1].digest == mark.last
 
@@ -165,10 +165,10 @@ class Book:
         return b"".join([_header(len(self.lines), self.mark.last), *(l.data for l in self.lines)])
 
 
-def read(data: bytes, known: Book | None = None) -> Book:
+def read(data: bytes, previous: Book | None = None) -> Book:
     """Return the book whose bytes are ``data``, or raise Damaged.
 
-    Lines that ``known`` has at the same place are not parsed anew.
+    Lines that ``previous`` has at the same place are not parsed again.
     """
     if not data:
         raise Damaged("is empty")
@@ -178,9 +178,14 @@ def read(data: bytes, known: Book | None = None) -> Book:
     lines: list[Line] = []
     same = True
     for k, line in enumerate(rest):
-        same = same and known is not None and k < len(known.lines) and known.lines[k].data == line
+        same = (
+            same
+            and previous is not None
+            and k < len(previous.lines)
+            and previous.lines[k].data == line
+        )
         after = lines[-1].digest if lines else _FIRST
-        lines.append(known.lines[k] if same and known is not None else _line(line, after, k))
+        lines.append(previous.lines[k] if same and previous is not None else _line(line, after, k))
     if not lines or header != _header(len(lines), lines[-1].digest):
         raise Damaged(f"does not have the entries that its first line names; it has {len(lines)}")
     if not isinstance(lines[0].item, Budget):

@@ -1,4 +1,4 @@
-"""What silos paid: one composition with its price, and the costs of all silos of a fit."""
+"""Costs of silos: a composition with its price, and the costs of all silos of a fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skdpfl.privacy.events import Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.price import Neighbours, price_delta, price_epsilon
 
 Unit = Literal["record", "silo"]
-#: from the strongest model of trust (protects against most) to the weakest
+#: trust models, from the strongest protection to the weakest
 Trust = Literal["silo", "shuffler", "server"]
 
 
@@ -31,9 +31,9 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class SiloCosts:
-    """The distinct costs of a fit, and which silo paid which.
+    """The distinct costs of a fit, and which silo has which.
 
-    A record belongs to one silo, so a fit costs what its most expensive silo paid.
+    A record belongs to one silo, so the cost of a fit is that of its most expensive silo.
     """
 
     neighbours: Neighbours

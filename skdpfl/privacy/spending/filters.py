@@ -1,51 +1,52 @@
-r"""Which fits a budget admits, when later ones may depend on what earlier ones gave out.
+r"""Privacy filters: which fits a budget admits if fits may depend on earlier outputs.
 
 Stopping when the composed distributions reach the budget would not be sound: with (3, 1e-5), a
 Gaussian fit of mu = 0.5 followed, depending on its output, by one of mu = 0.517 or by 100 Poisson
 steps, each of which composes with the first to epsilon = 3, has delta = 1.7e-5. So admission is
 decided by a Renyi filter at one order fixed in advance::
 
-    admit while  sum_i D_a(fit_i) <= budget_a   and   sum_i f_i <= F,      f_i: chances of failure
+    admit while  sum_i D_a(fit_i) <= budget_a   and   sum_i f_i <= F,    f_i: failure probabilities
     budget_a = eps - log((a - 1) / a) + (log(delta - F) + log a) / (a - 1)
     F        = delta / 10,  or delta / 2 if the first fit alone has more than the former
 
 Formal guarantee
 ----------------
-*Renyi filter.* Feldman and Zrnic (NeurIPS 2021): stopping before the Renyi budget at one order,
-fixed beforehand, would be exceeded makes the whole adaptive sequence Renyi-private at that order;
-the conversion to (eps, delta) is that of Canonne, Kamath and Steinke (NeurIPS 2020). The share F of
-delta is fixed beforehand too, by the first fit at most, whose parameters no output could influence.
-Let the t-th fit's law under either neighbour be ``(1 - f_t) P'_t + f_t E_t``, P'_t of bounded
-divergence; f_t and the bound may depend on the outputs y before, the same for both neighbours. With
-``w(y) = prod_t (1 - f_t)``, at least 1 - F on every path, the transcript's law P lies above w P'
-and exceeds it by a mass of at most F, likewise Q. So for all events S ::
+*Renyi filter.* Feldman and Zrnic (NeurIPS 2021): if a sequence of adaptive fits stops before the
+Renyi budget at one order, fixed beforehand, is exceeded, it is Renyi-private at that order; the
+conversion to (eps, delta) is that of Canonne, Kamath and Steinke (NeurIPS 2020). The share F of
+delta is fixed beforehand, too; it depends at most on the first fit, whose parameters do not depend
+on any output. Let the distribution of the t-th fit under either neighbour be ``(1 - f_t) P'_t +
+f_t E_t``, P'_t of bounded divergence; f_t and the bound may depend on the previous outputs y, in
+the same way for both neighbours. With ``w(y) = prod_t (1 - f_t)``, at least 1 - F on every path,
+the distribution P of the transcript is at least w P' and exceeds it by a mass of at most F,
+likewise Q. So for all events S ::
 
     P(S) - e^eps Q(S)  <=  F + int_S w (P' - e^eps Q')  <=  F + (delta - F)
 
-by the filter's conversion for P' and Q'. (Were delta' to shrink by the failures of the path, a
-failure averaged under P' would meet a delta' averaged under a tilted law: up to 1.5 delta.) A first
-fit that meets (epsilon, delta) by its own distribution is admitted even if it is beyond the Renyi
-budget; nothing is admitted after it, so that one fit, with parameters no output could influence, is
-all there is.
+by the filter's conversion for P' and Q'. (If delta' were reduced by the failures of the path, a
+failure averaged under P' would be compared with a delta' averaged under a tilted distribution: up
+to 1.5 delta.) A first fit that meets (epsilon, delta) by its own distribution is admitted even if
+it exceeds the Renyi budget. Nothing is admitted after it, so there is one fit only, whose
+parameters do not depend on any output.
 
 *Gaussian filter.* If every fit is a composition of Gaussians, mu_i^2 adding up, admitting while
 sum mu_i^2 <= mu^2 keeps the adaptive sequence mu-Gaussian DP (Koskela, Tobaben and Honkela, 2023).
-It wastes nothing, and refuses every other fit. Which filter it is, is fixed when the ledger opens:
-switching by what a fit gave out would be the hole described above.
+It is tight, and refuses all other fits. The filter is fixed when the ledger opens: choosing it by
+the output of a fit would be unsound for the reason above.
 
-*One relation.* All of a ledger's fits are priced under the relation that it was opened with, or
-else the first fit's. A fit under "add_remove" is priced anew where that is "replace"; the reverse
-is refused.
+*One relation.* All fits of a ledger are priced under the relation that it was opened with, or else
+that of the first fit. A fit under "add_remove" is priced again under "replace" if necessary; the
+reverse is refused.
 
 *A budget that is raised.* delta and the filter stay, epsilon grows. Both filters' budgets grow with
 epsilon, and the Renyi filter's order falls, so that what the smaller budget admits the larger one
 admits too: D_a grows with the order a, and ``budget_a`` at the order of the larger epsilon is not
-below the smaller one's. So a procedure that may raise its budget is one under the largest budget
-that it may ever be given, and that is what it guarantees: (largest epsilon, delta), whether or not
-the budget is raised, and by whatever it is decided.
+below the smaller one's. So a procedure that may raise its budget guarantees the largest budget that
+it may ever get: (largest epsilon, delta), whether or not the budget is raised, and however that is
+decided.
 
-A record sits in one silo, so either filter holds for each silo by itself; the sums kept are those
-of the most expensive silo of each fit.
+A record is in one silo, so either filter holds for each silo separately; the sums are those of the
+most expensive silo of each fit.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 
 
 class Filling(NamedTuple):
-    """How much of a filter's own budget is used, how much there is, and its unit."""
+    """The used part of a filter's budget, its total, and its unit."""
 
     used: float
     budget: float
@@ -75,14 +76,14 @@ class Filling(NamedTuple):
 
 @dataclass(frozen=True)
 class Filter:
-    """A budget for fits that depend on each other.
+    """A budget for fits that may depend on earlier ones.
 
     Parameters
     ----------
     epsilon, delta : float
-        What all fits together may cost.
+        The budget of all fits together.
     neighbours : {"replace", "add_remove"}, default=None
-        The relation it is counted under; None: the first fit's.
+        The neighbour relation; None: that of the first fit.
     """
 
     epsilon: float
@@ -90,7 +91,7 @@ class Filter:
     neighbours: Neighbours | None = None
 
     def admit(self, costs: list[PrivacySpent]) -> None:
-        """Raise BudgetExceeded if the last of ``costs`` is one too many."""
+        """Raise BudgetExceeded if the last of ``costs`` exceeds the budget."""
         if len({cost.unit for cost in costs}) > 1:
             raise ValueError("A ledger holds fits of one unit; got unit='record' and unit='silo'.")
         costs = _under(self.neighbours or costs[0].neighbours, costs)
@@ -106,13 +107,13 @@ class Filter:
             )
 
     def filling(self, costs: list[PrivacySpent]) -> Filling:
-        """Return what fits under one relation use."""
+        """Return the use of the budget by fits under one relation."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class GaussianFilter(Filter):
-    """mu^2 of Gaussian DP adds up; any other fit uses more than there is."""
+    """Sums of mu^2 of Gaussian DP; any other fit has infinite mu."""
 
     def filling(self, costs: list[PrivacySpent]) -> Filling:
         used = sum(max(_squared_mu(c.composition, cost) for c in cost.costs) for cost in costs)
@@ -123,7 +124,7 @@ class GaussianFilter(Filter):
 
 @dataclass(frozen=True)
 class RenyiFilter(Filter):
-    """Renyi divergences at one order add up, and so do chances of failure."""
+    """Sums of Renyi divergences at one order, and of failure probabilities."""
 
     def filling(self, costs: list[PrivacySpent]) -> Filling:
         order = filter_order(self.epsilon, self.delta)
@@ -142,7 +143,7 @@ FILTERS: dict[str, type[Filter]] = {"renyi": RenyiFilter, "gaussian": GaussianFi
 
 
 def _under(relation: Neighbours, costs: list[PrivacySpent]) -> list[PrivacySpent]:
-    """Return the costs under the ledger's relation: it was chosen before any output was seen."""
+    """Return the costs under the ledger's relation, which was fixed before any output."""
     if relation == "add_remove" and any(cost.neighbours != relation for cost in costs):
         raise ValueError(
             'This ledger counts under neighbours="add_remove", as it was opened or as the relation '
@@ -165,13 +166,13 @@ def _squared_mu(composition: Composition, cost: PrivacySpent) -> float:
 
 
 def failure_share(delta: float, first: float) -> float:
-    """Return the share of delta for failures, fixed by the first fit's chance of failure."""
+    """Return the share of delta for failures, fixed by the first fit's failure probability."""
     return delta / 10 if first <= delta / 10 else delta / 2
 
 
 @lru_cache(maxsize=64)
 def filter_order(epsilon: float, delta: float) -> float:
-    """Return the filter's order, fixed by the budget alone: the best one for Gaussian fits.
+    """Return the filter's order, which depends on the budget only: the best one for Gaussian fits.
 
     Gaussian fits have D_a = a rho, so it is the order with the largest budget_a / a.
     """
@@ -180,7 +181,7 @@ def filter_order(epsilon: float, delta: float) -> float:
 
 
 def renyi_budget(epsilon: float, delta: float, order: float) -> float:
-    """Return the Renyi budget at an order that (epsilon, delta) allows; negative: nothing."""
+    """Return the Renyi budget at an order for (epsilon, delta); if negative, nothing is allowed."""
     if delta <= 0:
         return -math.inf
     return (

@@ -1,12 +1,12 @@
 r"""Group privacy: from one record to k.
 
-Change k records one after the other: every step is a neighbour, in whichever silo it happens.
+Change k records one after the other: every step leads to a neighbour, in whichever silo it is.
 
 - mu-GDP each step gives (k mu)-GDP in all (Dong, Roth & Su 2022, theorem 2.14).
 - (eps, delta(eps)) each step gives (k eps, delta(eps) (1 + e^eps + ... + e^{(k-1) eps})) in all:
   P_0(A) <= e^eps P_1(A) + delta <= ... <= e^{k eps} P_k(A) + delta sum_j e^{j eps}. The sum grows
-  without bound, but delta(eps) never falls below the chance of failure: where their product is
-  beyond the delta that is asked for, no larger eps will do, and the group's is infinite.
+  without bound, but delta(eps) is at least the failure probability: where their product exceeds the
+  requested delta, no larger eps helps, and the group's epsilon is infinite.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from skdpfl.privacy.pricing.dominance import dearest
 from skdpfl.privacy.pricing.price import price_delta
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
-#: Where the group's profile is told, as multiples of the epsilon at the stated delta; where that
+#: The points of the group's profile, as multiples of the epsilon at the stated delta; where that
 #: epsilon is 0, the epsilons of one record.
 _POINTS = (0.3, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.6, 2.0)
 _NEAR_ZERO = (0.0, 1e-3, 1e-2, 0.1, 0.3, 1.0)
 
-#: Deltas are not told apart below; profiles end at this epsilon.
+#: Smaller deltas are not distinguished; profiles end at this epsilon.
 _LEAST, _LARGEST = 1e-250, 600.0
 
 
@@ -43,7 +43,7 @@ def of_group(paid: SiloCosts, k: int) -> SiloCosts:
 
 
 def _of_group(compositions: list[Composition], paid: SiloCosts, k: int) -> list[Composition]:
-    """Return what the group's cost is priced by."""
+    """Return the compositions of the group's cost."""
     compositions = [compositions[i] for i in dearest(compositions)]
     events = [event for composition in compositions for event, _ in composition]
     if paid.epsilon == math.inf:
@@ -54,7 +54,7 @@ def _of_group(compositions: list[Composition], paid: SiloCosts, k: int) -> list[
 
 
 def _scaled(composition: Composition, k: int) -> Composition:
-    """k times the distance is 1/k of the noise."""
+    """Scale the noise by 1/k, which is the same as k times the distance."""
     return compose(
         (Gaussian(event.noise_multiplier / k), n)
         for event, n in composition
@@ -63,7 +63,7 @@ def _scaled(composition: Composition, k: int) -> Composition:
 
 
 def _chained(compositions: list[Composition], paid: SiloCosts, k: int) -> Composition:
-    """The chain bound around the epsilon it gives at the stated delta, as a profile."""
+    """Return the chain bound as a profile, around its epsilon at the stated delta."""
 
     def delta(epsilon: float) -> float:
         one = max(price_delta(c, epsilon, paid.neighbours) for c in compositions)

@@ -1,9 +1,9 @@
-"""The file of a ledger: opened, locked and replaced so that no entry is lost and no doubt admitted.
+"""The file of a ledger, locked and replaced atomically so that no entry is lost.
 
-A change is written to a second file, which takes the first one's place only when it is on the disk;
-the fit it stands for begins after that. So a process that is killed leaves the old file or the new
-one, and a fit that has drawn noise is in it. The lock is on the file itself: whoever gets it looks
-whether the file is still the one under its name, since each change puts another there.
+A change is written to a second file, which replaces the first when it is on the disk; the fit
+begins after that. So a process that is killed leaves the old file or the new one, and a fit that
+has drawn noise is recorded. The lock is on the file itself: after locking we check that the file
+still has its name, since each change replaces it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Journal:
     Parameters
     ----------
     path : str
-        Where it is.
+        The path of the file.
     mark : Mark, optional
-        A state it is known to have had.
+        An earlier state of the file.
     """
 
     def __init__(self, path: str, mark: Mark | None = None) -> None:
@@ -56,15 +56,15 @@ class Journal:
 
     @property
     def mark(self) -> Mark | None:
-        """The last state that was seen."""
+        """The last state that was read."""
         return self._seen
 
     def exists(self) -> bool:
-        """Return whether something is at the path."""
+        """Return whether there is a file at the path."""
         return os.path.lexists(self.path)
 
     def create(self, budget: Budget) -> None:
-        """Make the file, on the disk with its first entry or not at all, unless there is one."""
+        """Create the file with its first entry, atomically, unless it exists."""
         data = Book().adding(budget).to_bytes()
         new = f"{self.path}.{secrets.token_hex(4)}.new"
         with self._in_words("created"), suppress(FileExistsError):
@@ -77,7 +77,7 @@ class Journal:
             _sync_folder(self.path)
 
     def read(self) -> Book:
-        """Return what the file holds; it must have grown out of what was seen before."""
+        """Return the content of the file, which must continue the last state that was read."""
         seen = self._seen  # before reading: another thread may write meanwhile
         with self._in_words("read"), open(self._open(os.O_RDONLY), "rb") as file:
             data = file.read()
@@ -85,7 +85,7 @@ class Journal:
 
     @contextmanager
     def locked(self) -> Iterator[Book]:
-        """Return what the file holds and keep others from changing it inside the block."""
+        """Return the content of the file, and lock it inside the block."""
         with self._in_words("locked"):
             file = self._lock()
         try:
@@ -99,11 +99,11 @@ class Journal:
             os.close(file)
 
     def replace(self, book: Book) -> None:
-        """Write another content, inside :meth:`locked` only; it is on the disk afterwards."""
+        """Replace the content, inside :meth:`locked` only; it is on the disk afterwards."""
         new = f"{self.path}.new"
         with self._in_words("written"):
             with suppress(FileNotFoundError):
-                os.unlink(new)  # of a process that was killed
+                os.unlink(new)  # left by a process that was killed
             mode = stat.S_IMODE(os.stat(self.path).st_mode)
             try:
                 _write(new, book.to_bytes(), mode)
@@ -135,7 +135,7 @@ class Journal:
         return book
 
     def _open(self, flags: int) -> int:
-        """Open the file that is there; one that is none, is an error in words."""
+        """Open the existing file; raise LedgerError if there is none."""
         file = os.open(self.path, flags | getattr(os, "O_NONBLOCK", 0))
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
@@ -162,8 +162,8 @@ class Journal:
         raise TimeoutError(errno.ETIMEDOUT, f"another process held it for {PATIENCE:g} seconds")
 
     def _refuse_other_names(self, file: int) -> None:
-        """Refuse a second name: it would keep the content without what is written from here."""
-        for _ in range(20):  # a ledger that is being created has two for a moment
+        """Refuse files with a second name, which would keep the content before a replacement."""
+        for _ in range(20):  # a ledger that is being created has two names for a moment
             if os.fstat(file).st_nlink <= 1:
                 return
             time.sleep(0.05)
@@ -174,7 +174,7 @@ class Journal:
 
     @contextmanager
     def _in_words(self, doing: str) -> Iterator[None]:
-        """Turn errors of the system into LedgerErrors that say what to do."""
+        """Convert system errors to LedgerErrors that say what to do."""
         try:
             yield
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -199,7 +199,7 @@ class Journal:
 
 
 def absolute(path: Any) -> str:
-    """Return a path without links, so that one file has one name."""
+    """Return a path without links, so that each file has one name."""
     try:
         text = os.fsdecode(path)
     except TypeError:
@@ -231,7 +231,7 @@ def _write(path: str, data: bytes, mode: int) -> None:
 
 
 def _put(new: str, path: str, data: bytes) -> None:
-    """Give a new file its name unless that is taken (FileExistsError)."""
+    """Rename a new file unless the name exists (FileExistsError)."""
     try:
         os.link(new, path)
     except FileExistsError:
@@ -246,7 +246,7 @@ def _sync_folder(path: str) -> None:
     try:
         os.fsync(folder)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems have no such thing
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot do this
             raise
     finally:
         os.close(folder)

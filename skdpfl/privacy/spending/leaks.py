@@ -1,4 +1,4 @@
-"""What a ledger warns of: noise that repeats, and scores that nothing paid for."""
+"""Warnings of a ledger: repeated noise, and scores without a privacy cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 
 
 def warn_of_seeds(past: list[Entry], spent: PrivacySpent, warned: set[int]) -> None:
-    """Warn of seeds that an earlier fit had; each is added to ``warned`` and not named again."""
+    """Warn of seeds that an earlier fit had; each is added to ``warned`` and not repeated."""
     seeds = {seed for entry in past for seed in entry.spent.simulation_seeds}
     for seed in sorted((seeds & spent.simulation_seeds) - warned):
         warned.add(seed)
@@ -25,7 +25,7 @@ def warn_of_seeds(past: list[Entry], spent: PrivacySpent, warned: set[int]) -> N
 
 
 def warn_at_the_end(entries: list[Entry], warned: set[int]) -> None:
-    """Warn of exact scores, and of seeds that repeated in other processes, unseen by this one."""
+    """Warn of exact scores, and of seeds that repeated in other processes."""
     counts = Counter(seed for entry in entries for seed in entry.spent.simulation_seeds)
     for seed, times in counts.items():
         if times > 1 and seed not in warned:
@@ -47,7 +47,7 @@ def warn_at_the_end(entries: list[Entry], warned: set[int]) -> None:
 
 
 def is_scored_exactly() -> bool:
-    """Return whether scikit-learn fits in order to score (a search, a cross-validation)."""
+    """Return whether scikit-learn is fitting for scores (in a search or cross-validation)."""
     frame = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == "_fit_and_score" and "sklearn" in frame.f_code.co_filename:

@@ -1,8 +1,8 @@
-"""One budget for everything that is learnt from one data set.
+"""One budget for all fits on a data set.
 
-A ledger sees every fit in its block, in whatever process, writes its cost down before the fit reads
-data, and refuses the one that the budget does not cover: later fits may depend on what earlier ones
-gave out, so what decides is a filter (:mod:`skdpfl.privacy.spending.filters`).
+A ledger records the cost of every fit in its block, in any process, before the fit reads data, and
+refuses fits that exceed the budget. Later fits may depend on the outputs of earlier ones, so
+admission is decided by a filter (:mod:`skdpfl.privacy.spending.filters`).
 """
 
 from __future__ import annotations
@@ -32,56 +32,55 @@ _ENDED: set[str] = set()
 
 
 class PrivacyLedger:
-    """Record every fit inside a ``with`` block; refuse what the budget does not cover.
+    """Record every fit inside a ``with`` block, and refuse fits that exceed the budget.
 
     Parameters
     ----------
     epsilon : float, default=None
-        The budget. None keeps the file's; in a new ledger it only records.
+        The budget. None keeps the file's; a new ledger then only records costs.
     delta : float, default=None
         The budget's delta. None keeps the file's; in a new ledger it is 1e-5.
     method : {"renyi", "gaussian"}, default=None
-        The filter that admits fits. "gaussian" is tighter and takes full-batch fits only. None
+        The filter that admits fits. "gaussian" is tighter but admits full-batch fits only. None
         keeps the file's; in a new ledger it is "renyi".
     neighbours : {"replace", "add_remove"}, default=None
-        The relation that all fits are priced under. None keeps the file's; in a new ledger it is
-        the first fit's.
+        The relation under which all fits are priced. None keeps the file's; in a new ledger it is
+        that of the first fit.
     path : str or path-like, default=None
-        The file that holds the record. Give one to keep a budget over several sessions; by default
-        a temporary one that the end of the block removes.
+        The ledger's file. Give one to keep a budget over several sessions; by default a temporary
+        file, which is removed at the end of the block.
     must_exist : bool, default=False
-        Refuse to start a new file at ``path``. Use True from the second session on: a file that was
-        deleted would be a fresh budget.
+        Raise if there is no file at ``path``. Use True from the second session on: otherwise a
+        deleted file means a new budget.
 
     Attributes
     ----------
     spent : PrivacySpent or None
-        The fits so far, their distributions composed; None before the first one. This is the price
-        if no fit's parameters depended on another's output; what holds in any case is the budget.
+        The composed cost of all fits so far; None before the first one. It is valid if no fit's
+        parameters depended on another's output; the budget is valid in any case.
     entries : list
         Each fit's name and cost.
     budgets : list
-        The budget at the start and what it was raised to, each with its reason.
+        The initial budget and the raised ones, each with its reason.
 
     Raises
     ------
     LedgerError
-        If the file is not what was written, is missing, cannot be written, or has another budget
-        than the one asked for. No fit is admitted then.
+        If the file is damaged or missing, cannot be written, or has another budget than the
+        parameters. No fit is admitted then.
 
     See Also
     --------
-    skdpfl.privacy_spent : What a fitted pipeline or search cost.
+    skdpfl.privacy_spent : Privacy cost of a fitted pipeline or search.
 
     Notes
     -----
-    One ledger is for one data set: fits are taken to be on the same records. It also sees fits in
-    worker processes, whenever these were started: an estimator carries its ledgers along when it
-    is pickled or cloned.
+    A ledger is for one data set: all fits are assumed to use the same records. Fits in worker
+    processes are recorded, too: a pickled or cloned estimator keeps its ledgers.
 
-    The file is text, a JSON object a line, readable by its owner only; reading it runs no code. A
-    file that was deleted while no ledger was open on it, or replaced by an older copy of itself,
-    cannot be told from a new one or from the latest.
+    The file is text with one JSON object per line, readable by its owner only; reading it runs no
+    code. If the file is deleted or replaced by an older copy while no ledger has it open, this
+    cannot be detected.
 
     Examples
     --------
@@ -112,16 +111,16 @@ class PrivacyLedger:
         self._budget = Budget(**self._asked)
         self._journal = None if path is None else Journal(absolute(path))
         self._temporary = path is None
-        self._book: Book | None = None  # what the ledger held when its block ended
+        self._book: Book | None = None  # the content at the end of the block
         self._depth, self._closed, self._owner = 0, False, os.getpid()
-        self._warned: set[int] = set()  # seeds whose repetition was warned of
+        self._warned: set[int] = set()  # repeated seeds with a warning
         if must_exist and self._journal is None:
             raise ValueError("must_exist=True needs the path of a file that must exist.")
         if self._journal is not None and (must_exist or self._journal.exists()):
             self._read_budget(self._journal)
 
     def _read_budget(self, journal: Journal) -> None:
-        """Take over the budget in the file, which must be the one that was asked for."""
+        """Read the budget in the file, which must agree with the parameters."""
         budget = journal.read().budget
         for name, asked in self._asked.items():
             if getattr(budget, name) != asked:
@@ -146,7 +145,7 @@ class PrivacyLedger:
         if self._journal is None:
             self._journal = Journal(temporary_path())
         try:
-            if self._journal.mark is None:  # never seen: it may be new
+            if self._journal.mark is None:  # the file may be new
                 self._journal.create(self._budget)
             self._read_budget(self._journal)
         except LedgerError:
@@ -169,7 +168,7 @@ class PrivacyLedger:
         except LedgerError:
             if kind is None:
                 raise
-            return  # the block's own error comes first; .entries raises this one
+            return  # the block's own error comes first; .entries raises this error
         finally:
             self._remove_temporary()
         warn_at_the_end(self._book.entries, self._warned)
@@ -182,7 +181,7 @@ class PrivacyLedger:
     def __reduce__(self) -> Any:
         if self._journal is None:
             return partial(PrivacyLedger, **self._asked), ()
-        # the same bytes before and after a fit: caches of fitted steps go by them
+        # the same bytes before and after a fit: caches of fitted steps compare them
         birth = None if self._journal.mark is None else self._journal.mark.birth
         return _copy, (self._journal.path, birth, self._budget, self._temporary)
 
@@ -196,7 +195,7 @@ class PrivacyLedger:
 
     @property
     def epsilon(self) -> float | None:
-        """The budget; None only records."""
+        """The budget; None: costs are only recorded."""
         return self._budget.epsilon
 
     @property
@@ -211,12 +210,12 @@ class PrivacyLedger:
 
     @property
     def neighbours(self) -> Neighbours | None:
-        """The relation that was given; None: the first fit's."""
+        """The neighbour relation; None: that of the first fit."""
         return self._budget.neighbours
 
     @property
     def record(self) -> str | None:
-        """The file that holds the record; None before a temporary one is opened."""
+        """The ledger's file; None before a temporary one is opened."""
         return None if self._journal is None else self._journal.path
 
     @property
@@ -225,7 +224,7 @@ class PrivacyLedger:
         return self._closed
 
     def _content(self) -> Book | None:
-        """Return what the file holds; None before there is one."""
+        """Return the content of the file; None if there is no file yet."""
         journal = self._journal
         if self._book is not None or journal is None:
             return self._book
@@ -239,7 +238,7 @@ class PrivacyLedger:
 
     @property
     def budgets(self) -> list[Budget]:
-        """The budget at the start and what it was raised to, oldest first."""
+        """The initial budget and the raised ones, oldest first."""
         book = self._content()
         return [self._budget] if book is None else book.budgets
 
@@ -252,29 +251,29 @@ class PrivacyLedger:
         return total(costs) if costs else None
 
     def charge(self, name: str, spent: PrivacySpent) -> None:
-        """Write a fit's cost down, or raise BudgetExceeded; called before the fit reads data.
+        """Record the cost of a fit, or raise BudgetExceeded; called before the fit reads data.
 
         Parameters
         ----------
         name : str
-            What is charged, for the entry and the error.
+            The name of the fit, for the entry and the error.
         spent : PrivacySpent
             Its cost.
         """
         charge_all([self], name, spent)
 
     def raise_budget(self, epsilon: float, *, reason: str) -> None:
-        """Raise the budget, and write down that and why it was done.
+        """Raise the budget, and record the reason.
 
-        What the ledger guarantees from the start is the largest budget it may ever be given. Who
-        lets the results decide how far it is raised, has no budget.
+        The ledger then guarantees the largest budget that it may ever get. If results decide how
+        far the budget is raised, there is no guarantee.
 
         Parameters
         ----------
         epsilon : float
-            The new budget, above the one that holds. A ledger that only records gets a budget.
+            The new budget, above the current one. A ledger that only records gets a budget.
         reason : str
-            Why, and by whose decision; it is kept in the file.
+            The reason, and who decided; it is stored in the file.
         """
         journal = self._writable()
         with journal.locked() as book:
@@ -298,10 +297,10 @@ class PrivacyLedger:
 
 
 def charge_all(ledgers: Iterable[PrivacyLedger], name: str, spent: PrivacySpent) -> None:
-    """Write a cost into every ledger or, if one refuses it, into none.
+    """Record a cost in every ledger or, if one refuses it, in none.
 
-    All files are locked, in one order for all processes, until all have been asked and written. If
-    one cannot be written, the fit is refused, and earlier ones count it all the same.
+    All files are locked, in the same order in all processes, until all have been checked and
+    written. If one cannot be written, the fit is refused; ledgers written before still count it.
     """
     journals = {}
     for ledger in ledgers:
@@ -323,10 +322,10 @@ def charge_all(ledgers: Iterable[PrivacyLedger], name: str, spent: PrivacySpent)
 
 
 def _is_gone(ledger: PrivacyLedger) -> bool:
-    """Return whether a copy of a temporary ledger has outlived it, and say so.
+    """Return whether the file of a temporary ledger was removed, and warn if so.
 
-    One that enforced a budget may have lost its file while it was open: that is an error, unless
-    the block ended in this process.
+    If the ledger has a budget, its file may have been lost while it was open: that is an error,
+    unless the block ended in this process.
     """
     journal = ledger._journal
     if not ledger._temporary or ledger._depth or ledger._closed or journal is None:
@@ -349,12 +348,12 @@ def _is_gone(ledger: PrivacyLedger) -> bool:
 
 
 def open_ledgers() -> tuple[PrivacyLedger, ...]:
-    """Return the ledgers that a fit in this process is recorded in, each once."""
+    """Return the ledgers that record fits in this process, each once."""
     return tuple({ledger.record: ledger for ledger in _OPEN}.values())
 
 
 def _copy(path: str, mark: Any, budget: Budget, temporary: bool) -> PrivacyLedger:
-    """Return a ledger on the same file, in whatever process; it need not exist any more."""
+    """Return a ledger on the same file, in any process; the file may have been removed."""
     ledger = PrivacyLedger(budget.epsilon, budget.delta, method=budget.method)
     ledger._asked, ledger._budget, ledger._temporary = {}, budget, temporary
     ledger._journal, ledger._owner = Journal(path, mark), 0

@@ -1,7 +1,7 @@
-"""What makes an estimator known to ledgers, in whatever process it is fitted.
+"""A mixin that charges the fits of an estimator to ledgers, in any process.
 
-An estimator that is cloned or pickled while a ledger is open takes the ledger along, so that worker
-processes charge it although they were started before it was opened.
+An estimator that is cloned or pickled while a ledger is open keeps the ledger, so worker processes
+charge it even if they were started before it was opened.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ _CARRIED = "_ledgers"
 
 
 class Recorded(DocLinks):
-    """Mixin for estimators that pay: call ``_charge(spent)`` before any data are learnt from."""
+    """Mixin for private estimators, which call ``_charge(spent)`` before they read data."""
 
     def _charge(self, spent: PrivacySpent) -> None:
-        """Write the cost into every ledger or, if one raises BudgetExceeded, into none.
+        """Record the cost in every ledger or, if one raises BudgetExceeded, in none.
 
-        A fit that is a run of a search was charged by the search; one that releases nothing needs
-        no entry.
+        Runs of a search are charged by the search. Fits that release nothing need no entry.
         """
         if self.__dict__.get("_covered", False) or not any(c.composition for c in spent.costs):
             return

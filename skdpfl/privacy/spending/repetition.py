@@ -1,17 +1,17 @@
 r"""Running a private procedure a random number of times and keeping the best run.
 
 Papernot and Steinke (ICLR 2022), theorem 2: let one run be (a, D_a)-Renyi private and K follow the
-truncated negative binomial law with parameters eta > -1 and gamma in (0, 1) ::
+truncated negative binomial distribution with parameters eta > -1 and gamma in (0, 1) ::
 
     P[K = k] = (1 - gamma)^k / (gamma^-eta - 1) prod_{l < k} (l + eta) / (l + 1),     eta != 0
     P[K = k] = (1 - gamma)^k / (k log(1 / gamma)),                                   eta = 0
 
-Run the procedure K times and give out the best run's output only. For every order a > 1 and b >= 1
+Run the procedure K times and release the best run's output only. For every order a > 1 and b >= 1
 
     D'_a = D_a + (1 + eta) (1 - 1/b) D_b + (1 + eta) log(1 / gamma) / b + log E[K] / (a - 1).
 
-The number of runs and the other runs' outputs stay secret. Where others can see the runs (each run
-is a federated fit in front of an untrusted server) this does not apply.
+The number of runs and the other runs' outputs must stay secret. So this does not apply where others
+see the runs (each run is a federated fit with an untrusted server).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ORDERS = tuple(1 + np.exp(np.linspace(math.log(0.1), math.log(2000), 60)))
 
 @dataclass(frozen=True)
 class Repetition:
-    """The law of the number of runs. ``eta=1`` is geometric, ``eta=0`` logarithmic.
+    """The distribution of the number of runs. ``eta=1`` is geometric, ``eta=0`` logarithmic.
 
     Parameters
     ----------
     mean : float
         The expected number of runs, above 1.
     eta : float, default=1.0
-        The shape; larger is more concentrated around the mean and costs more.
+        The shape; larger values concentrate more around the mean and cost more.
     """
 
     mean: float
@@ -46,7 +46,7 @@ class Repetition:
 
     @property
     def gamma(self) -> float:
-        """The law's gamma, found from the mean by bisection."""
+        """The parameter gamma, found from the mean by bisection."""
         low, high = -700.0, -1e-12  # log gamma; the mean falls in gamma
         for _ in range(200):
             middle = (low + high) / 2
@@ -76,15 +76,16 @@ class Repetition:
         return k
 
     def profile(self, run: tuple[Composition, ...], neighbours: str) -> Profile:
-        """Price keeping the best run; ``run`` lists what one run may release, the worst counts.
+        """Return the price of keeping the best run; ``run`` lists the possible releases of a run.
 
         Formal guarantee
         ----------------
-        One run draws its candidate from a public law, so its Renyi divergence is at most the
-        largest over the candidates, order by order (joint quasi-convexity; a record that is either
-        trained on or scored on pays for one of the two only). Then the module's theorem, and the
-        conversion delta <= exp((a - 1)(D' - eps)) (1 - 1/a)^(a-1) / a of Canonne, Kamath and
-        Steinke (NeurIPS 2020) at every order. Chances of failure of a run are added E[K] times.
+        One run draws its candidate from a public distribution, so its Renyi divergence is at most
+        the largest over the candidates, order by order (joint quasi-convexity; a record that is
+        either trained on or scored on pays for one of the two only). Then apply the module's
+        theorem and the conversion delta <= exp((a - 1)(D' - eps)) (1 - 1/a)^(a-1) / a of Canonne,
+        Kamath and Steinke (NeurIPS 2020) at every order. A run's failure probability is added E[K]
+        times.
         """
         prices = [[renyi(part, a, neighbours) for part in run] for a in ORDERS]
         single = np.array([max(p[0] for p in row) for row in prices])

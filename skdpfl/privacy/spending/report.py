@@ -1,8 +1,8 @@
-"""Costs as plain data, and back again: records in ledgers, reports for people and machines.
+"""Costs as plain data, for ledgers and for reports, and the reverse.
 
-A record holds what was released and its price. A report is a record with the epsilons at other
-deltas and of each silo; the user guide describes it field by field. Reading checks every field:
-nothing may be missing, added or out of range, and what can be derived must agree.
+A record holds the releases and their price. A report also has the epsilons at other deltas and of
+each silo; the user guide describes its fields. Reading checks every field: none may be missing,
+added or out of range, and values that can be derived must agree.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ EVENTS: dict[str, type[Event]] = {
 #: the largest value of an event's fields; others end at infinity
 _AT_MOST = {"sampling_rate": 1.0, "delta": 1.0, "deltas": 1.0}
 
-#: the deltas at which a report tells epsilon
+#: the deltas at which a report states epsilon
 REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-#: how much smaller a stated epsilon may be: prices of other versions differ by less
+#: tolerance for a smaller stated epsilon: prices of other versions differ by less
 _LEAST, _TOO_SMALL = 0.99, "is below what these releases cost"
 
 _COSTS = {"epsilon", "delta", "accountant", "neighbours", "assignment", "compositions", "per_silo"}
@@ -55,7 +55,7 @@ Spent = TypeVar("Spent", bound=SiloCosts)
 
 
 def plain(value: Any) -> Any:
-    """Return a value that JSON can hold; infinity becomes "inf", unknown types their text."""
+    """Return a value for JSON; infinity becomes "inf", unknown types become text."""
     if isinstance(value, tuple | list):
         return [plain(v) for v in value]
     if isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):
@@ -66,7 +66,7 @@ def plain(value: Any) -> Any:
 
 
 def to_report(spent: Any) -> dict[str, Any]:
-    """Return a cost as plain data, with everything a checker may ask for."""
+    """Return a cost as plain data, with all information for an audit."""
     words = {"schema": SCHEMA, "version": VERSION, "library": f"skdpfl {__version__}"}
     report: dict[str, Any] = {**words, **to_record(spent)}
     if report["per_silo"] is not None:
@@ -78,7 +78,7 @@ def to_report(spent: Any) -> dict[str, Any]:
 
 
 def from_report(kind: type[Spent], report: dict[str, Any]) -> Spent:
-    """Return the cost of a report; its prices are computed anew and compared."""
+    """Return the cost of a report; its prices are recomputed and compared."""
     keys(report, REPORT, "The report")
     one_of(report, "schema", [SCHEMA])
     one_of(report, "version", [VERSION])
@@ -102,7 +102,7 @@ def from_report(kind: type[Spent], report: dict[str, Any]) -> Spent:
 
 
 def _check_prices(spent: Any) -> None:
-    """Refuse epsilons that are below what the releases cost."""
+    """Raise ValueError for epsilons below the price of the releases."""
     for k, cost in enumerate(spent.costs):
         fresh = Cost.of(cost.composition, cost.delta, spent.neighbours).epsilon
         require(cost.epsilon >= _LEAST * fresh, f"compositions[{k}].epsilon", _TOO_SMALL)

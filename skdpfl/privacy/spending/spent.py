@@ -1,9 +1,9 @@
-"""``PrivacySpent``: what a fit cost, in one immutable object.
+"""``PrivacySpent``: the privacy cost of a fit, an immutable object.
 
-It stores *what was released* (the compositions), not only the price, so that costs of several fits
-on the same records add up by composing distributions, and other deltas can be asked for later.
-Silos that released the same things share one :class:`Cost`; a record belongs to one silo, so the
-price of a fit is the largest of its silos' prices, at the largest of their deltas.
+It stores the *releases* (the compositions), not only the price, so that costs of several fits on
+the same records compose as distributions, and prices at other deltas are available. Silos with the
+same releases share one :class:`Cost`; a record belongs to one silo, so the price of a fit is the
+largest of its silos' prices, at the largest of their deltas.
 """
 
 from __future__ import annotations
@@ -40,31 +40,31 @@ class PrivacySpent(SiloCosts):
     unit : {"record", "silo"}
         What is protected.
     trust : {"silo", "shuffler", "server"}
-        Whom a person in the data trusts beyond the own silo.
+        Whom a person in the data trusts in addition to the own silo.
     neighbours : {"replace", "add_remove"}
-        Which data sets must be hard to tell apart. "add_remove" sets one contribution to zero.
+        The neighbour relation. "add_remove" sets one contribution to zero.
     noise_multiplier : float or None
         Noise on the clipped sum over the clipping norm; None where it differs.
     n_releases : int
-        How many noisy values left the silo (or server) that released most.
+        Number of noisy releases of the silo (or server) with the most.
     outsider : PrivacySpent or None
-        The cost against someone who sees the released models only, where that is smaller and sound.
+        The cost against someone who sees the released models only, if that is smaller and sound.
     group_size : int
-        How many records are protected together, see :meth:`group`.
+        Number of records that are protected together, see :meth:`group`.
     costs : tuple of Cost
-        The distinct compositions that silos paid for.
+        The distinct costs of silos.
     silo_ids : tuple or None
         The silos, for ``unit="record"``.
     silo_costs : tuple of int or None
         For each silo the index of its cost.
     assignment : str or None
-        Says which record belongs to which silo (a digest): equal ones allow adding silo by silo.
-        Records are told apart by a DataFrame's index; where there is none their rows must come in
-        the same order in both fits.
+        A digest of which record belongs to which silo: if equal, costs add silo by silo. Records
+        are identified by a DataFrame's index; without one their order must be the same in both
+        fits.
     simulation_seeds : frozenset of int
-        The integer seeds the noise came from; empty for cryptographic noise.
+        The integer seeds of the noise; empty for cryptographic noise.
     unknown_seeds : bool
-        Whether there were seeds that are not known any more: this was read from a report.
+        Whether there were seeds that are unknown because the cost was read from a report.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class PrivacySpent(SiloCosts):
 
     See Also
     --------
-    skdpfl.privacy_spent : What a pipeline or a search cost.
+    skdpfl.privacy_spent : Privacy cost of a pipeline or a search.
     PrivacyLedger : A budget for fits that depend on earlier ones.
 
     Notes
@@ -104,7 +104,7 @@ class PrivacySpent(SiloCosts):
 
     @property
     def simulation(self) -> bool:
-        """Whether the noise came from integer seeds: it can be computed by whoever knows them."""
+        """Whether the noise came from integer seeds; anyone who knows them can compute it."""
         return bool(self.simulation_seeds) or self.unknown_seeds
 
     @classmethod
@@ -125,18 +125,18 @@ class PrivacySpent(SiloCosts):
         assignment: str | None = None,
         simulation_seeds: frozenset[int] = frozenset(),
     ) -> PrivacySpent:
-        """Price what was released.
+        """Return the cost of releases.
 
         Parameters
         ----------
         delta : float
-            Every composition is priced at it, unless ``group_deltas`` gives each its own.
+            The delta of every composition, unless ``group_deltas`` has one for each.
         compositions : sequence of Composition
             The distinct compositions.
         silo_ids, group_of_silo : sequence, optional
             The silos and, for each, the position of its composition (``unit="record"`` only).
         outsider_compositions : sequence of Composition, optional
-            What someone who sees the released models only can learn from; kept where cheaper.
+            The releases against someone who sees the released models only; kept if cheaper.
         """
         _check_words(unit, trust)
         deltas = [delta] * len(compositions) if group_deltas is None else list(group_deltas)
@@ -144,7 +144,7 @@ class PrivacySpent(SiloCosts):
             Cost.of(composition, d, neighbours)
             for composition, d in zip(compositions, deltas, strict=True)
         )
-        if unit == "silo":  # all silos pay the same, and who they are is protected
+        if unit == "silo":  # all silos have the same cost, and their ids are protected
             silo_ids = group_of_silo = None
         spent = cls(
             unit=unit,
@@ -161,7 +161,7 @@ class PrivacySpent(SiloCosts):
         return spent._with_outsider(outsider_compositions) if outsider_compositions else spent
 
     def _with_outsider(self, compositions: Sequence[Composition]) -> PrivacySpent:
-        """Return this with what someone who sees the models only pays for, where it is less."""
+        """Return this with the cost against someone who sees the models only, if smaller."""
         outsider = self.from_compositions(
             unit=self.unit,
             trust="server",
@@ -202,12 +202,12 @@ class PrivacySpent(SiloCosts):
     def group(self, k: int) -> PrivacySpent:
         """Return the cost for ``k`` records (or silos) together, at the same delta.
 
-        One person with k rows, or in k silos, is protected by this, not by ``epsilon``.
+        This, not ``epsilon``, is the guarantee for a person with k rows, or in k silos.
 
         Parameters
         ----------
         k : int
-            How many.
+            The number of records (or silos).
 
         Returns
         -------
@@ -290,7 +290,7 @@ class PrivacySpent(SiloCosts):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the seeds as plain lists, strings and numbers, for audit files.
+        """Return all fields except the seeds as lists, strings and numbers, for audit files.
 
         The keys are described in the user guide, "A report that a machine can check". Infinity
         becomes the string "inf", which JSON can hold and ``float`` reads back.
@@ -298,16 +298,16 @@ class PrivacySpent(SiloCosts):
         Returns
         -------
         dict
-            What JSON can hold. :meth:`from_dict` reads and checks it.
+            Can be written as JSON. :meth:`from_dict` reads and checks it.
         """
         return to_report(self)
 
     @classmethod
     def from_dict(cls, report: dict[str, Any]) -> PrivacySpent:
-        """Read what :meth:`to_dict` wrote, and check it.
+        """Read and check the output of :meth:`to_dict`.
 
-        Every field is checked, and the stated epsilons are computed anew from the releases: a
-        report that claims less than they cost is refused.
+        Every field is checked, and the stated epsilons are recomputed from the releases: a report
+        that claims a smaller cost is refused.
 
         Parameters
         ----------
@@ -317,7 +317,7 @@ class PrivacySpent(SiloCosts):
         Returns
         -------
         PrivacySpent
-            Equal to the reported one but for the seeds of simulations, which no report tells.
+            Equal to the reported one, except for the seeds of simulations, which reports omit.
 
         Raises
         ------
@@ -328,7 +328,7 @@ class PrivacySpent(SiloCosts):
 
 
 def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
-    """Compose the releases of many fits on the same records, without a word about seeds."""
+    """Compose the releases of many fits on the same records, without warnings about seeds."""
     first = parts[0]
     for part in parts[1:]:
         _check_alike(first, part)

@@ -1,4 +1,4 @@
-"""Adding costs of fits on the same records: what composes, what is refused.
+"""Adding costs of fits on the same records.
 
 Fits that were fixed beforehand compose: their releases are those of one longer fit. (Fits chosen
 after looking at earlier outputs need a filter: :class:`skdpfl.privacy.PrivacyLedger`.)
@@ -17,19 +17,19 @@ from skdpfl.privacy.pricing.dominance import dearest
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
-#: Up to so many costs of a fit that do not exceed each other are composed one by one.
+#: Largest number of incomparable costs of a fit that are composed one by one.
 _MOST_COSTS = 5
 
 
 def combined(parts: Sequence[SiloCosts]) -> SiloCosts:
-    """Return what silos paid in all fits together; partial sums are priced only where they must."""
+    """Return the silos' costs of all fits together; partial sums are priced only if necessary."""
     if _n_ways(parts) <= _MOST_COSTS**2:
         return _at_once(parts)
     return reduce(lambda sum, part: _at_once([sum, part]), parts)
 
 
 def _n_ways(parts: Sequence[SiloCosts]) -> int:
-    """Return how many compositions a record may have paid."""
+    """Return the number of compositions that are possible for a record."""
     return 1 if _aligned(parts) else math.prod(len(_in_short(part)) for part in parts)
 
 
@@ -40,7 +40,7 @@ def _at_once(parts: Sequence[SiloCosts]) -> SiloCosts:
     ids = [{*part.silo_ids} if part.silo_ids else None for part in parts]
     if ids[0] is None or any(some != ids[0] for some in ids):
         return paid
-    # the same silos, but records may have changed them between the fits: all pay the largest cost
+    # the same silos, but records may have moved between the fits: all have the largest cost
     worst = max(range(len(paid.costs)), key=lambda i: paid.costs[i].epsilon)
     silos = parts[0].silo_ids or ()
     return dataclasses.replace(paid, silo_ids=silos, silo_costs=(worst,) * len(silos))
@@ -59,7 +59,7 @@ def reprice(paid: SiloCosts, neighbours: Neighbours) -> SiloCosts:
 
 
 def _aligned(parts: Sequence[SiloCosts]) -> bool:
-    """Return whether every record is known to be in the same silo in all fits."""
+    """Return whether every record is in the same silo in all fits, as far as is known."""
     first = parts[0]
     return first.assignment is not None and all(
         part.silo_costs is not None
@@ -86,7 +86,7 @@ def _silo_by_silo(parts: Sequence[SiloCosts]) -> SiloCosts:
 
 
 def _whatever_silo(parts: Sequence[SiloCosts]) -> SiloCosts:
-    """Add every cost of one fit that a record may have paid to every cost of the others."""
+    """Compose every possible cost of a record in one fit with every one in the others."""
     neighbours = parts[0].neighbours
     ways = itertools.product(*map(_in_short, parts))
     return SiloCosts(
@@ -95,7 +95,7 @@ def _whatever_silo(parts: Sequence[SiloCosts]) -> SiloCosts:
 
 
 def _in_short(paid: SiloCosts) -> list[Cost]:
-    """Return the costs that no other one exceeds; if they are many, one that exceeds them all."""
+    """Return the costs that no other one exceeds; if they are many, an upper bound of all."""
     costs = [paid.costs[i] for i in dearest([cost.composition for cost in paid.costs])]
     if len(costs) <= _MOST_COSTS:
         return [dataclasses.replace(cost, delta=paid.delta) for cost in costs]
@@ -103,7 +103,7 @@ def _in_short(paid: SiloCosts) -> list[Cost]:
 
 
 def _together(costs: Sequence[Cost], neighbours: Neighbours) -> Cost:
-    """Price all costs' releases at the largest delta, or a sum where failures use that up."""
+    """Price the releases of all costs at the largest delta, or at a sum if failures exceed it."""
     releases, failures, delta = list(costs[0].composition), _failures(costs[0]), costs[0].delta
     for cost in costs[1:]:
         releases += cost.composition
@@ -114,5 +114,5 @@ def _together(costs: Sequence[Cost], neighbours: Neighbours) -> Cost:
 
 
 def _failures(cost: Cost) -> float:
-    """Return the chances of failure of a cost's releases."""
+    """Return the failure probabilities of a cost's releases."""
     return sum(n * event.delta for event, n in cost.composition if isinstance(event, Approximate))
