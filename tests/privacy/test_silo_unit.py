@@ -348,6 +348,7 @@ def test_cohorts_of_a_known_size_are_divided_by_it(fraction):
 def test_an_empty_cohort_is_released_with_noise():
     plan = plan_of(ServerMessages(), n_rounds=50, silo_fraction=0.01, **SECRET)
     answers, _ = all_released(plan, np.full((100, D), 0.1))
+    assert len(answers) == 50  # a round that is left out would tell that nobody took part
     drawn = draw_cohort(plan, streams_for(0))
     empty = [answer for answer in answers if not len(next(drawn))]
     assert len(empty) > 5
