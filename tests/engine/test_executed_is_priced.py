@@ -1,20 +1,23 @@
 """What ran is what was priced: gradients counted and noise measured against the plan."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skdpfl.engine import run
+from skdpfl.federation import _stacking
 from skdpfl.federation._noise import NoiseMaker
+from skdpfl.models import LinearModel
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import FixedSizeGaussian, Gaussian, PoissonGaussian
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
 from tests.engine.reference import Setting
-from tests.engine.settings import federation_of, plan_of, problem, run_rounds
+from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
 
 N_ROUNDS = 5
 
@@ -156,3 +159,36 @@ def test_whole_silos_are_priced_without_a_public_schedule(trust):
     ((event, count),) = spent.costs[0].composition
     assert count == 20  # one message a round, whatever the local steps
     assert event == (PoissonGaussian(3.0, 0.2) if trust == "server" else Gaussian(3.0))
+
+
+@dataclass(frozen=True)
+class Noting(LinearModel):
+    """Notes the clip norms that it is asked for."""
+
+    asked: tuple = ()
+
+    def clipped_gradient_sum(self, *args, clip_norm, **kw):
+        self.asked[0].extend(np.ravel(clip_norm).tolist())
+        return super().clipped_gradient_sum(*args, clip_norm=clip_norm, **kw)
+
+    def clipped_gradient_sums(self, *args, clip_norm, **kw):
+        self.asked[0].extend(np.ravel(clip_norm).tolist())
+        return super().clipped_gradient_sums(*args, clip_norm=clip_norm, **kw)
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_each_silo_clips_to_the_norm_that_its_own_noise_pays_for(monkeypatch, dtype, stacked):
+    """More noise, a wider grid, and so a smaller norm: silos of little noise have a larger one."""
+    if not stacked:
+        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+    p = problem(sizes=(5, 7, 6))
+    s = Setting(1, [1], 0.1, 0.7, [0.5, 500.0, 20.0], np.full(3, 1 / 3))
+    work = work_of("minibatch", p, s, dtype)
+    work = replace(work, model=Noting(3, 1, True, ([],)))
+    streams = streams_for(0)
+    run(work, federation_of(p, dtype), streams)
+    terms = work.plan.mechanism.gradient_terms(work.plan, work.model.size, work.dtype)
+    assert len(set(terms.clip.tolist())) == 3
+    assert work.model.asked[0] == terms.clip.tolist()
+    assert terms.clip.max() < 0.7
