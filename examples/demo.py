@@ -35,7 +35,8 @@ from skdpfl.model_selection import SiloStratifiedKFold
 EPSILONS = (1.0, 3.0, 9.0)
 METHODS = ("ISRL-DP", "DP-FedAvg", "DP-SCAFFOLD")
 PREFIX = {"ISRL-DP": "ISRLDP", "DP-FedAvg": "DPFedAvg", "DP-SCAFFOLD": "DPScaffold"}
-STEPS = {"ISRL-DP": {}, "DP-FedAvg": {"local_steps": 20}, "DP-SCAFFOLD": {"local_steps": 20}}
+FIVE_ROUNDS = {"local_steps": 20, "n_rounds": 5}
+STEPS = {"ISRL-DP": {}, "DP-FedAvg": FIVE_ROUNDS, "DP-SCAFFOLD": FIVE_ROUNDS}
 TALK = {
     "ISRL-DP": "100 rounds × 1 step",
     "DP-FedAvg": "5 rounds × 20 steps",
