@@ -93,6 +93,7 @@ class Request:
     clip_norm: float | None
     radius: float | None
     average: bool
+    calibrates: bool
     noise_schedule: NoiseSchedule
 
     @property
@@ -148,6 +149,7 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
         clip_norm=_given(params, "clip_norm", float),
         radius=_given(params, "radius", float),
         average=bool(params["average"]),
+        calibrates=bool(params.get("calibrate", False)),
         noise_schedule=params.get("noise_schedule"),
     )
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from skdpfl._warnings import warn
 from skdpfl.choosing._request import Request
-from skdpfl.privacy.events import Composition
 from skdpfl.scaling import Scales, ScalingPlan, affine_from_bounds, plan_scaling, run_scaling
 from skdpfl.silos import Silos
 
@@ -34,11 +33,6 @@ class ScalingStep:
 
     plan: ScalingPlan
     shifts_target: bool = True
-
-    @property
-    def setup(self) -> Composition:
-        """What every silo releases for them."""
-        return self.plan.composition() if self.plan.releases else ()
 
     @property
     def squared_row(self) -> float:

@@ -193,16 +193,20 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             row_norm = scales.features.row_norm
             committed = Committed(request, choice.settings, plan, spent.epsilon, row_norm)
             training = final_training(committed, method, partial(data.curvature, scales))
-            algorithm, loss, settings, _ = training
+            algorithm, loss, settings, *_ = training
             work = Work(request.model, loss, algorithm, plan, data.dtype, request.alpha)
             federation = data.federation(scales, streams, self.n_jobs)
             data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
             where = work, federation, streams
             outcome = self._run(data, scales, training, where)
+            factor = data.factor(choice.temperature, training, where, outcome.params)
         here = getattr(federation, "data", None)  # other back ends have the records elsewhere
         warn_if_diverged(outcome.params, work, here)
-        self._unpack(request.facts, settings, scales, work, outcome.params)
+        params = outcome.params if factor is None else outcome.params * work.dtype.type(factor)
+        self._unpack(request.facts, settings, scales, work, params)
         self._unpack_outcome(outcome)
+        if hasattr(self, "calibrate"):
+            self.temperature_ = 1.0 if factor is None else 1 / factor
         self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
         return self
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpfl.algorithms import Algorithm
-from skdpfl.choosing import Committed, Facts, ScalingStep, with_curvature
-from skdpfl.federation import LocalFederation, SiloData
+from skdpfl.choosing import Committed, Facts, ScalingStep, Training, with_curvature
+from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling import IdentityScaling, Scales
+from skdpfl.scaling import IdentityScaling, Scales, TemperaturePlan, slope_terms
 from skdpfl.silos import Silos
+
+#: records of a silo whose raw predictions are held at once
+_BLOCK = 2**12
 
 
 class LocalData(NamedTuple):
@@ -62,8 +66,40 @@ class LocalData(NamedTuple):
         )
         return LocalFederation(data, streams, n_jobs)
 
+    def factor(
+        self,
+        plan: TemperaturePlan | None,
+        training: Training,
+        where: tuple[Work, LocalFederation, Streams],
+        params: np.ndarray,
+    ) -> float | None:
+        """Return what raw predictions are to be multiplied by, as it was planned; None: nothing."""
+        if plan is None:
+            return None
+        work, federation, streams = where
+        sums = partial(slope_sums, federation.data, work, params)
+        penalty = float(np.square(params, dtype=np.float64) @ work.penalty)
+        return plan.find(sums, streams, training.walk, penalty)
+
     def for_callbacks(self, keep_y: bool) -> LocalData:
         """Return the data without what the rounds do not read: codes, and as a rule targets."""
         y = self.y if keep_y else self.y[:0].copy()
         silos = self.silos._replace(codes=self.silos.codes[:0].copy(), rows=None)
         return self._replace(y=y, silos=silos)
+
+
+def slope_sums(
+    data: SiloData, work: Work, params: np.ndarray, factor: float, cut: float
+) -> np.ndarray:
+    """Return each silo's sum of terms (n_silos,), not noised; see `skdpfl.scaling._temperature`.
+
+    A silo's terms are computed from blocks of its own records.
+    """
+    params, sums = params * work.dtype.type(factor), np.zeros(len(data.sizes))
+    for i, size in enumerate(data.sizes.tolist()):
+        for start in range(0, size, _BLOCK):
+            X, y = data.at(data.rows_of(i, slice(start, min(start + _BLOCK, size))), work.dtype)
+            raw = work.model.raw(params, X)
+            slopes = (work.loss.gradient(y, raw) * raw).sum(axis=-1)
+            sums[i] += slope_terms(slopes, cut).sum()
+    return sums

@@ -113,6 +113,11 @@ GROUPS = {
     silo, with ``solver="local"``). Published steps take it for the distance to the optimum.""",
         "average": """bool, default=True
     Give out the average of the second half of the rounds' models instead of the last one.""",
+        "calibrate": """bool, default=True
+    Whether 4 % of the budget (of mu^2) pay for the scale of the raw predictions, so that the
+    probabilities and coefficients of ``loss="log_loss"`` are neither too extreme nor too timid.
+    Only where ``learning_rate`` is "auto" and single records are protected under an ``epsilon``,
+    with ``trust`` "silo" or "server"; other fits stay as they are.""",
     },
     "Silos": {
         "silo_fraction": """float, default=1.0
@@ -205,6 +210,11 @@ def documented(cls: T) -> T:
     fitted = FITTED.rstrip() + getattr(cls, "_fitted_docs", "")
     if "classes" in names:
         fitted += "\nclasses_ : ndarray\n    The labels."
+    if "calibrate" in names:
+        fitted += (
+            "\ntemperature_ : float\n    What raw predictions, and with them coefficients, were "
+            "divided by after the rounds."
+        )
     others = see_also(cls.__name__)
     cls.__doc__ = (
         f"{summary}\n\nParameters\n----------\n{parameters}\n{fitted}{others}{mark}{rest}\n"

@@ -71,6 +71,7 @@ class DPFedAvgClassifier(_DPFedAvg, FederatedClassifier):
         sampling_rate: Any = "auto",
         noise_schedule: Any = None,
         average: bool = True,
+        calibrate: bool = True,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",

@@ -145,6 +145,7 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
         sampling_rate: Any = "auto",
         radius: float | None = None,
         average: bool = True,
+        calibrate: bool = True,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",

@@ -110,8 +110,8 @@ def check_target_bounds(bounds: Any, loss: Loss, name: str) -> None:
 
 
 def _check_running(params: dict[str, Any]) -> None:
-    for name in ("average", "fit_intercept"):
-        if not isinstance(params[name], (bool, np.bool_)):
+    for name in ("average", "fit_intercept", "calibrate"):
+        if not isinstance(params.get(name, True), (bool, np.bool_)):
             raise ValueError(f"{name} must be True or False; got {params[name]!r}.")
     jobs = params["n_jobs"]
     if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):

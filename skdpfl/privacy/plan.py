@@ -48,8 +48,9 @@ class PrivacyPlan(PublicNumbers):
         How cohorts are drawn; for unit "silo" the engine draws them secretly by these.
     noise_schedule : tuple, optional
         Decaying noise, see :mod:`skdpfl.privacy.schedules`.
-    setup : Composition
-        What every silo released before training (scales).
+    setup : tuple of Composition
+        What silos release beside the training (scales, the temperature): one entry for all of
+        them, or one for each; (): nothing.
     gradients_only : bool
         True if the algorithm releases only cohorts' sums of fresh gradients.
     silo_ids : sequence, optional

@@ -40,7 +40,7 @@ class PublicNumbers:
     cohort: str = "balanced"
     silo_fraction: float = 1.0
     noise_schedule: NoiseSchedule = None
-    setup: Composition = ()
+    setup: tuple[Composition, ...] = ()
     gradients_only: bool = False
     silo_ids: Sequence[Any] = None  # type: ignore[assignment]
 
@@ -50,6 +50,11 @@ class PublicNumbers:
         object.__setattr__(self, "silo_ids", tuple(plain))  # any file format can hold it
         if self.weights is None:
             object.__setattr__(self, "weights", np.full(self.n_silos, 1 / self.n_silos))
+        if len(self.setup) not in (0, 1, self.n_silos):
+            raise ValueError(
+                f"setup has one entry for all of the {self.n_silos} silos or one for each; got "
+                f"{len(self.setup)}."
+            )
         if self.unit == "silo" and self.noise_schedule is not None:
             raise ValueError(
                 f"noise_schedule={self.noise_schedule!r} is about the noise on records' gradients; "
@@ -63,6 +68,20 @@ class PublicNumbers:
     def n_silos(self) -> int:
         """The number of silos."""
         return len(self.silo_ids)
+
+    def setup_of(self, silo: int) -> Composition:
+        """What a silo releases beside the training."""
+        if not self.setup:
+            return ()
+        return self.setup[silo if len(self.setup) > 1 else 0]
+
+    @cached_property
+    def setup_codes(self) -> np.ndarray:
+        """A number for each silo (n_silos,), the same where what they release beside is."""
+        if len(self.setup) <= 1:
+            return np.zeros(self.n_silos)
+        codes = {each: i for i, each in enumerate(dict.fromkeys(self.setup))}
+        return np.array([codes[each] for each in self.setup], dtype=float)
 
     @property
     def known_sizes(self) -> np.ndarray:

@@ -28,7 +28,7 @@ def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> Group
     if plan.unit == "silo":
         everyone, first = np.zeros(plan.n_silos, dtype=int), np.zeros(1, dtype=int)
         return Groups(everyone, first, [composition_of(plan, mechanism, 0, z[0])])
-    keys = np.column_stack([z, plan.rates, plan.delta, plan.levels[1]])
+    keys = np.column_stack([z, plan.rates, plan.delta, plan.levels[1], plan.setup_codes])
     if (keys == keys[0]).all():
         first, group = np.zeros(1, dtype=int), np.zeros(plan.n_silos, dtype=int)
     else:
@@ -46,7 +46,7 @@ def composition_of(plan: PublicNumbers, mechanism: Mechanism, silo: int, z: floa
     levels = [(float(z) * f, int(c)) for f, c in pairs]
     n = int(plan.known_sizes[silo]) if plan.unit == "record" else 0
     training = mechanism.composition(plan, z, n, levels)
-    return compose([*plan.setup, *training])
+    return compose([*plan.setup_of(silo), *training])
 
 
 def costliest(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> list[Composition]:
@@ -58,9 +58,11 @@ def costliest_silos(plan: PublicNumbers, z: np.ndarray) -> list[int]:
     """Return silos of which one costs most, at noise multipliers proportional to ``z``.
 
     A price grows in every count and in the rate and falls in z and delta, so a silo that another
-    one dominates in all of them need not be priced.
+    one dominates in all of them, and that releases the same beside, need not be priced.
     """
-    terms = np.column_stack([-z, plan.rates, plan.levels[1], -np.log(plan.delta)])
+    codes = plan.setup_codes
+    terms = [-z, plan.rates, plan.levels[1], -np.log(plan.delta), codes, -codes]
+    terms = np.column_stack(terms)
     terms, first = np.unique(np.round(terms, 12), axis=0, return_index=True)
     kept: list[int] = []
     for i in range(len(terms) - 1, -1, -1):
