@@ -32,9 +32,9 @@ _MOST = 50.0
 
 
 class Level(NamedTuple):
-    """The smallest budget of a silo, and the noise it leaves on the mean gradient."""
+    """The silos' budgets, or one for all (1,), and the noise they leave on the mean gradient."""
 
-    mu: float
+    mu: np.ndarray
     noise: float
 
 
@@ -74,8 +74,8 @@ def _level(request: Request, rate: float, n_noised: int) -> Level:
     exposed = request.weights / (1.0 if sizes is None else sizes)
     least, change = float(mu.min()), _change(request)
     if request.guarantee.trust == "silo":
-        return Level(least, change * float(np.sqrt(np.square(exposed / mu).sum())))
-    return Level(least, change * float(exposed.max()) / least)
+        return Level(mu, change * float(np.sqrt(np.square(exposed / mu).sum())))
+    return Level(mu, change * float(exposed.max()) / least)
 
 
 def _change(request: Request) -> float:

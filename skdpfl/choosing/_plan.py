@@ -65,7 +65,7 @@ def _setup(choice: Choice) -> tuple[Composition, ...]:
     parts = [part for part in (found, choice.temperature) if part is not None]
     if not parts:
         return ()
-    alike = not any(np.ptp(part.setting.spends) for part in parts)
+    alike = all((part.setting.spends == part.setting.spends[0]).all() for part in parts)
     silos = range(1 if alike else parts[0].setting.n_silos)
     return tuple(compose([e for part in parts for e in part.composition(i)]) for i in silos)
 

@@ -61,8 +61,11 @@ class ScalingStep:
         return scales
 
 
-def plan_scales(request: Request, mu: float) -> ScalingStep:
-    """Decide, from public numbers, where scales come from; ``mu`` is the whole fit's budget."""
+def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
+    """Decide, from public numbers, where scales come from; ``mu`` are the whole fit's budgets.
+
+    Each silo's own, (n_silos,), or one for all, (1,).
+    """
     facts, promise = request.facts, request.guarantee
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
     return ScalingStep(
