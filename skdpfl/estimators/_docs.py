@@ -128,7 +128,8 @@ GROUPS = {
     ``trust="server"``, where "poisson" amplifies privacy.""",
         "silo_weights": """{"auto", "size", "uniform"} or mapping, default="auto"
     The silos' public weights in the objective. "auto" is "size" for records, "uniform" for
-    silos.""",
+    silos. Where silos have budgets of their own, "auto" counts a silo for what it can say at its
+    noise, n / (n' / d + 4 / mu^2); equal budgets make that its size.""",
     },
     "Running": {
         "n_jobs": """int, default=None
