@@ -61,8 +61,8 @@ def costliest_silos(plan: PublicNumbers, z: np.ndarray) -> list[int]:
     one dominates in all of them, and that releases the same beside, need not be priced.
     """
     codes = plan.setup_codes
-    terms = [-z, plan.rates, plan.levels[1], -np.log(plan.delta), codes, -codes]
-    terms = np.column_stack(terms)
+    columns = [-z, plan.rates, plan.levels[1], -np.log(plan.delta), codes, -codes]
+    terms = np.column_stack(columns)
     terms, first = np.unique(np.round(terms, 12), axis=0, return_index=True)
     kept: list[int] = []
     for i in range(len(terms) - 1, -1, -1):
