@@ -38,6 +38,7 @@ from skdpfl.estimators._context import AfterRound, one_blas_thread, unchanged_on
 from skdpfl.estimators._data import LocalData
 from skdpfl.estimators._diverged import warn_if_diverged
 from skdpfl.estimators._parameters import check_parameters, check_shape
+from skdpfl.estimators._progress import progress_bar
 from skdpfl.estimators._refusals import (
     NoPartialFit,
     refuse_arguments,
@@ -219,13 +220,16 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     ) -> Progress:
         """Run all rounds, telling the callbacks of each."""
         work = where[0]
-        after = AfterRound(
-            self,
-            work.plan.n_rounds,
-            partial(self._as_fitted, data.facts, training.settings, scales, work),
-            lambda: (data.X, self._labels(data.y)),
-        )
-        outcome = run(*where, average=training.average, on_round=after)
+        n_rounds, name = work.plan.n_rounds, type(self).__name__
+        with progress_bar(self.verbose, name, n_rounds) as advance:
+            after = AfterRound(
+                self,
+                n_rounds,
+                partial(self._as_fitted, data.facts, training.settings, scales, work),
+                lambda: (data.X, self._labels(data.y)),
+                advance,
+            )
+            outcome = run(*where, average=training.average, on_round=after)
         after.end()
         return outcome
 

@@ -138,7 +138,7 @@ GROUPS = {
     None draws cryptographic noise. Anything else is a simulation: reproducible, and private only as
     long as nobody knows the seed.""",
         "verbose": """int, default=0
-    Print the rounds.""",
+    Show a bar of the rounds with the time left (by rich, if it is installed).""",
     },
 }
 
