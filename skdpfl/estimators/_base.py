@@ -45,6 +45,7 @@ from skdpfl.estimators._refusals import (
     refuse_parameters,
     refusing_parameters,
 )
+from skdpfl.estimators._summary import summary
 from skdpfl.federation import LocalFederation, Work
 from skdpfl.losses import Loss
 from skdpfl.privacy.plan import PrivacyPlan
@@ -258,6 +259,22 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         streams = streams_for(copy.deepcopy(self.random_state))  # a fit draws the same schedule
         schedule = self._schedule_from(streams)
         return make_plan(request, method, choose(request, method), schedule)
+
+    def summary(self) -> pd.DataFrame:
+        """Return the coefficients as a frame, one row per feature and one for the intercept.
+
+        Coefficients are in the units of X where the scaling is affine, else of
+        ``scaling_.transform(X)``. There are no standard errors: the usual ones leave the noise out.
+
+        Returns
+        -------
+        DataFrame
+            A column "coefficient"; for more than two classes one "coefficient of <label>" each. Its
+            ``attrs`` hold "epsilon", "delta" and, where records are protected, "epsilon_per_silo":
+            what each silo paid.
+        """
+        check_is_fitted(self)
+        return summary(self)
 
     def _request(self, facts: Facts) -> Request:
         """Return what the parameters ask for on data with these public numbers."""
