@@ -194,4 +194,5 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
+        tags.target_tags.positive_only = self.loss == "poisson"  # counts
         return tags
