@@ -9,12 +9,13 @@ restored (:class:`skdpfl.federation.Silo`), a run goes on as if it had never sto
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.algorithms import Released, sends_one_gradient
+from skdpfl.algorithms import Algorithm, Released, sends_one_gradient
 from skdpfl.federation import CohortSum, Federation, Work
 from skdpfl.privacy.cohorts import draw_cohort
 from skdpfl.privacy.mechanisms import Aggregate
@@ -55,7 +56,7 @@ def run(
     federation: Federation,
     streams: Streams,
     *,
-    average: bool = True,
+    average: bool | float = True,
     on_round: OnRound | None = None,
 ) -> Progress:
     """Run the plan's rounds.
@@ -68,8 +69,10 @@ def run(
         The silos.
     streams : Streams
         The server's random streams: cohorts and the noise on the aggregate.
-    average : bool, default=True
-        Whether the model is the average of late rounds' models rather than the last one.
+    average : bool, float or int, default=True
+        True: the model is the average that the algorithm names, by default of the second half of
+        the rounds' models. False: the last one. A share of the rounds (a float in (0, 1)), or a
+        number of last rounds (an integer): the mean of their models.
     on_round : callable, optional
         Called with the round's number and the model as of now; a true answer stops the run.
 
@@ -93,7 +96,7 @@ def rounds(
     federation: Federation,
     streams: Streams,
     *,
-    average: bool = True,
+    average: bool | float = True,
     after: Progress | None = None,
 ) -> Iterator[Progress]:
     """Run the plan's rounds, one each time that the next progress is asked for.
@@ -106,8 +109,10 @@ def rounds(
         The silos.
     streams : Streams
         The server's random streams: cohorts and the noise on the aggregate.
-    average : bool, default=True
-        Whether the model is the average of late rounds' models rather than the last one.
+    average : bool, float or int, default=True
+        True: the model is the average that the algorithm names, by default of the second half of
+        the rounds' models. False: the last one. A share of the rounds (a float in (0, 1)), or a
+        number of last rounds (an integer): the mean of their models.
     after : Progress, optional
         Go on after these rounds: silos are taken as they are, not started anew.
 
@@ -167,7 +172,7 @@ def _next(
     streams: Streams,
     before: Progress,
     cohort: np.ndarray,
-    average: bool,
+    average: bool | float,
 ) -> Progress:
     """Run the next round."""
     plan, algorithm, r, clip_norm = work.plan, work.algorithm, before.n_rounds, before.clip_norm
@@ -179,12 +184,23 @@ def _next(
     else:
         state = algorithm.idle(before.state)
     params = algorithm.params(state)
-    mean, weight, share = before.mean, before.weight, algorithm.output_weight(r, plan.n_rounds)
+    mean, weight = before.mean, before.weight
+    share = _weight_of(r, plan.n_rounds, algorithm, average)
     if share:
         weight += share
         mean = mean + (params - mean) * (share / weight)
-    output = mean if average and weight > 0 else params
+    output = mean if average is not False and weight > 0 else params
     return Progress(r + 1, output.astype(work.dtype), state, clip_norm, mean, weight)
+
+
+def _weight_of(r: int, n_rounds: int, algorithm: Algorithm, average: bool | float) -> float:
+    """Return the weight of a round's model in the average."""
+    if isinstance(average, bool):
+        return algorithm.output_weight(r, n_rounds)
+    last = average
+    if isinstance(average, float):
+        last = math.ceil(average * n_rounds - 1e-9)  # a product like 3.0000000000000004 is 3
+    return float(r >= n_rounds - last)
 
 
 class Round(NamedTuple):

@@ -70,7 +70,7 @@ class Committed:
 
 
 class Training(NamedTuple):
-    """What runs: all constants filled in; ``average``: an average of the rounds is given out.
+    """What runs: all constants filled in; ``average``: of which rounds.
 
     ``walk`` is how far the noise will carry a typical prediction.
     """
@@ -78,7 +78,7 @@ class Training(NamedTuple):
     algorithm: Algorithm
     loss: Loss
     settings: Settings
-    average: bool = True
+    average: bool | float = True
     walk: float = 0.0
 
 

@@ -27,7 +27,9 @@ def final_training(committed: Committed, method: Method, measure: Measure) -> Tr
     committed = _with_final_step(committed, method, measure)
     request = committed.request
     algorithm = method.algorithm(request, committed.settings)
-    average = request.average and not committed.is_deterministic
+    average = request.average
+    if average is True and committed.is_deterministic:
+        average = False  # there is no noise to average
     walk = walk_of(committed, _planned_noise(committed)) if committed.plan.private else 0.0
     return method.training(algorithm, committed)._replace(average=average, walk=walk)
 

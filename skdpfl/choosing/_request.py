@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdpfl._arguments import is_auto
+from skdpfl._arguments import check_average, is_auto
 from skdpfl._warnings import warn
 from skdpfl.choosing._facts import Facts
 from skdpfl.losses import Loss
@@ -93,7 +93,7 @@ class Request:
     momentum: float | None
     clip_norm: float | None
     radius: float | None
-    average: bool
+    average: bool | float
     calibrates: bool
     noise_schedule: NoiseSchedule
 
@@ -149,7 +149,7 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
         momentum=_given(params, "momentum", float),
         clip_norm=_given(params, "clip_norm", float),
         radius=_given(params, "radius", float),
-        average=bool(params["average"]),
+        average=check_average(params["average"]),
         calibrates=bool(params.get("calibrate", False)),
         noise_schedule=params.get("noise_schedule"),
     )

@@ -74,10 +74,10 @@ class Solver(Method):
         if self.name == "local":
             return LocalSGD(settings.learning_rate, settings.steps, ball)
         if self.name == "accelerated":
-            return AcceleratedSGD(1 / settings.learning_rate, 0.0, ball, request.average)
+            return AcceleratedSGD(1 / settings.learning_rate, 0.0, ball, request.average is True)
         if self.name == "multistage":
             stage = Stage(settings.n_rounds, 1 / settings.learning_rate)
-            return MultistageSGD((stage,), request.alpha, ball, request.average)
+            return MultistageSGD((stage,), request.alpha, ball, request.average is True)
         return MinibatchSGD(settings.learning_rate, settings.momentum, ball)
 
     def local_steps(self, request: Request) -> int:

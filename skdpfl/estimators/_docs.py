@@ -111,8 +111,10 @@ GROUPS = {
         "radius": """float, default=None
     Keep the (scaled) parameters within this distance of zero, after every step of the server (of a
     silo, with ``solver="local"``). Published steps take it for the distance to the optimum.""",
-        "average": """bool, default=True
-    Give out the average of the second half of the rounds' models instead of the last one.""",
+        "average": """bool, float or int, default=True
+    Which rounds' models are averaged into the one that is given out. True: those of the second
+    half. False: none, the last model is given out. A float in (0, 1): those of this last share of
+    the rounds. An integer k: those of the last k rounds, or of all if there are fewer.""",
         "calibrate": """bool, default=True
     Whether 4 % of the budget (of mu^2) pay for the scale of the raw predictions, so that the
     probabilities and coefficients of ``loss="log_loss"`` are neither too extreme nor too timid.

@@ -29,9 +29,11 @@ class _ISRLDP:
         "noise_multiplier": """float, default=None
     Instead of a budget (``epsilon=None``): the noise's standard deviation on the clipped sum over
     ``clip_norm``; under ``trust="shuffler"`` that on each record's message.""",
-        "average": """bool, default=True
-    Give out an average of the rounds' models instead of the last one: of the second half for plain
-    steps, the running average that the theory is about for accelerated ones.""",
+        "average": """bool, float or int, default=True
+    Which rounds' models are averaged into the one that is given out. True: those of the second half
+    for plain steps, the running average that the theory is about for accelerated ones. False: none,
+    the last model is given out. A float in (0, 1): those of this last share of the rounds. An
+    integer k: those of the last k rounds, or of all if there are fewer.""",
     }
 
     solver: str
@@ -144,7 +146,7 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
         sampling: str = "poisson",
         sampling_rate: Any = "auto",
         radius: float | None = None,
-        average: bool = True,
+        average: bool | float = True,
         calibrate: bool = True,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
@@ -214,7 +216,7 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc]
         sampling: str = "poisson",
         sampling_rate: Any = "auto",
         radius: float | None = None,
-        average: bool = True,
+        average: bool | float = True,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import (
+    check_average,
     check_choice,
     check_count,
     check_number,
@@ -110,9 +111,10 @@ def check_target_bounds(bounds: Any, loss: Loss, name: str) -> None:
 
 
 def _check_running(params: dict[str, Any]) -> None:
-    for name in ("average", "fit_intercept", "calibrate"):
+    for name in ("fit_intercept", "calibrate"):
         if not isinstance(params.get(name, True), (bool, np.bool_)):
             raise ValueError(f"{name} must be True or False; got {params[name]!r}.")
+    check_average(params["average"])
     jobs = params["n_jobs"]
     if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
         raise ValueError(
