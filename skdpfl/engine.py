@@ -124,7 +124,7 @@ def rounds(
     _check_counted(work)
     if after is None:
         federation.start(work)
-        after = _beginning(work, streams)
+        after = _beginning(work, streams, average)
     else:
         _check_continues(work.plan, streams)
     for r, cohort in enumerate(_cohorts(work, streams)):
@@ -158,11 +158,14 @@ def _check_continues(plan: PrivacyPlan, streams: Streams) -> None:
         )
 
 
-def _beginning(work: Work, streams: Streams) -> Progress:
+def _beginning(work: Work, streams: Streams, average: bool | float) -> Progress:
     """Return where a run stands before its first round."""
     params = work.model.init(streams.stream("init"), work.dtype)
     state = work.algorithm.init(params)
-    return Progress(0, params, state, work.plan.clip_norm, np.zeros(work.model.size))
+    named = isinstance(average, bool)
+    weight = work.algorithm.start_weight(work.plan.n_rounds) if named else 0.0
+    mean = params.astype(float) if weight else np.zeros(work.model.size)
+    return Progress(0, params, state, work.plan.clip_norm, mean, weight)
 
 
 @np.errstate(all="ignore")  # steps that diverge show in the model, and warnings tell of records

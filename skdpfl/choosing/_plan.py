@@ -40,7 +40,7 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
         silo_ids=facts.silo_ids,
         silo_sizes=facts.public_sizes,
         steps=steps,
-        clip_norm=np.inf if exact else first_clip_norm(request, settings),
+        clip_norm=first_clip_norm(request, settings),
         noise_multiplier=np.asarray(promise.noise_multiplier, dtype=float),
         delta=promise.delta,
         unit=promise.unit,

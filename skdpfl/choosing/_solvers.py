@@ -236,12 +236,14 @@ def _optimal(algorithm: Algorithm, c: Constants, settings: Settings) -> tuple[Al
         return replace(algorithm, learning_rate=rate), rate
     assert isinstance(algorithm, MinibatchSGD)
     steps = np.full(n_rounds, constant_step(c, n_rounds, largest))
-    weights = np.ones(n_rounds)
+    weights = np.append(0.0, np.ones(n_rounds))
     if c.strong_convexity > 0:
+        # weights are those of the models before each round: the last model is the one before a
+        # round more, which is not run
         schedule = stich2019_schedule(
-            n_rounds=n_rounds, strong_convexity=c.strong_convexity, largest_step=largest
+            n_rounds=n_rounds + 1, strong_convexity=c.strong_convexity, largest_step=largest
         )
-        steps, weights = schedule.steps, schedule.weights
+        steps, weights = schedule.steps[:-1], schedule.weights
     each: dict[str, Any] = {"learning_rate": tuple(steps.tolist())}
     each["output_weights"] = tuple(weights.tolist())
     return replace(algorithm, **each), float(steps[0])

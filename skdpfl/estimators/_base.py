@@ -127,8 +127,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _unpack_outcome(self, outcome: Progress) -> None:
         """Set the fitted attributes that say how the run went."""
-        if np.isfinite(outcome.clip_norm):
-            self.clip_norm_ = outcome.clip_norm
+        self.clip_norm_ = outcome.clip_norm
 
     # ---- classifiers and regressors ----------------------------------------------------------
 
@@ -331,7 +330,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         self.scaling_ = scales.features
         self.silo_ids_ = facts.silo_ids.to_numpy()
         self._told_of_silos: list[bool] = []
-        self.n_rounds_, self.clip_norm_ = settings.n_rounds, settings.clip_norm
+        self.n_rounds_, self.clip_norm_ = settings.n_rounds, work.plan.clip_norm
         self.learning_rate_ = settings.learning_rate
         if hasattr(self, "local_steps"):
             self.local_steps_ = _one_or_all(settings.steps)

@@ -99,7 +99,8 @@ GROUPS = {
         "clip_norm": """"auto" or float, default="auto"
     The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. A
     message's norm is learnt under "auto": half of them stay as they are, by a noised bit of each
-    silo in each round, which is part of what is charged; ``clip_norm_`` is where it ended.""",
+    silo in each round, which is part of what is charged; ``clip_norm_`` is where it ended. Without
+    privacy (``epsilon=inf``) a norm that was given clips as well, and "auto" does not.""",
         "sampling": """{"poisson", "without_replacement", "disjoint"}, default="poisson"
     How a step draws a silo's records; what is drawn is what is priced. "disjoint" makes one pass
     over the data.""",
@@ -168,7 +169,7 @@ global_learning_rate_ : float
     The server's step on the mean of the silos' moves, where ``global_learning_rate`` is a
     parameter.
 clip_norm_ : float
-    The norm that was clipped to; where it is learnt, the last one. inf without privacy.
+    The norm that was clipped to; where it is learnt, the last one; inf where nothing is clipped.
 sampling_rate_ : float
     The share of its records that a silo read in a step.
 model_ : Model

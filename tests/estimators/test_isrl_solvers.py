@@ -174,8 +174,9 @@ def test_strong_convexity_makes_steps_decrease(monkeypatch):
     monkeypatch.setattr(MinibatchSGD, "init", lambda self, p: (seen.append(self), init(self, p))[1])
     fit("log_loss", n_rounds=200, learning_rate="optimal", alpha=0.5)
     rates, weights = np.array(seen[0].learning_rate), np.array(seen[0].output_weights)
-    assert (rates[:100] == rates[0]).all() and rates[-1] < rates[0]
-    assert (weights[:100] == 0).all() and weights[-1] > weights[100] > 0
+    assert (rates[:101] == rates[0]).all() and rates[-1] < rates[0]
+    assert len(weights) == 201  # one for the model before the first round
+    assert (weights[:101] == 0).all() and weights[-1] > weights[101] > 0
 
 
 def test_noise_shortens_the_accelerated_solvers_steps():
