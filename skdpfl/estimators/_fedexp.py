@@ -26,10 +26,11 @@ class _Extrapolation(Method):
     """FedAvg whose server step is as long as the silos' disagreement allows."""
 
     privunit: bool
+    half: bool
 
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
         """Return FedEXP."""
-        return FedExp(settings.learning_rate, settings.steps)
+        return FedExp(settings.learning_rate, settings.steps, self.half)
 
     def local_steps(self, request: Request) -> int:
         """Return the number of local steps that "auto" means."""
@@ -60,6 +61,7 @@ class _Extrapolation(Method):
 class _DPFedEXP:
     unit = "silo"
     mechanism: str
+    half: bool
     trust: str
     noise_multiplier: float | None
     _parameter_docs: ClassVar[dict[str, str]] = {
@@ -69,6 +71,8 @@ class _DPFedEXP:
         "noise_multiplier": """float, default=None
     Instead of a budget (``epsilon=None``): the noise's standard deviation on a message (on the sum
     of messages, under ``trust="server"``) over ``clip_norm``. Not for ``mechanism="privunit"``.""",
+        "half": """bool, default=False
+    Halve the numerator of the server's step, as FedExP was published (with ``average=2``).""",
     }
 
     _fitted_docs = (
@@ -76,9 +80,10 @@ class _DPFedEXP:
     )
 
     def _method(self) -> Method:
-        return _Extrapolation(self.mechanism == "privunit")
+        return _Extrapolation(self.mechanism == "privunit", bool(self.half))
 
     def _check_own(self) -> None:
+        check_choice("half", self.half, (True, False))
         check_choice("mechanism", self.mechanism, ("gaussian", "privunit"))
         if self.mechanism == "privunit" and self.trust != "silo":
             raise ValueError(
@@ -167,6 +172,7 @@ class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
         clip_norm: Any = "auto",
         sampling_rate: Any = "auto",
         average: bool | float = True,
+        half: bool = False,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",
@@ -233,6 +239,7 @@ class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
         clip_norm: Any = "auto",
         sampling_rate: Any = "auto",
         average: bool | float = True,
+        half: bool = False,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",
