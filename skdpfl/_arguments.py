@@ -113,9 +113,9 @@ def check_average(value: Any) -> bool | float:
     """
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    if isinstance(value, Integral) and value >= 1:
+    if isinstance(value, Integral) and int(value) >= 1:
         return int(value)
-    if isinstance(value, Real) and not isinstance(value, Integral) and 0 < value < 1:
+    if isinstance(value, Real) and not isinstance(value, Integral) and 0 < float(value) < 1:
         return float(value)
     raise ValueError(
         "average must be True or False, a share of the rounds in (0, 1), or a number of last "
