@@ -1,10 +1,10 @@
-"""The only round loop.
+"""The round loop.
 
 state = init;  in each round:  messages = the cohort's;  released = mechanism(sum of messages);
 state = aggregate(state, released);  in the end an average of the rounds' models.
 
-What a round reads of earlier ones is a :class:`Progress`: from a saved one, and silos that were
-restored (:class:`skdpfl.federation.Silo`), a run goes on as if it had never stopped.
+A round depends on earlier ones through a :class:`Progress` only. With a saved one and restored
+silos (:class:`skdpfl.federation.Silo`), a run continues with the same result.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from skdpfl.privacy.mechanisms import Aggregate
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 
-#: called with the round's number and the model as of now; a true answer stops the fit
+#: called with the round's number and the current model; a true result stops the fit
 OnRound = Callable[[int, np.ndarray], object]
 
 
 class Progress(NamedTuple):
-    """Where a run stands after some rounds.
+    """The state of a run after some rounds.
 
     Attributes
     ----------
     n_rounds : int
-        How many rounds are done.
+        Number of completed rounds.
     params : ndarray of shape (size,)
-        The model: the last one, or the average of late ones if that was asked for.
+        The model: the last one, or the average of late ones with ``average=True``.
     state : object
         The algorithm's state.
     clip_norm : float
-        The norm that messages are clipped to next (unit "silo").
+        The clip norm of messages in the next round (unit "silo").
     mean, weight : ndarray of shape (size,) and float
-        The average of the late rounds' models, and their weights' sum.
+        The average of the late rounds' models, and the sum of their weights.
     """
 
     n_rounds: int
@@ -74,16 +74,16 @@ def run(
         the rounds' models. False: the last one. A share of the rounds (a float in (0, 1)), or a
         number of last rounds (an integer): the mean of their models.
     on_round : callable, optional
-        Called with the round's number and the model as of now; a true answer stops the run.
+        Called with the round's number and the current model; a true result stops the run.
 
     Returns
     -------
     Progress
-        Where the run ended; ``params`` is the model.
+        The final state; ``params`` is the model.
 
     See Also
     --------
-    rounds : The same, a round at a time, and going on after some of them.
+    rounds : The same round by round; can continue a run.
     """
     for now in rounds(work, federation, streams, average=average):
         if on_round is not None and on_round(now.n_rounds - 1, now.params):
@@ -99,7 +99,7 @@ def rounds(
     average: bool | float = True,
     after: Progress | None = None,
 ) -> Iterator[Progress]:
-    """Run the plan's rounds, one each time that the next progress is asked for.
+    """Run the plan's rounds as a generator, one round for each item.
 
     Parameters
     ----------
@@ -114,12 +114,12 @@ def rounds(
         the rounds' models. False: the last one. A share of the rounds (a float in (0, 1)), or a
         number of last rounds (an integer): the mean of their models.
     after : Progress, optional
-        Go on after these rounds: silos are taken as they are, not started anew.
+        Continue after these rounds: silos keep their state.
 
     Yields
     ------
     Progress
-        Where the run stands after each round.
+        The state after each round.
     """
     _check_counted(work)
     if after is None:
@@ -134,7 +134,7 @@ def rounds(
 
 
 def _check_counted(work: Work) -> None:
-    """Raise where the plan counts on sums of fresh gradients and the algorithm sends others."""
+    """Raise if the plan requires sums of fresh gradients and the algorithm sends others."""
     plan, algorithm = work.plan, work.algorithm
     counted_on = plan.mechanism.gradients_only or plan.gradients_only
     if counted_on and not sends_one_gradient(algorithm):
@@ -146,9 +146,9 @@ def _check_counted(work: Work) -> None:
 
 
 def _check_continues(plan: PrivacyPlan, streams: Streams) -> None:
-    """Raise where the rounds to come would be dealt anew: a silo could be in more than it pays for.
+    """Raise if a balanced schedule would start again: a silo could exceed its priced rounds.
 
-    Cohorts that are drawn afresh each round are drawn by any streams, those of a simulation again.
+    Cohorts that are independent in each round may come from any streams.
     """
     dealt = plan.schedule is None and plan.silo_fraction < 1 and plan.cohort == "balanced"
     if dealt and plan.unit == "silo" and not streams.is_simulation:
@@ -159,7 +159,7 @@ def _check_continues(plan: PrivacyPlan, streams: Streams) -> None:
 
 
 def _beginning(work: Work, streams: Streams, average: bool | float) -> Progress:
-    """Return where a run stands before its first round."""
+    """Return the state of a run before its first round."""
     params = work.model.init(streams.stream("init"), work.dtype)
     state = work.algorithm.init(params)
     named = isinstance(average, bool)
@@ -168,7 +168,7 @@ def _beginning(work: Work, streams: Streams, average: bool | float) -> Progress:
     return Progress(0, params, state, work.plan.clip_norm, mean, weight)
 
 
-@np.errstate(all="ignore")  # steps that diverge show in the model, and warnings tell of records
+@np.errstate(all="ignore")  # warnings could reveal records; divergence shows in the model
 def _next(
     work: Work,
     federation: Federation,
@@ -207,7 +207,7 @@ def _weight_of(r: int, n_rounds: int, algorithm: Algorithm, average: bool | floa
 
 
 class Round(NamedTuple):
-    """A round's number, who takes part, and the norm that messages are clipped to."""
+    """A round's number, cohort and clip norm of messages."""
 
     number: int
     cohort: np.ndarray
@@ -240,7 +240,7 @@ def _round(
 
 
 def _cohorts(work: Work, streams: Streams) -> Iterator[np.ndarray]:
-    """Yield who takes part in each round: the plan's schedule, or a secret draw."""
+    """Yield the cohort of each round: from the plan's schedule, or a secret draw."""
     plan = work.plan
     everyone = np.arange(plan.n_silos)
     if plan.schedule is not None:

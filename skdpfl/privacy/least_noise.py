@@ -11,7 +11,7 @@ from skdpfl.privacy.silo_releases import composition_of, costliest_silos, groups
 
 
 def allowed(plan: PublicNumbers, mechanism: Mechanism, z: float | np.ndarray) -> np.ndarray:
-    """Return ``z``, raised to what the plan's mechanism can run."""
+    """Return ``z``, at least the smallest multiplier of the plan's mechanism."""
     exposure = mechanism.exposure(plan)
     if exposure is not None:  # one noise for all
         z = (np.broadcast_to(z, exposure.shape) * exposure).max() / exposure
@@ -21,7 +21,7 @@ def allowed(plan: PublicNumbers, mechanism: Mechanism, z: float | np.ndarray) ->
 def least_noise(
     plan: PublicNumbers, mechanism: Mechanism, epsilon: float | np.ndarray
 ) -> float | np.ndarray:
-    """Return the noise multipliers: all alike for one budget, each silo's for its own."""
+    """Return the noise multipliers: equal for one budget, separate for separate budgets."""
     budgets = np.broadcast_to(np.asarray(epsilon, dtype=float), (plan.n_silos,))
     if plan.unit == "silo":
         return _of_silo(plan, mechanism, 0, budgets[0])
@@ -34,7 +34,7 @@ def least_noise(
 
 
 def _alike(plan: PublicNumbers, mechanism: Mechanism, epsilon: float) -> np.ndarray:
-    """Return one multiplier for all silos, or one noise where the mechanism has but one."""
+    """Return one multiplier for all silos, or one noise if the mechanism shares it."""
     exposure = mechanism.exposure(plan)
     exposure = np.ones(plan.n_silos) if exposure is None else exposure
     silos = costliest_silos(plan, 1 / exposure)
