@@ -22,7 +22,7 @@ from skdpfl.privacy.events import (
     Profile,
     compose,
 )
-from skdpfl.privacy.pricing.dominance import dearest
+from skdpfl.privacy.pricing.dominance import undominated
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 from skdpfl.privacy.pricing.renyi import renyi
 
@@ -166,12 +166,12 @@ def test_a_dominated_composition_costs_less_at_every_delta():
     ]
     unlike = [((FixedSizeGaussian(3.0, 0.1), 50), (Gaussian(9.0), 2)), dear[:1], dear[::-1]]
     for cheap in cheaper:
-        assert dearest([dear, cheap]) == [0] and dearest([cheap, dear]) == [1]
+        assert undominated([dear, cheap]) == [0] and undominated([cheap, dear]) == [1]
         for delta in (1e-2, 1e-5, 1e-9):
             assert price_epsilon(cheap, delta, "replace") < price_epsilon(dear, delta, "replace")
-    assert dearest([dear, *unlike]) == [0, 1, 2, 3]
-    assert dearest([dear, dear]) == [0]
-    assert dearest([cheaper[0], cheaper[1]]) == [0, 1]
+    assert undominated([dear, *unlike]) == [0, 1, 2, 3]
+    assert undominated([dear, dear]) == [0]
+    assert undominated([cheaper[0], cheaper[1]]) == [0, 1]
 
 
 # ---- single events --------------------------------------------------------------------------

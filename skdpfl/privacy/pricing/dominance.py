@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from skdpfl.privacy.events import Composition, Event, FixedSizeGaussian, Gaussian, PoissonGaussian
 
 
-def dearest(compositions: Sequence[Composition]) -> list[int]:
+def undominated(compositions: Sequence[Composition]) -> list[int]:
     """Return the positions of compositions that no other one dominates."""
     kept: list[int] = []
     for i, composition in enumerate(compositions):

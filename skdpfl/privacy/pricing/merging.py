@@ -1,4 +1,4 @@
-r"""Many distinct releases as fewer: those that are alike are priced as the dearest of them.
+r"""Many distinct releases as fewer: those that are alike are priced as the most expensive of them.
 
 Cells are steps of a factor e^width in noise multiplier and sampling rate (or in epsilon and delta);
 all releases of a cell become one with the least noise and the highest rate among them. A price
