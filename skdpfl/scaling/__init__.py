@@ -1,4 +1,4 @@
-"""How features and targets are scaled: chosen from public numbers, found within a budget.
+"""Scaling of features and targets: planned from public numbers, estimated within a budget.
 
 _bounds      what users declare, and the maps it gives
 _choice      public numbers -> ScalingPlan, priced before data are read

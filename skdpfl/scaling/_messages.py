@@ -1,4 +1,4 @@
-"""What leaves the silos: sums of bounded contributions plus Gaussian noise.
+"""The silos' messages: sums of bounded contributions plus Gaussian noise.
 
 ::
 
@@ -18,8 +18,8 @@ rounding, in any order. Which records are read depends on their index and silo a
 are added on one grid (:mod:`skdpfl.privacy.release`); the grid's step and the divisions are
 part of ``D`` (:meth:`ScalingPlan.noise_scale`). So a message is a Gaussian mechanism of noise
 multiplier ``2 / (share mu)`` (replace) or ``1 / (share mu)`` (zeroed), and everything later is
-computed from messages. Other silos' records enter no silo's message but through earlier messages,
-so under trust "silo" each silo's messages are private whatever the other silos hold.
+computed from messages. A silo's message depends on other silos' records through earlier messages
+only, so under trust "silo" each silo's messages are private for any data of the other silos.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who holds how much, with which budget, and how noisy a common mean is then.
+"""Sizes and budgets of silos, and the noise of a common mean.
 
 A budget is given as Gaussian-DP ``mu``: a release of replace-one sensitivity ``D`` with noise of
 standard deviation ``D / mu``. Budgets add in squares. Spending the share ``s`` of each silo's mu on
