@@ -116,6 +116,8 @@ GROUPS = {
     Which rounds' models are averaged into the one that is given out. True: those of the second
     half. False: none, the last model is given out. A float in (0, 1): those of this last share of
     the rounds. An integer k: those of the last k rounds, or of all if there are fewer.""",
+        "half": """bool, default=False
+    Halve the numerator of the server's step, as FedExP was published (with ``average=2``).""",
         "calibrate": """bool, default=True
     Whether 4 % of the budget (of mu^2) pay for the scale of the raw predictions, so that the
     probabilities and coefficients of ``loss="log_loss"`` are neither too extreme nor too timid.

@@ -71,8 +71,6 @@ class _DPFedEXP:
         "noise_multiplier": """float, default=None
     Instead of a budget (``epsilon=None``): the noise's standard deviation on a message (on the sum
     of messages, under ``trust="server"``) over ``clip_norm``. Not for ``mechanism="privunit"``.""",
-        "half": """bool, default=False
-    Halve the numerator of the server's step, as FedExP was published (with ``average=2``).""",
     }
 
     _fitted_docs = (
