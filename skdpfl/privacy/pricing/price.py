@@ -39,8 +39,10 @@ from skdpfl.privacy.pricing.loss_atoms import AtomsPair
 from skdpfl.privacy.pricing.loss_grid import Grid, GridLoss, TooFine
 from skdpfl.privacy.pricing.loss_pairs import gaussian_pair
 from skdpfl.privacy.pricing.loss_sum import LossSum
+from skdpfl.privacy.pricing.loss_window import Bound
 from skdpfl.privacy.pricing.merging import merged
-from skdpfl.privacy.pricing.releases import LossPair, Neighbours, Releases, releases
+from skdpfl.privacy.pricing.refining import TOLERATED, Pairs, refined, unlike
+from skdpfl.privacy.pricing.releases import Neighbours, Releases, releases
 
 __all__ = ["Neighbours", "price_delta", "price_epsilon"]
 
@@ -88,7 +90,11 @@ def price_epsilon(composition: Composition, delta: float, neighbours: Neighbours
     told, largest = _probability_of_telling(known), _largest_loss(known)
     if told >= delta:
         return largest if told == delta else math.inf
-    return min(largest, _worst(known, delta, lambda loss: loss.epsilon(delta)))
+    epsilon, excess = _worst(known, delta, lambda loss: loss.epsilon(delta))
+    if excess > TOLERATED or unlike(_pairs(known)):
+        again = refined(_pairs(known), delta, epsilon, lambda loss: loss.epsilon(delta), True)
+        epsilon = min([epsilon, *again])
+    return min(largest, epsilon)
 
 
 @lru_cache(maxsize=4096)
@@ -115,17 +121,28 @@ def price_delta(composition: Composition, epsilon: float, neighbours: Neighbours
     # What may be neglected is a share of a delta that is not known yet.
     guess = max(told, 1e-7)
     while True:
-        finite = _worst(known, guess, lambda loss: loss.finite_delta(epsilon, guess / 30))  # noqa: B023
+        finite, excess = _worst(
+            known,
+            guess,
+            lambda loss: loss.finite_delta(epsilon, guess / 30),  # noqa: B023
+        )
         if guess <= max(told, 30 * finite) or guess < 1e-250:
-            return min(1.0, finite + told + _TAIL_SHARE * guess)
+            break
         guess = max(told, finite, 1e-9 * guess)
+    delta = min(1.0, finite + told + _TAIL_SHARE * guess)
+    if epsilon > 0.0 and (excess > TOLERATED or unlike(_pairs(known))):
+
+        def at_epsilon(loss: LossSum) -> Bound:
+            finite, excess = loss.finite_delta(epsilon, guess / 30)
+            return Bound(loss.infinite + finite, excess)
+
+        delta = min([delta, *refined(_pairs(known), delta, epsilon, at_epsilon, False)])
+    return delta
 
 
-def _worst(known: Releases, delta: float, question: Callable[[LossSum], float]) -> float:
+def _worst(known: Releases, delta: float, question: Callable[[LossSum], Bound]) -> Bound:
     """The larger answer of the relation's two directions, on a grid fit for ``delta``."""
-    pairs: tuple[tuple[LossPair, int], ...] = known.pairs
-    if known.mu_squared:
-        pairs = (*pairs, (gaussian_pair(known.mu), 1))
+    pairs = _pairs(known)
     n_releases = sum(n for _, n in pairs)
     tail = max(1e-300, _TAIL_SHARE * delta / (2 * n_releases))
     points = int(min(_MAX_POINTS, _POINTS * math.sqrt(n_releases))) // len(pairs)
@@ -141,7 +158,14 @@ def _worst(known: Releases, delta: float, question: Callable[[LossSum], float]) 
             h *= error.ratio * 1.001
 
 
-def _step(pairs: tuple[tuple[LossPair, int], ...]) -> float:
+def _pairs(known: Releases) -> Pairs:
+    """All that was released, plain Gaussians as one release."""
+    if known.mu_squared:
+        return (*known.pairs, (gaussian_pair(known.mu), 1))
+    return known.pairs
+
+
+def _step(pairs: Pairs) -> float:
     """The grid's step."""
     n_releases = sum(n for _, n in pairs)
     deviation = math.sqrt(sum(n * pair.variance() for pair, n in pairs) / n_releases)
