@@ -1,4 +1,11 @@
-"""The least noise with which a plan's price is within a budget."""
+"""The least noise with which a plan's price is within a budget.
+
+Formal guarantee
+----------------
+What :func:`least_noise` returns was priced: every group of silos (:func:`groups_of`), with its own
+noise, releases and delta, costs at most the least budget in it. The search before that only looks
+at the silos that should cost most.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +13,12 @@ import numpy as np
 
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.mechanisms import Mechanism
+from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.silo_releases import composition_of, costliest_silos, groups_of
+
+#: By how much noise that costs too much is raised: at first, and how often.
+_MORE, _MOST_TIMES = 1e-4, 40
 
 
 def allowed(plan: PublicNumbers, mechanism: Mechanism, z: float | np.ndarray) -> np.ndarray:
@@ -20,9 +31,38 @@ def allowed(plan: PublicNumbers, mechanism: Mechanism, z: float | np.ndarray) ->
 
 def least_noise(
     plan: PublicNumbers, mechanism: Mechanism, epsilon: float | np.ndarray
-) -> float | np.ndarray:
+) -> np.ndarray:
     """Return the noise multipliers: equal for one budget, separate for separate budgets."""
     budgets = np.broadcast_to(np.asarray(epsilon, dtype=float), (plan.n_silos,))
+    z = allowed(plan, mechanism, _first_noise(plan, mechanism, budgets))
+    for k in range(_MOST_TIMES):
+        z = np.broadcast_to(z, (plan.n_silos,))
+        over = _over_budget(plan, mechanism, z, budgets)
+        if not over.any():
+            return z
+        raised = over if np.ptp(budgets) else np.ones_like(over)  # all alike for one budget
+        z = allowed(plan, mechanism, z * np.where(raised, 1.0 + _MORE * 2**k, 1.0))
+    raise ValueError(f"epsilon={epsilon!r} cannot be met: its price does not fall with the noise.")
+
+
+def _over_budget(
+    plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray, budgets: np.ndarray
+) -> np.ndarray:
+    """Tell for which silos noise ``z`` costs more than a budget of their group."""
+    groups = groups_of(plan, mechanism, z)
+    least = np.full(len(groups.first), np.inf)
+    np.minimum.at(least, groups.of_silo, budgets)
+    price = [
+        price_epsilon(composition, float(plan.delta[i]), plan.neighbours)
+        for composition, i in zip(groups.compositions, groups.first.tolist(), strict=True)
+    ]
+    return (np.array(price) > least)[groups.of_silo]
+
+
+def _first_noise(
+    plan: PublicNumbers, mechanism: Mechanism, budgets: np.ndarray
+) -> float | np.ndarray:
+    """Return noise by the silos that should cost most."""
     if plan.unit == "silo":
         return _of_silo(plan, mechanism, 0, budgets[0])
     if not np.ptp(budgets):

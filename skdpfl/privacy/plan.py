@@ -192,4 +192,4 @@ class PrivacyPlan(PublicNumbers):
         PrivacyPlan
             Another one; plans never change.
         """
-        return self.with_noise(least_noise(self, self.mechanism, epsilon))
+        return replace(self, noise_multiplier=least_noise(self, self.mechanism, epsilon))

@@ -155,9 +155,9 @@ def test_different_losses_are_convolved():
     exact = true_delta(gaussian_pair(total_mu), 1.0, 0)
     assert exact <= total.finite_delta(1.0, exact).value <= 1.002 * exact
     assert total.epsilon(1e-6).value == pytest.approx(
-        LossSum(
-            ((gaussian_pair(total_mu).grids(Grid(h, 1e-14, 1e-14, 10**6))[0], 1),), 2**20
-        ).epsilon(1e-6).value,
+        LossSum(((gaussian_pair(total_mu).grids(Grid(h, 1e-14, 1e-14, 10**6))[0], 1),), 2**20)
+        .epsilon(1e-6)
+        .value,
         rel=1e-3,
     )
 

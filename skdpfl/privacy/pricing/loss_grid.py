@@ -48,11 +48,11 @@ Masses = tuple[np.ndarray, np.ndarray]
 
 
 class TooFine(Exception):
-    """The grid needs ``ratio`` times more points than allowed."""
+    """The grid needs ``ratio`` times more points than allowed, for one loss or for their sum."""
 
-    def __init__(self, ratio: float) -> None:
+    def __init__(self, ratio: float, of_sum: bool = False) -> None:
         super().__init__(ratio)
-        self.ratio = ratio
+        self.ratio, self.of_sum = ratio, of_sum
 
 
 @dataclass(frozen=True)

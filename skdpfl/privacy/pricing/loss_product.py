@@ -50,9 +50,7 @@ class LossProduct(LossSum):
         law = self._law
         losses = law.losses
         centre = float(min(max(epsilon, losses[0]), losses[-1]))
-        return Window(
-            self.h, losses, law.probs, 0.0, centre, 0.0, _LOST, self.n_releases, _ROUND
-        )
+        return Window(self.h, losses, law.probs, 0.0, centre, 0.0, _LOST, self.n_releases, _ROUND)
 
 
 def _times(loss: GridLoss, n: int, most: int) -> GridLoss:

@@ -158,7 +158,7 @@ class LossSum:
                 ends.append(sign * best)
             last, first = min(last, math.ceil(ends[0])), max(first, math.floor(ends[1]))
         if last - first >= self.max_points:
-            raise TooFine((last - first + 1) / self.max_points)
+            raise TooFine((last - first + 1) / self.max_points, of_sum=True)
         return first, last
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+
 class Bound(NamedTuple):
     """An upper bound, and about how much too large epsilon is in it, as a share of epsilon.
 
@@ -50,7 +51,8 @@ class Window:
     def epsilon(self, room: float, rounded: float) -> Bound:
         """Return the smallest epsilon >= 0 at which the finite part of delta is at most ``room``.
 
-        ``rounded`` is the probability of losses that were rounded up to infinity. Sums run from the right: the last quarter of the losses is tried first.
+        ``rounded`` is the probability of losses that were rounded up to infinity. Sums run from the
+        right: the last quarter of the losses is tried first.
         """
         size = self.losses.size
         for first in (size - 1 - size // 4, size // 2, 0):

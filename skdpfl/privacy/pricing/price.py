@@ -54,7 +54,7 @@ _WORK = 2**17
 
 #: Points in all one-release distributions together (the first number if there is one release, more
 #: with the square root of their number), and points in their sum.
-_POINTS, _MAX_POINTS, _MAX_WINDOW = 2**16, 2**17, 2**20
+_POINTS, _MAX_POINTS, _MAX_WINDOW = 2**16, 2**17, 2**18
 
 #: Points for each of many distinct releases: as many as these, with so many in all.
 _EACH, _ALL_POINTS = 2**14, 2**19
@@ -147,15 +147,17 @@ def _worst(known: Releases, delta: float, question: Callable[[LossSum], Bound]) 
     tail = max(1e-300, _TAIL_SHARE * delta / (2 * n_releases))
     points = int(min(_MAX_POINTS, _POINTS * math.sqrt(n_releases))) // len(pairs)
     points = max(points, min(_EACH, _ALL_POINTS // len(pairs)))
-    h = _step(pairs)
+    h, cut_short = _step(pairs), False
     while True:
         try:
             grid = Grid(h, max(tail, _BELOW / n_releases), tail, points)
             both = [(pair.grids(grid), n) for pair, n in pairs]
             sums = [LossSum(tuple((g[k], n) for g, n in both), _MAX_WINDOW) for k in (0, 1)]
-            return max(question(s) for s in (sums[:1] if _symmetric(both) else sums))
+            worst = max(question(s) for s in (sums[:1] if _symmetric(both) else sums))
+            return Bound(worst.value, math.inf) if cut_short else worst
         except TooFine as error:
             h *= error.ratio * 1.001
+            cut_short = cut_short or error.of_sum
 
 
 def _pairs(known: Releases) -> Pairs:

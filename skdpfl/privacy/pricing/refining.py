@@ -6,10 +6,11 @@ losses of a thousand times the others' size. The deviation is made by these, the
 others. And where delta is tiny next to the rate of such a sampling, a transform's rounding, or the
 share of delta given to losses beyond the grid, is not small against what epsilon changes.
 
-So where :class:`~skdpfl.privacy.pricing.loss_window.Window` estimates an excess above ``TOLERATED``,
-the composition is priced again: on a grid that ends at a loss somewhat above the last price, whose
-end keeps the probabilities of what lies beyond, and whose step is cut until the price stays; a few
-releases by :mod:`skdpfl.privacy.pricing.loss_product`.
+So where a :class:`~skdpfl.privacy.pricing.loss_window.Window` estimates an excess above
+``TOLERATED``, or the sum would have too many points, the composition is priced again: on a grid
+that ends at a loss somewhat above the last price, whose end keeps the probabilities of what lies
+beyond, and whose step is cut until the price stays; a few releases by
+:mod:`skdpfl.privacy.pricing.loss_product`.
 
 Formal guarantee
 ----------------
@@ -69,7 +70,8 @@ def refined(
     told = sum(n * pair.infinite for pair, n in pairs if isinstance(pair, AtomsPair))
     if moves and told <= delta / 2:
         yield surely
-    epsilon, points, before = min(epsilon, surely), _FIRST, math.inf
+    epsilon = min(epsilon, surely) if moves else epsilon
+    points, before = _FIRST, math.inf
     while points <= _MOST and _SMALL < epsilon < math.inf:
         product = n_releases == 1 or (n_releases <= _FEW and points <= _FEW_POINTS)
         try:
