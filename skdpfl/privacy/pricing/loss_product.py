@@ -10,9 +10,10 @@ Formal guarantee
 For grid losses that dominate the true ones the result bounds the true delta (or epsilon) from
 above. Sums below the window are rounded up to its first point. Sums l above its last point l' share
 their probability p: ``p e^{l' - l}`` stays at l', which keeps Q's probability, the rest goes to
-infinity (:mod:`skdpfl.privacy.pricing.loss_grid` says why that dominates). Each probability comes
-from at most 2 log2(n) + k convolutions of N points, each right to N + 2 roundings; ``_ROUND`` is
-far above that share, ``_LOST`` above what underflows, and both are added to delta.
+infinity (:mod:`skdpfl.privacy.pricing.loss_grid` says why that dominates). A convolution of N
+points adds N + 2 roundings to the relative errors of its two factors, which add up: n releases are
+right to n (N + 2) roundings. That share is added to delta, and ``_LOST``, far above what
+underflows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from skdpfl.privacy.pricing.loss_grid import SURE, GridLoss
 from skdpfl.privacy.pricing.loss_sum import LossSum
 from skdpfl.privacy.pricing.loss_window import Window
 
-#: Share of each probability that rounding may take; and what underflows.
+#: The least share of a probability that rounding may take, and what underflows.
 _ROUND, _LOST = 1e-9, 1e-290
 
 
@@ -36,7 +37,12 @@ class LossProduct(LossSum):
     @property
     def infinite(self) -> float:
         """The probability that some loss is infinite."""
-        return self._law.infinite * (1.0 + _ROUND)
+        return self._law.infinite * (1.0 + self._rounding)
+
+    @property
+    def _rounding(self) -> float:
+        """The share of each probability that rounding may have taken."""
+        return max(_ROUND, self.n_releases * (self._law.probs.size + 2) * 2.0**-52)
 
     @cached_property
     def _law(self) -> GridLoss:
@@ -50,7 +56,9 @@ class LossProduct(LossSum):
         law = self._law
         losses = law.losses
         centre = float(min(max(epsilon, losses[0]), losses[-1]))
-        return Window(self.h, losses, law.probs, 0.0, centre, 0.0, _LOST, self.n_releases, _ROUND)
+        return Window(
+            self.h, losses, law.probs, 0.0, centre, 0.0, _LOST, self.n_releases, self._rounding
+        )
 
 
 def _times(loss: GridLoss, n: int, most: int) -> GridLoss:

@@ -82,11 +82,11 @@ class LossSum:
         """Return what finite losses add to delta(epsilon), sharp if that is at least ``size``."""
         top = self.h * sum(n * (grid.low + grid.probs.size - 1) for grid, n in self.parts)
         if epsilon >= top or self.infinite == 1.0:
-            return Bound(0.0, 0.0)
+            return Bound(0.0)
         saddle = self._solve(lambda t, k, mean, variance: mean, epsilon)
         chernoff = math.exp(min(0.0, _cumulants(self._laws, saddle)[0] - saddle * epsilon))
-        value, excess = self._window(saddle, epsilon, math.log(size)).delta(epsilon)
-        return Bound(min(chernoff, value), excess)
+        found = self._window(saddle, epsilon, math.log(size)).delta(epsilon)
+        return found._replace(value=min(chernoff, found.value))
 
     def _solve(
         self, function: Callable[[float, float, float, float], float], target: float

@@ -12,11 +12,18 @@ import numpy as np
 class Bound(NamedTuple):
     """An upper bound, and about how much too large epsilon is in it, as a share of epsilon.
 
-    ``excess`` is an estimate. It says whether a finer grid is worth it, and no bound rests on it.
+    ``missing`` is due to rounding and to what the window leaves out, ``spread`` to the grid. Both
+    are estimates: they say whether to look again, and no bound rests on them.
     """
 
     value: float
-    excess: float
+    missing: float = 0.0
+    spread: float = 0.0
+
+    @property
+    def excess(self) -> float:
+        """How much too large epsilon is in all."""
+        return self.missing + self.spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +69,7 @@ class Window:
         losses = self.losses[first:]
         j = int(np.flatnonzero(np.append(True, deltas > room))[-1])
         if j == 0:  # The bound holds at the first point, which lies far below the bulk.
-            return Bound(float(max(0.0, losses[0])), 0.0)
+            return Bound(float(max(0.0, losses[0])))
         if j == deltas.size:
             return Bound(math.inf, math.inf)
         # Between two points delta + e^epsilon * const is constant; the margin is the left point's.
@@ -76,7 +83,7 @@ class Window:
         slope = float(above_q[j]) * math.exp(min(600.0, losses[j] - self.centre))
         thinning = further / float(above_q[j]) if above_q[j] > 0.0 else 0.0
         missing = float(margins[j]) + rounded / self.scale
-        return Bound(value, self._excess(value, missing, slope, thinning))
+        return Bound(value, *self._excess(value, missing, slope, thinning))
 
     def delta(self, epsilon: float) -> Bound:
         """Return the finite part of delta at one epsilon."""
@@ -89,21 +96,23 @@ class Window:
         of_q = above - terms
         slope = float(of_q.sum())
         thinning = float(of_q[1:].sum()) / slope if slope > 0.0 else 0.0
-        return Bound(value, self._excess(epsilon, missing, slope, thinning))
+        return Bound(value, *self._excess(epsilon, missing, slope, thinning))
 
-    def _excess(self, epsilon: float, missing: float, slope: float, thinning: float) -> float:
-        """Estimate by how much epsilon is too large, as a share of it.
+    def _excess(
+        self, epsilon: float, missing: float, slope: float, thinning: float
+    ) -> tuple[float, float]:
+        """Estimate by how much epsilon is too large, as shares of it: for what is missing, and not.
 
         What is missing moves epsilon by its share of the slope of delta (Q's probability above
         epsilon, times e^epsilon). Each loss is up to h^2/4 more spread on the grid than it was,
         which moves epsilon by half of that times Q's density over its probability above.
         """
         if epsilon == 0.0:
-            return 0.0
+            return 0.0, 0.0
         if slope <= 0.0:
-            return math.inf
-        spread = self.n_releases * self.h**2 / 4
-        return (missing / slope + spread / 2 * (1.0 - thinning) / self.h) / epsilon
+            return math.inf, math.inf
+        spread = self.n_releases * self.h / 8 * (1.0 - thinning)
+        return missing / slope / epsilon, spread / epsilon
 
     def _tail_sums(self, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Delta from the first loss on, what may be missing of it, and P and Q from there on.

@@ -90,8 +90,9 @@ def price_epsilon(composition: Composition, delta: float, neighbours: Neighbours
     told, largest = _probability_of_telling(known), _largest_loss(known)
     if told >= delta:
         return largest if told == delta else math.inf
-    epsilon, excess = _worst(known, delta, lambda loss: loss.epsilon(delta))
-    if excess > TOLERATED or unlike(_pairs(known)):
+    first = _worst(known, delta, lambda loss: loss.epsilon(delta))
+    epsilon = first.value
+    if first.excess > TOLERATED or unlike(_pairs(known)):
         again = refined(_pairs(known), delta, epsilon, lambda loss: loss.epsilon(delta), True)
         epsilon = min([epsilon, *again])
     return min(largest, epsilon)
@@ -121,20 +122,17 @@ def price_delta(composition: Composition, epsilon: float, neighbours: Neighbours
     # What may be neglected is a share of a delta that is not known yet.
     guess = max(told, 1e-7)
     while True:
-        finite, excess = _worst(
-            known,
-            guess,
-            lambda loss: loss.finite_delta(epsilon, guess / 30),  # noqa: B023
-        )
+        first = _worst(known, guess, lambda loss: loss.finite_delta(epsilon, guess / 30))  # noqa: B023
+        finite = first.value
         if guess <= max(told, 30 * finite) or guess < 1e-250:
             break
         guess = max(told, finite, 1e-9 * guess)
     delta = min(1.0, finite + told + _TAIL_SHARE * guess)
-    if epsilon > 0.0 and (excess > TOLERATED or unlike(_pairs(known))):
+    if epsilon > 0.0 and (first.excess > TOLERATED or unlike(_pairs(known))):
 
         def at_epsilon(loss: LossSum) -> Bound:
-            finite, excess = loss.finite_delta(epsilon, guess / 30)
-            return Bound(loss.infinite + finite, excess)
+            finite = loss.finite_delta(epsilon, guess / 30)
+            return finite._replace(value=loss.infinite + finite.value)
 
         delta = min([delta, *refined(_pairs(known), delta, epsilon, at_epsilon, False)])
     return delta
@@ -154,7 +152,7 @@ def _worst(known: Releases, delta: float, question: Callable[[LossSum], Bound]) 
             both = [(pair.grids(grid), n) for pair, n in pairs]
             sums = [LossSum(tuple((g[k], n) for g, n in both), _MAX_WINDOW) for k in (0, 1)]
             worst = max(question(s) for s in (sums[:1] if _symmetric(both) else sums))
-            return Bound(worst.value, math.inf) if cut_short else worst
+            return worst._replace(spread=math.inf) if cut_short else worst
         except TooFine as error:
             h *= error.ratio * 1.001
             cut_short = cut_short or error.of_sum

@@ -9,8 +9,8 @@ share of delta given to losses beyond the grid, is not small against what epsilo
 So where a :class:`~skdpfl.privacy.pricing.loss_window.Window` estimates an excess above
 ``TOLERATED``, or the sum would have too many points, the composition is priced again: on a grid
 that ends at a loss somewhat above the last price, whose end keeps the probabilities of what lies
-beyond, and whose step is cut until the price stays; a few releases by
-:mod:`skdpfl.privacy.pricing.loss_product`.
+beyond, and whose step is cut until the price stays; where a transform's rounding is what counts,
+by :mod:`skdpfl.privacy.pricing.loss_product`.
 
 Formal guarantee
 ----------------
@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from skdpfl.privacy.pricing.loss_atoms import AtomsPair
-from skdpfl.privacy.pricing.loss_grid import Grid, TooFine
+from skdpfl.privacy.pricing.loss_grid import Grid, GridLoss, TooFine
 from skdpfl.privacy.pricing.loss_product import LossProduct
 from skdpfl.privacy.pricing.loss_sum import LossSum
 from skdpfl.privacy.pricing.loss_window import Bound
@@ -42,14 +42,17 @@ _ENOUGH = 2e-4
 #: Epsilons below and above are not looked at more closely.
 _SMALL, _LARGE = 1e-6, 600.0
 
+#: Where to look first if nothing is known.
+_GUESSES = (1.0, 30.0)
+
 #: The least delta at which rounding is accounted for.
 _LEAST = 1e-250
 
 #: Points from 0 to the largest loss: at first, how many times more each time, at most.
 _FIRST, _MORE, _MOST = 2**10, 4, 2**19
 
-#: Without a transform: at most so many releases, and points (of more than one release).
-_FEW, _FEW_POINTS = 64, 2**12
+#: At most so many points are convolved without a transform.
+_FEW = 2**12
 
 #: Probabilities of a loss beyond the grid, below and above.
 _BELOW, _ABOVE = 1e-9, 1e-300
@@ -70,17 +73,28 @@ def refined(
     told = sum(n * pair.infinite for pair, n in pairs if isinstance(pair, AtomsPair))
     if moves and told <= delta / 2:
         yield surely
-    epsilon = min(epsilon, surely) if moves else epsilon
+    starts = [min(epsilon, surely) if moves else epsilon]
+    if epsilon == math.inf:  # the sum of the largest losses may be far away
+        starts = [e for e in _GUESSES if e < surely] + starts
+    for start in starts:
+        value = math.inf
+        for value in _finer(pairs, start, ask, moves):
+            yield value
+        if value <= start:
+            return
+
+
+def _finer(pairs: Pairs, epsilon: float, ask: Question, moves: bool) -> Iterator[float]:
+    """Yield upper bounds on finer and finer grids, made for an epsilon of about ``epsilon``."""
     points, before = _FIRST, math.inf
     while points <= _MOST and _SMALL < epsilon < math.inf:
-        product = n_releases == 1 or (n_releases <= _FEW and points <= _FEW_POINTS)
         try:
-            sums = _sums(pairs, epsilon, points, LossProduct if product else LossSum)
-            value, excess = max(ask(s) for s in sums)
+            bound = _priced(pairs, epsilon, points, ask)
         except TooFine:
             return
+        value = bound.value
         yield value
-        sharp = excess < _ENOUGH and value <= epsilon if moves else excess < _ENOUGH
+        sharp = bound.excess < _ENOUGH and (value <= epsilon or not moves)
         if sharp or before >= value > min(_LARGE, (1.0 - _ENOUGH) * before):
             return
         if moves and value < epsilon / 2:
@@ -97,7 +111,23 @@ def unlike(pairs: Pairs) -> bool:
     return moved and not all(few)
 
 
-def _sums(pairs: Pairs, epsilon: float, points: int, kind: type[LossSum]) -> list[LossSum]:
+def _priced(pairs: Pairs, epsilon: float, points: int, ask: Question) -> Bound:
+    """Ask on a grid of so many points, without a transform where its rounding decides."""
+    parts = _parts(pairs, epsilon, points)
+    if sum(n for _, n in pairs) == 1:
+        return max(ask(LossProduct(part, 4 * _MOST)) for part in parts)
+    try:
+        bound = max(ask(LossSum(part, 4 * _MOST)) for part in parts)
+    except TooFine:
+        if points > _FEW:
+            raise
+        bound = Bound(math.inf, math.inf)
+    if points > _FEW or bound.missing <= max(_ENOUGH, bound.spread):
+        return bound
+    return min(bound, max(ask(LossProduct(part, 4 * _MOST)) for part in parts))
+
+
+def _parts(pairs: Pairs, epsilon: float, points: int) -> list[tuple[tuple[GridLoss, int], ...]]:
     """Losses on a grid whose ends leave room for what others may add to a loss of epsilon."""
     deviation = math.sqrt(sum(n * pair.variance(2 * epsilon) for pair, n in pairs))
     largest = 2 * epsilon + 8 * deviation
@@ -108,4 +138,4 @@ def _sums(pairs: Pairs, epsilon: float, points: int, kind: type[LossSum]) -> lis
     below = _BELOW / sum(n for _, n in pairs)
     grid = Grid(h, below, _ABOVE, 4 * points, largest)
     both = [(pair.grids(grid), n) for pair, n in pairs]
-    return [kind(tuple((g[k], n) for g, n in both), 4 * _MOST) for k in (0, 1)]
+    return [tuple((g[k], n) for g, n in both) for k in (0, 1)]
