@@ -15,6 +15,7 @@ from skdpfl.choosing._request import Request
 from skdpfl.choosing._scales import ScalingStep, plan_scales
 from skdpfl.choosing._temperature import plan_temperature
 from skdpfl.models import Rules, Task
+from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, WithoutReplacement
 from skdpfl.scaling import TemperaturePlan
 
@@ -76,7 +77,7 @@ def _steps(request: Request, method: Method, rate: float, task: Task) -> tuple[i
     name, steps = "local_steps", request.local_steps
     if request.local_epochs is not None:
         name, epochs = "local_epochs", np.asarray(request.local_epochs, dtype=float)
-        counted = np.maximum(1, np.round(epochs / rate)).astype(int)
+        counted = np.clip(np.round(epochs / rate), 1, 2 * MOST_STEPS).astype(int)
         steps = tuple(counted.tolist()) if counted.ndim else int(counted)
     if steps is None:
         steps = _automatic_steps(request, method)

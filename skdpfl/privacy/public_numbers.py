@@ -21,6 +21,9 @@ from skdpfl.privacy.sampling import Everyone, Sampling
 from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
 from skdpfl.privacy.spending.spent import Trust, Unit
 
+#: A plan has no more steps in all: their noise is listed step by step.
+MOST_STEPS = 10_000_000
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicNumbers:
@@ -59,6 +62,11 @@ class PublicNumbers:
             raise ValueError(
                 f"noise_schedule={self.noise_schedule!r} is about the noise on records' gradients; "
                 'unit="silo" noises whole messages, all alike: it must be None.'
+            )
+        if sum(self.steps) > MOST_STEPS:
+            raise ValueError(
+                f"{len(self.steps):,} rounds of up to {max(self.steps):,} steps are too many: a plan "
+                f"lists every step, at most {MOST_STEPS:,}."
             )
         for name in ("noise_multiplier", "delta"):
             value = np.broadcast_to(np.asarray(getattr(self, name), dtype=float), (self.n_silos,))
