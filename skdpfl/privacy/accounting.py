@@ -75,7 +75,7 @@ def epsilon_of(
     Notes
     -----
     **Formal guarantee.** See :mod:`skdpfl.privacy.pricing.price`: an upper bound for the sampling
-    that is named, exact up to 0.04 % (plain Gaussian sums: exact).
+    that is named, exact up to 0.1 % (plain Gaussian sums: exact).
 
     Examples
     --------

@@ -65,8 +65,8 @@ class PublicNumbers:
             )
         if sum(self.steps) > MOST_STEPS:
             raise ValueError(
-                f"{len(self.steps):,} rounds of up to {max(self.steps):,} steps are too many: a plan "
-                f"lists every step, at most {MOST_STEPS:,}."
+                f"{len(self.steps):,} rounds of up to {max(self.steps):,} steps are too many: "
+                f"a plan lists every step, at most {MOST_STEPS:,}."
             )
         for name in ("noise_multiplier", "delta"):
             value = np.broadcast_to(np.asarray(getattr(self, name), dtype=float), (self.n_silos,))

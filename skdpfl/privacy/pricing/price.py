@@ -10,11 +10,12 @@ is priced by privacy loss distributions: each release's dominating pair
 
 a fixed fraction of the (root mean square) deviation of one release's loss. Making losses discrete
 widens the sum by a fixed fraction then, however small epsilon and however many steps: epsilon comes
-out 0.04 % too large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. Compositions
-that would need more than ``_MAX_POINTS`` points get a coarser grid: a sound price, looser by up to
-a percent. Of more than ``_MOST_DISTINCT`` distinct releases, similar ones are priced as the most
-expensive of them (:mod:`skdpfl.privacy.pricing.merging`): noise multipliers that spread over a
-factor of four make epsilon 0.5 % too large by that (batches of fixed size: 1.4 %).
+out 0.04 % too large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. Where that is
+too coarse, as an estimate says, or the sum would need more than ``_MAX_WINDOW`` points, the price is
+computed again (:mod:`skdpfl.privacy.pricing.refining`). Of more than ``_MOST_DISTINCT`` distinct
+releases, similar ones are priced as the most expensive of them
+(:mod:`skdpfl.privacy.pricing.merging`): noise multipliers that spread over a factor of four make
+epsilon 0.5 % too large by that (batches of fixed size: 1.4 %).
 
 Why not dp-accounting alone: its distributions agree with these (a test says so), but they compose
 one event after the other, know no batches of fixed size, lose their digits on grids below 1e-6
