@@ -10,10 +10,10 @@ is priced by privacy loss distributions: each release's dominating pair
 
 a fixed fraction of the (root mean square) deviation of one release's loss. Making losses discrete
 widens the sum by a fixed fraction then, however small epsilon and however many steps: epsilon comes
-out 0.04 % too large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. Where that is
-too coarse, as an estimate says, or the sum would need more than ``_MAX_WINDOW`` points, the price is
-computed again (:mod:`skdpfl.privacy.pricing.refining`). Of more than ``_MOST_DISTINCT`` distinct
-releases, similar ones are priced as the most expensive of them
+out 0.04 % too large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. Where an
+estimate says that this is too coarse, or the sum would need more than ``_MAX_WINDOW`` points, the
+price is computed again (:mod:`skdpfl.privacy.pricing.refining`). Of more than ``_MOST_DISTINCT``
+distinct releases, similar ones are priced as the most expensive of them
 (:mod:`skdpfl.privacy.pricing.merging`): noise multipliers that spread over a factor of four make
 epsilon 0.5 % too large by that (batches of fixed size: 1.4 %).
 
