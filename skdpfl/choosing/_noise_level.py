@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.choosing._request import Request
+from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 #: (D / z)^2 beyond this is no privacy; the square of mu grows exponentially in it
@@ -61,8 +62,9 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
         hits = rate * n_steps  # how often a record is drawn: hardly ever more often than this
         often = min(n_steps, hits + 4 * math.sqrt(hits) + 3)
         return np.array([min(rate * math.sqrt(n_steps * growth), change * math.sqrt(often) / z)])
+    epsilon = shared_budgets(np.asarray(promise.epsilon, dtype=float))
     pairs, code = np.unique(
-        np.column_stack(np.broadcast_arrays(promise.epsilon, promise.delta)),
+        np.column_stack(np.broadcast_arrays(epsilon, promise.delta)),
         axis=0,
         return_inverse=True,
     )

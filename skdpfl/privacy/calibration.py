@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 
+import numpy as np
+
 from skdpfl.privacy.events import Composition
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.pricing.price import price_epsilon
@@ -50,6 +52,24 @@ class Search:
 
 
 THOROUGH = Search()
+
+#: More budgets than this are rounded down to steps of this share.
+MANY_BUDGETS, _STEP = 64, 8e-3
+
+
+def shared_budgets(epsilon: np.ndarray) -> np.ndarray:
+    """Return the budgets, rounded down by less than 0.8 % where there are very many of them.
+
+    Silos whose budgets round to the same number need only one noise, one scale and one price.
+    """
+    finite = np.isfinite(epsilon)
+    if len(np.unique(epsilon[finite])) <= MANY_BUDGETS:
+        return epsilon
+    top = epsilon[finite].max()
+    steps = np.ceil(np.log(top / epsilon[finite]) / _STEP)
+    rounded = epsilon.copy()
+    rounded[finite] = np.minimum(epsilon[finite], top * np.exp(-_STEP * steps))
+    return rounded
 
 
 def calibrate(

@@ -10,10 +10,11 @@ at the silos that should cost most.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from skdpfl.privacy.calibration import calibrate
+from skdpfl.privacy.calibration import MANY_BUDGETS, Search, calibrate, shared_budgets
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.public_numbers import PublicNumbers
@@ -23,9 +24,6 @@ from skdpfl.privacy.silo_releases import (
     costliest_silos,
     groups_of,
 )
-
-#: More budgets than this share noise multipliers, whose prices differ by this share.
-_MANY, _RUNG = 64, 8e-3
 
 #: By how much noise that costs too much is raised: at least, how often, and at once by its excess.
 _MORE, _MOST_TIMES, _AT_ONCE = 1e-4, 40, 1.01
@@ -81,48 +79,35 @@ def _first_noise(
         return _of_silo(plan, mechanism, 0, budgets[0])
     if not np.ptp(budgets):
         return _alike(plan, mechanism, float(budgets[0]))
+    budgets = shared_budgets(budgets)
     cell, costliest = cells_of(plan, mechanism)
-    needed = np.zeros(plan.n_silos)
-    for c, silo in enumerate(costliest.tolist()):
-        inside = cell == c
-        distinct, of_silo = np.unique(budgets[inside], return_inverse=True)
-        find = _on_a_ladder if len(distinct) > _MANY else _one_by_one
-        needed[inside] = find(plan, mechanism, silo, distinct)[of_silo]
+    keys, of_silo = np.unique(np.column_stack([cell, budgets]), axis=0, return_inverse=True)
+    silos = costliest[keys[:, 0].astype(int)]
+    if len(keys) <= MANY_BUDGETS:
+        wanted = zip(silos.tolist(), keys[:, 1].tolist(), strict=True)
+        needed = np.array([_of_silo(plan, mechanism, i, e) for i, e in wanted])
+    else:
+        needed = _in_turn(plan, mechanism, silos, keys[:, 1])
+    return needed[of_silo.ravel()]
+
+
+def _in_turn(
+    plan: PublicNumbers, mechanism: Mechanism, silos: np.ndarray, budgets: np.ndarray
+) -> np.ndarray:
+    """Return each silo's noise; each search starts where the noise of larger budgets leads."""
+    needed = np.zeros(len(silos))
+    start, last, slope = mechanism.search.start, (0.0, 0.0), -1.0
+    for k in np.lexsort((-budgets, plan.rates[silos])).tolist():
+        e = float(budgets[k])
+        if e == np.inf:
+            continue
+        if last[0] > 0.0:
+            start = last[0] * min(5.0, max(0.2, (e / last[1]) ** slope))
+        z = _of_silo(plan, mechanism, int(silos[k]), e, replace(mechanism.search, start=start))
+        if last[0] not in (0.0, z) and last[1] != e:
+            slope = math.log(z / last[0]) / math.log(e / last[1])
+        needed[k], last = z, (z, e)
     return needed
-
-
-def _one_by_one(
-    plan: PublicNumbers, mechanism: Mechanism, silo: int, budgets: np.ndarray
-) -> np.ndarray:
-    return np.array([_of_silo(plan, mechanism, silo, e) for e in budgets.tolist()])
-
-
-def _on_a_ladder(
-    plan: PublicNumbers, mechanism: Mechanism, silo: int, budgets: np.ndarray
-) -> np.ndarray:
-    """Return for each of many budgets (they increase) a noise whose price is known and within it.
-
-    From the largest budget's noise on, noise is raised in steps that each lower the price by
-    ``_RUNG``; a budget gets the noise of the next lower price.
-    """
-
-    def price(z: float) -> float:
-        composition = composition_of(plan, mechanism, silo, z)
-        return price_epsilon(composition, float(plan.delta[silo]), plan.neighbours)
-
-    finite = budgets[np.isfinite(budgets)]
-    z = _of_silo(plan, mechanism, silo, finite[-1])
-    _of_silo(plan, mechanism, silo, finite[0])  # or an error that says why not
-    noise, prices, slope = [z], [price(z)], -4.0  # the first step is short
-    while prices[-1] > finite[0]:
-        z = noise[-1] * math.exp(-_RUNG / slope)
-        cost = price(z)
-        slope = math.log(cost / prices[-1]) / math.log(z / noise[-1]) if cost > 0.0 else slope
-        slope = min(-0.1, max(-20.0, slope))
-        noise, prices = [*noise, z], [*prices, cost]
-    rungs = np.argsort(prices)
-    place = np.searchsorted(np.array(prices)[rungs], finite, side="right") - 1
-    return np.append(np.array(noise)[rungs[place]], np.zeros(len(budgets) - len(finite)))
 
 
 def _alike(plan: PublicNumbers, mechanism: Mechanism, epsilon: float) -> np.ndarray:
@@ -133,7 +118,13 @@ def _alike(plan: PublicNumbers, mechanism: Mechanism, epsilon: float) -> np.ndar
     return max(_of_silo(plan, mechanism, i, epsilon) * float(exposure[i]) for i in silos) / exposure
 
 
-def _of_silo(plan: PublicNumbers, mechanism: Mechanism, silo: int, epsilon: float) -> float:
+def _of_silo(
+    plan: PublicNumbers,
+    mechanism: Mechanism,
+    silo: int,
+    epsilon: float,
+    search: Search | None = None,
+) -> float:
     if epsilon == np.inf:
         return 0.0
     return calibrate(
@@ -141,5 +132,5 @@ def _of_silo(plan: PublicNumbers, mechanism: Mechanism, silo: int, epsilon: floa
         float(epsilon),
         float(plan.delta[silo]),
         plan.neighbours,
-        mechanism.search,
+        search or mechanism.search,
     )

@@ -40,7 +40,7 @@ def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> Group
     if plan.unit == "silo":
         everyone, first = np.zeros(plan.n_silos, dtype=int), np.zeros(1, dtype=int)
         return Groups(everyone, first, [composition_of(plan, mechanism, 0, z[0])])
-    keys = np.column_stack([z, plan.rates, plan.delta, plan.levels[1], plan.setup_codes])
+    keys = np.column_stack([z, plan.rates, _but_rates(plan)])
     if (keys == keys[0]).all():
         first, group = np.zeros(1, dtype=int), np.zeros(plan.n_silos, dtype=int)
     else:
@@ -51,13 +51,18 @@ def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> Group
     return Groups(group.ravel(), first, compositions)
 
 
+def _but_rates(plan: PublicNumbers) -> np.ndarray:
+    """Return all that tells apart what silos of one noise release, but their rates."""
+    return np.column_stack([plan.delta, plan.levels[1], plan.setup_codes])
+
+
 def cells_of(plan: PublicNumbers, mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
     """Return each silo's cell (n_silos,), and the silo of each cell that releases most.
 
     Silos in a cell differ in nothing but the rate, and in that little; where there are few rates,
     or a mechanism whose releases are not known to cost more at a higher rate, not at all.
     """
-    others = np.column_stack([plan.delta, plan.levels[1]])
+    others = _but_rates(plan)
     exact = np.unique(np.column_stack([plan.rates, others]), axis=0, return_inverse=True)[1].ravel()
     order = np.argsort(-plan.rates, kind="stable")
     steps = (

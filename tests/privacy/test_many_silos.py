@@ -7,7 +7,8 @@ import pytest
 
 from skdpfl import ISRLDPClassifier
 from skdpfl.privacy import least_noise
-from skdpfl.privacy.events import Approximate
+from skdpfl.privacy.calibration import shared_budgets
+from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.pricing.dominance import dominates
 from skdpfl.privacy.pricing.price import price_epsilon
@@ -36,6 +37,17 @@ def counted(monkeypatch):
     return asked
 
 
+def test_budgets_are_rounded_down_by_less_than_a_hundredth_where_there_are_many():
+    few = np.array([0.1, np.inf, 3.0])
+    assert shared_budgets(few) is few
+    many = np.append(np.random.default_rng(0).uniform(0.5, 5, M), np.inf)
+    rounded = shared_budgets(many)
+    assert rounded[-1] == np.inf
+    assert len(np.unique(rounded)) < 300
+    assert (rounded <= many).all()
+    assert (rounded[:-1] > 0.991 * many[:-1]).all()
+
+
 @pytest.mark.parametrize("rate", [0.1, 1.0])
 def test_ten_thousand_budgets(counted, rate):
     budgets = np.random.default_rng(0).uniform(0.5, 5, M)
@@ -46,7 +58,8 @@ def test_ten_thousand_budgets(counted, rate):
     assert ratio.max() <= 1.0
     assert ratio.min() >= 0.99
     assert spent.per_silo[7] == np.inf
-    assert len(counted) < 400  # 1 % of the price apart, from 6 to 0.5
+    assert len(spent.costs) < 400
+    assert len(counted) < 400
     # more budget, no more noise
     order = np.argsort(budgets)
     assert (np.diff(plan.noise_multiplier[order]) <= 0).all()
@@ -93,3 +106,15 @@ def test_silos_whose_releases_cannot_be_compared_are_not_merged():
     assert len(np.unique(cell)) < 20
     cell, costliest = cells_of(replace(plan, mechanism=Unknown()), Unknown())
     assert len(np.unique(cell)) == len(costliest) == len(np.unique(plan.rates)) > 500
+
+
+def test_silos_that_release_something_else_beside_are_not_merged():
+    sizes = np.arange(1000, 2000)
+    plan = plan_for(1.0, sizes.tolist(), sampling="without_replacement")
+    setup = tuple(((Gaussian(50.0 + i % 2), 1),) for i in range(len(sizes)))
+    plan = replace(plan, setup=setup)
+    groups = plan.groups()
+    assert len(groups.first) < 20
+    for i in range(0, len(sizes), 7):
+        own = composition_of(plan, plan.mechanism, i, plan.noise_multiplier[i])
+        assert dominates(groups.compositions[groups.of_silo[i]], own)

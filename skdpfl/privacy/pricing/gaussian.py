@@ -58,7 +58,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     )
     # -d delta / d eps = exp(eps) Phi(-eps/mu - mu/2)
     slope = root + float(log_ndtr(-root / mu - mu / 2)) - log_delta
-    return root + max(root * _SAFE, _rounding(mu, root) * math.exp(-slope))
+    return max(root * (1.0 + _SAFE), root + _rounding(mu, root) * math.exp(-slope))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
