@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpfl.privacy.events import Composition, Exact, compose
 from skdpfl.privacy.mechanisms import Mechanism
-from skdpfl.privacy.pricing.dominance import dearest, dominates
+from skdpfl.privacy.pricing.dominance import dominates, undominated
 from skdpfl.privacy.public_numbers import PublicNumbers
 
 #: More groups than this are merged: silos whose rates, and then whose noise, differ by this share.
@@ -122,7 +122,7 @@ def costliest(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> list[
     silos = costliest_silos(plan, z)
     if len(silos) > _FEW:
         compositions = _merged(plan, mechanism, z).compositions
-        return [compositions[i] for i in dearest(compositions)]
+        return [compositions[i] for i in undominated(compositions)]
     return [composition_of(plan, mechanism, i, z[i]) for i in silos]
 
 
