@@ -53,9 +53,11 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     # delta(eps) <= Phi(-eps/mu + mu/2) <= exp(-(eps/mu - mu/2)^2 / 2): a bracket without a search.
     upper = mu * (mu / 2 + math.sqrt(-2.0 * math.log(delta)))
     log_delta = math.log(delta)
-    root = brentq(
-        lambda e: _log_delta(mu, e) - log_delta, 0.0, upper, xtol=1e-300, rtol=1e-13, maxiter=9999
-    )
+    root = 0.0
+    if _log_delta(mu, 0.0) > log_delta:  # else delta is above by no more than its room for rounding
+        root = brentq(
+            lambda e: _log_delta(mu, e) - log_delta, 0, upper, xtol=1e-300, rtol=1e-13, maxiter=9999
+        )
     # -d delta / d eps = exp(eps) Phi(-eps/mu - mu/2)
     slope = root + float(log_ndtr(-root / mu - mu / 2)) - log_delta
     return max(root * (1.0 + _SAFE), root + _rounding(mu, root) * math.exp(-slope))
