@@ -397,7 +397,6 @@ def test_verbose_shows_one_bar(name, capsys):
     make(name, scaling=None, n_rounds=3, verbose=1).fit(X, y, silos=silos)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 and "3/3 rounds" in lines[0]
-    assert all(line.startswith(f"[{name}] round {r} of 3") for r, line in enumerate(lines, 1))
 
 
 def test_algorithms_that_are_none():
