@@ -100,7 +100,13 @@ def test_stochastic_subgradients_and_envelopes_agree():
 def test_one_pass_costs_one_gaussian(solver):
     X, y, silos = data("ISRLDPClassifier", n=240)
     clf = ISRLDPClassifier(
-        1.0, solver=solver, sampling="disjoint", alpha=0.1, scaling=None, n_rounds=12
+        1.0,
+        solver=solver,
+        sampling="disjoint",
+        alpha=0.1,
+        scaling=None,
+        n_rounds=12,
+        calibrate=False,
     ).fit(X, y, silos=silos)
     plan = clf.plan_
     z = float(plan.noise_multiplier[0])
