@@ -1,46 +1,45 @@
-"""The round loop.
+"""The only round loop.
 
 state = init;  in each round:  messages = the cohort's;  released = mechanism(sum of messages);
 state = aggregate(state, released);  in the end an average of the rounds' models.
 
-A round depends on earlier ones through a :class:`Progress` only. With a saved one and restored
-silos (:class:`skdpfl.federation.Silo`), a run continues with the same result.
+What a round reads of earlier ones is a :class:`Progress`: from a saved one, and silos that were
+restored (:class:`skdpfl.federation.Silo`), a run goes on as if it had never stopped.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.algorithms import Algorithm, Released, sends_one_gradient
+from skdpfl.algorithms import Released, sends_one_gradient
 from skdpfl.federation import CohortSum, Federation, Work
 from skdpfl.privacy.cohorts import draw_cohort
 from skdpfl.privacy.mechanisms import Aggregate
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 
-#: called with the round's number and the current model; a true result stops the fit
+#: called with the round's number and the model as of now; a true answer stops the fit
 OnRound = Callable[[int, np.ndarray], object]
 
 
 class Progress(NamedTuple):
-    """The state of a run after some rounds.
+    """Where a run stands after some rounds.
 
     Attributes
     ----------
     n_rounds : int
-        Number of completed rounds.
+        How many rounds are done.
     params : ndarray of shape (size,)
-        The model: the last one, or the average of late ones with ``average=True``.
+        The model: the last one, or the average of late ones if that was asked for.
     state : object
         The algorithm's state.
     clip_norm : float
-        The clip norm of messages in the next round (unit "silo").
+        The norm that messages are clipped to next (unit "silo").
     mean, weight : ndarray of shape (size,) and float
-        The average of the late rounds' models, and the sum of their weights.
+        The average of the late rounds' models, and their weights' sum.
     """
 
     n_rounds: int
@@ -56,7 +55,7 @@ def run(
     federation: Federation,
     streams: Streams,
     *,
-    average: bool | float = True,
+    average: bool = True,
     on_round: OnRound | None = None,
 ) -> Progress:
     """Run the plan's rounds.
@@ -69,21 +68,19 @@ def run(
         The silos.
     streams : Streams
         The server's random streams: cohorts and the noise on the aggregate.
-    average : bool, float or int, default=True
-        True: the model is the average that the algorithm names, by default of the second half of
-        the rounds' models. False: the last one. A share of the rounds (a float in (0, 1)), or a
-        number of last rounds (an integer): the mean of their models.
+    average : bool, default=True
+        Whether the model is the average of late rounds' models rather than the last one.
     on_round : callable, optional
-        Called with the round's number and the current model; a true result stops the run.
+        Called with the round's number and the model as of now; a true answer stops the run.
 
     Returns
     -------
     Progress
-        The final state; ``params`` is the model.
+        Where the run ended; ``params`` is the model.
 
     See Also
     --------
-    rounds : The same round by round; can continue a run.
+    rounds : The same, a round at a time, and going on after some of them.
     """
     for now in rounds(work, federation, streams, average=average):
         if on_round is not None and on_round(now.n_rounds - 1, now.params):
@@ -96,10 +93,10 @@ def rounds(
     federation: Federation,
     streams: Streams,
     *,
-    average: bool | float = True,
+    average: bool = True,
     after: Progress | None = None,
 ) -> Iterator[Progress]:
-    """Run the plan's rounds as a generator, one round for each item.
+    """Run the plan's rounds, one each time that the next progress is asked for.
 
     Parameters
     ----------
@@ -109,22 +106,20 @@ def rounds(
         The silos.
     streams : Streams
         The server's random streams: cohorts and the noise on the aggregate.
-    average : bool, float or int, default=True
-        True: the model is the average that the algorithm names, by default of the second half of
-        the rounds' models. False: the last one. A share of the rounds (a float in (0, 1)), or a
-        number of last rounds (an integer): the mean of their models.
+    average : bool, default=True
+        Whether the model is the average of late rounds' models rather than the last one.
     after : Progress, optional
-        Continue after these rounds: silos keep their state.
+        Go on after these rounds: silos are taken as they are, not started anew.
 
     Yields
     ------
     Progress
-        The state after each round.
+        Where the run stands after each round.
     """
     _check_counted(work)
     if after is None:
         federation.start(work)
-        after = _beginning(work, streams, average)
+        after = _beginning(work, streams)
     else:
         _check_continues(work.plan, streams)
     for r, cohort in enumerate(_cohorts(work, streams)):
@@ -134,7 +129,7 @@ def rounds(
 
 
 def _check_counted(work: Work) -> None:
-    """Raise if the plan requires sums of fresh gradients and the algorithm sends others."""
+    """Raise where the plan counts on sums of fresh gradients and the algorithm sends others."""
     plan, algorithm = work.plan, work.algorithm
     counted_on = plan.mechanism.gradients_only or plan.gradients_only
     if counted_on and not sends_one_gradient(algorithm):
@@ -146,9 +141,9 @@ def _check_counted(work: Work) -> None:
 
 
 def _check_continues(plan: PrivacyPlan, streams: Streams) -> None:
-    """Raise if a balanced schedule would start again: a silo could exceed its priced rounds.
+    """Raise where the rounds to come would be dealt anew: a silo could be in more than it pays for.
 
-    Cohorts that are independent in each round may come from any streams.
+    Cohorts that are drawn afresh each round are drawn by any streams, those of a simulation again.
     """
     dealt = plan.schedule is None and plan.silo_fraction < 1 and plan.cohort == "balanced"
     if dealt and plan.unit == "silo" and not streams.is_simulation:
@@ -158,24 +153,21 @@ def _check_continues(plan: PrivacyPlan, streams: Streams) -> None:
         )
 
 
-def _beginning(work: Work, streams: Streams, average: bool | float) -> Progress:
-    """Return the state of a run before its first round."""
+def _beginning(work: Work, streams: Streams) -> Progress:
+    """Return where a run stands before its first round."""
     params = work.model.init(streams.stream("init"), work.dtype)
     state = work.algorithm.init(params)
-    named = isinstance(average, bool)
-    weight = work.algorithm.start_weight(work.plan.n_rounds) if named else 0.0
-    mean = params.astype(float) if weight else np.zeros(work.model.size)
-    return Progress(0, params, state, work.plan.clip_norm, mean, weight)
+    return Progress(0, params, state, work.plan.clip_norm, np.zeros(work.model.size))
 
 
-@np.errstate(all="ignore")  # warnings could reveal records; divergence shows in the model
+@np.errstate(all="ignore")  # steps that diverge show in the model, and warnings tell of records
 def _next(
     work: Work,
     federation: Federation,
     streams: Streams,
     before: Progress,
     cohort: np.ndarray,
-    average: bool | float,
+    average: bool,
 ) -> Progress:
     """Run the next round."""
     plan, algorithm, r, clip_norm = work.plan, work.algorithm, before.n_rounds, before.clip_norm
@@ -187,27 +179,16 @@ def _next(
     else:
         state = algorithm.idle(before.state)
     params = algorithm.params(state)
-    mean, weight = before.mean, before.weight
-    share = _weight_of(r, plan.n_rounds, algorithm, average)
+    mean, weight, share = before.mean, before.weight, algorithm.output_weight(r, plan.n_rounds)
     if share:
         weight += share
         mean = mean + (params - mean) * (share / weight)
-    output = mean if average is not False and weight > 0 else params
+    output = mean if average and weight > 0 else params
     return Progress(r + 1, output.astype(work.dtype), state, clip_norm, mean, weight)
 
 
-def _weight_of(r: int, n_rounds: int, algorithm: Algorithm, average: bool | float) -> float:
-    """Return the weight of a round's model in the average."""
-    if isinstance(average, bool):
-        return algorithm.output_weight(r, n_rounds)
-    last = average
-    if isinstance(average, float):
-        last = math.ceil(average * n_rounds - 1e-9)  # a product like 3.0000000000000004 is 3
-    return float(r >= n_rounds - last)
-
-
 class Round(NamedTuple):
-    """A round's number, cohort and clip norm of messages."""
+    """A round's number, who takes part, and the norm that messages are clipped to."""
 
     number: int
     cohort: np.ndarray
@@ -240,7 +221,7 @@ def _round(
 
 
 def _cohorts(work: Work, streams: Streams) -> Iterator[np.ndarray]:
-    """Yield the cohort of each round: from the plan's schedule, or a secret draw."""
+    """Yield who takes part in each round: the plan's schedule, or a secret draw."""
     plan = work.plan
     everyone = np.arange(plan.n_silos)
     if plan.schedule is not None:

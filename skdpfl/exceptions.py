@@ -1,10 +1,10 @@
-"""Warnings and errors of this package."""
+"""The warnings and errors that are ours."""
 
 
 class PrivacyLeakWarning(UserWarning):
-    """Something was learnt from the data at no privacy cost.
+    """Something was learnt from the data that no budget paid for.
 
-    One warning per cause; its text names the cause and a remedy.
+    One warning per cause; its text names the cause and the way out.
     """
 
 
@@ -25,7 +25,7 @@ class BudgetExceeded(ValueError):
 
 
 class LedgerError(RuntimeError):
-    """A :class:`~skdpfl.privacy.PrivacyLedger` cannot be opened or written, or is damaged.
+    """A :class:`~skdpfl.privacy.PrivacyLedger` cannot be opened or written, or is not what it was.
 
-    No fit is admitted then. The text names the ledger's file and a remedy.
+    No fit is admitted then. The text names the ledger's file and the way out.
     """

@@ -70,16 +70,12 @@ class Committed:
 
 
 class Training(NamedTuple):
-    """What runs: all constants filled in; ``average``: of which rounds.
-
-    ``walk`` is how far the noise will carry a typical prediction.
-    """
+    """What runs: all constants filled in; ``average``: an average of the rounds is given out."""
 
     algorithm: Algorithm
     loss: Loss
     settings: Settings
-    average: bool | float = True
-    walk: float = 0.0
+    average: bool = True
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Inspection of fits, budgets and silos."""
+"""Looking at fits, budgets and silos."""
 
 from skdpfl._lazy import lazy
 

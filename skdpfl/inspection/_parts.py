@@ -1,4 +1,4 @@
-"""Members of fitted meta-estimators, and the fits that they made and discarded."""
+"""What fitted meta-estimators hold: their members, and the fits they made and threw away."""
 
 from __future__ import annotations
 

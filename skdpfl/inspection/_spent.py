@@ -1,4 +1,4 @@
-"""Display of the privacy cost by silo, round or fit."""
+"""Where the budget went: silo by silo, round by round, or fit by fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores over epsilon: the privacy-utility trade-off."""
+"""Score over epsilon: what privacy costs in accuracy."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ class PrivacyUtilityDisplay:
         Warns
         -----
         PrivacyLeakWarning
-            The scores are exact and one fit per fold is without privacy: use the figure for public
-            data, or where the records may be seen.
+            The scores are exact and one fit per fold is without privacy: the picture is for public
+            data, or for eyes that may see the records.
         """
         _, inner = private_step(estimator)
         warnings.warn(

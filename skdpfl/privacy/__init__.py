@@ -1,4 +1,4 @@
-"""Privacy guarantees and accounting."""
+"""What is promised, and how it is counted."""
 
 from skdpfl._lazy import lazy
 

@@ -1,4 +1,4 @@
-"""Methods of a fitted search, which delegate to its best model."""
+"""What a fitted search can do: all that its best model can."""
 
 from __future__ import annotations
 
