@@ -8,14 +8,14 @@ rest of the budget. A silo's messages are noised in the silo (``trust="silo"``) 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from skdpfl._warnings import warn
 from skdpfl.choosing._request import Request
+from skdpfl.federation import Federation
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import Scales, ScalingPlan, affine_from_bounds, plan_scaling, run_scaling
-from skdpfl.silos import Silos
 
 #: said after the looks that were paid for
 _COARSE = (
@@ -49,11 +49,11 @@ class ScalingStep:
         bounds = self.plan.feature_bounds
         return self.plan.n_features if bounds is None else int(bounds.used.sum())
 
-    def find(self, X: np.ndarray, y: np.ndarray, silos: Silos, streams: Any) -> Scales:
+    def find(self, federation: Federation, streams: Streams) -> Scales:
         """Return the scales; say what to give where the budget does not reach, or did not."""
         if self.plan.advice:
             warn(self.plan.advice)
-        scales = run_scaling(self.plan, X, y, silos.codes, streams)
+        scales = run_scaling(self.plan, federation, streams)
         if not self.shifts_target:
             scales = scales.without_shift()
         if scales.coarse_target:
