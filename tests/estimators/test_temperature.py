@@ -127,8 +127,8 @@ def test_the_noise_is_what_is_priced(trust, neighbours):
 
 def test_each_release_has_noise_of_its_own():
     plan, streams = plan_of(), streams_for(3)
-    released = {released(plan, np.zeros(3), streams, number) for number in range(5)}
-    assert len(released) == 5
+    several = {released(plan, np.zeros(3), streams, number) for number in range(5)}
+    assert len(several) == 5
     alone = [released(plan, 100 * np.eye(3)[i], streams, 0) for i in range(3)]
     assert len(set(alone)) == 3
     factor = plan.setting.weights / plan.setting.units
