@@ -8,6 +8,9 @@ export OPENBLAS_NUM_THREADS ?= 1
 .PHONY: demo test slow lint docs examples papers papers-quick clean
 
 $(VENV)/.installed: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
+	@echo "Making $(VENV) with $$($(PYTHON) --version), this package and what it, its tests and pages need"
+	@echo "(scikit-learn, pandas, SciPy, matplotlib, pytest, Sphinx and others, pyproject.toml lists them):"
+	@echo "some 900 MB and a few minutes, once. Nothing outside $(VENV) is changed."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable ".[test,dev,docs]"

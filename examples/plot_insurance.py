@@ -1,8 +1,9 @@
 """
-Medical charges from five insurers: what trust is worth
-=======================================================
+Five insurers: what trust is worth
+==================================
 
-Five insurers want one model of medical charges. By default each of them protects every record
+Five insurers want one model of medical charges (without the file of the real ones, five synthetic
+silos stand in; the picture's title says which). By default each of them protects every record
 against everybody else, the server included. If all of them trust the server with exact sums, the
 same epsilon takes much less noise. How much of the fit survives, at which budget, in which world?
 
@@ -77,7 +78,7 @@ ax.legend(frameon=False, loc="lower right")
 plt.show()
 
 # %%
-# From epsilon 3 on the real insurers need no trusted server; at 0.5 it is worth a lot. Now what one
+# Where the two lines meet, a trusted server is worth nothing any more. Now what one
 # fit at epsilon 1 cost, and what of it somebody can learn who sees the models only: the other
 # insurers' noise helps against such an outsider (one local step, fresh gradients), not against the
 # server.

@@ -104,3 +104,20 @@ def refuse_sparse(X: Any) -> None:
             f"as a dense row, and all rows stay in memory ({_dense_size(X)} here). Use "
             "OneHotEncoder(sparse_output=False) where an encoder made it sparse, or X.toarray()."
         )
+
+
+def check_average(value: Any) -> bool | float:
+    """Return which rounds' models are averaged, as Python's own type; raise if it says nothing.
+
+    True is not one round and 1 is not a share: the type says what is meant.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, Integral) and int(value) >= 1:
+        return int(value)
+    if isinstance(value, Real) and not isinstance(value, Integral) and 0 < float(value) < 1:
+        return float(value)
+    raise ValueError(
+        "average must be True or False, a share of the rounds in (0, 1), or a number of last "
+        f"rounds (an integer of at least 1); got {value!r}."
+    )

@@ -34,7 +34,29 @@ class DocLinks:
         if "privacy_spent_" in table:
             row = table["privacy_spent_"]
             table["privacy_spent_"] = {**row, "value": _Price(row["value"])}
+            for name, value in _said_with(self, row["value"]).items():
+                table[name] = {"type_name": type(value).__name__, "value": _Word(value)}
         return table
+
+
+def _said_with(model: Any, spent: Any) -> dict[str, Any]:
+    """Return the other half of a cost's statement, by the names of the attributes."""
+    words = {f"privacy_spent_.{name}": getattr(spent, name) for name in _STATED}
+    silos = getattr(model, "silo_ids_", None)
+    return words if silos is None else words | {"len(silo_ids_)": len(silos)}
+
+
+_STATED = ("unit", "trust", "neighbours")
+
+
+class _Word:
+    """Shows a word or a number whole: scikit-learn cuts strings at nine characters."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return str(self._value)
 
 
 class _Price:

@@ -1,45 +1,46 @@
-"""The only round loop.
+"""The round loop.
 
 state = init;  in each round:  messages = the cohort's;  released = mechanism(sum of messages);
 state = aggregate(state, released);  in the end an average of the rounds' models.
 
-What a round reads of earlier ones is a :class:`Progress`: from a saved one, and silos that were
-restored (:class:`skdpfl.federation.Silo`), a run goes on as if it had never stopped.
+A round depends on earlier ones through a :class:`Progress` only. With a saved one and restored
+silos (:class:`skdpfl.federation.Silo`), a run continues with the same result.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.algorithms import Released, sends_one_gradient
+from skdpfl.algorithms import Algorithm, Released, sends_one_gradient
 from skdpfl.federation import CohortSum, Federation, Work
 from skdpfl.privacy.cohorts import draw_cohort
 from skdpfl.privacy.mechanisms import Aggregate
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 
-#: called with the round's number and the model as of now; a true answer stops the fit
+#: called with the round's number and the current model; a true result stops the fit
 OnRound = Callable[[int, np.ndarray], object]
 
 
 class Progress(NamedTuple):
-    """Where a run stands after some rounds.
+    """The state of a run after some rounds.
 
     Attributes
     ----------
     n_rounds : int
-        How many rounds are done.
+        Number of completed rounds.
     params : ndarray of shape (size,)
-        The model: the last one, or the average of late ones if that was asked for.
+        The model: the last one, or the average of late ones with ``average=True``.
     state : object
         The algorithm's state.
     clip_norm : float
-        The norm that messages are clipped to next (unit "silo").
+        The clip norm of messages in the next round (unit "silo").
     mean, weight : ndarray of shape (size,) and float
-        The average of the late rounds' models, and their weights' sum.
+        The average of the late rounds' models, and the sum of their weights.
     """
 
     n_rounds: int
@@ -55,7 +56,7 @@ def run(
     federation: Federation,
     streams: Streams,
     *,
-    average: bool = True,
+    average: bool | float = True,
     on_round: OnRound | None = None,
 ) -> Progress:
     """Run the plan's rounds.
@@ -68,19 +69,21 @@ def run(
         The silos.
     streams : Streams
         The server's random streams: cohorts and the noise on the aggregate.
-    average : bool, default=True
-        Whether the model is the average of late rounds' models rather than the last one.
+    average : bool, float or int, default=True
+        True: the model is the average that the algorithm names, by default of the second half of
+        the rounds' models. False: the last one. A share of the rounds (a float in (0, 1)), or a
+        number of last rounds (an integer): the mean of their models.
     on_round : callable, optional
-        Called with the round's number and the model as of now; a true answer stops the run.
+        Called with the round's number and the current model; a true result stops the run.
 
     Returns
     -------
     Progress
-        Where the run ended; ``params`` is the model.
+        The final state; ``params`` is the model.
 
     See Also
     --------
-    rounds : The same, a round at a time, and going on after some of them.
+    rounds : The same round by round; can continue a run.
     """
     for now in rounds(work, federation, streams, average=average):
         if on_round is not None and on_round(now.n_rounds - 1, now.params):
@@ -93,10 +96,10 @@ def rounds(
     federation: Federation,
     streams: Streams,
     *,
-    average: bool = True,
+    average: bool | float = True,
     after: Progress | None = None,
 ) -> Iterator[Progress]:
-    """Run the plan's rounds, one each time that the next progress is asked for.
+    """Run the plan's rounds as a generator, one round for each item.
 
     Parameters
     ----------
@@ -106,20 +109,22 @@ def rounds(
         The silos.
     streams : Streams
         The server's random streams: cohorts and the noise on the aggregate.
-    average : bool, default=True
-        Whether the model is the average of late rounds' models rather than the last one.
+    average : bool, float or int, default=True
+        True: the model is the average that the algorithm names, by default of the second half of
+        the rounds' models. False: the last one. A share of the rounds (a float in (0, 1)), or a
+        number of last rounds (an integer): the mean of their models.
     after : Progress, optional
-        Go on after these rounds: silos are taken as they are, not started anew.
+        Continue after these rounds: silos keep their state.
 
     Yields
     ------
     Progress
-        Where the run stands after each round.
+        The state after each round.
     """
     _check_counted(work)
     if after is None:
         federation.start(work)
-        after = _beginning(work, streams)
+        after = _beginning(work, streams, average)
     else:
         _check_continues(work.plan, streams)
     for r, cohort in enumerate(_cohorts(work, streams)):
@@ -129,7 +134,7 @@ def rounds(
 
 
 def _check_counted(work: Work) -> None:
-    """Raise where the plan counts on sums of fresh gradients and the algorithm sends others."""
+    """Raise if the plan requires sums of fresh gradients and the algorithm sends others."""
     plan, algorithm = work.plan, work.algorithm
     counted_on = plan.mechanism.gradients_only or plan.gradients_only
     if counted_on and not sends_one_gradient(algorithm):
@@ -141,9 +146,9 @@ def _check_counted(work: Work) -> None:
 
 
 def _check_continues(plan: PrivacyPlan, streams: Streams) -> None:
-    """Raise where the rounds to come would be dealt anew: a silo could be in more than it pays for.
+    """Raise if a balanced schedule would start again: a silo could exceed its priced rounds.
 
-    Cohorts that are drawn afresh each round are drawn by any streams, those of a simulation again.
+    Cohorts that are independent in each round may come from any streams.
     """
     dealt = plan.schedule is None and plan.silo_fraction < 1 and plan.cohort == "balanced"
     if dealt and plan.unit == "silo" and not streams.is_simulation:
@@ -153,21 +158,24 @@ def _check_continues(plan: PrivacyPlan, streams: Streams) -> None:
         )
 
 
-def _beginning(work: Work, streams: Streams) -> Progress:
-    """Return where a run stands before its first round."""
+def _beginning(work: Work, streams: Streams, average: bool | float) -> Progress:
+    """Return the state of a run before its first round."""
     params = work.model.init(streams.stream("init"), work.dtype)
     state = work.algorithm.init(params)
-    return Progress(0, params, state, work.plan.clip_norm, np.zeros(work.model.size))
+    named = isinstance(average, bool)
+    weight = work.algorithm.start_weight(work.plan.n_rounds) if named else 0.0
+    mean = params.astype(float) if weight else np.zeros(work.model.size)
+    return Progress(0, params, state, work.plan.clip_norm, mean, weight)
 
 
-@np.errstate(all="ignore")  # steps that diverge show in the model, and warnings tell of records
+@np.errstate(all="ignore")  # warnings could reveal records; divergence shows in the model
 def _next(
     work: Work,
     federation: Federation,
     streams: Streams,
     before: Progress,
     cohort: np.ndarray,
-    average: bool,
+    average: bool | float,
 ) -> Progress:
     """Run the next round."""
     plan, algorithm, r, clip_norm = work.plan, work.algorithm, before.n_rounds, before.clip_norm
@@ -179,16 +187,27 @@ def _next(
     else:
         state = algorithm.idle(before.state)
     params = algorithm.params(state)
-    mean, weight, share = before.mean, before.weight, algorithm.output_weight(r, plan.n_rounds)
+    mean, weight = before.mean, before.weight
+    share = _weight_of(r, plan.n_rounds, algorithm, average)
     if share:
         weight += share
         mean = mean + (params - mean) * (share / weight)
-    output = mean if average and weight > 0 else params
+    output = mean if average is not False and weight > 0 else params
     return Progress(r + 1, output.astype(work.dtype), state, clip_norm, mean, weight)
 
 
+def _weight_of(r: int, n_rounds: int, algorithm: Algorithm, average: bool | float) -> float:
+    """Return the weight of a round's model in the average."""
+    if isinstance(average, bool):
+        return algorithm.output_weight(r, n_rounds)
+    last = average
+    if isinstance(average, float):
+        last = math.ceil(average * n_rounds - 1e-9)  # a product like 3.0000000000000004 is 3
+    return float(r >= n_rounds - last)
+
+
 class Round(NamedTuple):
-    """A round's number, who takes part, and the norm that messages are clipped to."""
+    """A round's number, cohort and clip norm of messages."""
 
     number: int
     cohort: np.ndarray
@@ -221,7 +240,7 @@ def _round(
 
 
 def _cohorts(work: Work, streams: Streams) -> Iterator[np.ndarray]:
-    """Yield who takes part in each round: the plan's schedule, or a secret draw."""
+    """Yield the cohort of each round: from the plan's schedule, or a secret draw."""
     plan = work.plan
     everyone = np.arange(plan.n_silos)
     if plan.schedule is not None:

@@ -1,10 +1,10 @@
-"""The warnings and errors that are ours."""
+"""Warnings and errors of this package."""
 
 
 class PrivacyLeakWarning(UserWarning):
-    """Something was learnt from the data that no budget paid for.
+    """Something was learnt from the data at no privacy cost.
 
-    One warning per cause; its text names the cause and the way out.
+    One warning per cause; its text names the cause and a remedy.
     """
 
 
@@ -25,7 +25,7 @@ class BudgetExceeded(ValueError):
 
 
 class LedgerError(RuntimeError):
-    """A :class:`~skdpfl.privacy.PrivacyLedger` cannot be opened or written, or is not what it was.
+    """A :class:`~skdpfl.privacy.PrivacyLedger` cannot be opened or written, or is damaged.
 
-    No fit is admitted then. The text names the ledger's file and the way out.
+    No fit is admitted then. The text names the ledger's file and a remedy.
     """

@@ -1,7 +1,7 @@
 """Reading the silo of each row: from an argument, or from a column of a frame.
 
-Silo ids are public, and so is how many records each has. They are never guessed: whatever does not
-name one silo for each row is an error that says what was given.
+Silo ids and silo sizes are public. Silos are never guessed: anything but one silo id for each row
+is an error.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import pandas as pd
 
 from skdpfl._compat import as_frame
 
-#: fixed-width ids that are made objects at once
+#: number of fixed-width ids that are converted to objects at once
 TEXT = 2**18
 
 
 class Silos(NamedTuple):
     """Each row's silo: ``codes`` (n,) into ``ids``, which are sorted and all in use.
 
-    ``rows``: the rows' own labels, where the data came with some.
+    ``rows``: the labels of the rows, if the data have an index.
     """
 
     codes: np.ndarray
@@ -35,10 +35,9 @@ class Silos(NamedTuple):
         return np.bincount(self.codes, minlength=len(self.ids))
 
     def digest(self) -> str:
-        """A digest of the map record -> silo, so that costs add silo by silo where it is equal.
+        """A digest of the map record -> silo; if it is equal, costs add silo by silo.
 
-        Records are told apart by their labels, in whatever order they come, or by their position
-        where they have none.
+        Records are identified by their labels, in any order, or by their position without labels.
         """
         small = self.codes.astype(np.min_scalar_type(len(self.ids)))  # less to hash
         digest = hashlib.blake2b(repr(self.ids.tolist()).encode(), digest_size=16)
@@ -52,7 +51,7 @@ class Silos(NamedTuple):
 
 
 def split_silo_column(X: Any, silos: Any, silo_column: Any) -> tuple[Any, Any]:
-    """Return X without its silo column, and the silos that it or the argument gave."""
+    """Return X without its silo column, and the silos from the column or the argument."""
     X = as_frame(X)
     if silo_column is None:
         return X, silos
@@ -88,7 +87,7 @@ def _prefixed(silo_column: Any, X: Any) -> str:
 
 
 def without_column(X: Any, silo_column: Any) -> Any:
-    """Return a frame without the silo column; anything else, and frames without it, as they are."""
+    """Return a frame without the silo column; return other inputs unchanged."""
     if silo_column is None or not hasattr(X, "columns") or silo_column not in list(X.columns):
         return X
     return X.drop(columns=silo_column) if isinstance(X, pd.DataFrame) else X.drop(silo_column)
@@ -148,7 +147,7 @@ def _read(silos: Any, n_rows: int, X: Any) -> Silos:
 
 
 def _factorized(values: Any) -> tuple[np.ndarray, Any]:
-    """Return pandas's codes and ids; of fixed-width text block by block, for it makes objects."""
+    """Return pandas's codes and ids; fixed-width text in blocks, since pandas makes objects."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "US":
         return pd.factorize(values, sort=False)
     known: dict[Any, int] = {}

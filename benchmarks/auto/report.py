@@ -28,6 +28,9 @@ def report(rows: pd.DataFrame) -> str:
         ("table", "The table"),
         ("wide", "Many data sets"),
         ("shapes", "Many shapes"),
+        ("probabilities", "Probabilities"),
+        ("unlike", "Unlike silos"),
+        ("mixed", "One silo at epsilon 0.3, the others at 3"),
     ):
         some = rows[rows.part == part]
         if len(some):
@@ -82,4 +85,22 @@ def shape_lines(rows: pd.DataFrame) -> list[str]:
     return lines
 
 
-PARTS = {"table": table_lines, "wide": wide_lines, "shapes": shape_lines}
+def hard_lines(rows: pd.DataFrame) -> list[str]:
+    """Return one line per case, with standard errors."""
+    methods = rows.method.unique().tolist()
+    lines = ["| case | epsilon | " + " | ".join(methods) + " |", "|---" * (2 + len(methods)) + "|"]
+    for (case, epsilon), group in rows.groupby(["case", "epsilon"], sort=False):
+        each = group.set_index("method")
+        cells = (f"{each.loc[m, 'mean']:.3f} ({each.loc[m, 'error']:.3f})" for m in methods)
+        lines.append(f"| {case} | {epsilon:g} | {' | '.join(cells)} |")
+    return lines
+
+
+PARTS = {
+    "table": table_lines,
+    "wide": wide_lines,
+    "shapes": shape_lines,
+    "probabilities": hard_lines,
+    "unlike": hard_lines,
+    "mixed": hard_lines,
+}

@@ -20,6 +20,7 @@ import numpy as np
 from sklearn import datasets as bundled
 
 from skdpfl import datasets
+from skdpfl.federation import LocalFederation, SiloData
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import (
@@ -129,7 +130,9 @@ def scaled(way: str, data: Data, train: np.ndarray, mu: float, known: tuple, see
             target_bounds=bounds[1],
             has_target=n_outputs == 0,
         )
-        found = run_scaling(plan, X[train], y[train], codes[train], streams_for(seed))
+        streams = streams_for(seed)
+        records = SiloData.from_codes(X[train], y[train], codes[train], codes.max() + 1)
+        found = run_scaling(plan, LocalFederation(records, streams), streams)
         maps, share = (found.features, found.target), 0.0 if way == "exact" else plan.share
     t = maps[1].transform(y) if n_outputs == 0 else y
     return maps[0].transform(X), t, share, maps[0].row_norm or 1.0

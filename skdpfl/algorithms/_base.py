@@ -130,8 +130,12 @@ class Algorithm:
         """Return the current model."""
         raise NotImplementedError
 
+    def start_weight(self, n_rounds: int) -> float:
+        """Return the weight of the model before the first round in the final average."""
+        return 0.0
+
     def output_weight(self, round: int, n_rounds: int) -> float:
-        """Return the weight of the round's model in the final average.
+        """Return the weight of the model after the round in the final average.
 
         By default the models of the second half of the rounds have equal weights.
         """

@@ -37,7 +37,8 @@ class MinibatchSGD(GradientMethod):
     projection : callable, default=Ball()
         Projection onto the feasible set.
     output_weights : tuple of float, default=None
-        The weight of each round's model in the average; None averages the second half.
+        The weights in the average of the model before the first round and after each one,
+        n_rounds + 1 numbers; None averages the second half.
     """
 
     learning_rate: float | tuple[float, ...]
@@ -61,7 +62,10 @@ class MinibatchSGD(GradientMethod):
     def params(self, state: MinibatchState) -> np.ndarray:
         return state.params
 
+    def start_weight(self, n_rounds: int) -> float:
+        return 0.0 if self.output_weights is None else self.output_weights[0]
+
     def output_weight(self, round: int, n_rounds: int) -> float:
         if self.output_weights is not None:
-            return self.output_weights[round]
+            return self.output_weights[round + 1]
         return super().output_weight(round, n_rounds)

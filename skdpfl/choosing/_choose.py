@@ -13,8 +13,11 @@ from skdpfl.choosing._method import Method
 from skdpfl.choosing._noise_level import budgets, noise_level
 from skdpfl.choosing._request import Request
 from skdpfl.choosing._scales import ScalingStep, plan_scales
+from skdpfl.choosing._temperature import plan_temperature
 from skdpfl.models import Rules, Task
+from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, WithoutReplacement
+from skdpfl.scaling import TemperaturePlan
 
 #: steps of one pass over disjoint batches, whose noise grows with their number
 _DISJOINT_STEPS = 25
@@ -26,11 +29,15 @@ _SPLIT, _SPLIT_ROUNDS, _MOST_ROUNDS = 30.0, 20, 100
 
 
 class Choice(NamedTuple):
-    """The settings of the training, how the scales will be found, what to warn of ("": nothing)."""
+    """What a fit will do: the training's settings, scales, the temperature (None: not looked for).
+
+    ``advice`` is what to warn of, "" for nothing.
+    """
 
     settings: Settings
     scaling: ScalingStep
     advice: str
+    temperature: TemperaturePlan | None = None
 
 
 def choose(request: Request, method: Method) -> Choice:
@@ -45,7 +52,7 @@ def choose(request: Request, method: Method) -> Choice:
     knows = request.guarantee.hides_silos or not request.chooses_step or bool(scaling.plan.advice)
     quiet = knows or request.guarantee.epsilon is None  # whoever gave noise, or a step, knows
     advice = "" if quiet else request.model.rules.warning_of_noise(level.noise, task)
-    return Choice(settings, scaling, advice)
+    return Choice(settings, scaling, advice, plan_temperature(request, method))
 
 
 def _sampling_rate(request: Request, task: Task) -> float:
@@ -70,7 +77,7 @@ def _steps(request: Request, method: Method, rate: float, task: Task) -> tuple[i
     name, steps = "local_steps", request.local_steps
     if request.local_epochs is not None:
         name, epochs = "local_epochs", np.asarray(request.local_epochs, dtype=float)
-        counted = np.maximum(1, np.round(epochs / rate)).astype(int)
+        counted = np.clip(np.round(epochs / rate), 1, 2 * MOST_STEPS).astype(int)
         steps = tuple(counted.tolist()) if counted.ndim else int(counted)
     if steps is None:
         steps = _automatic_steps(request, method)

@@ -70,12 +70,16 @@ class Committed:
 
 
 class Training(NamedTuple):
-    """What runs: all constants filled in; ``average``: an average of the rounds is given out."""
+    """What runs: all constants filled in; ``average``: of which rounds.
+
+    ``walk`` is how far the noise will carry a typical prediction.
+    """
 
     algorithm: Algorithm
     loss: Loss
     settings: Settings
-    average: bool = True
+    average: bool | float = True
+    walk: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from skdpfl.algorithms import Algorithm
 from skdpfl.choosing._choose import with_step
 from skdpfl.choosing._committed import Committed, Training
 from skdpfl.choosing._method import Method
+from skdpfl.choosing._temperature import walk_of
 
 #: the silos' answer: what is known with the curvature of their records
 Measure = Callable[[Committed, Algorithm], Committed]
@@ -26,8 +27,11 @@ def final_training(committed: Committed, method: Method, measure: Measure) -> Tr
     committed = _with_final_step(committed, method, measure)
     request = committed.request
     algorithm = method.algorithm(request, committed.settings)
-    average = request.average and not committed.is_deterministic
-    return method.training(algorithm, committed)._replace(average=average)
+    average = request.average
+    if average is True and committed.is_deterministic:
+        average = False  # there is no noise to average
+    walk = walk_of(committed, _planned_noise(committed)) if committed.plan.private else 0.0
+    return method.training(algorithm, committed)._replace(average=average, walk=walk)
 
 
 def _with_final_step(committed: Committed, method: Method, measure: Measure) -> Committed:
@@ -45,16 +49,21 @@ def _with_final_step(committed: Committed, method: Method, measure: Measure) -> 
 
 def _with_planned_noise(committed: Committed) -> Committed:
     """Return it with the step that the plan's own noise and the found scales ask for."""
-    request, plan = committed.request, committed.plan
+    request = committed.request
     if not request.chooses_step:
         return committed
+    task = request.task(committed.squared_row - request.fit_intercept)
+    settings = with_step(request, committed.settings, _planned_noise(committed), task)
+    return dataclasses.replace(committed, settings=settings)
+
+
+def _planned_noise(committed: Committed) -> float:
+    """Return the noise of the whole fit on each coordinate of the mean, in clip norms."""
+    plan = committed.plan
     n_noised = plan.n_rounds if plan.unit == "silo" else sum(plan.steps)
     scheduled = math.sqrt(np.square(np.concatenate(plan.factors)).mean())
     noise = plan.mechanism.noise_on_mean(plan) / plan.clip_norm
-    noise *= scheduled / math.sqrt(n_noised)
-    task = request.task(committed.squared_row - request.fit_intercept)
-    settings = with_step(request, committed.settings, noise, task)
-    return dataclasses.replace(committed, settings=settings)
+    return noise * scheduled / math.sqrt(n_noised)
 
 
 def _warn_if_penalty_diverges(committed: Committed) -> None:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.choosing._request import Request
+from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 #: (D / z)^2 beyond this is no privacy; the square of mu grows exponentially in it
@@ -32,9 +33,9 @@ _MOST = 50.0
 
 
 class Level(NamedTuple):
-    """The smallest budget of a silo, and the noise it leaves on the mean gradient."""
+    """The silos' budgets, or one for all (1,), and the noise they leave on the mean gradient."""
 
-    mu: float
+    mu: np.ndarray
     noise: float
 
 
@@ -61,8 +62,9 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
         hits = rate * n_steps  # how often a record is drawn: hardly ever more often than this
         often = min(n_steps, hits + 4 * math.sqrt(hits) + 3)
         return np.array([min(rate * math.sqrt(n_steps * growth), change * math.sqrt(often) / z)])
+    epsilon = shared_budgets(np.asarray(promise.epsilon, dtype=float))
     pairs, code = np.unique(
-        np.column_stack(np.broadcast_arrays(promise.epsilon, promise.delta)),
+        np.column_stack(np.broadcast_arrays(epsilon, promise.delta)),
         axis=0,
         return_inverse=True,
     )
@@ -74,8 +76,8 @@ def _level(request: Request, rate: float, n_noised: int) -> Level:
     exposed = request.weights / (1.0 if sizes is None else sizes)
     least, change = float(mu.min()), _change(request)
     if request.guarantee.trust == "silo":
-        return Level(least, change * float(np.sqrt(np.square(exposed / mu).sum())))
-    return Level(least, change * float(exposed.max()) / least)
+        return Level(mu, change * float(np.sqrt(np.square(exposed / mu).sum())))
+    return Level(mu, change * float(exposed.max()) / least)
 
 
 def _change(request: Request) -> float:

@@ -14,6 +14,7 @@ from skdpfl.choosing._method import Method
 from skdpfl.choosing._request import Request
 from skdpfl.choosing._whole_silos import adapted, first_clip_norm
 from skdpfl.privacy.cohorts import draw_cohorts
+from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, SiloGradients
 from skdpfl.privacy.mechanisms.shuffler import ShuffledSums
 from skdpfl.privacy.plan import PrivacyPlan
@@ -39,7 +40,7 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
         silo_ids=facts.silo_ids,
         silo_sizes=facts.public_sizes,
         steps=steps,
-        clip_norm=np.inf if exact else first_clip_norm(request, settings),
+        clip_norm=first_clip_norm(request, settings),
         noise_multiplier=np.asarray(promise.noise_multiplier, dtype=float),
         delta=promise.delta,
         unit=promise.unit,
@@ -51,11 +52,22 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
         cohort=request.cohort,
         silo_fraction=request.silo_fraction,
         noise_schedule=request.noise_schedule,
-        setup=() if exact else choice.scaling.setup,
+        setup=() if exact else _setup(choice),
         gradients_only=sends_one_gradient(algorithm),
         mechanism=_sized(adapted(mechanism, request, algorithm, settings), size),
     )
     return plan if exact else _noised(plan, promise.epsilon, size)
+
+
+def _setup(choice: Choice) -> tuple[Composition, ...]:
+    """Return what silos release beside the training: one entry for all where they are alike."""
+    found = choice.scaling.plan if choice.scaling.plan.releases else None
+    parts = [part for part in (found, choice.temperature) if part is not None]
+    if not parts:
+        return ()
+    alike = all((part.setting.spends == part.setting.spends[0]).all() for part in parts)
+    silos = range(1 if alike else parts[0].setting.n_silos)
+    return tuple(compose([e for part in parts for e in part.composition(i)]) for i in silos)
 
 
 def _noised(plan: PrivacyPlan, epsilon: float | np.ndarray | None, size: int) -> PrivacyPlan:

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdpfl._arguments import is_auto
+from skdpfl._arguments import check_average, is_auto
 from skdpfl._warnings import warn
 from skdpfl.choosing._facts import Facts
 from skdpfl.losses import Loss
 from skdpfl.models import LinearModel, Model, Task
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.schedules import NoiseSchedule
 from skdpfl.privacy.spending.spent import Trust, Unit
@@ -92,7 +93,8 @@ class Request:
     momentum: float | None
     clip_norm: float | None
     radius: float | None
-    average: bool
+    average: bool | float
+    calibrates: bool
     noise_schedule: NoiseSchedule
 
     @property
@@ -130,7 +132,7 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
         loss=loss,
         alpha=float(params["alpha"]),
         fit_intercept=fit_intercept,
-        weights=_weights(params["silo_weights"], facts),
+        weights=_weights(params["silo_weights"], facts, promise),
         scaling=params["scaling"],
         feature_bounds=_feature_bounds(params["feature_bounds"], facts),
         target_bounds=_given(params, "target_bounds", read_target_bounds),
@@ -147,7 +149,8 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
         momentum=_given(params, "momentum", float),
         clip_norm=_given(params, "clip_norm", float),
         radius=_given(params, "radius", float),
-        average=bool(params["average"]),
+        average=check_average(params["average"]),
+        calibrates=bool(params.get("calibrate", False)),
         noise_schedule=params.get("noise_schedule"),
     )
 
@@ -206,7 +209,7 @@ def _delta(delta: Any, facts: Facts) -> np.ndarray:
     return values
 
 
-def _weights(weights: Any, facts: Facts) -> np.ndarray:
+def _weights(weights: Any, facts: Facts, promise: Guarantee) -> np.ndarray:
     """Return the silos' weights, summing to one over all silos."""
     if isinstance(weights, (Mapping, pd.Series)):
         values = per_silo("silo_weights", weights, facts.silo_ids)
@@ -214,7 +217,25 @@ def _weights(weights: Any, facts: Facts) -> np.ndarray:
         values = np.ones(facts.n_silos)
     else:
         values = facts.public_sizes.astype(float)
+        if is_auto(weights) and promise.trust == "silo":
+            values = values * _reliability(promise, facts)
     return values / values.sum()
+
+
+def _reliability(promise: Guarantee, facts: Facts) -> np.ndarray | float:
+    """Return how much a record counts by what its silo can say of it; 1 where budgets are alike.
+
+    The mean gradient of a silo of n records differs from that of all by its own optimum, and by
+    noise: d / n' and 4 d / (n mu)^2 in square, with d parameters of an output and n' records in a
+    typical silo. So a record counts ``1 / (n' / d + 4 / mu^2)``.
+    """
+    epsilon = promise.epsilon
+    if not isinstance(epsilon, np.ndarray) or (epsilon == epsilon[0]).all():
+        return 1.0
+    pairs = zip(epsilon.tolist(), promise.delta.tolist(), strict=True)
+    mu = np.array([gaussian_mu(e, d) for e, d in pairs])
+    n, d = facts.silo_sizes.mean(), facts.n_features + 1
+    return 1 / (n / d + 4 / mu**2)
 
 
 def _cohort(cohort: str, unit: str, trust: str) -> str:

@@ -8,15 +8,14 @@ rest of the budget. A silo's messages are noised in the silo (``trust="silo"``) 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from skdpfl._warnings import warn
 from skdpfl.choosing._request import Request
-from skdpfl.privacy.events import Composition
+from skdpfl.federation import Federation
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import Scales, ScalingPlan, affine_from_bounds, plan_scaling, run_scaling
-from skdpfl.silos import Silos
 
 #: said after the looks that were paid for
 _COARSE = (
@@ -36,11 +35,6 @@ class ScalingStep:
     shifts_target: bool = True
 
     @property
-    def setup(self) -> Composition:
-        """What every silo releases for them."""
-        return self.plan.composition() if self.plan.releases else ()
-
-    @property
     def squared_row(self) -> float:
         """The mean square norm to expect of a scaled row, from public numbers."""
         features, bounds = self.plan.features, self.plan.feature_bounds
@@ -55,11 +49,11 @@ class ScalingStep:
         bounds = self.plan.feature_bounds
         return self.plan.n_features if bounds is None else int(bounds.used.sum())
 
-    def find(self, X: np.ndarray, y: np.ndarray, silos: Silos, streams: Any) -> Scales:
+    def find(self, federation: Federation, streams: Streams) -> Scales:
         """Return the scales; say what to give where the budget does not reach, or did not."""
         if self.plan.advice:
             warn(self.plan.advice)
-        scales = run_scaling(self.plan, X, y, silos.codes, streams)
+        scales = run_scaling(self.plan, federation, streams)
         if not self.shifts_target:
             scales = scales.without_shift()
         if scales.coarse_target:
@@ -67,8 +61,11 @@ class ScalingStep:
         return scales
 
 
-def plan_scales(request: Request, mu: float) -> ScalingStep:
-    """Decide, from public numbers, where scales come from; ``mu`` is the whole fit's budget."""
+def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
+    """Decide, from public numbers, where scales come from; ``mu`` are the whole fit's budgets.
+
+    Each silo's own, (n_silos,), or one for all, (1,).
+    """
     facts, promise = request.facts, request.guarantee
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
     return ScalingStep(

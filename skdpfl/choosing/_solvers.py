@@ -74,10 +74,10 @@ class Solver(Method):
         if self.name == "local":
             return LocalSGD(settings.learning_rate, settings.steps, ball)
         if self.name == "accelerated":
-            return AcceleratedSGD(1 / settings.learning_rate, 0.0, ball, request.average)
+            return AcceleratedSGD(1 / settings.learning_rate, 0.0, ball, request.average is True)
         if self.name == "multistage":
             stage = Stage(settings.n_rounds, 1 / settings.learning_rate)
-            return MultistageSGD((stage,), request.alpha, ball, request.average)
+            return MultistageSGD((stage,), request.alpha, ball, request.average is True)
         return MinibatchSGD(settings.learning_rate, settings.momentum, ball)
 
     def local_steps(self, request: Request) -> int:
@@ -236,12 +236,14 @@ def _optimal(algorithm: Algorithm, c: Constants, settings: Settings) -> tuple[Al
         return replace(algorithm, learning_rate=rate), rate
     assert isinstance(algorithm, MinibatchSGD)
     steps = np.full(n_rounds, constant_step(c, n_rounds, largest))
-    weights = np.ones(n_rounds)
+    weights = np.append(0.0, np.ones(n_rounds))
     if c.strong_convexity > 0:
+        # weights are those of the models before each round: the last model is the one before a
+        # round more, which is not run
         schedule = stich2019_schedule(
-            n_rounds=n_rounds, strong_convexity=c.strong_convexity, largest_step=largest
+            n_rounds=n_rounds + 1, strong_convexity=c.strong_convexity, largest_step=largest
         )
-        steps, weights = schedule.steps, schedule.weights
+        steps, weights = schedule.steps[:-1], schedule.weights
     each: dict[str, Any] = {"learning_rate": tuple(steps.tolist())}
     each["output_weights"] = tuple(weights.tolist())
     return replace(algorithm, **each), float(steps[0])

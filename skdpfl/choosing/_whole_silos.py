@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, whole_silo_control_rate
@@ -18,7 +19,12 @@ _SLOW = 0.2
 
 
 def first_clip_norm(request: Request, settings: Settings) -> float:
-    """Return what gradients (unit "silo": the first round's messages) are clipped to."""
+    """Return what gradients (unit "silo": the first round's messages) are clipped to.
+
+    Where nothing is hidden a norm that was given clips as well, and "auto" does not.
+    """
+    if request.guarantee.is_exact and request.clip_norm is None:
+        return math.inf
     if learns_clip_norm(request):
         return START * settings.clip_norm
     return settings.clip_norm

@@ -1,4 +1,4 @@
-"""Data sets in silos: published ones, synthetic ones, and ways to deal a table to silos."""
+"""Data sets in silos: published and synthetic ones, and ways to split a table into silos."""
 
 from skdpfl.datasets._emnist import fetch_emnist
 from skdpfl.datasets._heart import fetch_heart_disease

@@ -36,7 +36,7 @@ def make_federated_regression(
     return_X_y: bool = False,
     random_state: Any = None,
 ) -> Any:
-    """Generate a regression problem that is born in silos.
+    """Generate a regression problem in silos.
 
     Records of a silo stand together, silo 0 first.
 

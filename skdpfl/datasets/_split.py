@@ -32,11 +32,11 @@ def split_into_silos(
     similarity: float = 0.0,
     random_state: Any = None,
 ) -> np.ndarray:
-    """Give every record of a table a silo.
+    """Assign every record of a table to a silo.
 
-    Simulates a federation from pooled data. No silo is ever empty. Every way of splitting but
-    ``"iid"`` looks at `y`, so the silo ids it gives tell something about the labels: fine for a
-    simulation, and part of what is public there.
+    Simulates a federation from pooled data. No silo is empty. All methods except ``"iid"`` use `y`,
+    so their silo ids, which are public, reveal information about the labels. Use them in
+    simulations only.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def split_into_silos(
 
     See Also
     --------
-    make_federated_classification : Synthetic data that is born in silos.
+    make_federated_classification : Synthetic data in silos.
 
     References
     ----------

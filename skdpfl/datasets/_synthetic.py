@@ -34,7 +34,7 @@ def make_federated_classification(
     return_X_y: bool = False,
     random_state: Any = None,
 ) -> Any:
-    """Generate a classification problem that is born in silos.
+    """Generate a classification problem in silos.
 
     The synthetic (alpha, beta) set-up of the DP-SCAFFOLD experiments [1]_, after FedProx [2]_:
     every silo has its own linear model and its own feature means. Records of a silo stand

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -35,16 +36,18 @@ from skdpfl.choosing import (
 )
 from skdpfl.engine import Progress, run
 from skdpfl.estimators._context import AfterRound, one_blas_thread, unchanged_on_error
-from skdpfl.estimators._data import LocalData
+from skdpfl.estimators._data import DataElsewhere, DataSource, LocalData
 from skdpfl.estimators._diverged import warn_if_diverged
 from skdpfl.estimators._parameters import check_parameters, check_shape
+from skdpfl.estimators._progress import progress_bar
 from skdpfl.estimators._refusals import (
     NoPartialFit,
     refuse_arguments,
     refuse_parameters,
     refusing_parameters,
 )
-from skdpfl.federation import LocalFederation, Work
+from skdpfl.estimators._summary import summary
+from skdpfl.federation import Federation, Schema, Work
 from skdpfl.losses import Loss
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
@@ -125,8 +128,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _unpack_outcome(self, outcome: Progress) -> None:
         """Set the fitted attributes that say how the run went."""
-        if np.isfinite(outcome.clip_norm):
-            self.clip_norm_ = outcome.clip_norm
+        self.clip_norm_ = outcome.clip_norm
 
     # ---- classifiers and regressors ----------------------------------------------------------
 
@@ -178,50 +180,102 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         self._check()
         return self._train(self._read(X, y, silos))
 
-    def _train(self, data: LocalData) -> Any:
+    def fit_federation(self, federation: Federation, facts: Schema) -> Any:
+        """Train a model with silos whose records are elsewhere.
+
+        The same fit as :meth:`fit`, bit for bit if the silos draw from the same streams. Silos
+        map, noise and price for themselves; here is the server's part.
+
+        Parameters
+        ----------
+        federation : Federation
+            The silos, which answer questions and rounds.
+        facts : Schema
+            What is public of their data. Classifiers need ``classes`` to be given.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. A fit that fails leaves the estimator as it was.
+        """
+        with unchanged_on_error(self), np.errstate(all="ignore"):
+            self._check()
+            return self._train(self._declared(federation, facts))
+
+    def _declared(self, federation: Federation, facts: Schema) -> DataElsewhere:
+        """Check what is declared of data elsewhere, and set what reading them would."""
+        sizes = check_shape(facts.silo_sizes, facts.n_features, 2)
+        if federation.n_silos != len(sizes):
+            raise ValueError(
+                f"silo_sizes names {len(sizes)} silos, the federation has {federation.n_silos}."
+            )
+        self._declare_targets()
+        self.n_features_in_ = int(facts.n_features)
+        if facts.feature_names is not None:
+            self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
+        known = self._facts(sizes.index, sizes.to_numpy(), self.n_features_in_, self._n_outputs())
+        return DataElsewhere(federation, known, np.dtype(facts.dtype))
+
+    def _declare_targets(self) -> None:
+        """Set what is known of targets that are elsewhere."""
+
+    def _train(self, data: DataSource) -> Any:
         """Choose, plan, pay, run, unpack; records are only what ``data`` answers about them."""
         streams, method = streams_for(self.random_state), self._method()
         request = self._request(data.facts)
         choice = choose(request, method)
+        if choice.temperature is not None and not data.calibrates:
+            raise ValueError(
+                "calibrate=True asks the silos once more after training, which silos elsewhere do "
+                "not answer; give calibrate=False."
+            )
         plan = make_plan(request, method, choice, self._schedule_from(streams))
         spent = _priced(plan, data, streams)
         self._charge(spent)
         if choice.advice:
             warn(choice.advice)
         with one_blas_thread():
-            scales = data.scales(choice.scaling, streams)
+            federation = data.federation(streams, self.n_jobs)
+            scales = choice.scaling.find(federation, streams)
             row_norm = scales.features.row_norm
             committed = Committed(request, choice.settings, plan, spent.epsilon, row_norm)
             training = final_training(committed, method, partial(data.curvature, scales))
-            algorithm, loss, settings, _ = training
+            algorithm, loss, settings, *_ = training
             work = Work(request.model, loss, algorithm, plan, data.dtype, request.alpha)
-            federation = data.federation(scales, streams, self.n_jobs)
+            work = replace(work, features=scales.features_map, target=scales.target_map)
             data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
             where = work, federation, streams
             outcome = self._run(data, scales, training, where)
+            factor = data.factor(choice.temperature, training, where, outcome.params)
         here = getattr(federation, "data", None)  # other back ends have the records elsewhere
         warn_if_diverged(outcome.params, work, here)
-        self._unpack(request.facts, settings, scales, work, outcome.params)
+        params = outcome.params if factor is None else outcome.params * work.dtype.type(factor)
+        self._unpack(request.facts, settings, scales, work, params)
         self._unpack_outcome(outcome)
+        if hasattr(self, "calibrate"):
+            self.temperature_ = 1.0 if factor is None else 1 / factor
         self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
         return self
 
     def _run(
         self,
-        data: LocalData,
+        data: DataSource,
         scales: Scales,
         training: Training,
-        where: tuple[Work, LocalFederation, Streams],
+        where: tuple[Work, Federation, Streams],
     ) -> Progress:
         """Run all rounds, telling the callbacks of each."""
         work = where[0]
-        after = AfterRound(
-            self,
-            work.plan.n_rounds,
-            partial(self._as_fitted, data.facts, training.settings, scales, work),
-            lambda: (data.X, self._labels(data.y)),
-        )
-        outcome = run(*where, average=training.average, on_round=after)
+        n_rounds, name = work.plan.n_rounds, type(self).__name__
+        with progress_bar(self.verbose, name, n_rounds) as advance:
+            after = AfterRound(
+                self,
+                n_rounds,
+                partial(self._as_fitted, data.facts, training.settings, scales, work),
+                lambda: self._labelled(*data.records()),
+                advance,
+            )
+            outcome = run(*where, average=training.average, on_round=after)
         after.end()
         return outcome
 
@@ -250,6 +304,22 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         streams = streams_for(copy.deepcopy(self.random_state))  # a fit draws the same schedule
         schedule = self._schedule_from(streams)
         return make_plan(request, method, choose(request, method), schedule)
+
+    def summary(self) -> pd.DataFrame:
+        """Return the coefficients as a frame, one row per feature and one for the intercept.
+
+        Coefficients are in the units of X where the scaling is affine, else of
+        ``scaling_.transform(X)``. There are no standard errors: the usual ones leave the noise out.
+
+        Returns
+        -------
+        DataFrame
+            A column "coefficient"; for more than two classes one "coefficient of <label>" each. Its
+            ``attrs`` hold "epsilon", "delta" and, where records are protected, "epsilon_per_silo":
+            what each silo paid.
+        """
+        check_is_fitted(self)
+        return summary(self)
 
     def _request(self, facts: Facts) -> Request:
         """Return what the parameters ask for on data with these public numbers."""
@@ -286,9 +356,9 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return Facts(ids, public, n_features, n_outputs, self._is_classifier(), names)
 
-    def _labels(self, y: np.ndarray) -> np.ndarray:
-        """Return targets as they were given, from how they are coded inside."""
-        return self.classes_[y] if self._is_classifier() else y
+    def _labelled(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return records with targets as they were given, from how they are coded inside."""
+        return X, self.classes_[y] if self._is_classifier() else y
 
     def _as_fitted(self, *args: Any) -> dict[str, Any]:
         """Return the fitted attributes that ``_unpack`` would set, without setting them."""
@@ -306,7 +376,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         self.scaling_ = scales.features
         self.silo_ids_ = facts.silo_ids.to_numpy()
         self._told_of_silos: list[bool] = []
-        self.n_rounds_, self.clip_norm_ = settings.n_rounds, settings.clip_norm
+        self.n_rounds_, self.clip_norm_ = settings.n_rounds, work.plan.clip_norm
         self.learning_rate_ = settings.learning_rate
         if hasattr(self, "local_steps"):
             self.local_steps_ = _one_or_all(settings.steps)
@@ -336,7 +406,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         return tags
 
 
-def _priced(plan: PrivacyPlan, data: LocalData, streams: Streams) -> PrivacySpent:
+def _priced(plan: PrivacyPlan, data: DataSource, streams: Streams) -> PrivacySpent:
     """Return the cost of the plan; it says which records were where, unless that is a secret."""
     digest = None if plan.unit == "silo" else data.assignment()  # it could tell sizes
     seed = streams.seed if streams.is_simulation else None

@@ -8,7 +8,6 @@ handed over only to a callback that asks for them, with a PrivacyLeakWarning.
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -55,10 +54,10 @@ class AfterRound:
         n_rounds: int,
         attributes: Callable[[np.ndarray], dict[str, Any]],
         records: Callable[[], tuple[np.ndarray, np.ndarray]],
+        advance: Callable[[], None],
     ) -> None:
-        self._estimator, self._n_rounds, self._attributes = estimator, n_rounds, attributes
-        self._data, self._warned = records, False
-        self._start = time.perf_counter()
+        self._estimator, self._attributes = estimator, attributes
+        self._data, self._warned, self._advance = records, False, advance
         self._context = None
         if hasattr(estimator, "_init_callback_context"):
             context = estimator._init_callback_context(max_subtasks=n_rounds)
@@ -67,10 +66,7 @@ class AfterRound:
 
     def __call__(self, r: int, params: np.ndarray) -> bool:
         """Tell everybody; return whether somebody wants to stop."""
-        if self._estimator.verbose:
-            seconds = time.perf_counter() - self._start
-            name = type(self._estimator).__name__
-            print(f"[{name}] round {r + 1} of {self._n_rounds}, {seconds:.1f} s")
+        self._advance()
         if (watch := getattr(self._estimator, "_watch", None)) is not None:
             watch(self._as_fitted(params))
         if self._context is None:

@@ -99,7 +99,8 @@ GROUPS = {
         "clip_norm": """"auto" or float, default="auto"
     The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. A
     message's norm is learnt under "auto": half of them stay as they are, by a noised bit of each
-    silo in each round, which is part of what is charged; ``clip_norm_`` is where it ended.""",
+    silo in each round, which is part of what is charged; ``clip_norm_`` is where it ended. Without
+    privacy (``epsilon=inf``) a norm that was given clips as well, and "auto" does not.""",
         "sampling": """{"poisson", "without_replacement", "disjoint"}, default="poisson"
     How a step draws a silo's records; what is drawn is what is priced. "disjoint" makes one pass
     over the data.""",
@@ -111,8 +112,17 @@ GROUPS = {
         "radius": """float, default=None
     Keep the (scaled) parameters within this distance of zero, after every step of the server (of a
     silo, with ``solver="local"``). Published steps take it for the distance to the optimum.""",
-        "average": """bool, default=True
-    Give out the average of the second half of the rounds' models instead of the last one.""",
+        "average": """bool, float or int, default=True
+    Which rounds' models are averaged into the one that is given out. True: those of the second
+    half. False: none, the last model is given out. A float in (0, 1): those of this last share of
+    the rounds. An integer k: those of the last k rounds, or of all if there are fewer.""",
+        "half": """bool, default=False
+    Halve the numerator of the server's step, as FedExP was published (with ``average=2``).""",
+        "calibrate": """bool, default=True
+    Whether 4 % of the budget (of mu^2) pay for the scale of the raw predictions, so that the
+    probabilities and coefficients of ``loss="log_loss"`` are neither too extreme nor too timid.
+    Only where ``learning_rate`` is "auto" and single records are protected under an ``epsilon``,
+    with ``trust`` "silo" or "server"; other fits stay as they are.""",
     },
     "Silos": {
         "silo_fraction": """float, default=1.0
@@ -123,7 +133,8 @@ GROUPS = {
     ``trust="server"``, where "poisson" amplifies privacy.""",
         "silo_weights": """{"auto", "size", "uniform"} or mapping, default="auto"
     The silos' public weights in the objective. "auto" is "size" for records, "uniform" for
-    silos.""",
+    silos. Where silos have budgets of their own, "auto" counts a silo for what it can say at its
+    noise, n / (n' / d + 4 / mu^2); equal budgets make that its size.""",
     },
     "Running": {
         "n_jobs": """int, default=None
@@ -132,7 +143,7 @@ GROUPS = {
     None draws cryptographic noise. Anything else is a simulation: reproducible, and private only as
     long as nobody knows the seed.""",
         "verbose": """int, default=0
-    Print the rounds.""",
+    Show a bar of the rounds with the time left (by rich, if it is installed).""",
     },
 }
 
@@ -160,7 +171,7 @@ global_learning_rate_ : float
     The server's step on the mean of the silos' moves, where ``global_learning_rate`` is a
     parameter.
 clip_norm_ : float
-    The norm that was clipped to; where it is learnt, the last one. inf without privacy.
+    The norm that was clipped to; where it is learnt, the last one; inf where nothing is clipped.
 sampling_rate_ : float
     The share of its records that a silo read in a step.
 model_ : Model
@@ -205,6 +216,11 @@ def documented(cls: T) -> T:
     fitted = FITTED.rstrip() + getattr(cls, "_fitted_docs", "")
     if "classes" in names:
         fitted += "\nclasses_ : ndarray\n    The labels."
+    if "calibrate" in names:
+        fitted += (
+            "\ntemperature_ : float\n    What raw predictions, and with them coefficients, were "
+            "divided by after the rounds."
+        )
     others = see_also(cls.__name__)
     cls.__doc__ = (
         f"{summary}\n\nParameters\n----------\n{parameters}\n{fitted}{others}{mark}{rest}\n"

@@ -66,7 +66,7 @@ class DPFederatedClassifier(_DPFederated, FederatedClassifier):
     ...     2.0, algorithm=steps, n_rounds=40, feature_bounds=(-8, 8), random_state=0
     ... )
     >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
     """
 
     def __init__(
@@ -93,7 +93,8 @@ class DPFederatedClassifier(_DPFederated, FederatedClassifier):
         sampling: str = "poisson",
         sampling_rate: Any = "auto",
         noise_schedule: Any = None,
-        average: bool = True,
+        average: bool | float = True,
+        calibrate: bool = True,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",
@@ -131,7 +132,7 @@ class DPFederatedRegressor(_DPFederated, FederatedRegressor):
     ...     2.0, algorithm=steps, feature_bounds=bounds, target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
     """
 
     def __init__(
@@ -160,7 +161,7 @@ class DPFederatedRegressor(_DPFederated, FederatedRegressor):
         sampling: str = "poisson",
         sampling_rate: Any = "auto",
         noise_schedule: Any = None,
-        average: bool = True,
+        average: bool | float = True,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",

@@ -26,10 +26,11 @@ class _Extrapolation(Method):
     """FedAvg whose server step is as long as the silos' disagreement allows."""
 
     privunit: bool
+    half: bool
 
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
         """Return FedEXP."""
-        return FedExp(settings.learning_rate, settings.steps)
+        return FedExp(settings.learning_rate, settings.steps, self.half)
 
     def local_steps(self, request: Request) -> int:
         """Return the number of local steps that "auto" means."""
@@ -60,6 +61,7 @@ class _Extrapolation(Method):
 class _DPFedEXP:
     unit = "silo"
     mechanism: str
+    half: bool
     trust: str
     noise_multiplier: float | None
     _parameter_docs: ClassVar[dict[str, str]] = {
@@ -76,9 +78,10 @@ class _DPFedEXP:
     )
 
     def _method(self) -> Method:
-        return _Extrapolation(self.mechanism == "privunit")
+        return _Extrapolation(self.mechanism == "privunit", bool(self.half))
 
     def _check_own(self) -> None:
+        check_choice("half", self.half, (True, False))
         check_choice("mechanism", self.mechanism, ("gaussian", "privunit"))
         if self.mechanism == "privunit" and self.trust != "silo":
             raise ValueError(
@@ -140,7 +143,7 @@ class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
     ... )
     >>> clf = DPFedEXPClassifier(2.0, trust="server", feature_bounds=(-8, 8), random_state=0)
     >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server', neighbours='add_remove')
     >>> clf.global_step_sizes_.shape == (clf.n_rounds_,)
     True
     """
@@ -166,7 +169,8 @@ class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
         learning_rate: Any = "auto",
         clip_norm: Any = "auto",
         sampling_rate: Any = "auto",
-        average: bool = True,
+        average: bool | float = True,
+        half: bool = False,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",
@@ -206,7 +210,7 @@ class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
     ...     2.0, trust="server", feature_bounds=(-8, 8), target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server', neighbours='add_remove')
     """
 
     def __init__(
@@ -232,7 +236,8 @@ class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
         learning_rate: Any = "auto",
         clip_norm: Any = "auto",
         sampling_rate: Any = "auto",
-        average: bool = True,
+        average: bool | float = True,
+        half: bool = False,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",

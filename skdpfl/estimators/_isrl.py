@@ -29,9 +29,11 @@ class _ISRLDP:
         "noise_multiplier": """float, default=None
     Instead of a budget (``epsilon=None``): the noise's standard deviation on the clipped sum over
     ``clip_norm``; under ``trust="shuffler"`` that on each record's message.""",
-        "average": """bool, default=True
-    Give out an average of the rounds' models instead of the last one: of the second half for plain
-    steps, the running average that the theory is about for accelerated ones.""",
+        "average": """bool, float or int, default=True
+    Which rounds' models are averaged into the one that is given out. True: those of the second half
+    for plain steps, the running average that the theory is about for accelerated ones. False: none,
+    the last model is given out. A float in (0, 1): those of this last share of the rounds. An
+    integer k: those of the last k rounds, or of all if there are fewer.""",
     }
 
     solver: str
@@ -116,7 +118,7 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
     >>> data = make_federated_classification(5, 400, n_features=10, n_classes=2, random_state=0)
     >>> clf = ISRLDPClassifier(epsilon=2.0, feature_bounds=(-8, 8), random_state=0)
     >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
     >>> clf.score(data.data, data.target) > 0.8
     True
     """
@@ -144,7 +146,8 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
         sampling: str = "poisson",
         sampling_rate: Any = "auto",
         radius: float | None = None,
-        average: bool = True,
+        average: bool | float = True,
+        calibrate: bool = True,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",
@@ -183,7 +186,7 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc]
     ...     epsilon=2.0, feature_bounds=(-8, 8), target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
     >>> model.score(data.data, data.target) > 0.5
     True
     """
@@ -213,7 +216,7 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc]
         sampling: str = "poisson",
         sampling_rate: Any = "auto",
         radius: float | None = None,
-        average: bool = True,
+        average: bool | float = True,
         silo_fraction: float = 1.0,
         cohort: str = "auto",
         silo_weights: Any = "auto",

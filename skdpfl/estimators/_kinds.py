@@ -134,6 +134,13 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         codes = np.searchsorted(self.classes_, y)
         return codes.astype(np.min_scalar_type(len(self.classes_)))
 
+    def _declare_targets(self) -> None:
+        if self.classes is None or len(np.unique(np.asarray(self.classes))) < 2:
+            raise ValueError(
+                "The labels of silos elsewhere are not looked at; give classes=[...], two or more."
+            )
+        self.classes_ = np.unique(np.asarray(self.classes))
+
     def _n_outputs(self) -> int:
         return self._loss().n_outputs(len(self.classes_))
 

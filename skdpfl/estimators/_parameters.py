@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import (
+    check_average,
     check_choice,
     check_count,
     check_number,
@@ -19,8 +20,12 @@ from skdpfl._arguments import (
     is_auto,
 )
 from skdpfl.losses import Loss
+from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.schedules import check_schedule
 from skdpfl.scaling import read_target_bounds
+
+#: More rounds are not planned: cohorts are drawn, and prices computed, round by round.
+_MOST_ROUNDS = 100_000
 
 #: name -> the values it may have, where a parameter is a word
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -70,6 +75,7 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
     check_number("silo_fraction", params["silo_fraction"], low=0, high=1, open_low=True)
     if not is_auto(params["n_rounds"]):
         check_count("n_rounds", params["n_rounds"], words=' (or "auto")')
+        _check_bound("n_rounds", params["n_rounds"], _MOST_ROUNDS)
     for name, words in (("learning_rate", learning_rates), ("clip_norm", ("auto",))):
         if not (isinstance(params[name], str) and params[name] in words):
             known = " or ".join(f'"{word}"' for word in words)
@@ -110,9 +116,10 @@ def check_target_bounds(bounds: Any, loss: Loss, name: str) -> None:
 
 
 def _check_running(params: dict[str, Any]) -> None:
-    for name in ("average", "fit_intercept"):
-        if not isinstance(params[name], (bool, np.bool_)):
+    for name in ("fit_intercept", "calibrate"):
+        if not isinstance(params.get(name, True), (bool, np.bool_)):
             raise ValueError(f"{name} must be True or False; got {params[name]!r}.")
+    check_average(params["average"])
     jobs = params["n_jobs"]
     if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
         raise ValueError(
@@ -134,9 +141,16 @@ def _check_steps(params: dict[str, Any]) -> None:
             )
         for value in np.atleast_1d(np.asarray(epochs, dtype=object)):
             check_positive("local_epochs", value)
+            _check_bound("local_epochs", value, MOST_STEPS)
     elif steps is not None and not is_auto(steps):
         for value in np.atleast_1d(np.asarray(steps, dtype=object)):
             check_count("local_steps", value, words=', a sequence of such, or "auto"')
+            _check_bound("local_steps", value, MOST_STEPS)
+
+
+def _check_bound(name: str, value: float, most: int) -> None:
+    if value > most:
+        raise ValueError(f"{name}={value!r} is too large: a plan lists them all, at most {most:,}.")
 
 
 def _check_weights(weights: Any) -> None:

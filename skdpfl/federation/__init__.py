@@ -4,6 +4,17 @@ from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._cohort_sum import CohortSum
 from skdpfl.federation._data import SiloData
 from skdpfl.federation._local import LocalFederation
+from skdpfl.federation._question import Question
+from skdpfl.federation._schema import Schema
 from skdpfl.federation._silo import Silo
 
-__all__ = ["CohortSum", "Federation", "LocalFederation", "Silo", "SiloData", "Work"]
+__all__ = [
+    "CohortSum",
+    "Federation",
+    "LocalFederation",
+    "Question",
+    "Schema",
+    "Silo",
+    "SiloData",
+    "Work",
+]

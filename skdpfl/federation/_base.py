@@ -9,14 +9,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from skdpfl.algorithms import Algorithm
+from skdpfl.federation._question import Question
 from skdpfl.losses import Loss
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
+
+
+class Map(Protocol):
+    """A public map of features, or of targets."""
+
+    def transform(self, values: np.ndarray) -> np.ndarray:
+        """Return the mapped values, in their dtype."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,8 @@ class Work:
         What the data and the parameters are in.
     alpha : float, default=0.0
         The penalty's strength.
+    features, target : Map, optional
+        What silos map features and targets by; None: they are used as they are.
 
     See Also
     --------
@@ -57,6 +67,13 @@ class Work:
     plan: PrivacyPlan
     dtype: np.dtype
     alpha: float = 0.0
+    features: Map | None = None
+    target: Map | None = None
+
+    @property
+    def target_dtype(self) -> np.dtype | None:
+        """What silos give targets out as: numbers like the model's, or class codes as they are."""
+        return self.dtype if self.model.n_outputs == 1 else None
 
     @property
     def memory_size(self) -> int:
@@ -70,16 +87,31 @@ class Work:
 
 
 class Federation(ABC):
-    """A set of silos that can be asked to take part in rounds.
+    """A set of silos that answer questions before the rounds, and then take part in rounds.
 
-    Messages may come in any order and in any pieces: the engine adds them up in the order of the
-    silos, and the model is the same, bit for bit.
+    Answers and messages may come in any order and in any pieces: they are added up in the order of
+    the silos, and the model is the same, bit for bit.
     """
 
     @property
     @abstractmethod
     def n_silos(self) -> int:
         """How many silos there are."""
+
+    def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Ask all silos about their records.
+
+        Yields
+        ------
+        silos : ndarray of shape (n,)
+            Some of the silos; each is yielded once.
+        answers : ndarray of shape (n, width)
+            Their answers.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot be asked about records ({type(question).__name__}); "
+            "give feature_bounds (and target_bounds), or scaling=None for data that are scaled."
+        )
 
     @abstractmethod
     def start(self, work: Work) -> None:

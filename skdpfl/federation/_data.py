@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -74,19 +75,17 @@ class SiloData:
         return cls(np.asarray(X), y, starts, order, transform, y_dtype)
 
     @classmethod
-    def of_one(
-        cls,
-        X: np.ndarray,
-        y: np.ndarray,
-        index: int,
-        n_silos: int,
-        transform: Transform | None = None,
-        y_dtype: np.dtype | None = None,
-    ) -> SiloData:
+    def of_one(cls, X: np.ndarray, y: np.ndarray, index: int, n_silos: int) -> SiloData:
         """Return the records of one of ``n_silos`` silos; the others' are elsewhere."""
         starts = np.zeros(n_silos + 1, np.int64)
         starts[index + 1 :] = len(y)
-        return cls(np.asarray(X), y, starts, None, transform, y_dtype)
+        return cls(np.asarray(X), y, starts)
+
+    def mapped(self, features: Any, target: Any, y_dtype: np.dtype | None) -> SiloData:
+        """Return the records with maps of features (applied to batches) and targets (at once)."""
+        y = self.y if target is None else target.transform(self.y).astype(self.y.dtype, copy=False)
+        transform = self.transform if features is None else features.transform
+        return replace(self, y=y, transform=transform, y_dtype=y_dtype or self.y_dtype)
 
     @cached_property
     def sizes(self) -> np.ndarray:

@@ -40,6 +40,7 @@ from skdpfl.federation._gradient import Draw, PrivateGradient, Terms
 from skdpfl.federation._groups import Groups
 from skdpfl.federation._kept import Kept
 from skdpfl.federation._noise import NoiseMaker
+from skdpfl.federation._question import Question
 from skdpfl.federation._stacking import STACK_SIZE, Stacking
 from skdpfl.federation._stacks import Stacks
 from skdpfl.privacy.plan import PrivacyPlan
@@ -75,13 +76,15 @@ class LocalFederation(Federation):
     """
 
     def __init__(self, data: SiloData, streams: Streams, n_jobs: int | None = None) -> None:
-        self._data, self._streams, self._n_jobs = data, streams, n_jobs
+        self._given = self._data = data
+        self._streams, self._n_jobs = streams, n_jobs
+        self.started = False
         # many short calls, which threads would only take turns at
         self._drawing = threading.Lock()
 
     @property
     def data(self) -> SiloData:
-        """All silos' records, in whatever order they are kept."""
+        """All silos' records, in whatever order they are kept; from the start on, mapped."""
         return self._data
 
     @property
@@ -93,14 +96,21 @@ class LocalFederation(Federation):
     def n_silos(self) -> int:
         return len(self._data.starts) - 1
 
+    def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return question.answers(self._given, self._streams)
+
     def start(self, work: Work) -> None:
+        self.started = True
         self.work, self.kept = work, Kept(self.n_silos, work.memory_size, work.dtype)
         if work.plan.silo_sizes is None:
             work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
         self._work, plan = work, work.plan
         _check_sizes(plan, self._data.sizes)
+        self._data = self._given.mapped(work.features, work.target, work.target_dtype)
         if self._worth_copying():
             self._data = self._data.in_order()
+            if work.features is None and work.target is None:
+                self._given = self._data  # the same records: the given order is not kept as well
         self._terms = terms = plan.mechanism.gradient_terms(plan, work.model.size, work.dtype)
         later = plan.mechanism.noised_later  # sums stay exact, and what is public stays out
         self._dtype = DOUBLE if later else work.dtype

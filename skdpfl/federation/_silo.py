@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from skdpfl.federation._base import Work
-from skdpfl.federation._data import BLOCK, SiloData, Transform
+from skdpfl.federation._data import BLOCK, SiloData
 from skdpfl.federation._local import LocalFederation
+from skdpfl.federation._question import Question
 from skdpfl.privacy.randomness.streams import Streams
 
 #: begins the names of the noise's state in a saved one
@@ -34,31 +35,24 @@ class Silo:
     Notes
     -----
     **Formal guarantee.** Alone, a silo sends the message that ``LocalFederation`` gives for it, bit
-    for bit (same records in the same order, same streams). It answers each round once, in order,
-    only rounds that it is scheduled in, and no more of them than it pays for. This holds across
-    :meth:`save` and :meth:`restore`, if the state that was saved *last* is restored: whoever keeps
-    silos on disk saves before a message leaves. Streams are functions of (seed or secret, purpose,
-    silo, round), so that after a restart a simulation goes on with the same numbers, and a silo
-    without a seed goes on with fresh ones, which are independent of all that was drawn before.
+    for bit (same records in the same order, same streams). It answers each question and each round
+    once, in order, only rounds that it is scheduled in, and no more of them than it pays for. This
+    holds across :meth:`save` and :meth:`restore`, if the state that was saved *last* is restored:
+    whoever keeps silos on disk saves before a message leaves. Streams are functions of (seed or
+    secret, purpose, silo, round), so that after a restart a simulation goes on with the same
+    numbers, and a silo without a seed goes on with fresh ones, which are independent of all that
+    was drawn before.
     """
 
     def __init__(self, federation: LocalFederation, index: int) -> None:
         self._federation, self.index = federation, index
-        self._cohort = np.array([index])
+        self._cohort, self._next_question = np.array([index]), 0
 
     @classmethod
     def alone(
-        cls,
-        index: int,
-        X: np.ndarray,
-        y: np.ndarray,
-        work: Work,
-        streams: Streams,
-        *,
-        transform: Transform | None = None,
-        y_dtype: np.dtype | None = None,
+        cls, index: int, X: np.ndarray, y: np.ndarray, n_silos: int, streams: Streams
     ) -> Silo:
-        """Return a silo in a process of its own, ready for the work's first round.
+        """Return a silo in a process of its own.
 
         Parameters
         ----------
@@ -67,27 +61,55 @@ class Silo:
         X : ndarray of shape (n, n_features)
             Its features; the same rows in the same order whenever it is made anew.
         y : ndarray of shape (n,)
-            Its targets, coded as the loss wants them.
-        work : Work
-            What to do.
+            Its targets, classes as codes.
+        n_silos : int
+            How many silos there are.
         streams : Streams
-            Its random streams.
-        transform : callable, optional
-            Applied to every batch of features.
-        y_dtype : dtype, optional
-            What targets are given out as; by default as they are.
+            Its random streams, for one fit.
 
         Returns
         -------
         Silo
-            Without any memory.
+            One that can answer questions, and rounds when it was started.
         """
         if not len(y):
             raise ValueError("A silo has at least one record.")
-        data = SiloData.of_one(X, y, index, work.plan.n_silos, transform, y_dtype)
-        federation = LocalFederation(data, streams)
-        federation.start(work)
-        return cls(federation, index)
+        return cls(LocalFederation(SiloData.of_one(X, y, index, n_silos), streams), index)
+
+    def answer(self, question: Question) -> np.ndarray:
+        """Answer a question about the records; each number of a question once, in order.
+
+        Parameters
+        ----------
+        question : Question
+            What is asked.
+
+        Returns
+        -------
+        ndarray of shape (width,)
+            The answer.
+        """
+        if question.number < self._next_question:
+            raise ValueError(
+                f"Silos answer each question once and in order; asked again for number "
+                f"{question.number}. Its noise would be that of the first answer."
+            )
+        self._next_question = question.number + 1
+        found = self._federation.ask(question)
+        ((_, answers),) = ((who, what) for who, what in found if self.index in who)
+        return np.asarray(answers[0])
+
+    def start(self, work: Work) -> None:
+        """Get ready for the rounds of a fit.
+
+        Parameters
+        ----------
+        work : Work
+            What to do.
+        """
+        if self._federation.started:
+            raise ValueError("A silo and its streams are for one fit; make it anew for another.")
+        self._federation.start(work)
 
     def round(self, round: int, shared: Any, clip_norm: float = np.inf) -> np.ndarray:
         """Run a round and return the message as it leaves the silo.
@@ -117,19 +139,28 @@ class Silo:
         noise that is correlated over steps, and the seed of a simulation. The records are not part
         of it. It is as secret as they are.
         """
+        before = {
+            "index": np.array(self.index),
+            "seed": self._seed,
+            "next_question": np.array(self._next_question),
+        }
+        if not self._federation.started:
+            return before
         kept, i = self._federation.kept, self.index
         deal = kept.deals.get(i)
         noises = self._federation.noises
         noise = {} if noises is None else noises.state(i)
-        return {f"{_NOISE}{name}": value for name, value in noise.items()} | {
-            "index": np.array(i),
-            "next_round": kept.next_round[i].copy(),
-            "n_answered": kept.n_answered[i].copy(),
-            "memory": kept.memory.read(self._cohort)[0],
-            "deal": np.zeros((0, 0), np.int64) if deal is None else deal,
-            "records": np.array("" if deal is None else self._digest()),
-            "seed": self._seed,
-        }
+        return (
+            before
+            | {f"{_NOISE}{name}": value for name, value in noise.items()}
+            | {
+                "next_round": np.array(kept.next_round[i]),
+                "n_answered": np.array(kept.n_answered[i]),
+                "memory": kept.memory.read(self._cohort)[0],
+                "deal": np.zeros((0, 0), np.int64) if deal is None else deal,
+                "records": np.array("" if deal is None else self._digest()),
+            }
+        )
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         """Go on from a saved state.
@@ -139,10 +170,15 @@ class Silo:
         saved : dict
             What :meth:`save` gave.
         """
-        i, kept = self.index, self._federation.kept
+        i = self.index
         if int(saved["index"]) != i or str(saved["seed"]) != str(self._seed):
             raise ValueError("The state was saved by another silo, or with another random_state.")
-        memory, deal = saved["memory"], saved["deal"]
+        self._next_question = int(saved["next_question"])
+        if "next_round" not in saved:
+            return
+        if not self._federation.started:
+            raise ValueError("The state was saved between rounds: start(work) comes first.")
+        kept, memory, deal = self._federation.kept, saved["memory"], saved["deal"]
         if memory.shape != (kept.memory.size,):
             raise ValueError("The state was saved in a fit of another model or algorithm.")
         if len(deal):

@@ -1,4 +1,4 @@
-"""Looking at fits, budgets and silos."""
+"""Inspection of fits, budgets and silos."""
 
 from skdpfl._lazy import lazy
 

@@ -11,6 +11,8 @@ from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 
 from skdpfl._pipelines import private_step, silos_argument
+from skdpfl._warnings import warn
+from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._display import (
     axes_of,
     default_score,
@@ -26,8 +28,8 @@ class ConvergenceDisplay:
     """Scores of the rounds' models on held-out records.
 
     Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_cv_results`.
-    Training records are never scored: their scores are not paid for. The held-out ones should be
-    public, or stay where they are.
+    They should be public, or stay where they are. Scores of training records are not paid for:
+    where those are given, a warning and the picture's label say so.
 
     Parameters
     ----------
@@ -41,6 +43,8 @@ class ConvergenceDisplay:
         Label of the line.
     each_a_fit : bool, default=False
         Whether each point is a fit of its own with so many rounds, and not a round of one fit.
+    records : str, default="held-out records"
+        What was scored, for the label.
 
     Attributes
     ----------
@@ -81,10 +85,11 @@ class ConvergenceDisplay:
         score_name: str = "score",
         estimator_name: str | None = None,
         each_a_fit: bool = False,
+        records: str = "held-out records",
     ) -> None:
         self.rounds, self.scores = rounds, scores
         self.score_name, self.estimator_name = score_name, estimator_name
-        self.each_a_fit = each_a_fit
+        self.each_a_fit, self.records = each_a_fit, records
 
     def plot(self, ax: Any = None, *, color: str | None = None) -> ConvergenceDisplay:
         """Draw the display.
@@ -105,7 +110,7 @@ class ConvergenceDisplay:
         line = {"color": color, "label": self.estimator_name, "marker": marker}
         self.line_, self.band_ = draw_scores(self.ax_, rounds, self.scores, **line)
         repeats = "" if self.band_ is None else "\n(mean ± standard deviation)"
-        self.ax_.set_ylabel(f"{self.score_name} on held-out records{repeats}")
+        self.ax_.set_ylabel(f"{self.score_name} on {self.records}{repeats}")
         if self.each_a_fit:
             logarithmic(self.ax_, rounds, "rounds (each point a fit of its own)")
         else:
@@ -150,7 +155,19 @@ class ConvergenceDisplay:
         Returns
         -------
         ConvergenceDisplay
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            X_test holds records of X.
         """
+        trained_on = _same_records(X, X_test)
+        if trained_on:
+            warn(
+                "X_test holds training records: their scores are not paid for, and say little of "
+                "new ones. Give records that were held out.",
+                PrivacyLeakWarning,
+            )
         model, scores = clone(estimator), []
         _, inner = private_step(model)
 
@@ -168,6 +185,7 @@ class ConvergenceDisplay:
             scores=scores,
             score_name=scoring if isinstance(scoring, str) else default_score(estimator),
             estimator_name=type(inner).__name__,
+            records="training records" if trained_on else "held-out records",
         )
         display.estimator_ = model
         return display.plot(ax)
@@ -251,3 +269,14 @@ class ConvergenceDisplay:
             estimator_name=name or table.estimator_name,
             each_a_fit=True,
         ).plot(ax)
+
+
+def _same_records(X: Any, X_test: Any) -> bool:
+    """Tell whether what is scored are the training records, or a slice of them."""
+    if X is X_test:
+        return True
+    train, test = np.asarray(X), np.asarray(X_test)
+    if train.ndim != 2 or test.ndim != 2:
+        return False  # the fit says what is wrong with them
+    overlap = train.dtype.kind in "biuf" and np.shares_memory(train, test)
+    return overlap or (train.shape == test.shape and bool((train == test).all()))

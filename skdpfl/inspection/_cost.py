@@ -1,4 +1,4 @@
-"""What a fitted pipeline, search or ensemble cost: every fit counts, also those thrown away."""
+"""Privacy cost of a fitted pipeline, search or ensemble, discarded fits included."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skdpfl.privacy.spending.spent import PrivacySpent, total
 
 
 class Leak(NamedTuple):
-    """Something that was learnt and not paid for: where, what, and the way out."""
+    """Something learnt without a privacy cost: where, what, and a remedy."""
 
     path: str
     what: str
@@ -31,7 +31,7 @@ class Leak(NamedTuple):
 
 
 def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
-    """Return what a fitted estimator, pipeline, search or ensemble cost in all.
+    """Return the privacy cost of a fitted estimator, pipeline, search or ensemble.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     For searches each candidate's fit is charged on every split, by its plan at the mean size of a
     training split, plus the refit, never only the best one; the choice by exact scores is not paid
     for, and warned about. Ensembles pay for all their members; where a record can be drawn several
-    times (bagging with replacement) every member is priced for the largest multiplicity. What a
-    ``FrozenEstimator`` holds counts as if it had been fitted in its place.
+    times (bagging with replacement) every member is priced for the largest multiplicity. An
+    estimator in a ``FrozenEstimator`` counts as if it had been fitted there.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> clf = skdpfl.ISRLDPClassifier(epsilon=2.0, scaling=None, random_state=0)
     >>> skdpfl.privacy_spent(make_pipeline(Normalizer(), clf).fit(X, y))
-    PrivacySpent(ε=2.00, δ=0.0001, unit='record', trust='silo')
+    PrivacySpent(ε=2.00, δ=0.0001, unit='record', trust='silo', neighbours='replace')
     """
     _check(fitted)
     names = _Public((public,) if isinstance(public, str) else public)
@@ -108,7 +108,7 @@ SCORES = "the choice was made by exact scores of the records"
 
 
 class _Public:
-    """The names that were declared public, and what there was to declare."""
+    """The names that were declared public, and the steps that exist."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names, self._used, self._seen = frozenset(names), set[str](), list[str]()
@@ -121,14 +121,14 @@ class _Public:
         return bool(used)
 
     def check(self) -> None:
-        """Refuse names that no step has: they would be taken for a declaration."""
+        """Refuse names that no step has."""
         unknown = sorted(self._names - self._used)
         if unknown:
             raise ValueError(f"public={unknown!r} names no step; there are {self._seen!r}.")
 
 
 def _check(fitted: Any) -> None:
-    """Refuse what was not fitted, and what cannot be."""
+    """Refuse objects that are not fitted or cannot be."""
     if not hasattr(fitted, "fit"):
         raise TypeError(
             f"fitted must be a fitted estimator; got {type(fitted).__name__}. Costs of several "

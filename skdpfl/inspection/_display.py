@@ -1,4 +1,4 @@
-"""What the displays share: axes and colours; scores, computed here or by others."""
+"""Shared by the displays: axes and colours; scores, computed here or elsewhere."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def draw_scores(ax: Any, x: Any, scores: Any, **line: Any) -> tuple[Any, Any]:
 
 
 def tidy(ax: Any) -> None:
-    """Keep what carries information."""
+    """Hide the upper and right spines, and draw a light grid."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
@@ -138,7 +138,7 @@ def predicted_scores(
 
 
 def default_score(estimator: Any) -> str:
-    """Return what an estimator's own score is called."""
+    """Return the name of an estimator's own score."""
     return "accuracy" if is_classifier(estimator) else "R²"
 
 

@@ -1,4 +1,4 @@
-"""How much silos disagree: the spread of their gradients, read without any protection.
+"""Heterogeneity of silos: the spread of their gradients, computed without any protection.
 
 With silo weights p_i that sum to 1 (1/N for "uniform", n_i / n for "size") and silo objectives
 F_i(w) = mean of the silo's losses + alpha/2 |w|^2, F = sum_i p_i F_i::
@@ -85,7 +85,7 @@ def heterogeneity(
     coef: ArrayLike | None = None,
     intercept: ArrayLike | None = None,
 ) -> Heterogeneity:
-    """Report how much silos disagree, on **public or synthetic** data.
+    """Report the heterogeneity of silos, on **public or synthetic** data.
 
     This reads every record without any protection: on records that a private fit is meant to
     protect, its result (and anything chosen from it) is a leak that no epsilon accounts for.

@@ -1,4 +1,4 @@
-"""What a fit on a training split cost, long after: by the plan it must have had."""
+"""The cost of an earlier fit on a training split, recomputed from its plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 
 
 class Unknown(Exception):
-    """What a candidate's fits cost cannot be told from the refitted best one."""
+    """The cost of a candidate's fits cannot be derived from the refitted best one."""
 
 
 def costs_of_candidate(candidate: Any, best: Any, n_splits: int) -> list[PrivacySpent]:

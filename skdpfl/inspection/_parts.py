@@ -1,4 +1,4 @@
-"""What fitted meta-estimators hold: their members, and the fits they made and threw away."""
+"""Members of fitted meta-estimators, and the fits that they made and discarded."""
 
 from __future__ import annotations
 

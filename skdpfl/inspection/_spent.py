@@ -1,4 +1,4 @@
-"""Where the budget went: silo by silo, round by round, or fit by fit."""
+"""Display of the privacy cost by silo, round or fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Score over epsilon: what privacy costs in accuracy."""
+"""Scores over epsilon: the privacy-utility trade-off."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ class PrivacyUtilityDisplay:
         Warns
         -----
         PrivacyLeakWarning
-            The scores are exact and one fit per fold is without privacy: the picture is for public
-            data, or for eyes that may see the records.
+            The scores are exact and one fit per fold is without privacy: use the figure for public
+            data, or where the records may be seen.
         """
         _, inner = private_step(estimator)
         warnings.warn(

@@ -9,6 +9,7 @@ _WHERE = {
     "SiloKFold": "_split_whole",
     "SiloStratifiedKFold": "_split",
     "make_silo_scorer": "_scorer",
+    "neg_relative_rmse": "_relative",
     "silo_scores": "_scorer",
     "worst_silo_scorer": "_scorer",
 }

@@ -22,13 +22,12 @@ class SiloStratifiedKFold(SiloFolds):
     """K folds, each with every silo's share of its records.
 
     A plain K-fold on records sorted by silo leaves whole silos out of a training set, and a
-    shuffled one may leave a small silo with too few. Here each silo is dealt to the folds like
-    cards, so that its records in any two folds differ in number by at most one, and so do the
+    shuffled one may leave a small silo with too few. Here the records of each silo are distributed
+    evenly over the folds: their numbers in any two folds differ by at most one, and so do the
     folds' sizes.
 
-    Folds depend on the rows' positions and silos only: nothing about records shows in them.
-    Records of a silo that stand together go to different folds; keep that in mind where
-    neighbouring rows are near-copies of each other.
+    Folds depend on the rows' positions and silos only, not on the records. Consecutive records of a
+    silo go to different folds; this matters if neighbouring rows are near-copies of each other.
 
     Parameters
     ----------

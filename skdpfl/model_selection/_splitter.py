@@ -1,4 +1,4 @@
-"""What all splitters by silo share: how the silos reach them, and splits from folds."""
+"""Base classes of splitters by silo: reading the silos, and splits from folds."""
 
 from collections.abc import Iterator
 from typing import Any

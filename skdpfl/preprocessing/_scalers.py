@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from skdpfl.federation import LocalFederation, SiloData
 from skdpfl.preprocessing._scaler_base import PrivateScaler, shared_docs
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import (
@@ -67,13 +68,13 @@ class DPStandardScaler(PrivateScaler):
     >>> X = np.random.default_rng(0).normal(40, 12, (10_000, 3))
     >>> scaler = DPStandardScaler(feature_bounds=(0, 100), random_state=0).fit(X)
     >>> scaler.privacy_spent_
-    PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo')
+    PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
     >>> bool(abs(scaler.mean_ - 40).max() < 2)
     True
     """
 
     def _learn(self, plan: ScalingPlan, X: Array, silos: Silos, streams: Streams) -> AffineScaling:
-        scaling = run_scaling(plan, X, None, silos.codes, streams).features
+        scaling = run_scaling(plan, _held(X, silos, streams), streams).features
         assert isinstance(scaling, AffineScaling)
         return scaling
 
@@ -142,12 +143,18 @@ class DPMinMaxScaler(PrivateScaler):
             high = np.where(finite, X, -np.inf).max(axis=0)
             low, high = np.where(low <= high, (low, high), 0.0)
         else:
-            low, high = _range_of(plan, Messages(plan, X, None, silos.codes, streams))
+            low, high = _range_of(plan, Messages(plan, _held(X, silos, streams), streams))
         return AffineScaling(low, np.where(high > low, high - low, np.inf))
 
     def _set_attributes(self, scaling: AffineScaling) -> None:
         self.data_min_, self.data_range_ = scaling.center.copy(), scaling.scale.copy()
         self.data_max_ = self.data_min_ + self.data_range_
+
+
+def _held(X: Array, silos: Silos, streams: Streams) -> LocalFederation:
+    """Return the silos of records without targets."""
+    nothing = np.broadcast_to(np.int8(0), len(X))
+    return LocalFederation(SiloData.from_codes(X, nothing, silos.codes, len(silos.ids)), streams)
 
 
 def _range_of(plan: ScalingPlan, messages: Messages) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""What is promised, and how it is counted."""
+"""Privacy guarantees and accounting."""
 
 from skdpfl._lazy import lazy
 

@@ -1,12 +1,12 @@
-"""Accounting without an estimator: what noise costs, and what noise a budget asks for.
+"""Accounting without an estimator: the price of noise, and the noise for a budget.
 
 A fit releases ``n_steps`` noisy sums of clipped gradients. With ``noise_multiplier`` z = (std of
 the noise on the clipped sum) / (clipping norm), these functions solve ::
 
     price(z, sampling_rate, n_steps) = (epsilon, delta)
 
-for epsilon, for z, or for the number of steps. What events cost is computed in
-:mod:`skdpfl.privacy.pricing.price`.
+for epsilon, for z, or for the number of steps. :mod:`skdpfl.privacy.pricing.price` computes the
+prices of events.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 SamplingName = Literal["poisson", "without_replacement", "disjoint"]
 
-#: More steps are never asked for; pricing stays exact up to here.
+#: Largest number of steps; pricing is exact up to here.
 _MOST_STEPS = 10**9
 
 
@@ -58,9 +58,9 @@ def epsilon_of(
     neighbours : {"replace", "add_remove"}, default="replace"
         One record is replaced by another, or its contribution is set to zero.
     sampling : {"poisson", "without_replacement", "disjoint"}, default="poisson"
-        Each record independently with probability ``sampling_rate``; a fresh uniform batch of fixed
-        size in each step ("replace" only); or batches in turn, dealt once without looking at the
-        data, so that a record is in ceil(n_steps * sampling_rate) of them.
+        Each record independently with probability ``sampling_rate``; an independent uniform batch
+        of fixed size in each step ("replace" only); or disjoint batches in turn, drawn once
+        independently of the data, so that a record is in ceil(n_steps * sampling_rate) of them.
 
     Returns
     -------
@@ -69,13 +69,13 @@ def epsilon_of(
 
     See Also
     --------
-    noise_multiplier_for : The noise that a budget asks for.
+    noise_multiplier_for : The noise for a budget.
     n_steps_for : The steps that a budget allows.
 
     Notes
     -----
     **Formal guarantee.** See :mod:`skdpfl.privacy.pricing.price`: an upper bound for the sampling
-    that is named, exact up to 0.04 % (plain Gaussian sums: exact).
+    that is named, exact up to 0.1 % (plain Gaussian sums: exact).
 
     Examples
     --------
@@ -99,12 +99,12 @@ def noise_multiplier_for(
     neighbours: Neighbours = "replace",
     sampling: SamplingName = "poisson",
 ) -> float:
-    """Return the least noise multiplier that meets a budget, on the safe side.
+    """Return the smallest noise multiplier that meets a budget, rounded up.
 
     Parameters
     ----------
     epsilon : float
-        Greater than 0; ``inf`` asks for no noise.
+        Greater than 0; ``inf`` means no noise.
     sampling_rate, n_steps, delta, neighbours, sampling
         As for :func:`epsilon_of`.
 
@@ -153,12 +153,12 @@ def n_steps_for(
     Returns
     -------
     int
-        May be 0: then not a single step fits.
+        0 if the budget does not allow a single step.
 
     See Also
     --------
     epsilon_of : The price of given steps.
-    noise_multiplier_for : The noise that a budget asks for.
+    noise_multiplier_for : The noise for a budget.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def _most_steps(
 
 
 def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> Composition:
-    """What the steps release."""
+    """Return the releases of the steps."""
     if not is_number(rate) or not 0 < rate <= 1:
         raise ValueError(f"sampling_rate={rate!r} must lie in (0, 1], a number.")
     z, rate, n_steps = float(z), float(rate), int(n_steps)

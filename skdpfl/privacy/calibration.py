@@ -1,8 +1,8 @@
-"""The least noise that meets a budget, on the safe side.
+"""The smallest noise that meets a budget, rounded up.
 
-A search over log(noise) for log(price) = log(budget): both fall almost linearly, with slope near -1
-where many small releases add up. It starts where the central limit would put it: the releases'
-losses have variances that sum to the mu^2 of the Gaussian with that budget.
+A search over log(noise) for log(price) = log(budget): the price decreases almost linearly, with
+slope near -1 where many small releases add up. It starts at the central-limit approximation: the
+variances of the releases' losses sum to the mu^2 of the Gaussian with that budget.
 
 Formal guarantee
 ----------------
@@ -17,31 +17,33 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 
+import numpy as np
+
 from skdpfl.privacy.events import Composition
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.releases import Neighbours, releases
 
-#: The price of the returned noise is at least this share of the budget, where prices can be met.
+#: The price of the returned noise is at least this share of the budget, if prices are continuous.
 _SHARE = 0.999
 
-#: No noise below is ever returned: there all budgets are met, or sampled records are told outright.
+#: The smallest noise that is returned: below, all budgets are met, or sampled records are revealed.
 _LEAST, _MOST = 1e-4, 1e15
 
 
 @dataclass(frozen=True)
 class Search:
-    """How to look for the noise: where to start, and what is near enough.
+    """Start and tolerances of the search for the noise.
 
     Attributes
     ----------
     start : float or None
-        The first noise to try; None: where the central limit would put it, which takes a few dozen
-        looks at the releases' losses.
+        The first noise to try; None: the central-limit approximation, which takes a few dozen
+        evaluations of the releases' losses.
     share : float
-        The price may fall short of the budget by this factor.
+        The search ends when the price is at least this share of the budget.
     narrow : float
-        The search also ends when enough noise and too little differ by this share.
+        The search also ends when the bounds of the noise differ by at most this share.
     """
 
     start: float | None = None
@@ -51,6 +53,24 @@ class Search:
 
 THOROUGH = Search()
 
+#: More budgets than this are rounded down to steps of this share.
+MANY_BUDGETS, _STEP = 64, 8e-3
+
+
+def shared_budgets(epsilon: np.ndarray) -> np.ndarray:
+    """Return the budgets, rounded down by less than 0.8 % where there are very many of them.
+
+    Silos whose budgets round to the same number need only one noise, one scale and one price.
+    """
+    finite = np.isfinite(epsilon)
+    if len(np.unique(epsilon[finite])) <= MANY_BUDGETS:
+        return epsilon
+    top = epsilon[finite].max()
+    steps = np.ceil(np.log(top / epsilon[finite]) / _STEP)
+    rounded = epsilon.copy()
+    rounded[finite] = np.minimum(epsilon[finite], top * np.exp(-_STEP * steps))
+    return rounded
+
 
 def calibrate(
     build: Callable[[float], Composition],
@@ -59,18 +79,18 @@ def calibrate(
     neighbours: Neighbours,
     search: Search = THOROUGH,
 ) -> float:
-    """Return a noise multiplier whose composition just meets (epsilon, delta).
+    """Return the noise multiplier whose composition meets (epsilon, delta).
 
     Parameters
     ----------
     build : callable
-        From a noise multiplier to the composition it gives; more noise must not cost more.
+        Function from a noise multiplier to its composition; more noise must not cost more.
     epsilon, delta : float
         The budget.
     neighbours : {"replace", "add_remove"}
         The relation between data sets.
     search : Search
-        How to look for it.
+        Options of the search.
 
     Returns
     -------
@@ -80,7 +100,7 @@ def calibrate(
     Raises
     ------
     ValueError
-        If what does not depend on the noise costs more than the budget.
+        If the releases that do not depend on the noise exceed the budget.
     """
     check_budget(epsilon, delta)
     if epsilon == math.inf:
@@ -98,7 +118,7 @@ def calibrate(
 
 
 def check_budget(epsilon: float, delta: float) -> None:
-    """Refuse what is no budget."""
+    """Raise ValueError for invalid budgets."""
     if not is_number(epsilon) or not epsilon > 0:
         raise ValueError(f"epsilon={epsilon!r} must be greater than 0, a number (inf: no privacy).")
     if not is_number(delta) or not 0 < delta < 1:
@@ -106,14 +126,14 @@ def check_budget(epsilon: float, delta: float) -> None:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a real number; True and False are none."""
+    """Return whether a value is a real number, and not a bool."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _central_limit(
     build: Callable[[float], Composition], epsilon: float, delta: float, neighbours: Neighbours
 ) -> float:
-    """The noise at which the losses' variances sum to the budget's mu^2: where to start."""
+    """Return the noise at which the losses' variances sum to the budget's mu^2."""
 
     def mu_squared(z: float) -> float:
         known = releases(build(z), neighbours)
@@ -126,7 +146,7 @@ def _central_limit(
 
 
 def _least(price: Callable[[float], float], budget: float, search: Search) -> float:
-    """The least z, roughly, at which a falling function is within the budget."""
+    """Return approximately the least z at which a decreasing function is within the budget."""
     share, start = search.share, search.start
     assert start is not None
     target = math.log(budget) + math.log1p(share) - math.log(2)
@@ -147,14 +167,14 @@ def _least(price: Callable[[float], float], budget: float, search: Search) -> fl
             slope = min(-0.1, max(-20.0, (here[1] - before[1]) / (here[0] - before[0])))
         step = (target - here[1]) / slope if here else (-1.0 if cost == 0 else 1.0)
         before = here or before
-        # A secant that hardly narrows the bracket is replaced by its middle.
+        # If a secant hardly narrows the bracket, use the middle.
         slow = low > 0.0 and math.inf > gap and high / low > math.sqrt(gap)
         proposal = 0.0 if slow else math.exp(math.log(z) + min(3.0, max(-3.0, step)))
         z = _inside(proposal, low, high)
 
 
 def _inside(z: float, low: float, high: float) -> float:
-    """The proposal, or the middle of the bracket if it lies outside."""
+    """Return the proposal, or the middle of the bracket if it lies outside."""
     if low < z < high:
         return max(z, _LEAST)
     return max(_LEAST, math.sqrt(low * high) if low else high / 4)

@@ -1,12 +1,12 @@
-"""Which silos take part in which round; drawn from a key of its own, before any data are read.
+"""Which silos take part in which round; drawn from a separate stream, before any data are read.
 
     cohort      a round's silos                                            a silo's rounds
-    balanced    dealt like cards: all take part equally often, up to one   T m / M
-    uniform     m = max(1, round(l M)) of M, fresh each round              Binomial(T, m / M)
-    poisson     each with probability l, fresh each round; may be none     Binomial(T, l)
+    balanced    without replacement: equal numbers of rounds, up to one    T m / M
+    uniform     m = max(1, round(l M)) of M, independent each round        Binomial(T, m / M)
+    poisson     each with probability l, independent; may be empty         Binomial(T, l)
 
 Under unit="record" the schedule may be public and each silo pays for the rounds it is in. Under
-unit="silo" it stays secret: it is drawn inside the run and never leaves it.
+unit="silo" it is secret: it is drawn inside the run and never returned.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def draw_cohorts(
 
 
 def _deal(size: int, n_silos: int, n_rounds: int, stream: Stream) -> Iterator[np.ndarray]:
-    """Deal ``size`` cards a round from a shuffled pack, a new pack when it runs out.
+    """Draw ``size`` silos per round from a random permutation, and a new one when it runs out.
 
-    Those left over from the old pack take part first; the new pack is dealt so that none of them
-    is drawn twice in that round. After any number of rounds two silos' counts differ by at most 1.
+    The remaining silos of the old permutation take part first; none of them is drawn twice in that
+    round. After any number of rounds two silos' counts differ by at most 1.
     """
     left = np.zeros(0, dtype=np.int64)
     for _ in range(n_rounds):

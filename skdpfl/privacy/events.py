@@ -1,7 +1,7 @@
-"""What was released, in words an accountant can price: one small frozen class per mechanism.
+"""Privacy events: descriptions of releases, one small frozen class per mechanism.
 
-An event *describes* a release; :mod:`skdpfl.privacy.accounting` *prices* it. Whoever adds a
-mechanism names its event here; an event the accountant does not know is refused, never guessed.
+An event *describes* a release; :mod:`skdpfl.privacy.accounting` *prices* it. A new mechanism needs
+its event here; unknown events are refused.
 
 Noise convention (the same everywhere in this package)::
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Event:
-    """A release of unknown price. Subclasses name the known ones."""
+    """Base class of releases."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class Approximate(Event):
     """Any release known to be (epsilon, delta)-DP under the relation it is priced in.
 
     ``delta=0`` is a pure local randomiser (PrivUnit, randomised response); ``epsilon=0`` a
-    procedure that fails with probability ``delta`` and is silent otherwise (propose-test-release).
+    procedure that fails with probability ``delta`` and reveals nothing otherwise
+    (propose-test-release).
     """
 
     epsilon: float
@@ -71,8 +72,8 @@ class Approximate(Event):
 class Profile(Event):
     """Any release with a known privacy profile: ``deltas[j]`` bounds delta at ``epsilons[j]``.
 
-    Both directions of the relation must be covered by the same bounds. ``epsilons`` increases;
-    between two given points the smaller epsilon's (larger) delta holds.
+    The bounds must hold for both directions of the relation. ``epsilons`` increases; between two
+    points the (larger) delta of the smaller epsilon is used.
     """
 
     epsilons: tuple[float, ...]
@@ -84,7 +85,7 @@ Composition = tuple[tuple[Event, int], ...]
 
 
 def compose(parts: Iterable[tuple[Event, int]]) -> Composition:
-    """Merge equal events; order does not matter to the price, so it is kept as first met."""
+    """Merge equal events, in order of first occurrence; the price does not depend on the order."""
     counts: dict[Event, int] = {}
     for event, count in parts:
         if count < 0:

@@ -1,9 +1,8 @@
-"""The plan: everything that decides privacy, written once, executed by the engine and priced here.
+"""The plan: all numbers that decide privacy, used by the engine and by the accountant.
 
 A :class:`PrivacyPlan` holds public numbers only. The engine reads clip norm, noise, rates and
-schedule from it; :meth:`PrivacyPlan.spent` prices the very same object; calibration returns
-another plan. It is committed to before any data are touched: a fit that stops early is charged for
-all of it.
+schedule from it; :meth:`PrivacyPlan.spent` prices the same object; calibration returns another
+plan. It is fixed before any data are read: a fit that stops early is charged for the whole plan.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivacyPlan(PublicNumbers):
-    """What will run, in public numbers.
+    """The public numbers of a fit.
 
     Parameters
     ----------
     silo_sizes : ndarray of int, shape (n_silos,), or None
         The silos' numbers of records; None where they are protected (unit "silo").
     steps : tuple of int
-        For each round, how many private gradients a silo takes that takes part in it.
+        For each round, the number of private gradients of a participating silo.
     clip_norm : float
-        The norm a record's gradient (unit "record") or a silo's message (unit "silo") is cut to;
+        The clip norm of a record's gradient (unit "record") or a silo's message (unit "silo");
         in the first round, if the mechanism learns it.
     noise_multiplier : ndarray of shape (n_silos,)
         The noise on a silo's clipped sum over the clip norm, before the schedule's factors.
@@ -45,17 +44,18 @@ class PrivacyPlan(PublicNumbers):
     schedule : tuple of int arrays, optional
         The silos that take part in each round (unit "record"); None means all of them.
     cohort, silo_fraction : str and float
-        How cohorts are drawn; for unit "silo" the engine draws them secretly by these.
+        How cohorts are drawn; for unit "silo" the engine draws them secretly.
     noise_schedule : tuple, optional
         Decaying noise, see :mod:`skdpfl.privacy.schedules`.
-    setup : Composition
-        What every silo released before training (scales).
+    setup : tuple of Composition
+        The releases of silos in addition to training (scales, the temperature): one entry for
+        all silos, or one for each; (): none.
     gradients_only : bool
         True if the algorithm releases only cohorts' sums of fresh gradients.
     silo_ids : sequence, optional
-        The silos' names; by default 0, 1, ... Without ``silo_sizes`` they say how many there are.
+        The silos' ids; by default 0, 1, ... Required without ``silo_sizes``.
     mechanism : Mechanism
-        Where the noise is; chosen by unit and trust unless given.
+        The mechanism; by default the one for unit and trust.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class PrivacyPlan(PublicNumbers):
         return f"PrivacyPlan({self.n_silos} silos, {self.n_rounds} rounds)"
 
     def with_sizes(self, silo_sizes: np.ndarray) -> PrivacyPlan:
-        """Return the plan as the silos run it, who know their sizes; it never leaves them."""
+        """Return the plan with sizes, which only the silos know and use."""
         return replace(self, silo_sizes=silo_sizes)
 
     @property
@@ -94,16 +94,16 @@ class PrivacyPlan(PublicNumbers):
 
     @property
     def secret_cohorts(self) -> bool:
-        """Whether who takes part in a round, and how many, must not be seen."""
+        """Whether the cohort of a round and its size are secret."""
         return self.private and self.unit == "silo" and self.trust == "server"
 
     @property
     def secret_sizes(self) -> bool:
-        """Whether a silo's size must not be seen, be it by the last bits of others' messages."""
+        """Whether silo sizes are secret, and must not change the last bits of others' messages."""
         return self.private and self.unit == "silo"
 
     def groups(self) -> Groups:
-        """Return what was released, group by group."""
+        """Return the releases of each group of silos."""
         return groups_of(self, self.mechanism, self.noise_multiplier)
 
     # ---- prices ------------------------------------------------------------------------------
@@ -192,4 +192,4 @@ class PrivacyPlan(PublicNumbers):
         PrivacyPlan
             Another one; plans never change.
         """
-        return self.with_noise(least_noise(self, self.mechanism, epsilon))
+        return replace(self, noise_multiplier=least_noise(self, self.mechanism, epsilon))

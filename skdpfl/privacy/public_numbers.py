@@ -21,6 +21,9 @@ from skdpfl.privacy.sampling import Everyone, Sampling
 from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
 from skdpfl.privacy.spending.spent import Trust, Unit
 
+#: A plan has no more steps in all: their noise is listed step by step.
+MOST_STEPS = 10_000_000
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicNumbers:
@@ -40,7 +43,7 @@ class PublicNumbers:
     cohort: str = "balanced"
     silo_fraction: float = 1.0
     noise_schedule: NoiseSchedule = None
-    setup: Composition = ()
+    setup: tuple[Composition, ...] = ()
     gradients_only: bool = False
     silo_ids: Sequence[Any] = None  # type: ignore[assignment]
 
@@ -50,10 +53,20 @@ class PublicNumbers:
         object.__setattr__(self, "silo_ids", tuple(plain))  # any file format can hold it
         if self.weights is None:
             object.__setattr__(self, "weights", np.full(self.n_silos, 1 / self.n_silos))
+        if len(self.setup) not in (0, 1, self.n_silos):
+            raise ValueError(
+                f"setup has one entry for all of the {self.n_silos} silos or one for each; got "
+                f"{len(self.setup)}."
+            )
         if self.unit == "silo" and self.noise_schedule is not None:
             raise ValueError(
                 f"noise_schedule={self.noise_schedule!r} is about the noise on records' gradients; "
                 'unit="silo" noises whole messages, all alike: it must be None.'
+            )
+        if sum(self.steps) > MOST_STEPS:
+            raise ValueError(
+                f"{len(self.steps):,} rounds of up to {max(self.steps):,} steps are too many: "
+                f"a plan lists every step, at most {MOST_STEPS:,}."
             )
         for name in ("noise_multiplier", "delta"):
             value = np.broadcast_to(np.asarray(getattr(self, name), dtype=float), (self.n_silos,))
@@ -63,6 +76,20 @@ class PublicNumbers:
     def n_silos(self) -> int:
         """The number of silos."""
         return len(self.silo_ids)
+
+    def setup_of(self, silo: int) -> Composition:
+        """What a silo releases beside the training."""
+        if not self.setup:
+            return ()
+        return self.setup[silo if len(self.setup) > 1 else 0]
+
+    @cached_property
+    def setup_codes(self) -> np.ndarray:
+        """A number for each silo (n_silos,), the same where what they release beside is."""
+        if len(self.setup) <= 1:
+            return np.zeros(self.n_silos)
+        codes = {each: i for i, each in enumerate(dict.fromkeys(self.setup))}
+        return np.array([codes[each] for each in self.setup], dtype=float)
 
     @property
     def known_sizes(self) -> np.ndarray:

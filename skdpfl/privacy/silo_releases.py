@@ -8,13 +8,25 @@ import numpy as np
 
 from skdpfl.privacy.events import Composition, Exact, compose
 from skdpfl.privacy.mechanisms import Mechanism
+from skdpfl.privacy.pricing.dominance import dominates, undominated
 from skdpfl.privacy.public_numbers import PublicNumbers
+
+#: More groups than this are merged: silos whose rates, and then whose noise, differ by this share.
+_MANY, _ALIKE = 500, 4e-3
+
+#: So many levels of noise are priced where each silo has its own.
+_LEVELS = 200
+
+#: More silos than this, none of which another one dominates, are merged before they are priced.
+_FEW = 20
 
 
 class Groups(NamedTuple):
     """Silos that released the same things at the same delta, once each.
 
-    ``of_silo`` (n_silos,) is each silo's group; ``first`` names one silo of each group.
+    Of very many silos those that are alike stand together, and their composition is that of the one
+    among them that released most (:mod:`skdpfl.privacy.pricing.dominance`). ``of_silo`` (n_silos,)
+    is each silo's group; ``first`` names one silo of each group.
     """
 
     of_silo: np.ndarray
@@ -28,13 +40,69 @@ def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> Group
     if plan.unit == "silo":
         everyone, first = np.zeros(plan.n_silos, dtype=int), np.zeros(1, dtype=int)
         return Groups(everyone, first, [composition_of(plan, mechanism, 0, z[0])])
-    keys = np.column_stack([z, plan.rates, plan.delta, plan.levels[1]])
+    keys = np.column_stack([z, plan.rates, _but_rates(plan)])
     if (keys == keys[0]).all():
         first, group = np.zeros(1, dtype=int), np.zeros(plan.n_silos, dtype=int)
     else:
         _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    if len(first) > _MANY:
+        return _merged(plan, mechanism, z)
     compositions = [composition_of(plan, mechanism, i, z[i]) for i in first.tolist()]
     return Groups(group.ravel(), first, compositions)
+
+
+def _but_rates(plan: PublicNumbers) -> np.ndarray:
+    """Return all that tells apart what silos of one noise release, but their rates."""
+    return np.column_stack([plan.delta, plan.levels[1], plan.setup_codes])
+
+
+def cells_of(plan: PublicNumbers, mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
+    """Return each silo's cell (n_silos,), and the silo of each cell that releases most.
+
+    Silos in a cell differ in nothing but the rate, and in that little; where there are few rates,
+    or a mechanism whose releases are not known to cost more at a higher rate, not at all.
+    """
+    others = _but_rates(plan)
+    exact = np.unique(np.column_stack([plan.rates, others]), axis=0, return_inverse=True)[1].ravel()
+    order = np.argsort(-plan.rates, kind="stable")
+    steps = (
+        np.floor(np.log(np.maximum(plan.rates, 1e-300)) / _ALIKE)
+        if exact.max() >= _MANY
+        else plan.rates
+    )
+    for keys in (np.column_stack([steps, others]), np.column_stack([plan.rates, others])):
+        _, first, of_sorted = np.unique(keys[order], axis=0, return_index=True, return_inverse=True)
+        cell = np.empty(plan.n_silos, dtype=int)
+        cell[order] = of_sorted.ravel()
+        last = np.zeros(len(first), dtype=int)
+        np.maximum.at(last, of_sorted.ravel(), np.arange(plan.n_silos))
+        ends = zip(order[first].tolist(), order[last].tolist(), strict=True)
+        if all(plan.rates[i] == plan.rates[j] or _more(plan, mechanism, i, j) for i, j in ends):
+            break
+    return cell, order[first]
+
+
+def _more(plan: PublicNumbers, mechanism: Mechanism, one: int, other: int) -> bool:
+    """Tell whether a silo is known to release at least what another does."""
+    one_of, other_of = (composition_of(plan, mechanism, i, 1.0) for i in (one, other))
+    return dominates(one_of, other_of)
+
+
+def _merged(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> Groups:
+    """Return groups of silos that are alike, each with its highest rate and least noise."""
+    cell, costliest = cells_of(plan, mechanism)
+    of_noise = np.unique(z, return_inverse=True)[1].ravel()
+    if len(np.unique(of_noise * len(costliest) + cell)) > 2 * _MANY:
+        log_z = np.log(np.maximum(z, 1e-300))
+        of_noise = np.floor(log_z / max(_ALIKE, float(np.ptp(log_z[z > 0])) / _LEVELS))
+    keys = np.column_stack([of_noise, cell])
+    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    group = group.ravel()
+    least = np.full(len(first), np.inf)
+    np.minimum.at(least, group, z)
+    silos = costliest[cell[first]]
+    pairs = zip(silos.tolist(), least.tolist(), strict=True)
+    return Groups(group, silos, [composition_of(plan, mechanism, i, s) for i, s in pairs])
 
 
 def composition_of(plan: PublicNumbers, mechanism: Mechanism, silo: int, z: float) -> Composition:
@@ -46,21 +114,27 @@ def composition_of(plan: PublicNumbers, mechanism: Mechanism, silo: int, z: floa
     levels = [(float(z) * f, int(c)) for f, c in pairs]
     n = int(plan.known_sizes[silo]) if plan.unit == "record" else 0
     training = mechanism.composition(plan, z, n, levels)
-    return compose([*plan.setup, *training])
+    return compose([*plan.setup_of(silo), *training])
 
 
 def costliest(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> list[Composition]:
     """Return the compositions at noise multipliers ``z`` that may cost most."""
-    return [composition_of(plan, mechanism, i, z[i]) for i in costliest_silos(plan, z)]
+    silos = costliest_silos(plan, z)
+    if len(silos) > _FEW:
+        compositions = _merged(plan, mechanism, z).compositions
+        return [compositions[i] for i in undominated(compositions)]
+    return [composition_of(plan, mechanism, i, z[i]) for i in silos]
 
 
 def costliest_silos(plan: PublicNumbers, z: np.ndarray) -> list[int]:
     """Return silos of which one costs most, at noise multipliers proportional to ``z``.
 
     A price grows in every count and in the rate and falls in z and delta, so a silo that another
-    one dominates in all of them need not be priced.
+    one dominates in all of them, and that releases the same beside, need not be priced.
     """
-    terms = np.column_stack([-z, plan.rates, plan.levels[1], -np.log(plan.delta)])
+    codes = plan.setup_codes
+    columns = [-z, plan.rates, plan.levels[1], -np.log(plan.delta), codes, -codes]
+    terms = np.column_stack(columns)
     terms, first = np.unique(np.round(terms, 12), axis=0, return_index=True)
     kept: list[int] = []
     for i in range(len(terms) - 1, -1, -1):

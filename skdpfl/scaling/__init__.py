@@ -1,9 +1,10 @@
-"""How features and targets are scaled: chosen from public numbers, found within a budget.
+"""Scaling of features and targets: planned from public numbers, estimated within a budget.
 
 _bounds      what users declare, and the maps it gives
 _choice      public numbers -> ScalingPlan, priced before data are read
 _run         ScalingPlan, data -> Scales, by noisy messages (``_messages``: the guarantee)
 _maps        Scales: the fixed maps of features and target
+_temperature the scale of a classifier's raw predictions, found after training
 """
 
 from skdpfl.scaling._bounds import (
@@ -18,6 +19,8 @@ from skdpfl.scaling._messages import Messages
 from skdpfl.scaling._moments import deviations
 from skdpfl.scaling._run import find_moments, run_scaling
 from skdpfl.scaling._scaling_plan import ScalingPlan
+from skdpfl.scaling._setting import Setting
+from skdpfl.scaling._temperature import TemperaturePlan, slope_terms
 
 __all__ = [
     "EVERYTHING",
@@ -28,6 +31,8 @@ __all__ = [
     "Messages",
     "Scales",
     "ScalingPlan",
+    "Setting",
+    "TemperaturePlan",
     "affine_from_bounds",
     "deviations",
     "find_moments",
@@ -35,4 +40,5 @@ __all__ = [
     "read_feature_bounds",
     "read_target_bounds",
     "run_scaling",
+    "slope_terms",
 ]

@@ -1,4 +1,4 @@
-"""A second look at the features: whole rows in a ball, where boxes would need far more noise.
+"""The second estimate of moments: whole rows in a ball, which needs far less noise than boxes.
 
 ::
 
@@ -11,10 +11,10 @@
 nonnegative vectors are at right angles at worst; setting it to zero by R and Q. Entries are rounded
 towards zero, to multiples of 2^-20, which leaves lengths and signs as they should be.
 
-Why: the noise of boxes is that of rows as long as the boxes' corners, sqrt(d) half ranges. Typical
-rows around their mean are a third or a fifth of that, the shorter the wider the bounds were, and
-the first look, rough as it is, tells where the mean is and how long rows are. Norms concentrate,
-so cutting rows somewhat below their typical length shrinks the estimates but turns them little.
+Reason: the noise for boxes is that for rows as long as the boxes' corners, sqrt(d) half ranges.
+Typical deviations from the mean have a third or a fifth of that norm, less for wider bounds, and
+the first release estimates the mean and the norm of rows. Norms concentrate, so clipping rows
+somewhat below their typical norm shrinks the estimates but hardly changes their direction.
 
 **Shrinkage.** The estimates of the first release, with their errors, are the prior.
 """

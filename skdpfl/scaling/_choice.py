@@ -1,4 +1,4 @@
-"""Choosing how to scale, from public numbers only: sizes, numbers of columns, bounds, budgets."""
+"""The choice of a scaling plan from public numbers: sizes, numbers of columns, bounds, budgets."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _chosen(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
 
 
 def _refined(plan: ScalingPlan, refined: Features, public: Features, shares: Shares) -> ScalingPlan:
-    """Refine a public map by moments unless even the typical feature would drown in noise."""
+    """Refine a public map by moments unless the noise hides even the typical feature."""
     better = _with_releases(replace(plan, features=refined), shares)
     n_read = int(better.features_read.sum())
     if n_read and better.noise(better.moments[0])[0] <= _USELESS * np.sqrt(n_read):

@@ -246,6 +246,16 @@ class Scales:
     target: AffineTarget | RatioTarget = AffineTarget()
     coarse_target: bool = False
 
+    @property
+    def features_map(self) -> Scaling | None:
+        """What features are mapped by; None: they stay as they are."""
+        return None if isinstance(self.features, IdentityScaling) else self.features
+
+    @property
+    def target_map(self) -> AffineTarget | RatioTarget | None:
+        """What the target is mapped by; None: it stays as it is."""
+        return None if self.target == AffineTarget() else self.target
+
     def without_shift(self) -> Scales:
         """Return scales for a loss under a log link: targets over their root mean square."""
         size = float(np.hypot(self.target.scale, getattr(self.target, "center", 0.0)))

@@ -1,4 +1,4 @@
-"""What leaves the silos: sums of bounded contributions plus Gaussian noise.
+"""The silos' messages: sums of bounded contributions plus Gaussian noise.
 
 ::
 
@@ -18,108 +18,158 @@ rounding, in any order. Which records are read depends on their index and silo a
 are added on one grid (:mod:`skdpfl.privacy.release`); the grid's step and the divisions are
 part of ``D`` (:meth:`ScalingPlan.noise_scale`). So a message is a Gaussian mechanism of noise
 multiplier ``2 / (share mu)`` (replace) or ``1 / (share mu)`` (zeroed), and everything later is
-computed from messages. Other silos' records enter no silo's message but through earlier messages,
-so under trust "silo" each silo's messages are private whatever the other silos hold.
+computed from messages. A silo's message depends on other silos' records through earlier messages
+only, so under trust "silo" each silo's messages are private for any data of the other silos.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
+from skdpfl.federation import CohortSum, Federation, Question, SiloData
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import NoisedSum, grid_for
-from skdpfl.scaling._ball import sums_of_rows
-from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._contributions import Sums
 from skdpfl.scaling._maps import Array, squash
-from skdpfl.scaling._moments import Boxes, levels, phi_sums
 from skdpfl.scaling._scaling_plan import STEP, Release, ScalingPlan
 
 #: numbers held at once, of messages and of rows read: larger blocks leave the cache, and fresh
 #: memory for each of them costs more than what is computed
 _MESSAGES, _ROWS = 2**18, 2**16
-
-Sums = Callable[[Array, np.ndarray, int], Array]
-"""(columns (n, c), sorted local silo codes (n,), number of silos) -> sums (silos, c, entries)"""
+#: rows whose exact sums are formed at once
+_PIECE = 2**14
+#: row numbers, or rows that stand together
+Rows = np.ndarray | slice
 
 
 class Messages:
-    """The noisy means of a plan's releases, over records held by several silos."""
+    """The noisy means of a plan's releases, asked of a federation's silos."""
 
-    def __init__(
-        self,
-        plan: ScalingPlan,
-        X: Array,
-        y: Array | None,
-        codes: np.ndarray,
-        streams: Streams,
-    ) -> None:
-        self.plan, self.X, self.y, self.streams = plan, X, y, streams
-        sizes = np.bincount(codes, minlength=plan.setting.n_silos)
-        if plan.setting.unit == "record" and not np.array_equal(sizes, plan.setting.silo_sizes):
-            raise ValueError("The plan was made for silos of other sizes than those of the data.")
-        in_order = bool((codes[1:] >= codes[:-1]).all())
-        self.order = None if in_order else np.argsort(_small(codes, sizes.size), kind="stable")
-        strides = np.maximum(plan.setting.strides(sizes), 1)
-        if strides.max() > 1:
-            first = np.repeat(np.cumsum(sizes) - sizes, sizes)
-            within = np.arange(len(codes)) - first
-            kept = np.flatnonzero(within % np.repeat(strides, sizes) == 0)
-            self.order = kept if self.order is None else self.order[kept]
-            sizes = -(-sizes // strides)
-        self.starts = np.concatenate([[0], np.cumsum(sizes)])
+    def __init__(self, plan: ScalingPlan, federation: Federation, streams: Streams) -> None:
+        self.plan, self.federation, self.streams = plan, federation, streams
 
-    def mean(self, release: Release, sums: Sums, round: int) -> Array:
-        """The noisy mean contribution (columns, entries) over all silos."""
-        setting = self.plan.setting
-        if setting.at_server:
-            return self._mean_at_server(release, sums, round)
-        total: Array | float = 0.0
-        noised = self.noised(release)
-        for silos, exact in self._silo_sums(release, sums):
-            units = self.streams.units_block("scales", silos, round, exact.shape[1:], np.float64)
-            factors = setting.weights[silos] / setting.units[silos]
-            total = total + np.einsum("i,ice->ce", factors, _added(noised.of(silos), exact, units))
-        return np.asarray(total) / self.plan.weights(release)[:, None]
+    def mean(self, release: Release, sums: Sums, number: int) -> Array:
+        """The noisy mean contribution (columns, entries) over all silos.
 
-    def noised(self, release: Release) -> NoisedSum:
-        """The noised sum of each silo, or at the server, (M,)."""
-        std, bounds = self.plan.noise_scale(release), self.plan.largest_entry(release)
-        pairs = zip(std.tolist(), bounds.tolist(), strict=True)
-        return NoisedSum(std, np.array([grid_for(s, b) if s else 0.0 for s, b in pairs]))
+        ``number`` is the release's among the plan's.
+        """
+        setting, weights = self.plan.setting, self.plan.weights(release)
+        shape = weights.size, release.entries
+        factors = np.ones(setting.n_silos)
+        if not setting.at_server:
+            factors = setting.weights / setting.units
+        total = CohortSum(np.arange(setting.n_silos), factors, weights.size * release.entries)
+        for silos, answers in self.federation.ask(Look(self.plan, release, sums, number)):
+            total.add(silos, answers)
+        if not setting.at_server:
+            return total.result().reshape(shape) / weights[:, None]
+        units = self.streams.units_block("scales", [0], number, shape, np.float64)
+        noised = noised_sums(self.plan, release).of(np.zeros(1, int))
+        message = _added(noised, total.result().reshape(1, *shape), units)[0]
+        return message / (setting.units.sum() * weights[:, None])
 
-    def _mean_at_server(self, release: Release, sums: Sums, round: int) -> Array:
-        exact: Array | float = 0.0
-        for _, block in self._silo_sums(release, sums):
-            exact = exact + block.sum(axis=0, keepdims=True)
-        exact = np.asarray(exact)
-        units = self.streams.units_block("scales", [0], round, exact.shape[1:], np.float64)
-        message = _added(self.noised(release).of(np.zeros(1, int)), exact, units)[0]
-        return message / (self.plan.setting.units.sum() * self.plan.weights(release)[:, None])
 
-    def _silo_sums(self, release: Release, sums: Sums) -> Iterator[tuple[np.ndarray, Array]]:
+@dataclass(frozen=True, eq=False)
+class Look(Question):
+    """One release: each silo's noised sum of contributions; exact where the server adds noise."""
+
+    plan: ScalingPlan
+    release: Release
+    sums: Sums
+    number: int
+
+    def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        noised = noised_sums(self.plan, self.release)
+        for silos, exact in self.exact_sums(data):
+            if not self.plan.setting.at_server:
+                units = streams.units_block(
+                    "scales", silos, self.number, exact.shape[1:], np.float64
+                )
+                exact = _added(noised.of(silos), exact, units)
+            yield silos, exact.reshape(len(silos), -1)
+
+    def exact_sums(self, data: SiloData) -> Iterator[tuple[np.ndarray, Array]]:
         """Yield blocks of silos with their weighted sums, (silos, columns, entries)."""
-        weights = self.plan.weights(release)[:, None]
+        plan, release, rows = self.plan, self.release, RowsRead(self.plan, data)
+        weights, here = plan.weights(release)[:, None], np.flatnonzero(data.sizes)
         per_block = max(1, _MESSAGES // max(1, weights.size * release.entries))
-        for first in range(0, self.plan.setting.n_silos, per_block):
-            silos = np.arange(first, min(first + per_block, self.plan.setting.n_silos))
+        for first in range(0, len(here), per_block):
+            silos = here[first : first + per_block]
             exact = np.zeros((silos.size, weights.size, release.entries))
-            for columns, local in self._rows_of(silos, release):
+            for columns, local in rows.of(silos, release):
                 low, high = local[0], local[-1] + 1  # the silos that the block has rows of
-                exact[low:high] += sums(columns, local - low, high - low)
-            if self.plan.setting.unit == "silo":
+                exact[low:high] += self.sums(columns, local - low, high - low)
+            if plan.setting.unit == "silo":
                 # means, rounded: STEP is a power of two, so this is rint(mean / STEP) * STEP
-                exact /= (np.diff(self.starts)[silos] * STEP)[:, None, None]
+                exact /= (rows.sizes[silos] * STEP)[:, None, None]
                 np.rint(exact, out=exact)
                 exact *= STEP
             exact *= weights
             yield silos, exact
 
-    def _rows_of(self, silos: np.ndarray, release: Release) -> Iterator[tuple[Array, np.ndarray]]:
+
+@dataclass(frozen=True, eq=False)
+class ExactLook(Question):
+    """Each silo's exact sums, where nothing is hidden: its own pieces, whoever else is here."""
+
+    plan: ScalingPlan
+    sums: Sums
+    number: int
+
+    def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        here = np.flatnonzero(data.sizes)
+        large = data.sizes[here] > _PIECE
+        for i in here[large].tolist():
+            rows = range(data.starts[i], data.starts[i + 1])
+            pieces = (rows[k : k + _PIECE] for k in range(0, len(rows), _PIECE))
+            total = sum(self._answers(data, np.array([i]), piece) for piece in pieces)
+            yield np.array([i]), np.asarray(total)
+        others = here[~large]
+        group = np.cumsum(data.sizes[others]) // _PIECE
+        for silos in np.split(others, np.flatnonzero(np.diff(group)) + 1):
+            if len(silos):
+                yield from self._small(data, silos)
+
+    def _small(self, data: SiloData, silos: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Answer for silos that are read at once, in runs of neighbours."""
+        for run in np.split(silos, np.flatnonzero(np.diff(silos) > 1) + 1):
+            rows = range(data.starts[run[0]], data.starts[run[-1] + 1])
+            yield run, self._answers(data, run, rows)
+
+    def _answers(self, data: SiloData, silos: np.ndarray, rows: range) -> np.ndarray:
+        positions = np.searchsorted(data.starts, rows, "right") - 1 - silos[0]
+        where = (
+            slice(rows.start, rows.stop)
+            if data.order is None
+            else data.order[rows.start : rows.stop]
+        )
+        columns = columns_of(self.plan, data, where, counts=False)
+        return self.sums(columns, positions, len(silos)).reshape(len(silos), -1)
+
+
+class RowsRead:
+    """The records that a plan reads, silo by silo: all, or evenly spaced ones."""
+
+    def __init__(self, plan: ScalingPlan, data: SiloData) -> None:
+        self.plan, self.data, self.order, self.sizes = plan, data, data.order, data.sizes
+        known = plan.setting.silo_sizes
+        if plan.setting.unit == "record" and ((data.sizes != known) & (data.sizes > 0)).any():
+            raise ValueError("The plan was made for silos of other sizes than those of the data.")
+        strides = np.maximum(plan.setting.strides(data.sizes), 1)
+        if strides.max() > 1:
+            within = np.arange(len(data.y)) - np.repeat(data.starts[:-1], data.sizes)
+            kept = np.flatnonzero(within % np.repeat(strides, data.sizes) == 0)
+            self.order = kept if self.order is None else self.order[kept]
+            self.sizes = -(-data.sizes // strides)
+        self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
+
+    def of(self, silos: np.ndarray, release: Release) -> Iterator[tuple[Array, np.ndarray]]:
         """Yield blocks of rows of some silos: their columns, and each row's position in silos."""
         first, last = self.starts[silos[0]], self.starts[silos[-1] + 1]
-        positions = np.repeat(np.arange(silos.size), np.diff(self.starts)[silos])
+        positions = np.repeat(np.arange(silos.size), self.sizes[silos])
         per_block = max(1, _ROWS // max(1, self.plan.is_feature.size))
         for start in range(first, last, per_block):
             stop = min(start + per_block, last)
@@ -128,16 +178,26 @@ class Messages:
 
     def _columns(self, start: int, stop: int, release: Release) -> Array:
         rows = slice(start, stop) if self.order is None else self.order[start:stop]
-        plan, parts = self.plan, []
-        if plan.features_read.any() and (not release.is_counts or plan.features == "private"):
-            X = np.asarray(self.X[rows])
-            X = X if plan.features_read.all() else X[:, plan.features_read]
-            parts.append(squash(X) if plan.features == "refined squash" else X)
-        if plan.reads_target and (not release.is_counts or plan.target == "private"):
-            if self.y is None:
-                raise ValueError("The plan reads the target; y must be given.")
-            parts.append(np.asarray(self.y[rows])[:, None])
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        return columns_of(self.plan, self.data, rows, counts=release.is_counts)
+
+
+def columns_of(plan: ScalingPlan, data: SiloData, rows: Rows, *, counts: bool) -> Array:
+    """Return the columns that a plan reads; ``counts``: those without bounds."""
+    parts = []
+    if plan.features_read.any() and (not counts or plan.features == "private"):
+        X = np.asarray(data.X[rows])
+        X = X if plan.features_read.all() else X[:, plan.features_read]
+        parts.append(squash(X) if plan.features == "refined squash" else X)
+    if plan.reads_target and (not counts or plan.target == "private"):
+        parts.append(np.asarray(data.y[rows])[:, None])
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def noised_sums(plan: ScalingPlan, release: Release) -> NoisedSum:
+    """Return the noised sum of each silo, or at the server, (M,)."""
+    std, bounds = plan.noise_scale(release), plan.largest_entry(release)
+    pairs = zip(std.tolist(), bounds.tolist(), strict=True)
+    return NoisedSum(std, np.array([grid_for(s, b) if s else 0.0 for s, b in pairs]))
 
 
 def _added(noised: NoisedSum, exact: Array, units: np.ndarray) -> Array:
@@ -146,54 +206,3 @@ def _added(noised: NoisedSum, exact: Array, units: np.ndarray) -> Array:
     if noisy.any():
         exact[noisy] = noised.of(noisy).added(exact[noisy], units[noisy])
     return exact
-
-
-def counts_on(grid: MagnitudeGrid) -> Sums:
-    """Sums of one-hot contributions: how many values of each silo and column lie in each bin."""
-
-    def sums(columns: Array, silos: np.ndarray, n_silos: int) -> Array:
-        shape = (n_silos, columns.shape[1], grid.n_bins)
-        cells = silos[:, None] * shape[1] + np.arange(shape[1])
-        flat = np.bincount(
-            (cells * shape[2] + grid.bins(columns)).ravel(), minlength=np.prod(shape)
-        )
-        return flat.reshape(shape).astype(np.float64)
-
-    return sums
-
-
-def moments_in(boxes: Boxes) -> Sums:
-    """Sums of ``phi`` inside boxes: all terms are integers until the last line."""
-
-    def sums(columns: Array, silos: np.ndarray, n_silos: int) -> Array:
-        total = np.zeros((n_silos, 2, columns.shape[1]))
-        first = np.flatnonzero(np.diff(silos, prepend=-1))
-        u = levels(columns, boxes)
-        linear = np.add.reduceat(u, first, axis=0)
-        u *= u
-        square = np.add.reduceat(u, first, axis=0)
-        counts = np.diff(np.append(first, len(silos)))[:, None]
-        total[silos[first]] = phi_sums(linear, square, counts)
-        return total.transpose(0, 2, 1)
-
-    return sums
-
-
-def rows_in(boxes: Boxes, release: Release) -> Sums:
-    """Sums of rows in the release's ball, and of the target's ``phi``."""
-    ball = release.ball
-    if ball is None:
-        raise ValueError("The release has no ball.")
-
-    def sums(columns: Array, silos: np.ndarray, n_silos: int) -> Array:
-        total = np.zeros((n_silos, columns.shape[1], 2))
-        first = np.flatnonzero(np.diff(silos, prepend=-1))
-        total[silos[first]] = sums_of_rows(columns, first, boxes, ball)
-        return total
-
-    return sums
-
-
-def _small(codes: np.ndarray, n_silos: int) -> np.ndarray:
-    """Codes in 16 bits where they fit, which numpy sorts ten times faster."""
-    return codes.astype(np.uint16) if n_silos <= 2**16 else codes

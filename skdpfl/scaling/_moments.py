@@ -8,14 +8,14 @@
 
 **Sensitivity.** For one column the curve (u, A u^2), |u| <= 1, has diameter 2: with t = |u + u'|,
 ``|phi - phi'|^2 = (u - u')^2 (1 + A^2 t^2) <= (2 - t)^2 (1 + A^2 t^2) <= 4`` whenever
-``A^2 <= min over t of (4 - t) / (t (2 - t)^2) = 2.77``. So second moments come for free: both cost
-what the means alone would. Its points have norm at most ``sqrt(1 + A^2 (1 - B)^2) < 1.122``. Over
-columns, squares add with the squared weights.
+``A^2 <= min over t of (4 - t) / (t (2 - t)^2) = 2.77``. So second moments are free: both together
+cost as much as the means alone. Its points have norm at most ``sqrt(1 + A^2 (1 - B)^2) < 1.122``.
+Over columns, squares add with the squared weights.
 
-**Shrinkage.** Estimates are drawn towards the columns' common mean, by as much as the known noise
-asks for (normal prior; its centre and width are learnt from the noisy moments themselves). When the
-noise is too large to tell columns apart, what is left is the typical column, which is still worth
-having: bounds are wider than data, usually on one side.
+**Shrinkage.** Estimates are shrunk towards the columns' common mean, depending on the known noise
+(normal prior, whose centre and width are learnt from the noisy moments themselves). If the noise is
+too large to distinguish columns, the result is the typical column. This is still useful, because
+bounds are wider than data, usually on one side.
 """
 
 from __future__ import annotations

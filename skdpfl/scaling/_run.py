@@ -6,15 +6,16 @@ All that is computed here comes from public numbers and from messages whose priv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from skdpfl.federation import CohortSum, Federation
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._ball import boxes_around, refine
 from skdpfl.scaling._bounds import affine_from_bounds
+from skdpfl.scaling._contributions import CountsOn, FiniteSums, MomentsIn, RowsIn
 from skdpfl.scaling._maps import (
     AffineScaling,
     AffineTarget,
@@ -24,7 +25,7 @@ from skdpfl.scaling._maps import (
     Scaling,
     SquashScaling,
 )
-from skdpfl.scaling._messages import Messages, counts_on, moments_in, rows_in
+from skdpfl.scaling._messages import ExactLook, Messages
 from skdpfl.scaling._moments import (
     Boxes,
     Estimate,
@@ -36,31 +37,23 @@ from skdpfl.scaling._moments import (
 from skdpfl.scaling._scaling_plan import ScalingPlan
 from skdpfl.scaling._shapes import shape_library
 
-#: rows held at once
-_ROWS = 2**14
 
-
-def run_scaling(
-    plan: ScalingPlan, X: Array, y: Array | None, codes: np.ndarray, streams: Streams
-) -> Scales:
-    """Read the data as the plan says and return the maps of features and target.
+def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> Scales:
+    """Ask the silos as the plan says and return the maps of features and target.
 
     Parameters
     ----------
     plan : ScalingPlan
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,) or None
-        The target, where the plan reads it.
-    codes : ndarray of shape (n,)
-        Each row's silo, a position in the plan's ``silo_sizes``.
+    federation : Federation
+        The silos, in the order of the plan's ``silo_sizes``.
     streams : Streams
-        Where the noise comes from.
+        Where noise at the server comes from.
     """
     if plan.is_free:
         return Scales(_features_without_data(plan))
     if np.isinf(plan.setting.spends).all():
-        return _exact(plan, X, y)
-    return _scales(plan, find_moments(plan, Messages(plan, X, y, codes, streams)))
+        return _exact(plan, federation)
+    return _scales(plan, find_moments(plan, Messages(plan, federation, streams)))
 
 
 class FoundMoments(NamedTuple):
@@ -86,7 +79,7 @@ def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
 
 def _moments(plan: ScalingPlan, messages: Messages, boxes: Boxes, number: int) -> Estimate:
     release = plan.moments[number]
-    noisy = messages.mean(release, moments_in(boxes), 1 + number)
+    noisy = messages.mean(release, MomentsIn(boxes), 1 + number)
     return estimate(noisy.T, plan.noise(release), plan.is_feature)
 
 
@@ -95,8 +88,9 @@ def _refined_by_rows(
 ) -> Estimate:
     """Estimates in the same boxes, refined by rows in a ball."""
     release, found = plan.moments[number], so_far.moments
+    assert release.ball is not None
     boxes = boxes_around(so_far.last, found, plan.is_feature)
-    noisy = messages.mean(release, rows_in(boxes, release), 1 + number)
+    noisy = messages.mean(release, RowsIn(boxes, release.ball), 1 + number)
     return refine(found, noisy, plan.noise(release), plan.is_feature)
 
 
@@ -113,7 +107,7 @@ def _boxes(plan: ScalingPlan, messages: Messages) -> Boxes:
         high[~plan.is_feature] = plan.target_bounds.high
     if plan.counts is not None and plan.counts.grid is not None:
         where, grid = plan.unbounded, plan.counts.grid
-        shares = messages.mean(plan.counts, counts_on(grid), 0)
+        shares = messages.mean(plan.counts, CountsOn(grid), 0)
         noise = plan.noise(plan.counts)
         low[where], high[where] = shape_library(grid).boxes(shares, noise, plan.is_feature[where])
     return Boxes(low / 2 + high / 2, high / 2 - low / 2)
@@ -127,28 +121,22 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     return replace(maps, coarse_target=target_is_unresolved(found.moments, plan.floor, bounded))
 
 
-def _exact(plan: ScalingPlan, X: Array, y: Array | None) -> Scales:
+def _exact(plan: ScalingPlan, federation: Federation) -> Scales:
     """Standardise by exact moments: every budget is infinite. Values not finite are left out."""
-    count = total = squares = np.zeros(plan.is_feature.size)
-    for columns in _blocks(plan, X, y):
-        finite = np.isfinite(columns)
-        count = count + finite.sum(axis=0)
-        total = total + np.where(finite, columns, 0.0).sum(axis=0)
+    count, total = _exact_sums(plan, federation, FiniteSums(), 0)
     center = total / np.maximum(count, 1)
-    for columns in _blocks(plan, X, y):
-        apart = np.where(np.isfinite(columns), columns - center, 0.0)
-        squares = squares + (apart**2).sum(axis=0)
+    _, squares = _exact_sums(plan, federation, FiniteSums(center), 1)
     scale = np.sqrt(squares / np.maximum(count, 1))
     return _maps(plan, center, np.where(scale > 0, scale, 1.0), np.where(scale > 0, 1.0, 0.0))
 
 
-def _blocks(plan: ScalingPlan, X: Array, y: Array | None) -> Iterator[Array]:
-    """The columns that a plan reads, some rows at a time."""
-    for start in range(0, len(X), _ROWS):
-        parts = [np.asarray(X[start : start + _ROWS], np.float64)[:, plan.features_read]]
-        if plan.reads_target and y is not None:
-            parts.append(np.asarray(y[start : start + _ROWS], np.float64)[:, None])
-        yield np.concatenate(parts, axis=1)
+def _exact_sums(plan: ScalingPlan, federation: Federation, sums: FiniteSums, number: int) -> Array:
+    """All silos' exact sums (2, columns), silo after silo."""
+    n_silos, width = plan.setting.n_silos, 2 * plan.is_feature.size
+    total = CohortSum(np.arange(n_silos), np.ones(n_silos), width)
+    for silos, answers in federation.ask(ExactLook(plan, sums, number)):
+        total.add(silos, answers)
+    return total.result().reshape(-1, 2).T
 
 
 def _maps(plan: ScalingPlan, center: Array, scale: Array, spread: Array) -> Scales:

@@ -1,14 +1,18 @@
-"""Who holds how much, with which budget, and how noisy a common mean is then.
+"""Sizes and budgets of silos, and the noise of a common mean.
 
 A budget is given as Gaussian-DP ``mu``: a release of replace-one sensitivity ``D`` with noise of
 standard deviation ``D / mu``. Budgets add in squares. Spending the share ``s`` of each silo's mu on
 a sum whose sensitivity is ``D`` gives the mean over all records, with weights ``w_i``::
 
-    trust "silo"     silo i adds D / (s mu_i) to its sum,  w_i ~ n_i mu_i
-                     -> noise D sqrt(sum_i (w_i / (s mu_i n_i))^2) = D sqrt(M) / (s sum n_i mu_i)
+    trust "silo"     silo i adds D / (s mu_i) to its sum,  w_i ~ n_i mu_i^2
+                     -> noise D sqrt(sum_i (w_i / (s mu_i n_i))^2)
     trust "server"   noise is added once, for the smallest mu,  w_i ~ n_i
                      -> noise D / (s mu N)
     unit "silo"      the same with n_i = 1: a silo sends the mean over its records
+
+Least noise would be w_i ~ (n_i mu_i)^2; but silos differ, and for equal budgets the mean is that
+over all records. Between n_i mu_i and n_i mu_i^2 a study of four tables with one silo of a tenth of
+the others' budget saw no difference beyond its error; the latter was ahead.
 """
 
 from __future__ import annotations
@@ -79,7 +83,9 @@ class Setting:
         An infinite budget counts as the largest finite one.
         """
         finite = self.spends[np.isfinite(self.spends)]
-        amount = np.minimum(self.spends, finite.max() if finite.size else 1.0) * self.units
+        most = finite.max() if finite.size else 1.0
+        mu = np.minimum(self.spends, most)
+        amount = mu * self.units * (mu / most)
         return amount / amount.sum()
 
     def noise_of_mean(self, scales: Array) -> float:

@@ -18,6 +18,8 @@ from skdpfl.algorithms import (
 from skdpfl.algorithms.theory import Stage
 from tests.algorithms.problem import Quadratic
 
+#: all silos have one optimum
+EQUAL = Quadratic.make([1.0, 0.5, 0.2], seed=2)
 EASY = Quadratic.make([1.0, 0.5, 0.2], drift=0.3)
 HARD = Quadratic.make(np.geomspace(1, 1e-3, 6), seed=1)
 BETA = 1.0
@@ -110,7 +112,7 @@ def test_minibatch_keeps_lowy_and_razaviyayns_bound(epsilon):
     }  # fmt: skip
     step = theory.lowy2023_step(smoothness=BETA, **constants)
     ball = Ball(diameter / 2)
-    solver = MinibatchSGD(step, projection=ball, output_weights=(1.0,) * n_rounds)
+    solver = MinibatchSGD(step, projection=ball, output_weights=(0.0, *(1.0,) * n_rounds))
     plan = problem.plan(n_rounds, noise=noise, clip_norm=lipschitz)
     mean, error = mean_excess(problem, solver, plan)
     assert mean + error < theory.lowy2023_bound(step, **constants)
@@ -119,16 +121,16 @@ def test_minibatch_keeps_lowy_and_razaviyayns_bound(epsilon):
 def test_the_strongly_convex_schedule_keeps_stichs_bound():
     problem, n_rounds, noise, mu = EASY, 100, 0.5, 0.2
     schedule = theory.stich2019_schedule(
-        n_rounds=n_rounds, strong_convexity=mu, largest_step=1 / (2 * BETA)
+        n_rounds=n_rounds + 1, strong_convexity=mu, largest_step=1 / (2 * BETA)
     )
     solver = MinibatchSGD(
-        tuple(schedule.steps.tolist()), output_weights=tuple(schedule.weights.tolist())
+        tuple(schedule.steps[:-1].tolist()), output_weights=tuple(schedule.weights.tolist())
     )
     variance = len(problem.optimum) * noise**2 / problem.n_silos
     plan = problem.plan(n_rounds, noise=noise, clip_norm=1e3)
     mean, error = mean_excess(problem, solver, plan)
     bound = theory.stich2019_bound(
-        n_rounds=n_rounds, strong_convexity=mu, largest_step=1 / (2 * BETA),
+        n_rounds=n_rounds + 1, strong_convexity=mu, largest_step=1 / (2 * BETA),
         squared_distance=problem.squared_distance, noise=variance,
     )  # fmt: skip
     assert mean + error < bound
@@ -175,6 +177,58 @@ def test_accelerated_by_hand():
             state = solver.aggregate(state, Released(solver.broadcast(state) - 1))
         assert solver.params(state)[0] == pytest.approx(ag, abs=1e-15)
         assert state.prox[0] == pytest.approx(x, abs=1e-15)
+
+
+@pytest.mark.parametrize("mu", [0.005, 0.2])  # every model counts, or those of the second half
+def test_stichs_weights_are_those_of_the_models_before_each_round(mu):
+    n_rounds = 12
+    schedule = theory.stich2019_schedule(
+        n_rounds=n_rounds + 1, strong_convexity=mu, largest_step=0.5
+    )
+    steps, weights = schedule.steps[:-1], schedule.weights
+    x, before = np.zeros(3), []
+    for step in steps:
+        before.append(x)
+        x = x - step * EQUAL.eigenvalues * (x - EQUAL.optimum)
+    before.append(x)  # a thirteenth round, if there were one, would begin here
+    expected = sum(w * x for w, x in zip(weights, before, strict=True))
+    solver = MinibatchSGD(tuple(steps.tolist()), output_weights=tuple(weights.tolist()))
+    found = EQUAL.run(solver, EQUAL.plan(n_rounds))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    moved = sum(w * x for w, x in zip(weights[:-1], before[1:], strict=True)) / weights[:-1].sum()
+    assert not np.allclose(moved, expected, rtol=1e-4)
+    # a number of last rounds overrules the weights
+    last = EQUAL.run(solver, EQUAL.plan(n_rounds), average=2)
+    np.testing.assert_allclose(last, (before[-1] + before[-2]) / 2, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [(Stage(9, 2.0),), (Stage(4, 2.0), Stage(3, 3.0), Stage(6, 2.5))],
+    ids=["accelerated", "multistage"],
+)
+def test_accelerated_averages_are_those_of_an_independent_loop(stages):
+    """The average has the weights 1, 2, ... of the last stage's iterates x_1, x_2, ..."""
+    mu, n_rounds = 0.2, sum(stage.n_rounds for stage in stages)
+    ag = np.zeros(3)
+    for stage in stages:
+        x, iterates = ag, []
+        for r in range(1, stage.n_rounds + 1):
+            a, e = 2 / (r + 1), 4 * stage.scale / (r * (r + 1))
+            mixed = (1 - a) * (mu + e) * ag + a * ((1 - a) * mu + e) * x
+            middle = mixed / (e + (1 - a**2) * mu)
+            gradient = EASY.eigenvalues * (middle - EASY.optimum)
+            # x minimises a [<g, x> + mu/2 |middle - x|^2] + [(1-a) mu + e] / 2 |x_before - x|^2
+            x = (a * mu * middle + ((1 - a) * mu + e) * x - a * gradient) / (mu + e)
+            iterates.append(x)
+            ag = np.average(iterates, axis=0, weights=np.arange(1, r + 1))
+    plan = EASY.plan(n_rounds)
+    for aggregated, expected in ((True, ag), (False, x)):
+        solver = MultistageSGD(stages, mu, aggregated=aggregated)
+        np.testing.assert_allclose(EASY.run(solver, plan), expected, rtol=1e-9)
+        if len(stages) == 1:
+            alone = AcceleratedSGD(stages[0].scale, mu, aggregated=aggregated)
+            np.testing.assert_allclose(EASY.run(alone, plan), expected, rtol=1e-9)
 
 
 def test_local_sgd_without_radius_is_fedavg():

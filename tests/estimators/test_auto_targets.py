@@ -10,7 +10,7 @@ from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
-from skdpfl.scaling._run import run_scaling
+from tests.preprocessing.held import scales_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(800, 4))
@@ -64,7 +64,7 @@ def doubted(n, epsilon, spread, n_fits):
         feature_bounds=read_feature_bounds((-4, 4), 5), target_bounds=read_target_bounds((-1, 1)),
     )  # fmt: skip
     codes = np.repeat(np.arange(10), sizes)
-    fits = (run_scaling(plan, features, y, codes, streams_for(seed)) for seed in range(n_fits))
+    fits = (scales_of(plan, features, y, codes, streams_for(seed)) for seed in range(n_fits))
     return sum(scales.coarse_target for scales in fits) / n_fits
 
 
@@ -87,7 +87,7 @@ def test_narrow_targets_are_found_below_the_features_floor():
         feature_bounds=read_feature_bounds((-4, 4), 4), target_bounds=read_target_bounds((-1, 1)),
     )  # fmt: skip
     codes = np.repeat(np.arange(4), 1000)
-    found = run_scaling(plan, np.zeros((4000, 4)), y, codes, streams_for(0))
+    found = scales_of(plan, np.zeros((4000, 4)), y, codes, streams_for(0))
     assert found.target.scale < 0.1 < plan.floor
     assert found.target.scale > 0.005
 

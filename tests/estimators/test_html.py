@@ -49,6 +49,11 @@ def test_the_picture_is_quick_and_shows_what_was_fitted(model, monkeypatch):
         assert "privacy_spent_" in html
         spent = model.privacy_spent_
         assert f"ε = {spent.epsilon:.3g}, δ = {spent.delta:.2g}" in html
+        for name in ("unit", "trust", "neighbours"):
+            row = html.split(f"privacy_spent_.{name}")[-1].split("</tr>")[0]
+            assert f"<td>{getattr(spent, name)}</td>" in row
+        if hasattr(model, "silo_ids_"):
+            assert "<td>100</td>" in html.split("len(silo_ids_)")[-1].split("</tr>")[0]
 
 
 def test_a_search_shows_its_best_model():

@@ -100,7 +100,13 @@ def test_stochastic_subgradients_and_envelopes_agree():
 def test_one_pass_costs_one_gaussian(solver):
     X, y, silos = data("ISRLDPClassifier", n=240)
     clf = ISRLDPClassifier(
-        1.0, solver=solver, sampling="disjoint", alpha=0.1, scaling=None, n_rounds=12
+        1.0,
+        solver=solver,
+        sampling="disjoint",
+        alpha=0.1,
+        scaling=None,
+        n_rounds=12,
+        calibrate=False,
     ).fit(X, y, silos=silos)
     plan = clf.plan_
     z = float(plan.noise_multiplier[0])
@@ -174,8 +180,9 @@ def test_strong_convexity_makes_steps_decrease(monkeypatch):
     monkeypatch.setattr(MinibatchSGD, "init", lambda self, p: (seen.append(self), init(self, p))[1])
     fit("log_loss", n_rounds=200, learning_rate="optimal", alpha=0.5)
     rates, weights = np.array(seen[0].learning_rate), np.array(seen[0].output_weights)
-    assert (rates[:100] == rates[0]).all() and rates[-1] < rates[0]
-    assert (weights[:100] == 0).all() and weights[-1] > weights[100] > 0
+    assert (rates[:101] == rates[0]).all() and rates[-1] < rates[0]
+    assert len(weights) == 201  # one for the model before the first round
+    assert (weights[:101] == 0).all() and weights[-1] > weights[101] > 0
 
 
 def test_noise_shortens_the_accelerated_solvers_steps():

@@ -1,17 +1,75 @@
-"""verbose prints rounds, on every version of scikit-learn."""
+"""verbose shows one bar, by rich or plain, and nothing of the data."""
+
+import io
+import sys
 
 import pytest
 from sklearn.datasets import load_breast_cancer
 
 from skdpfl import DPScaffoldClassifier, ISRLDPRegressor
+from skdpfl.estimators import _progress
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)
 
 
+@pytest.fixture(params=["rich", "plain"])
+def library(request, monkeypatch):
+    if request.param == "rich":
+        pytest.importorskip("rich")
+    else:
+        monkeypatch.setitem(sys.modules, "rich", None)
+    return request.param
+
+
 @pytest.mark.parametrize("make", [DPScaffoldClassifier, ISRLDPRegressor])
-def test_verbose_prints_rounds_and_nothing_of_the_data(make, capsys):
-    make(n_rounds=3, scaling=None, verbose=1).fit(X, y)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
-    assert lines[0].startswith(f"[{make.__name__}] round 1 of 3")
+def test_verbose_shows_one_bar_with_the_time_left(make, library, capsys):
+    make(n_rounds=30, scaling=None, verbose=1).fit(X, y)
+    out = capsys.readouterr().out.strip()
+    assert make.__name__ in out and "30/30" in out.replace(" ", "") and "left" in out
+    assert len(out.splitlines()) <= (1 if library == "plain" else 2)  # rich folds at 80 columns
+    make(n_rounds=3, scaling=None).fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_the_plain_bar_stays_on_one_line(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(_progress, "PAUSE", 0.0)
+    bar = _progress.PlainBar("Name", 4)
+    for _ in range(4):
+        bar.advance()
+    bar.close()
+    states = terminal.getvalue().split("\r")
+    assert len(states) == 6 and terminal.getvalue().count("\n") == 1
+    assert [s.split("]")[1].split()[0] for s in states[1:]] == ["1/4", "2/4", "3/4", "4/4", "4/4"]
+    assert states[2].count("#") == _progress.WIDTH / 2
+
+
+def test_a_fit_that_fails_closes_its_bar(library, capsys, monkeypatch):
+    model = ISRLDPRegressor(n_rounds=5, scaling=None, verbose=1)
+
+    def fail(current):
+        raise KeyboardInterrupt
+
+    model._watch = fail
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert capsys.readouterr().out.endswith("\n")
+    del model._watch
+    model.fit(X, y)  # rich allows one bar at a time: it must be free again
+    assert "5/5" in capsys.readouterr().out.replace(" ", "")
+
+
+def test_bars_inside_a_bar_do_not_fail(capsys):
+    progress = pytest.importorskip("rich.progress")
+    from rich import get_console
+
+    with progress.Progress(console=get_console()):
+        ISRLDPRegressor(n_rounds=5, scaling=None, verbose=1).fit(X, y)
+    assert "5/5" in capsys.readouterr().out

@@ -107,6 +107,20 @@ def test_convergence_scores_held_out_records_of_every_round():
     assert "held-out" in shown.ax_.get_ylabel()
 
 
+@pytest.mark.parametrize("test", [X, X.copy(), X[:50]], ids=["the same", "equal", "a slice"])
+def test_convergence_on_training_records_says_so(test):
+    with pytest.warns(PrivacyLeakWarning, match="training records"):
+        shown = ConvergenceDisplay.from_estimator(
+            clf(), X, y, X_test=test, y_test=y[: len(test)], silos=SILOS
+        )
+    assert shown.ax_.get_ylabel() == "accuracy on training records"
+    half = len(X) // 2
+    apart = ConvergenceDisplay.from_estimator(
+        clf(), X[:half], y[:half], X_test=X[half:], y_test=y[half:], silos=SILOS[:half]
+    )
+    assert apart.ax_.get_ylabel() == "accuracy on held-out records"
+
+
 def test_spent_per_silo_and_over_rounds():
     budgets = {0: 0.5, 1: 1.0, 2: 2.0, 3: 2.0}
     fitted = clf(epsilon=budgets, delta=1e-5).fit(X, y, silos=SILOS)

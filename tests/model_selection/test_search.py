@@ -137,7 +137,7 @@ def _clone_with_watch(self):
 
 
 def test_each_silo_pays_for_its_own_part_of_every_candidate():
-    """Cohorts differ from candidate to candidate: no silo has the dearest part of all of them."""
+    """Cohorts differ from candidate to candidate: no silo has the largest part of all."""
     inner = base(silo_fraction=0.5, cohort="poisson", n_rounds=6)
     fitted = search(inner, n_iter=4).fit(X, y, silos=SILOS)
     assert len(fitted.privacy_spent_.costs) > 2

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.federation import SiloData
 from skdpfl.scaling._ball import Ball, contributions
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
+from skdpfl.scaling._contributions import CountsOn, MomentsIn, RowsIn
 from skdpfl.scaling._magnitudes import MagnitudeGrid
-from skdpfl.scaling._messages import Messages, counts_on, moments_in, rows_in
+from skdpfl.scaling._messages import Look
 from skdpfl.scaling._moments import DIAMETER, RADIUS, A, B, Boxes, levels
-from skdpfl.scaling._scaling_plan import Release
 
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 5e-324, 1e300, -1e300, np.inf, -np.inf, np.nan, 1e9, 2.0**-20]
 GRIDS = [MagnitudeGrid(1.0), MagnitudeGrid(1.5)]
@@ -37,7 +37,7 @@ def test_points_of_the_curve_are_no_further_apart_than_the_diameter():
 def test_contributions_stay_on_the_curve_whatever_the_values(values, center, half):
     boxes = Boxes(np.array([center]), np.array([half]))
     columns = np.array(values)[:, None]
-    phi = moments_in(boxes)(columns, np.arange(2), 2)[:, 0]
+    phi = MomentsIn(boxes)(columns, np.arange(2), 2)[:, 0]
     assert np.abs(levels(columns, boxes)).max() <= 4096
     assert np.linalg.norm(phi[0] - phi[1]) <= DIAMETER
     assert (np.linalg.norm(phi, axis=1) <= RADIUS).all()
@@ -66,7 +66,7 @@ def test_every_value_has_exactly_one_bin(grid):
     values = np.concatenate([WILD, np.exp(rng.uniform(-80, 80, 500)) * rng.choice([-1, 1], 500)])
     bins = grid.bins(values)
     assert bins.min() >= 0 and bins.max() < grid.n_bins
-    sums = counts_on(grid)(values[:, None], np.zeros(len(values), int), 1)
+    sums = CountsOn(grid)(values[:, None], np.zeros(len(values), int), 1)
     assert sums.sum() == len(values) and sums.shape == (1, 1, grid.n_bins)
 
 
@@ -124,10 +124,10 @@ def data(rows=None, where=()):
 def exact_sums(plan, release, X):
     """The silos' exact sums (means for unit "silo"), flattened per silo."""
     boxes = Boxes(np.array([0.0, 0.0, 0.0, 5.0]), np.array([1.0, 1.0, 1.0, 5.0]))
-    of = counts_on(release.grid) if release.is_counts else moments_in(boxes)
-    of = of if release.ball is None else rows_in(boxes, release)
-    messages = Messages(plan, X[:, :3], X[:, 3], CODES, streams_for(0))
-    sums = np.concatenate([block for _, block in messages._silo_sums(release, of)])
+    of = CountsOn(release.grid) if release.is_counts else MomentsIn(boxes)
+    of = of if release.ball is None else RowsIn(boxes, release.ball)
+    data = SiloData.from_codes(X[:, :3], X[:, 3], CODES, 2)
+    sums = np.concatenate([block for _, block in Look(plan, release, of, 0).exact_sums(data)])
     sums = sums.reshape(2, -1)
     return sums.sum(axis=0) if plan.setting.at_server else sums[1]
 
@@ -193,7 +193,7 @@ def test_sums_are_exact_so_the_order_of_records_does_not_show():
     columns = rng.normal(size=(100_000, 3)) * 10.0 ** rng.integers(-9, 9, (100_000, 3))
     boxes = Boxes(np.array([0.1, 0, 0]), np.array([1.0, 7, 3]))
     codes = np.zeros(len(columns), int)
-    for sums in (moments_in(boxes), rows_in(boxes, Release(0.1, ball=Ball(2)))):
+    for sums in (MomentsIn(boxes), RowsIn(boxes, Ball(2))):
         one = sums(columns, codes, 1)
         np.testing.assert_array_equal(one, sums(columns[rng.permutation(len(columns))], codes, 1))
         np.testing.assert_array_equal(one * 2.0**27, np.rint(one * 2.0**27))

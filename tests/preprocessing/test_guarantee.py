@@ -10,8 +10,10 @@ from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
 from skdpfl.scaling._bounds import read_feature_bounds
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
-from skdpfl.scaling._messages import Messages, _added, counts_on, moments_in, rows_in
+from skdpfl.scaling._contributions import CountsOn, MomentsIn, RowsIn
+from skdpfl.scaling._messages import Look
 from skdpfl.scaling._moments import Boxes
+from tests.preprocessing import held
 
 D = 300
 SIZES = np.array([5, 20, 40])
@@ -42,7 +44,7 @@ def plan_of(unit="record", trust="silo", neighbours="replace", mu=30.0, d=D, bou
 
 def messages_of(plan, seed=0, X=None):
     X = np.zeros((len(CODES), plan.n_features)) if X is None else X
-    return Messages(plan, X, None, CODES, streams_for(seed))
+    return held.messages_of(plan, X, None, CODES, streams_for(seed))
 
 
 def unit_boxes(d):
@@ -57,12 +59,12 @@ def test_noise_of_the_mean_is_as_planned(setting, mu, kind):
     plan = plan_of(*setting, mu=mu, bounded=kind != "counts")
     if kind == "counts":
         release = plan.counts
-        of = counts_on(release.grid)
+        of = CountsOn(release.grid)
     elif kind == "rows":
         release = plan.moments[1]
-        of = rows_in(unit_boxes(D), release)
+        of = RowsIn(unit_boxes(D), release.ball)
     else:
-        release, of = plan.moments[0], moments_in(unit_boxes(D))
+        release, of = plan.moments[0], MomentsIn(unit_boxes(D))
     exact = of(np.zeros((1, D)), np.zeros(1, int), 1)[0]
     noise = (messages_of(plan).mean(release, of, 0) - exact) / plan.noise(release)[:, None]
     total, low, high = (noise**2).sum(), *chi2.ppf([5e-8, 1 - 5e-8], noise.size)
@@ -100,7 +102,7 @@ def test_neighbours_are_as_hard_to_tell_apart_as_charged(kind):
     for value in (-1.0, 1.0):
         X = X.copy()
         X[-1] = value
-        of = moments_in(unit_boxes(1)) if kind == "moments" else counts_on(release.grid)
+        of = MomentsIn(unit_boxes(1)) if kind == "moments" else CountsOn(release.grid)
         ends.append((X, of))
     factor = plan.setting.weights[2] / SIZES[2]
     noise = plan.noise_scale(release)[2] * factor
@@ -136,8 +138,8 @@ def test_noises_of_silos_and_rounds_are_independent():
     ]
     correlation = np.corrcoef(noise) - np.eye(6)
     assert np.abs(correlation).max() < 6 / np.sqrt(2 * D)  # false alarms below 1e-7
-    first = messages.mean(release, moments_in(unit_boxes(D)), 1)
-    assert not np.isclose(first, messages.mean(release, moments_in(unit_boxes(D)), 2)).any()
+    first = messages.mean(release, MomentsIn(unit_boxes(D)), 1)
+    assert not np.isclose(first, messages.mean(release, MomentsIn(unit_boxes(D)), 2)).any()
 
 
 def test_messages_lie_on_the_grid_of_their_noise():
@@ -146,10 +148,9 @@ def test_messages_lie_on_the_grid_of_their_noise():
     release = plan.moments[0]
     scale = plan.noise_scale(release)[0]
     messages = messages_of(plan, X=np.random.default_rng(0).normal(size=(len(CODES), 2)))
-    of = moments_in(unit_boxes(2))
-    ((silos, exact),) = messages._silo_sums(release, of)
-    units = messages.streams.units_block("scales", silos, 0, exact.shape[1:], np.float64)
-    out = _added(messages.noised(release).of(silos), exact, units)[0] / (scale * 2.0**-36)
+    look = Look(plan, release, MomentsIn(unit_boxes(2)), 0)
+    ((_, answers),) = messages.federation.ask(look)
+    out = answers[0] / (scale * 2.0**-36)
     np.testing.assert_allclose(out, np.rint(out), atol=0.01)
 
 

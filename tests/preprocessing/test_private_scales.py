@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdpfl.federation import SiloData
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
 from skdpfl.scaling._maps import AffineScaling, IdentityScaling, SquashScaling
-from skdpfl.scaling._messages import Messages
-from skdpfl.scaling._run import run_scaling
+from skdpfl.scaling._messages import RowsRead
+from tests.preprocessing.held import scales_of
 
 N, M = 4000, 4
 MEANS = np.array([40.0, -3.0, 0.3, 1e4, 0.02])
@@ -47,7 +48,7 @@ def test_scales_are_within_a_small_factor_and_centers_within_a_deviation(known, 
     X, y, codes = records()
     plan = planned(codes, trust=trust, **known)
     for seed in range(5):
-        assert_good(run_scaling(plan, X, y, codes, streams_for(seed)), 3.0 if known else 2.0)
+        assert_good(scales_of(plan, X, y, codes, streams_for(seed)), 3.0 if known else 2.0)
 
 
 def test_many_protected_silos_agree_on_scales():
@@ -55,12 +56,12 @@ def test_many_protected_silos_agree_on_scales():
     codes = np.arange(N) // 2
     plan = plan_scaling(silo_sizes=np.full(N // 2, 2), n_features=5, mu=1.0, has_target=True,
                         unit="silo", trust="server", neighbours="add_remove")  # fmt: skip
-    assert_good(run_scaling(plan, X, y, codes, streams_for(0)), 2.5)
+    assert_good(scales_of(plan, X, y, codes, streams_for(0)), 2.5)
 
 
 def test_infinite_budgets_standardise_exactly():
     X, y, codes = records()
-    scales = run_scaling(planned(codes, mu=np.inf), X, y, codes, streams_for(0))
+    scales = scales_of(planned(codes, mu=np.inf), X, y, codes, streams_for(0))
     np.testing.assert_allclose(scales.features.center, X.mean(axis=0))
     np.testing.assert_allclose(scales.features.scale, X.std(axis=0))
     assert scales.target.scale == pytest.approx(y.std())
@@ -75,7 +76,7 @@ def test_a_wild_record_moves_scales_by_less_than_their_noise(known, wild):
     Z, t = X.copy(), y.copy()
     Z[7], t[7] = wild, wild
     before, after, other = (
-        run_scaling(plan, *data, codes, streams_for(seed))
+        scales_of(plan, *data, codes, streams_for(seed))
         for data, seed in [((X, y), 0), ((Z, t), 0), ((X, y), 1)]
     )
     for name in ("center", "scale"):
@@ -88,11 +89,11 @@ def test_a_wild_record_moves_scales_by_less_than_their_noise(known, wild):
 def test_order_of_rows_and_how_silos_are_cut_into_blocks_do_not_show(monkeypatch):
     X, y, codes = records()
     plan = planned(codes)
-    one = run_scaling(plan, X, y, codes, streams_for(3))
+    one = scales_of(plan, X, y, codes, streams_for(3))
     order = np.argsort(codes, kind="stable")
-    two = run_scaling(plan, X[order], y[order], codes[order], streams_for(3))
+    two = scales_of(plan, X[order], y[order], codes[order], streams_for(3))
     monkeypatch.setattr("skdpfl.scaling._messages._ROWS", 700)
-    three = run_scaling(plan, X, y, codes, streams_for(3))
+    three = scales_of(plan, X, y, codes, streams_for(3))
     for other in (two, three):
         np.testing.assert_allclose(other.features.center, one.features.center, rtol=1e-12)
         np.testing.assert_allclose(other.features.scale, one.features.scale, rtol=1e-12)
@@ -101,19 +102,19 @@ def test_order_of_rows_and_how_silos_are_cut_into_blocks_do_not_show(monkeypatch
 
 def test_float32_data_are_read_as_well():
     X, y, codes = records()
-    scales = run_scaling(planned(codes), X.astype(np.float32), y, codes, streams_for(0))
+    scales = scales_of(planned(codes), X.astype(np.float32), y, codes, streams_for(0))
     assert_good(scales)
 
 
 def test_plans_that_read_nothing_give_public_maps():
     X, y, codes = records()
-    none = run_scaling(planned(codes, scaling=None), X, y, codes, streams_for(0))
+    none = scales_of(planned(codes, scaling=None), X, y, codes, streams_for(0))
     assert isinstance(none.features, IdentityScaling) and none.target.scale == 1
     few = plan_scaling(silo_sizes=[5], n_features=5, mu=0.1)
-    found = run_scaling(few, X[:5], None, np.zeros(5, int), streams_for(0))
+    found = scales_of(few, X[:5], None, np.zeros(5, int), streams_for(0))
     assert isinstance(found.features, SquashScaling) and found.features.center is None
     bounded = plan_scaling(silo_sizes=[5], n_features=5, mu=0.01, **BOUNDS)
-    found = run_scaling(bounded, X[:5], None, np.zeros(5, int), streams_for(0))
+    found = scales_of(bounded, X[:5], None, np.zeros(5, int), streams_for(0))
     np.testing.assert_allclose(found.features.center, (LOW + HIGH) / 2)
 
 
@@ -122,7 +123,7 @@ def test_squashed_features_are_centered_and_scaled():
     plan = plan_scaling(silo_sizes=np.bincount(codes), n_features=5, mu=0.01)
     assert plan.features == "refined squash"
     rich = replace(plan, setting=replace(plan.setting, mu=np.full(M, 3.0)))
-    scaling = run_scaling(rich, X, None, codes, streams_for(0)).features
+    scaling = scales_of(rich, X, None, codes, streams_for(0)).features
     Z = scaling.transform(X)
     assert isinstance(scaling, SquashScaling)
     assert np.abs(Z.mean(axis=0)).max() < 0.5 and Z.std(axis=0).max() < 2
@@ -135,7 +136,7 @@ def test_ignored_features_get_no_coefficient_and_the_radius_covers_the_bounds():
     low[1] = high[1] = -3
     known = read_feature_bounds((low, high), 5)
     plan = planned(codes, feature_bounds=known, target_bounds=read_target_bounds((0, 1e5)))
-    scaling = run_scaling(plan, X, y, codes, streams_for(0)).features
+    scaling = scales_of(plan, X, y, codes, streams_for(0)).features
     assert isinstance(scaling, AffineScaling) and np.isinf(scaling.scale[1])
     corners = np.array([low, high, np.where(np.arange(5) % 2, low, high)])
     norms = np.linalg.norm(scaling.transform(corners), axis=1)
@@ -146,7 +147,7 @@ def test_ignored_features_get_no_coefficient_and_the_radius_covers_the_bounds():
 def test_silos_of_other_sizes_than_planned_are_refused():
     X, y, codes = records()
     with pytest.raises(ValueError, match="other sizes"):
-        run_scaling(planned(codes), X, y, np.zeros(N, int), streams_for(0))
+        scales_of(planned(codes), X, y, np.zeros(N, int), streams_for(0))
 
 
 def test_noise_draws_columns_together_rather_than_apart():
@@ -156,7 +157,7 @@ def test_noise_draws_columns_together_rather_than_apart():
     plan = plan_scaling(silo_sizes=[300], n_features=200, mu=0.3,
                         feature_bounds=read_feature_bounds((0, 1), 200))  # fmt: skip
     assert plan.noise(plan.moments[0]).max() > 0.5
-    scaling = run_scaling(plan, X, None, np.zeros(300, int), streams_for(0)).features
+    scaling = scales_of(plan, X, None, np.zeros(300, int), streams_for(0)).features
     assert np.sqrt(np.mean((scaling.center - 0.15) ** 2)) < 0.1  # the bounds alone: 0.35
 
 
@@ -170,10 +171,10 @@ def test_of_many_records_a_part_is_read_and_paid_for():
     assert every == 4
     read = np.concatenate([np.arange(0, n // 2 - 1, every), np.arange(n // 2 - 1, n, every)])
     np.testing.assert_array_equal(plan.setting.units, np.bincount(codes[read]))
-    one = run_scaling(plan, X, None, codes, streams_for(0)).features
+    one = scales_of(plan, X, None, codes, streams_for(0)).features
     Z = X.copy()
     Z[np.setdiff1d(np.arange(n), read)] = np.nan
-    two = run_scaling(plan, Z, None, codes, streams_for(0)).features
+    two = scales_of(plan, Z, None, codes, streams_for(0)).features
     np.testing.assert_array_equal(one.center, two.center)
     np.testing.assert_array_equal(one.scale, two.scale)
     mixed = np.sort(rng.permutation(n)[: n // 2])  # silos interleaved, their own orders kept
@@ -182,8 +183,8 @@ def test_of_many_records_a_part_is_read_and_paid_for():
     W = np.empty_like(X)
     W[codes_mixed == 0], W[codes_mixed == 1] = X[: n // 2], X[n // 2 :]
     plan = plan_scaling(silo_sizes=[n // 2] * 2, n_features=5, mu=1.0)
-    three = run_scaling(plan, W, None, codes_mixed, streams_for(0)).features
-    four = run_scaling(plan, X, None, np.repeat([0, 1], n // 2), streams_for(0)).features
+    three = scales_of(plan, W, None, codes_mixed, streams_for(0)).features
+    four = scales_of(plan, X, None, np.repeat([0, 1], n // 2), streams_for(0)).features
     np.testing.assert_array_equal(three.center, four.center)
 
 
@@ -195,6 +196,6 @@ def test_a_protected_silo_reads_some_of_its_records_whatever_its_secret_size():
     small = replace(plan, setting=replace(plan.setting, most=10))
     release = plan.moments[0]
     np.testing.assert_array_equal(small.noise_scale(release), plan.noise_scale(release))
-    messages = Messages(small, X, None, codes, streams_for(0))
-    np.testing.assert_array_equal(np.diff(messages.starts), [1, 3, 10])
-    np.testing.assert_array_equal(messages.order, [0, 1, 2, 3, *range(4, N, 400)])
+    read = RowsRead(small, SiloData.from_codes(X, X[:, 0], codes, 3))
+    np.testing.assert_array_equal(np.diff(read.starts), [1, 3, 10])
+    np.testing.assert_array_equal(read.order, [0, 1, 2, 3, *range(4, N, 400)])

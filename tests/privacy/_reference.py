@@ -7,6 +7,7 @@ direct evaluation of the densities.
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 from scipy import fft, integrate
@@ -162,3 +163,26 @@ def monte_carlo_delta(pair, n, epsilon, n_samples, seed):
         total += log_density(p, x) - log_density(q, x)
     terms = np.maximum(0.0, -np.expm1(np.minimum(epsilon - total, 0.0)))
     return terms.mean(), terms.std() / math.sqrt(n_samples)
+
+
+def exact_tail(x):
+    """P(N > x) for x >= 0 to 40 digits, x a Decimal."""
+    with localcontext() as context:
+        context.prec = 60 + int(x * x / 4)
+        term = total = x
+        k = 1
+        while abs(term) > Decimal(10) ** -context.prec:
+            term = term * x * x / (2 * k + 1)
+            total, k = total + term, k + 1
+        pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640629")
+        return Decimal("0.5") - total * (-x * x / 2).exp() / (2 * pi).sqrt()
+
+
+def exact_gaussian_delta(mu, epsilon):
+    """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) to 40 digits, for these very floats."""
+    with localcontext() as context:
+        context.prec = 100
+        mu, epsilon = Decimal(mu), Decimal(epsilon)
+        near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+        above = exact_tail(near) if near >= 0 else 1 - exact_tail(-near)
+        return above - epsilon.exp() * exact_tail(far)

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -22,9 +23,10 @@ from skdpfl.privacy.events import (
     Profile,
     compose,
 )
-from skdpfl.privacy.pricing.dominance import dearest
-from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
+from skdpfl.privacy.pricing.dominance import undominated
+from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.pricing.renyi import renyi
+from tests.privacy._reference import exact_gaussian_delta
 
 few = settings(max_examples=12, deadline=None, derandomize=True)
 
@@ -166,12 +168,12 @@ def test_a_dominated_composition_costs_less_at_every_delta():
     ]
     unlike = [((FixedSizeGaussian(3.0, 0.1), 50), (Gaussian(9.0), 2)), dear[:1], dear[::-1]]
     for cheap in cheaper:
-        assert dearest([dear, cheap]) == [0] and dearest([cheap, dear]) == [1]
+        assert undominated([dear, cheap]) == [0] and undominated([cheap, dear]) == [1]
         for delta in (1e-2, 1e-5, 1e-9):
             assert price_epsilon(cheap, delta, "replace") < price_epsilon(dear, delta, "replace")
-    assert dearest([dear, *unlike]) == [0, 1, 2, 3]
-    assert dearest([dear, dear]) == [0]
-    assert dearest([cheaper[0], cheaper[1]]) == [0, 1]
+    assert undominated([dear, *unlike]) == [0, 1, 2, 3]
+    assert undominated([dear, dear]) == [0]
+    assert undominated([cheaper[0], cheaper[1]]) == [0, 1]
 
 
 # ---- single events --------------------------------------------------------------------------
@@ -361,3 +363,17 @@ def test_large_gaussian_epsilons_are_not_below_the_truth(mu, delta):
     priced = gaussian_epsilon(mu, delta)
     assert mu * (mu / 2) + mu * shift * (1 - 1e-3) < priced * (1 + 1e-15)
     assert priced < (mu * (mu / 2) + mu * shift) * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-10, 1e-30])
+@pytest.mark.parametrize("mu", [1e-7, 1e-5, 1e-3, 0.02, 1.0, 5.0])
+def test_gaussian_numbers_are_never_below_the_truth(mu, delta):
+    """Also where the difference of the two tails loses its digits: compared with 40 digits."""
+    epsilon = gaussian_epsilon(mu, delta)
+    if epsilon > 0:
+        exact = exact_gaussian_delta(mu, epsilon)
+        assert exact <= Decimal(delta)
+        assert exact <= Decimal(gaussian_delta(mu, epsilon))
+        assert gaussian_delta(mu, epsilon) == pytest.approx(delta, rel=1e-4)
+    largest = gaussian_mu(0.5, delta)
+    assert exact_gaussian_delta(largest, 0.5) <= Decimal(delta)

@@ -150,3 +150,24 @@ def test_fixed_size_is_not_the_larger_of_two_one_sided_prices():
     ours = price_epsilon(((FixedSizeGaussian(1.0, 0.01), 1000),), DELTA, "replace")
     assert one_sided < 13.4 < 14.8 < ours
     assert np.isfinite(ours) and math.isclose(ours, 14.82, abs_tol=0.01)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_dp_accounting_agrees_on_gaussians_beside_rare_steps(neighbours):
+    """Losses of very unlike size: its grid is as fine as the small ones need."""
+    from dp_accounting.pld import privacy_loss_distribution
+    from dp_accounting.privacy_accountant import NeighboringRelation
+
+    relation = {
+        "replace": NeighboringRelation.REPLACE_ONE,
+        "add_remove": NeighboringRelation.REPLACE_SPECIAL,
+    }[neighbours]
+    make = privacy_loss_distribution.from_gaussian_mechanism
+    common = dict(value_discretization_interval=5e-4, neighboring_relation=relation)
+    gaussians = make(22 / math.sqrt(2), **common)
+    rare = make(0.4, sampling_prob=2e-6, **common).self_compose(3)
+    theirs = gaussians.compose(rare).get_epsilon_for_delta(DELTA)
+    composition = ((Gaussian(22.0), 2), (PoissonGaussian(0.4, 2e-6), 3))
+    ours = price_epsilon(composition, DELTA, neighbours)
+    assert ours == pytest.approx(theirs, rel=2e-3)
+    assert ours <= theirs * (1 + 1e-4)

@@ -1,6 +1,7 @@
 """Renyi divergences from profiles: upper bounds, close to what quadrature and other code give."""
 
 import math
+from decimal import Decimal, localcontext
 
 import dp_accounting
 import numpy as np
@@ -17,6 +18,7 @@ from skdpfl.privacy.events import (
     Profile,
 )
 from skdpfl.privacy.pricing.renyi import _integrate, log_gaussian_delta, renyi, renyi_of_event
+from tests.privacy._reference import exact_gaussian_delta
 
 ORDERS = [1.5, 4.0, 30.0]
 
@@ -96,3 +98,52 @@ def test_compositions_add_up_and_unknown_events_are_refused():
         renyi(((Event(), 1),), 2.0, "replace")
     with pytest.raises(ValueError, match="replace"):
         renyi(((FixedSizeGaussian(1.0, 0.1), 1),), 2.0, "add_remove")
+
+
+# ---- rounding -------------------------------------------------------------------------------
+
+
+def exact_zero_out(z, q, order):
+    """(order - 1) D of the Poisson pair, zeroed out, at a whole order, to 50 digits.
+
+    E_Q (P/Q)^a = sum_k binom(a, k) (1-q)^(a-k) q^k e^(k (k-1) / (2 z^2))
+    """
+    with localcontext() as context:
+        context.prec = 60
+        rate, square = Decimal(q), 1 / (2 * Decimal(z) ** 2)
+        return sum(
+            math.comb(order, k) * (1 - rate) ** (order - k) * rate**k * (k * (k - 1) * square).exp()
+            for k in range(order + 1)
+        ).ln()
+
+
+@pytest.mark.parametrize("order", [2, 3, 8, 33])
+@pytest.mark.parametrize("z", [0.05, 0.7, 3.0, 200.0, 1e4])
+@pytest.mark.parametrize("q", [1e-8, 1e-4, 0.03, 0.9])
+def test_poisson_is_never_below_the_truth_to_50_digits(q, z, order):
+    exact = exact_zero_out(z, q, order)
+    ours = Decimal(renyi_of_event(PoissonGaussian(z, q), float(order), "add_remove")[0])
+    assert exact <= ours * (order - 1)
+    assert ours * (order - 1) <= exact * Decimal("1.01") + Decimal("1e-9")
+
+
+@pytest.mark.parametrize("order", [1.01, 2.0, 33.0, 1000.0])
+@pytest.mark.parametrize("z", [0.02, 0.7, 200.0, 1e5])
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_whatever_is_sampled_costs_at_most_the_unsampled_release(neighbours, z, order):
+    plain = renyi_of_event(Gaussian(z), order, neighbours)[0]
+    kinds = [PoissonGaussian, FixedSizeGaussian] if neighbours == "replace" else [PoissonGaussian]
+    for kind in kinds:
+        before = 0.0
+        for rate in (1e-6, 0.01, 0.5, 1 - 1e-9):
+            value = renyi_of_event(kind(z, rate), order, neighbours)[0]
+            assert before <= value
+            before = value
+        assert before <= plain * (1.01 if kind is FixedSizeGaussian else 1 + 1e-9) + 1e-9
+
+
+def test_differences_of_tails_do_not_lose_their_digits_on_the_cheap_side():
+    for mu in (1e-6, 1e-4, 1e-2, 1.0):
+        for epsilon in (0.0, mu, 5 * mu, 12 * mu):
+            ours = Decimal(float(log_gaussian_delta(mu, np.array([epsilon]))[0])).exp()
+            assert exact_gaussian_delta(mu, epsilon) <= ours

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skdpfl.models._products import sum_over_records
 from skdpfl.privacy.mechanisms import Aggregate, ServerMessages, SiloMessages
-from skdpfl.privacy.mechanisms.whole_silos import clip_rows
+from skdpfl.privacy.mechanisms.base import clip_rows
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import (

@@ -26,8 +26,9 @@ from skdpfl.privacy.mechanisms import (
     ServerMessages,
     SiloMessages,
 )
+from skdpfl.privacy.mechanisms.base import clip_rows
 from skdpfl.privacy.mechanisms.privunit import split_epsilon
-from skdpfl.privacy.mechanisms.whole_silos import BIT, clip_rows
+from skdpfl.privacy.mechanisms.whole_silos import BIT
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS

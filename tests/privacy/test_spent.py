@@ -66,7 +66,10 @@ def test_repr_is_short():
     def of(epsilon):
         return repr(dataclasses.replace(cost, costs=(Cost(A, DELTA, epsilon),)))
 
-    assert of(1.0) == "PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo')"
+    assert (
+        of(1.0)
+        == "PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')"
+    )
     assert of(0.01234).startswith("PrivacySpent(ε=0.012, ")
     assert of(math.inf).startswith("PrivacySpent(ε=inf, ")
     assert "group_size=3" in repr(cost.group(3))

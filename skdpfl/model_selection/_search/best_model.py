@@ -1,4 +1,4 @@
-"""What a fitted search can do: all that its best model can."""
+"""Methods of a fitted search, which delegate to its best model."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from skdpfl.privacy.accounting import calibrate
 from skdpfl.privacy.events import Composition, Gaussian, compose
-from skdpfl.privacy.pricing.dominance import dearest
+from skdpfl.privacy.pricing.dominance import undominated
 from skdpfl.privacy.pricing.price import Neighbours, price_epsilon
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.spending.cost import Cost
@@ -121,7 +121,7 @@ def _of_all(prices: Sequence[Price], epsilon: float, delta: float) -> list[Compo
     """Return the highest costs that a silo may have for all candidates' fits together."""
     each = _costs_of_silos([price(epsilon, delta) for price in prices])
     together = [compose(pair for cost in costs for pair in cost.composition) for costs in each]
-    return [together[i] for i in dearest(together)]
+    return [together[i] for i in undominated(together)]
 
 
 def _costs_of_silos(spents: Sequence[PrivacySpent]) -> Iterator[tuple[Cost, ...]]:

@@ -1,7 +1,7 @@
-"""A search and its callbacks: told of every run where all runs are public, of none where not.
+"""Callbacks of a search: called for every run if all runs are public, else for none.
 
-How many runs a secret search makes, how long they take and what they find is not paid for; a
-callback (a progress bar, say) would show all of it.
+The number of runs of a secret search, their times and results have no privacy budget; a callback
+(for example a progress bar) would reveal them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def remove_callbacks(model: Any) -> None:
 
 @contextmanager
 def warnings_off() -> Iterator[None]:
-    """Show no warnings: of a secret run they would tell what it met."""
+    """Suppress warnings, which would reveal information about a secret run."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

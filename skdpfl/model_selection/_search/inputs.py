@@ -1,8 +1,8 @@
-"""What a search is given: records, what it promises, and steps that learn without paying.
+"""The inputs of a search: records, the guarantee, and steps that learn without privacy.
 
-A search's budget prices the last step's fits. A step before it may learn nothing, or have been
-fitted beforehand (``FrozenEstimator``). A step that learns without paying makes the whole search's
-cost infinite; one that pays by itself would pay in every run, beside the budget, and is refused.
+A search's budget covers the fits of the last step. Earlier steps should learn nothing, or be fitted
+beforehand (``FrozenEstimator``). A step that learns without privacy makes the cost of the whole
+search infinite; one with its own budget would spend it in every run, and is refused.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A search over hyper-parameters whose whole cost is one budget; see DPRandomizedSearchCV.
 
-Under ``trust="silo"`` the server sees every run, so hiding the losers would buy nothing: a fixed
-number of fits is paid for. Under ``trust="server"`` a random number of runs is made, of which only
-the best is given out (:mod:`skdpfl.privacy.spending.repetition`); while they last callbacks are
-taken off and warnings are not shown, since these would tell of the others.
+Under ``trust="silo"`` the server sees every run, so hiding the other runs would gain nothing: a
+fixed number of fits is paid for. Under ``trust="server"`` there is a random number of runs, and
+only the best is released (:mod:`skdpfl.privacy.spending.repetition`); callbacks are removed and
+warnings suppressed meanwhile, since they would reveal the other runs.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class DPRandomizedSearchCV(
     Attributes
     ----------
     best_estimator_ : estimator
-        The best run's model. It is not fitted again: that would be paid twice. (Its own
+        The best run's model. It is not refitted, since that would cost privacy again. (Its own
         ``privacy_spent_`` is the cost of that fit alone.)
     best_params_ : dict
         Its parameters.
@@ -87,7 +87,7 @@ class DPRandomizedSearchCV(
         squared half range of ``target_bounds``, each record's loss cut off at one. A mean over
         records; with ``unit="silo"`` over silos, each by the mean over its records.
     privacy_spent_ : PrivacySpent
-        What the whole search cost.
+        The privacy cost of the whole search.
     candidates_ : DataFrame
         All candidates with their noisy scores; only under ``trust="silo"``, where all are paid for.
     fit_epsilon_ : float
@@ -95,7 +95,7 @@ class DPRandomizedSearchCV(
 
     See Also
     --------
-    skdpfl.privacy_spent : What a GridSearchCV would honestly have cost.
+    skdpfl.privacy_spent : Privacy cost of other searches, such as GridSearchCV.
 
     Notes
     -----
@@ -128,7 +128,7 @@ class DPRandomizedSearchCV(
     ...     ISRLDPClassifier(scaling=None, n_rounds=20, learning_rate=0.5),
     ...     {"clip_norm": loguniform(0.01, 1)}, n_iter=3, epsilon=3.0, random_state=0)
     >>> search.fit(X / X.max(axis=0), y).privacy_spent_
-    PrivacySpent(ε=3.00, δ=0.0001, unit='record', trust='silo')
+    PrivacySpent(ε=3.00, δ=0.0001, unit='record', trust='silo', neighbours='replace')
     """
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012

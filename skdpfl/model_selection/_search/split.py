@@ -1,8 +1,8 @@
-"""Who trains and who scores in a search: drawn from public numbers, before any data are read.
+"""The split of a search into training and scoring, drawn from public numbers before data are read.
 
-``unit="record"``: a share of each silo's records scores. ``unit="silo"``: a share of the silos
-does, with all their records. A silo of which some records trained and others scored would pay for
-both, and its size, which is protected, would show in whether it can be split at all.
+``unit="record"``: a share of each silo's records is for scoring. ``unit="silo"``: a share of the
+silos is, with all their records. A silo used for both would pay for both, and whether it can be
+split would reveal its size, which is protected.
 """
 
 from __future__ import annotations

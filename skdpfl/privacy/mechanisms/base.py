@@ -188,6 +188,8 @@ class Mechanism:
 class NoPrivacy(Mechanism):
     """No noise: messages are exact. A class of its own avoids products of infinity and zero.
 
+    A finite clip norm clips, as it does under noise: a record's gradient, or a silo's message.
+
     Parameters
     ----------
     squared_norms : bool, default=False
@@ -202,6 +204,14 @@ class NoPrivacy(Mechanism):
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         return ((Exact(), 1),)
+
+    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
+        clip = plan.clip_norm if plan.unit == "record" else np.inf
+        return GradientTerms(np.full(plan.n_silos, clip), plan.expected_sizes)
+
+    def keep(self, plan: PublicNumbers, messages: np.ndarray, clip_norm: float) -> np.ndarray:
+        clips = plan.unit == "silo" and np.isfinite(clip_norm)
+        return clip_rows(messages, clip_norm) if clips else messages
 
     def send(
         self,
@@ -221,3 +231,17 @@ class NoPrivacy(Mechanism):
 def squared_norms(rows: np.ndarray) -> np.ndarray:
     """Return each row's squared norm, computed in float64."""
     return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+
+
+def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:
+    """Scale each row down to ``clip_norm``; rows whose norm is not finite become zero."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.add.reduce(messages * messages, axis=-1, keepdims=True)
+        # entries whose squares underflow count with the largest such value
+        norms = np.sqrt(squares + 2 * messages.shape[-1] * np.finfo(messages.dtype).tiny)
+        factor = np.minimum(1.0, clip_norm / norms)
+    finite = np.isfinite(norms)
+    if not finite.all():
+        messages = np.where(finite, messages, 0)
+        factor = np.where(finite, factor, 0)
+    return messages * factor.astype(messages.dtype)

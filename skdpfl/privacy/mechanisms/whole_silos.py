@@ -49,7 +49,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpfl.privacy.events import Composition, Gaussian, PoissonGaussian, compose
-from skdpfl.privacy.mechanisms.base import Aggregate, Mechanism, Statistics, squared_norms
+from skdpfl.privacy.mechanisms.base import (
+    Aggregate,
+    Mechanism,
+    Statistics,
+    clip_rows,
+    squared_norms,
+)
 from skdpfl.privacy.mechanisms.learnt_clip import LearntClip
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
@@ -240,20 +246,6 @@ class ServerMessages(WholeMessages):
 def _kept_clip(clip_norm: float) -> float:
     """Return the reduced C, up to the grid's step and rounding, which do not matter here."""
     return clip_norm * (1 - NORMALS)
-
-
-def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:
-    """Scale each row down to ``clip_norm``; rows whose norm is not finite become zero."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.add.reduce(messages * messages, axis=-1, keepdims=True)
-        # entries whose squares underflow count with the largest such value
-        norms = np.sqrt(squares + 2 * messages.shape[-1] * np.finfo(messages.dtype).tiny)
-        factor = np.minimum(1.0, clip_norm / norms)
-    finite = np.isfinite(norms)
-    if not finite.all():
-        messages = np.where(finite, messages, 0)
-        factor = np.where(finite, factor, 0)
-    return messages * factor.astype(messages.dtype)
 
 
 def within(estimate: float, clip_norm: float) -> float:

@@ -15,18 +15,18 @@ from collections.abc import Sequence
 from skdpfl.privacy.events import Composition, Event, FixedSizeGaussian, Gaussian, PoissonGaussian
 
 
-def dearest(compositions: Sequence[Composition]) -> list[int]:
+def undominated(compositions: Sequence[Composition]) -> list[int]:
     """Return the positions of compositions that no other one dominates."""
     kept: list[int] = []
     for i, composition in enumerate(compositions):
-        if any(_dominates(compositions[j], composition) for j in kept):
+        if any(dominates(compositions[j], composition) for j in kept):
             continue
-        kept = [j for j in kept if not _dominates(composition, compositions[j])] + [i]
+        kept = [j for j in kept if not dominates(composition, compositions[j])] + [i]
     return kept
 
 
-def _dominates(a: Composition, b: Composition) -> bool:
-    """Whether ``a``, event by event, costs at least what ``b`` costs; False if unknown."""
+def dominates(a: Composition, b: Composition) -> bool:
+    """Tell whether ``a``, event by event, costs at least what ``b`` costs; False if unknown."""
     return len(a) == len(b) and all(
         m >= n and _costs_more(x, y) for (x, m), (y, n) in zip(a, b, strict=True)
     )

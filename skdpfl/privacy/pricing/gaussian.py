@@ -26,7 +26,7 @@ from scipy.special import log_ndtr, ndtri
 #: could not be told from rounding for long.
 _LARGE = 1e4
 
-#: Room for rounding in ``log_ndtr`` and ``expm1``, far below anything a budget is stated to.
+#: The least room for rounding, far below anything a budget is stated to.
 _SAFE = 1e-12
 
 
@@ -38,7 +38,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
         return 1.0
     if math.isinf(epsilon):
         return 0.0
-    return min(1.0, math.exp(_log_delta(mu, epsilon)) * (1.0 + _SAFE))
+    room = max(_SAFE, _rounding(mu, epsilon))
+    return min(1.0, math.exp(_log_delta(mu, epsilon)) * (1.0 + room))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -52,10 +53,14 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     # delta(eps) <= Phi(-eps/mu + mu/2) <= exp(-(eps/mu - mu/2)^2 / 2): a bracket without a search.
     upper = mu * (mu / 2 + math.sqrt(-2.0 * math.log(delta)))
     log_delta = math.log(delta)
-    root = brentq(
-        lambda e: _log_delta(mu, e) - log_delta, 0.0, upper, xtol=1e-300, rtol=1e-13, maxiter=9999
-    )
-    return root * (1.0 + _SAFE)
+    root = 0.0
+    if _log_delta(mu, 0.0) > log_delta:  # else delta is above by no more than its room for rounding
+        root = brentq(
+            lambda e: _log_delta(mu, e) - log_delta, 0, upper, xtol=1e-300, rtol=1e-13, maxiter=9999
+        )
+    # -d delta / d eps = exp(eps) Phi(-eps/mu - mu/2)
+    slope = root + float(log_ndtr(-root / mu - mu / 2)) - log_delta
+    return max(root * (1.0 + _SAFE), root + _rounding(mu, root) * math.exp(-slope))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -77,7 +82,23 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         rtol=1e-13,
         maxiter=9999,
     )
-    return root * (1.0 - _SAFE)
+    # log delta grows at least like log mu, or delta is near 1 and hardly rounded
+    return root * (1.0 - max(_SAFE, _rounding(root, epsilon)))
+
+
+def _rounding(mu: float, epsilon: float) -> float:
+    """Bound the relative rounding of delta: logarithms of tails lose their digits by cancelling.
+
+    Each has the error of its own size x^2/2 and that of x, about twice that.
+    """
+    if mu > _LARGE:
+        return 0.0
+    x = abs(epsilon) / mu + mu / 2
+    above = float(log_ndtr(-epsilon / mu + mu / 2))
+    below = float(log_ndtr(-epsilon / mu - mu / 2))
+    gap = -math.expm1(min(0.0, epsilon + below - above))
+    lost = 2.0**-51 * (1.0 + x * x + abs(epsilon) - above - below)
+    return min(0.5, lost / gap) if gap > 0.0 else 0.5
 
 
 def _log_delta(mu: float, epsilon: float) -> float:

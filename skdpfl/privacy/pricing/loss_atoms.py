@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpfl.privacy.pricing.loss_grid import Grid, GridLoss
+from skdpfl.privacy.pricing.loss_grid import SURE, Grid, GridLoss
 
 #: Beyond this, e^epsilon is not a useful number.
 _LARGEST = 600.0
@@ -38,9 +38,9 @@ class AtomsPair:
     masses: tuple[float, ...]
     infinite: float
 
-    def variance(self) -> float:
-        """Variance of the (finite) loss."""
-        losses, masses = np.array(self.losses), np.array(self.masses)
+    def variance(self, largest: float = math.inf) -> float:
+        """Variance of the (finite) loss, cut off at ``largest``."""
+        losses, masses = np.clip(self.losses, -largest, largest), np.array(self.masses)
         return float(masses @ losses**2 - (masses @ losses) ** 2)
 
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
@@ -52,8 +52,18 @@ class AtomsPair:
         upper = masses * np.expm1(-rest) / math.expm1(-grid.h)
         probs = np.bincount(index - low, masses - upper, high - low + 1)
         probs += np.bincount(index - low + 1, upper, high - low + 1)
-        loss = GridLoss(grid.h, low, probs, self.infinite)
+        infinite = self.infinite
+        if losses.max() > grid.largest:  # their probability is shared with infinity
+            beyond = masses * (1.0 - SURE * np.exp(np.minimum(0.0, grid.h * high - losses)))
+            beyond[losses <= grid.h * high] = 0.0
+            probs[-1] -= beyond.sum()
+            infinite += float(beyond.sum())
+        loss = GridLoss(grid.h, low, probs, infinite)
         return loss, loss
+
+    def largest(self, tail: float) -> float:
+        """A loss that is exceeded with a probability of at most ``tail``, if it is finite."""
+        return max(self.losses)
 
 
 def approximate_pair(epsilon: float, delta: float) -> AtomsPair:

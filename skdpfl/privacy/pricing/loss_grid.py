@@ -7,7 +7,9 @@ q_i = Q(...), as two atoms at its ends ("connect the dots", [1]_)::
     a + b = p_i,   a e^{-l_i} + b e^{-l_{i+1}} = q_i
     =>  b = (p_i - q_i e^{l_i}) / (1 - e^{-h}),   a = p_i - b
 
-Losses below the grid are rounded up to its first point, losses above it to infinity.
+Losses below the grid are rounded up to its first point, losses above it to infinity. Or, where the
+grid was cut off at a loss of choice (``Grid.largest``), the losses above share their probability
+between its last point l and infinity in the same way: ``q e^l`` stays at l, both p and q are kept.
 
 Formal guarantee
 ----------------
@@ -38,33 +40,45 @@ _ROUND, _FAR = 8.0, 4.0
 #: Above this loss Q's probabilities underflow: losses are rounded up.
 _NO_Q = 600.0
 
+#: Of Q's tail this much is counted: less by far more than the rounding of ndtr and of losses.
+SURE = 1.0 - 1e-9
+
 #: Probabilities of consecutive intervals, and bounds on their rounding error.
 Masses = tuple[np.ndarray, np.ndarray]
 
 
 class TooFine(Exception):
-    """The grid needs ``ratio`` times more points than allowed."""
+    """The grid needs ``ratio`` times more points than allowed, for one loss or for their sum."""
 
-    def __init__(self, ratio: float) -> None:
+    def __init__(self, ratio: float, of_sum: bool = False) -> None:
         super().__init__(ratio)
-        self.ratio = ratio
+        self.ratio, self.of_sum = ratio, of_sum
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Step ``h``, at most ``max_points`` of them, and the probabilities left beyond either end."""
+    """Step ``h``, at most ``max_points`` of them, and the probabilities left beyond either end.
+
+    Losses beyond ``largest``, of either sign, have no points of their own.
+    """
 
     h: float
     below: float
     above: float
     max_points: int
+    largest: float = math.inf
 
     def indices(self, low: float, high: float) -> tuple[int, int]:
         """The grid indices that enclose losses between ``low`` and ``high``."""
+        low, high = max(low, -self.largest), min(high, self.largest)
         if (high - low) / self.h > self.max_points:
             raise TooFine((high - low) / self.h / self.max_points)
         first = math.floor(low / self.h)
         return first, max(math.ceil(high / self.h), first + 1)
+
+    def counted(self, above_q: float) -> float:
+        """What is counted of Q's tail above the grid: nothing unless the grid was cut off."""
+        return above_q if self.largest < math.inf else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +96,13 @@ class GridLoss:
         return self.h * np.arange(self.low, self.low + self.probs.size)
 
 
-def connect_dots(h: float, low: int, p: Masses, q: Masses, below: float, above: float) -> GridLoss:
+def connect_dots(
+    h: float, low: int, p: Masses, q: Masses, below: float, above: float, above_q: float = 0.0
+) -> GridLoss:
     """Make a :class:`GridLoss` of interval probabilities p and q, from ``low h`` upwards.
 
     p and q are each (probabilities, bounds on their rounding error), shape (n,); ``below`` and
-    ``above`` are P's tails outside.
+    ``above`` are P's tails outside, and ``above_q`` is what may be counted of Q's upper tail.
     """
     left = h * np.arange(low, low + p[0].size)
     grow = np.exp(np.minimum(left, _NO_Q))
@@ -96,7 +112,10 @@ def connect_dots(h: float, low: int, p: Masses, q: Masses, below: float, above: 
     probs[:-1] = p[0] - upper
     probs[1:] += upper
     probs[0] += below
-    return GridLoss(h, low, probs, above)
+    last = h * (low + p[0].size)
+    finite = min(above, SURE * above_q * math.exp(last)) if last < _NO_Q else 0.0
+    probs[-1] += finite
+    return GridLoss(h, low, probs, above - finite)
 
 
 def normal_masses(x: np.ndarray, centre: float) -> Masses:

@@ -80,9 +80,13 @@ class ReplacePair:
         arsinh = np.where(t > 20, t + np.log(2.0), np.arcsinh(np.exp(np.minimum(t, 20))))
         return np.sign(loss) * (half + arsinh) / self.shift
 
-    def variance(self) -> float:
-        """Variance of the loss."""
-        return _variance(self)
+    def variance(self, largest: float = np.inf) -> float:
+        """Variance of the loss, cut off at ``largest``."""
+        return _variance(self, largest)
+
+    def largest(self, tail: float) -> float:
+        """A loss that is exceeded with a probability of at most ``tail``."""
+        return float(self.loss(np.array([self.shift - ndtri(tail)]))[0])
 
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
         """The loss on the grid in both directions (the same one twice)."""
@@ -90,7 +94,8 @@ class ReplacePair:
         x = self.inverse(grid.h * np.arange(low, high + 1))
         p = _mixture_masses(self.rate, self.shift, x)
         q = _mixture_masses(self.rate, -self.shift, x)
-        loss = connect_dots(grid.h, low, p, q, *_tails(self.rate, self.shift, x))
+        above_q = grid.counted(_tails(self.rate, -self.shift, x)[1])
+        loss = connect_dots(grid.h, low, p, q, *_tails(self.rate, self.shift, x), above_q)
         return loss, loss
 
 
@@ -113,9 +118,13 @@ class ZeroOutPair:
         log_ratio = np.where(loss > 40, np.maximum(loss, log_ratio), log_ratio)
         return self.shift / 2 + (log_ratio - np.log(self.rate)) / self.shift
 
-    def variance(self) -> float:
-        """Variance of the loss."""
-        return _variance(self)
+    def variance(self, largest: float = np.inf) -> float:
+        """Variance of the loss, cut off at ``largest``."""
+        return _variance(self, largest)
+
+    def largest(self, tail: float) -> float:
+        """A loss that is exceeded with a probability of at most ``tail``."""
+        return float(self.loss(np.array([self.shift - ndtri(tail)]))[0])
 
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
         """The loss on the grid with the record present under P, and with it absent under P."""
@@ -124,9 +133,11 @@ class ZeroOutPair:
         x = self.inverse(grid.h * np.arange(low, high + 1))
         p = _mixture_masses(self.rate, self.shift, x)
         q = normal_masses(x, 0.0)
-        present = connect_dots(grid.h, low, p, q, *_tails(self.rate, self.shift, x))
-        below, above = _tails(0.0, self.shift, x)
-        absent = connect_dots(grid.h, -high, _mirror(q), _mirror(p), above, below)
+        tails, tails_q = _tails(self.rate, self.shift, x), _tails(0.0, self.shift, x)
+        present = connect_dots(grid.h, low, p, q, *tails, grid.counted(tails_q[1]))
+        absent = connect_dots(
+            grid.h, -high, _mirror(q), _mirror(p), *tails_q[::-1], grid.counted(tails[0])
+        )
         return present, absent
 
 
@@ -137,9 +148,13 @@ class FixedSizePair:
     rate: float
     shift: float
 
-    def variance(self) -> float:
+    def variance(self, largest: float = np.inf) -> float:
         """Variance of the loss (of its one-sided half, which is the larger)."""
-        return ZeroOutPair(self.rate, 2 * self.shift).variance()
+        return ZeroOutPair(self.rate, 2 * self.shift).variance(largest)
+
+    def largest(self, tail: float) -> float:
+        """A loss that is exceeded with a probability of at most ``tail``."""
+        return ZeroOutPair(self.rate, 2 * self.shift).largest(tail)
 
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
         """The loss on the grid in both directions (the same one twice)."""
@@ -150,7 +165,8 @@ class FixedSizePair:
         down = normal_masses(x, 0.0)
         p, q = _join(_mirror(down), up), _join(_mirror(up), down)
         below, above = _tails(0.0, half.shift, x)[1], _tails(half.rate, half.shift, x)[1]
-        loss = connect_dots(grid.h, -high, p, q, below, above)
+        above_q = grid.counted(_tails(0.0, half.shift, x)[1])
+        loss = connect_dots(grid.h, -high, p, q, below, above, above_q)
         loss.probs[high] += max(0.0, 1.0 - loss.probs.sum() - loss.infinite)
         return loss, loss
 
@@ -204,12 +220,12 @@ def _range(
     return grid.indices(float(low), float(high))
 
 
-def _variance(pair: ReplacePair | ZeroOutPair) -> float:
+def _variance(pair: ReplacePair | ZeroOutPair, largest: float) -> float:
     """Variance of the loss under P by the trapezoidal rule; it only sets the grid."""
     x = np.linspace(-9.0, 9.0, 300)
     density = np.exp(-(x**2) / 2)
     density /= density.sum()
     both = np.concatenate([x, x + pair.shift])
     weights = np.concatenate([(1 - pair.rate) * density, pair.rate * density])
-    loss = pair.loss(both)
+    loss = np.clip(pair.loss(both), -largest, largest)
     return float(weights @ loss**2 - (weights @ loss) ** 2)

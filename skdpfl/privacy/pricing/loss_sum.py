@@ -34,6 +34,7 @@ import numpy as np
 from scipy import fft
 
 from skdpfl.privacy.pricing.loss_grid import GridLoss, TooFine
+from skdpfl.privacy.pricing.loss_window import Bound, Window
 
 #: Rounding error of the transform per release; a thousand of it for the sums over its points.
 _ROUND = 1e-15
@@ -55,6 +56,11 @@ class LossSum:
         return self.parts[0][0].h
 
     @property
+    def n_releases(self) -> int:
+        """How many losses are added up."""
+        return sum(n for _, n in self.parts)
+
+    @property
     def infinite(self) -> float:
         """The probability that some loss is infinite."""
         return -math.expm1(sum(n * _log1m(grid.infinite) for grid, n in self.parts))
@@ -63,35 +69,24 @@ class LossSum:
     def _laws(self) -> _Laws:
         return tuple(((grid.losses, grid.probs), n) for grid, n in self.parts)
 
-    def epsilon(self, delta: float) -> float:
+    def epsilon(self, delta: float) -> Bound:
         """Return the smallest epsilon >= 0 with delta(epsilon) <= delta."""
         room = delta - self.infinite
         if room <= 0.0:
-            return math.inf
+            return Bound(math.inf, math.inf)
         saddle = self._solve(_minus_log_delta, -math.log(room))
         window = self._window(saddle, _cumulants(self._laws, saddle)[1], math.log(room))
-        deltas, above, above_q = window.tail_sums()
-        j = int(np.flatnonzero(np.append(True, deltas > room))[-1])
-        if j == 0:  # The bound holds at the first point, which lies far below the bulk.
-            return float(max(0.0, window.losses[0]))
-        if j == deltas.size:
-            return math.inf
-        # Between two points delta + e^epsilon * const is constant; the margin is the left point's.
-        upper = above[j] + window.margins()[j - 1] - room / window.scale
-        step = -math.inf
-        if upper > 0.0:
-            step = math.log(upper / above_q[j]) if above_q[j] > 0.0 else math.inf
-        between = max(window.losses[j - 1], window.centre + step)
-        return float(max(0.0, min(window.losses[j], between)))
+        return window.epsilon(room, min(self.infinite, _SHARE * delta))
 
-    def finite_delta(self, epsilon: float, size: float) -> float:
+    def finite_delta(self, epsilon: float, size: float) -> Bound:
         """Return what finite losses add to delta(epsilon), sharp if that is at least ``size``."""
         top = self.h * sum(n * (grid.low + grid.probs.size - 1) for grid, n in self.parts)
         if epsilon >= top or self.infinite == 1.0:
-            return 0.0
+            return Bound(0.0)
         saddle = self._solve(lambda t, k, mean, variance: mean, epsilon)
         chernoff = math.exp(min(0.0, _cumulants(self._laws, saddle)[0] - saddle * epsilon))
-        return min(chernoff, self._window(saddle, epsilon, math.log(size)).delta(epsilon))
+        found = self._window(saddle, epsilon, math.log(size)).delta(epsilon)
+        return found._replace(value=min(chernoff, found.value))
 
     def _solve(
         self, function: Callable[[float, float, float, float], float], target: float
@@ -119,9 +114,9 @@ class LossSum:
             low, high = (middle, high) if short(middle) else (low, middle)
         return math.sqrt(low * high)
 
-    def _window(self, saddle: float, epsilon: float, log_size: float) -> _Window:
+    def _window(self, saddle: float, epsilon: float, log_size: float) -> Window:
         """Convolve tilted laws, to learn deltas of about e^log_size at about ``epsilon``."""
-        rounding = _ROUND * (1000 + sum(n for _, n in self.parts))
+        rounding = _ROUND * (1000 + self.n_releases)
         allowed = log_size + math.log(_SHARE)
         tilt = self._least_tilt(saddle, epsilon, allowed - math.log(rounding))
         k, mean, variance = _cumulants(self._laws, tilt)
@@ -130,7 +125,8 @@ class LossSum:
         losses = self.h * np.arange(first, last + 1)
         centre = float(losses[min(losses.size - 1, max(0, round(mean / self.h) - first))])
         masses = _convolve(self.parts, tilt, first, losses.size)
-        return _Window(losses, masses, tilt, centre, k, 2 * math.exp(outside) + rounding)
+        error = 2 * math.exp(outside) + rounding
+        return Window(self.h, losses, masses, tilt, centre, k, error, self.n_releases)
 
     def _least_tilt(self, saddle: float, epsilon: float, allowed: float) -> float:
         """The least tilt t with K(t) - t epsilon <= allowed, roughly; else the saddle."""
@@ -162,49 +158,8 @@ class LossSum:
                 ends.append(sign * best)
             last, first = min(last, math.ceil(ends[0])), max(first, math.floor(ends[1]))
         if last - first >= self.max_points:
-            raise TooFine((last - first + 1) / self.max_points)
+            raise TooFine((last - first + 1) / self.max_points, of_sum=True)
         return first, last
-
-
-@dataclass(frozen=True, eq=False)
-class _Window:
-    """Tilted probabilities ``masses`` at ``losses``; sums are taken relative to ``centre``."""
-
-    losses: np.ndarray
-    masses: np.ndarray
-    tilt: float
-    centre: float
-    k: float
-    error: float
-
-    @property
-    def scale(self) -> float:
-        """What turns sums relative to the centre into probabilities."""
-        return math.exp(min(700.0, self.k - self.tilt * self.centre))
-
-    def margins(self) -> np.ndarray:
-        """What may be missing from delta at each loss, relative to the scale."""
-        return self.error * np.exp(np.minimum(600.0, -self.tilt * (self.losses - self.centre)))
-
-    def tail_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Delta at each loss, and P's and Q's probability from there on (relative)."""
-        from_centre = self.losses - self.centre
-        above = _from_the_right(self.masses * np.exp(np.minimum(600.0, -self.tilt * from_centre)))
-        above_q = _from_the_right(
-            self.masses * np.exp(np.minimum(600.0, -(self.tilt + 1.0) * from_centre))
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            deltas = above - np.exp(np.minimum(from_centre, 600.0)) * above_q
-        deltas = np.maximum(np.nan_to_num(deltas, nan=1.0), 0.0)
-        return self.scale * (deltas + self.margins()), above, above_q
-
-    def delta(self, epsilon: float) -> float:
-        """The finite part of delta at one epsilon."""
-        beyond = self.losses > epsilon
-        distance = self.losses[beyond] - epsilon
-        terms = self.masses[beyond] * np.exp(-self.tilt * distance) * -np.expm1(-distance)
-        log_scale = min(700.0, self.k - self.tilt * epsilon)
-        return min(1.0, math.exp(log_scale) * (float(terms.sum()) + self.error))
 
 
 #: Losses and probabilities of one release, and how many there are.
@@ -258,11 +213,6 @@ def _convolve(
         offset += n * (grid.low + middle)
     masses = np.roll(fft.irfft(spectrum, n_points), (offset - first) % n_points)[:size]
     return np.maximum(masses, 0.0)
-
-
-def _from_the_right(values: np.ndarray) -> np.ndarray:
-    """Sums from each place to the end."""
-    return np.cumsum(values[::-1])[::-1]
 
 
 def _log1m(x: float) -> float:

@@ -1,4 +1,4 @@
-r"""Many distinct releases as fewer: those that are alike are priced as the dearest of them.
+r"""Many distinct releases as fewer: those that are alike are priced as the most expensive of them.
 
 Cells are steps of a factor e^width in noise multiplier and sampling rate (or in epsilon and delta);
 all releases of a cell become one with the least noise and the highest rate among them. A price
@@ -41,7 +41,7 @@ def merged(composition: Composition, most: int) -> Composition:
     while len(cells) > most and width < 10.0:
         width *= _WIDER
         cells = _cells(alike, width)
-    return compose([*others, *((_dearest(cell), sum(n for _, n in cell)) for cell in cells)])
+    return compose([*others, *((_most_expensive(cell), sum(n for _, n in cell)) for cell in cells)])
 
 
 _Mergeable = PoissonGaussian | FixedSizeGaussian | Approximate
@@ -61,7 +61,7 @@ def _step(number: float, width: float) -> int | str:
     return math.floor(math.log(number) / width) if 0 < number < math.inf else str(number)
 
 
-def _dearest(cell: list[tuple[Event, int]]) -> Event:
+def _most_expensive(cell: list[tuple[Event, int]]) -> Event:
     """Return a release of the kind that none of the cell exceeds."""
     numbers = [tuple(vars(event).values()) for event, _ in cell]
     first, second = zip(*numbers, strict=True)

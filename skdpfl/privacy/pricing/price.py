@@ -10,11 +10,12 @@ is priced by privacy loss distributions: each release's dominating pair
 
 a fixed fraction of the (root mean square) deviation of one release's loss. Making losses discrete
 widens the sum by a fixed fraction then, however small epsilon and however many steps: epsilon comes
-out 0.04 % too large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. Compositions
-that would need more than ``_MAX_POINTS`` points get a coarser grid: a sound price, looser by up to
-a percent. Of more than ``_MOST_DISTINCT`` distinct releases those that are alike are priced as the
-dearest of them (:mod:`skdpfl.privacy.pricing.merging`): noise multipliers that spread over a factor
-of four make epsilon 0.5 % too large by that (batches of fixed size: 1.4 %).
+out 0.04 % too large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. Where an
+estimate says that this is too coarse, or the sum would need more than ``_MAX_WINDOW`` points, the
+price is computed again (:mod:`skdpfl.privacy.pricing.refining`). Of more than ``_MOST_DISTINCT``
+distinct releases, similar ones are priced as the most expensive of them
+(:mod:`skdpfl.privacy.pricing.merging`): noise multipliers that spread over a factor of four make
+epsilon 0.5 % too large by that (batches of fixed size: 1.4 %).
 
 Why not dp-accounting alone: its distributions agree with these (a test says so), but they compose
 one event after the other, know no batches of fixed size, lose their digits on grids below 1e-6
@@ -39,8 +40,10 @@ from skdpfl.privacy.pricing.loss_atoms import AtomsPair
 from skdpfl.privacy.pricing.loss_grid import Grid, GridLoss, TooFine
 from skdpfl.privacy.pricing.loss_pairs import gaussian_pair
 from skdpfl.privacy.pricing.loss_sum import LossSum
+from skdpfl.privacy.pricing.loss_window import Bound
 from skdpfl.privacy.pricing.merging import merged
-from skdpfl.privacy.pricing.releases import LossPair, Neighbours, Releases, releases
+from skdpfl.privacy.pricing.refining import TOLERATED, Pairs, refined, unlike
+from skdpfl.privacy.pricing.releases import Neighbours, Releases, releases
 
 __all__ = ["Neighbours", "price_delta", "price_epsilon"]
 
@@ -52,7 +55,7 @@ _WORK = 2**17
 
 #: Points in all one-release distributions together (the first number if there is one release, more
 #: with the square root of their number), and points in their sum.
-_POINTS, _MAX_POINTS, _MAX_WINDOW = 2**16, 2**17, 2**20
+_POINTS, _MAX_POINTS, _MAX_WINDOW = 2**16, 2**17, 2**18
 
 #: Points for each of many distinct releases: as many as these, with so many in all.
 _EACH, _ALL_POINTS = 2**14, 2**19
@@ -88,7 +91,12 @@ def price_epsilon(composition: Composition, delta: float, neighbours: Neighbours
     told, largest = _probability_of_telling(known), _largest_loss(known)
     if told >= delta:
         return largest if told == delta else math.inf
-    return min(largest, _worst(known, delta, lambda loss: loss.epsilon(delta)))
+    first = _worst(known, delta, lambda loss: loss.epsilon(delta))
+    epsilon = first.value
+    if first.excess > TOLERATED or unlike(_pairs(known)):
+        again = refined(_pairs(known), delta, epsilon, lambda loss: loss.epsilon(delta), True)
+        epsilon = min([epsilon, *again])
+    return min(largest, epsilon)
 
 
 @lru_cache(maxsize=4096)
@@ -115,33 +123,50 @@ def price_delta(composition: Composition, epsilon: float, neighbours: Neighbours
     # What may be neglected is a share of a delta that is not known yet.
     guess = max(told, 1e-7)
     while True:
-        finite = _worst(known, guess, lambda loss: loss.finite_delta(epsilon, guess / 30))  # noqa: B023
+        first = _worst(known, guess, lambda loss: loss.finite_delta(epsilon, guess / 30))  # noqa: B023
+        finite = first.value
         if guess <= max(told, 30 * finite) or guess < 1e-250:
-            return min(1.0, finite + told + _TAIL_SHARE * guess)
+            break
         guess = max(told, finite, 1e-9 * guess)
+    delta = min(1.0, finite + told + _TAIL_SHARE * guess)
+    if epsilon > 0.0 and (first.excess > TOLERATED or unlike(_pairs(known))):
+
+        def at_epsilon(loss: LossSum) -> Bound:
+            finite = loss.finite_delta(epsilon, guess / 30)
+            return finite._replace(value=loss.infinite + finite.value)
+
+        delta = min([delta, *refined(_pairs(known), delta, epsilon, at_epsilon, False)])
+    return delta
 
 
-def _worst(known: Releases, delta: float, question: Callable[[LossSum], float]) -> float:
+def _worst(known: Releases, delta: float, question: Callable[[LossSum], Bound]) -> Bound:
     """The larger answer of the relation's two directions, on a grid fit for ``delta``."""
-    pairs: tuple[tuple[LossPair, int], ...] = known.pairs
-    if known.mu_squared:
-        pairs = (*pairs, (gaussian_pair(known.mu), 1))
+    pairs = _pairs(known)
     n_releases = sum(n for _, n in pairs)
     tail = max(1e-300, _TAIL_SHARE * delta / (2 * n_releases))
     points = int(min(_MAX_POINTS, _POINTS * math.sqrt(n_releases))) // len(pairs)
     points = max(points, min(_EACH, _ALL_POINTS // len(pairs)))
-    h = _step(pairs)
+    h, cut_short = _step(pairs), False
     while True:
         try:
             grid = Grid(h, max(tail, _BELOW / n_releases), tail, points)
             both = [(pair.grids(grid), n) for pair, n in pairs]
             sums = [LossSum(tuple((g[k], n) for g, n in both), _MAX_WINDOW) for k in (0, 1)]
-            return max(question(s) for s in (sums[:1] if _symmetric(both) else sums))
+            worst = max(question(s) for s in (sums[:1] if _symmetric(both) else sums))
+            return worst._replace(spread=math.inf) if cut_short else worst
         except TooFine as error:
             h *= error.ratio * 1.001
+            cut_short = cut_short or error.of_sum
 
 
-def _step(pairs: tuple[tuple[LossPair, int], ...]) -> float:
+def _pairs(known: Releases) -> Pairs:
+    """All that was released, plain Gaussians as one release."""
+    if known.mu_squared:
+        return (*known.pairs, (gaussian_pair(known.mu), 1))
+    return known.pairs
+
+
+def _step(pairs: Pairs) -> float:
     """The grid's step."""
     n_releases = sum(n for _, n in pairs)
     deviation = math.sqrt(sum(n * pair.variance() for pair, n in pairs) / n_releases)

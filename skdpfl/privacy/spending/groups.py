@@ -15,7 +15,7 @@ import dataclasses
 import math
 
 from skdpfl.privacy.events import Composition, Exact, Gaussian, Profile, compose
-from skdpfl.privacy.pricing.dominance import dearest
+from skdpfl.privacy.pricing.dominance import undominated
 from skdpfl.privacy.pricing.price import price_delta
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
@@ -44,7 +44,7 @@ def of_group(paid: SiloCosts, k: int) -> SiloCosts:
 
 def _of_group(compositions: list[Composition], paid: SiloCosts, k: int) -> list[Composition]:
     """Return the compositions of the group's cost."""
-    compositions = [compositions[i] for i in dearest(compositions)]
+    compositions = [compositions[i] for i in undominated(compositions)]
     events = [event for composition in compositions for event, _ in composition]
     if paid.epsilon == math.inf:
         return [((Exact(), 1),)]

@@ -74,7 +74,7 @@ class PrivacySpent(SiloCosts):
     ... )
     >>> spent = plan.spent()
     >>> spent
-    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
     >>> epsilon, delta = spent
     >>> round(spent.group(2).epsilon, 1), list(spent.per_silo.index)
     (4.4, ['a', 'b'])
@@ -286,7 +286,7 @@ class PrivacySpent(SiloCosts):
         group = "" if self.group_size == 1 else f", group_size={self.group_size}"
         return (
             f"PrivacySpent(ε={epsilon}, δ={self.delta:.3g}, "
-            f"unit={self.unit!r}, trust={self.trust!r}{group})"
+            f"unit={self.unit!r}, trust={self.trust!r}, neighbours={self.neighbours!r}{group})"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from skdpfl.privacy.events import Approximate, Profile, compose
-from skdpfl.privacy.pricing.dominance import dearest
+from skdpfl.privacy.pricing.dominance import undominated
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
@@ -96,7 +96,7 @@ def _whatever_silo(parts: Sequence[SiloCosts]) -> SiloCosts:
 
 def _in_short(paid: SiloCosts) -> list[Cost]:
     """Return the costs that no other one exceeds; if they are many, an upper bound of all."""
-    costs = [paid.costs[i] for i in dearest([cost.composition for cost in paid.costs])]
+    costs = [paid.costs[i] for i in undominated([cost.composition for cost in paid.costs])]
     if len(costs) <= _MOST_COSTS:
         return [dataclasses.replace(cost, delta=paid.delta) for cost in costs]
     return [Cost(((Approximate(paid.epsilon, paid.delta), 1),), paid.delta, paid.epsilon)]

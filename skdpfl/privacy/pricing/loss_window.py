@@ -1,0 +1,137 @@
+"""The law of a sum of losses on a stretch of the grid, and the (epsilon, delta) it stands for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Bound(NamedTuple):
+    """An upper bound, and about how much too large epsilon is in it, as a share of epsilon.
+
+    ``missing`` is due to rounding and to what the window leaves out, ``spread`` to the grid. Both
+    are estimates: they say whether to look again, and no bound rests on them.
+    """
+
+    value: float
+    missing: float = 0.0
+    spread: float = 0.0
+
+    @property
+    def excess(self) -> float:
+        """How much too large epsilon is in all."""
+        return self.missing + self.spread
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """Tilted probabilities ``masses`` at ``losses``; sums are taken relative to ``centre``.
+
+    Attributes
+    ----------
+    tilt, k : float
+        ``masses`` are P's probabilities times e^(tilt loss - k).
+    error : float
+        What may be missing from the masses, in all; and ``relative``, of each of them.
+    n_releases : int
+        How many losses were rounded to the grid and added up.
+    """
+
+    h: float
+    losses: np.ndarray
+    masses: np.ndarray
+    tilt: float
+    centre: float
+    k: float
+    error: float
+    n_releases: int
+    relative: float = 0.0
+
+    @property
+    def scale(self) -> float:
+        """What turns sums relative to the centre into probabilities."""
+        return math.exp(min(700.0, self.k - self.tilt * self.centre))
+
+    def epsilon(self, room: float, rounded: float) -> Bound:
+        """Return the smallest epsilon >= 0 at which the finite part of delta is at most ``room``.
+
+        ``rounded`` is the probability of losses that were rounded up to infinity. Sums run from the
+        right: the last quarter of the losses is tried first.
+        """
+        size = self.losses.size
+        for first in (size - 1 - size // 4, size // 2, 0):
+            deltas, margins, above, above_q = self._tail_sums(first)
+            if deltas[0] > room:
+                break
+        losses = self.losses[first:]
+        j = int(np.flatnonzero(np.append(True, deltas > room))[-1])
+        if j == 0:  # The bound holds at the first point, which lies far below the bulk.
+            return Bound(float(max(0.0, losses[0])))
+        if j == deltas.size:
+            return Bound(math.inf, math.inf)
+        # Between two points delta + e^epsilon * const is constant; the margin is the left point's.
+        upper = above[j] + margins[j - 1] - room / self.scale
+        step = -math.inf
+        if upper > 0.0:
+            step = math.log(upper / above_q[j]) if above_q[j] > 0.0 else math.inf
+        between = max(losses[j - 1], self.centre + step)
+        value = float(max(0.0, min(losses[j], between)))
+        further = float(above_q[min(j + 1, above_q.size - 1)])
+        slope = float(above_q[j]) * math.exp(min(600.0, losses[j] - self.centre))
+        thinning = further / float(above_q[j]) if above_q[j] > 0.0 else 0.0
+        missing = float(margins[j]) + rounded / self.scale
+        return Bound(value, *self._excess(value, missing, slope, thinning))
+
+    def delta(self, epsilon: float) -> Bound:
+        """Return the finite part of delta at one epsilon."""
+        distance = self.losses[self.losses > epsilon] - epsilon
+        above = self.masses[self.losses.size - distance.size :] * np.exp(-self.tilt * distance)
+        terms = above * -np.expm1(-distance)
+        log_scale = min(700.0, self.k - self.tilt * epsilon)
+        missing = self.error + self.relative * float(above.sum())
+        value = min(1.0, math.exp(log_scale) * (float(terms.sum()) + missing))
+        of_q = above - terms
+        slope = float(of_q.sum())
+        thinning = float(of_q[1:].sum()) / slope if slope > 0.0 else 0.0
+        return Bound(value, *self._excess(epsilon, missing, slope, thinning))
+
+    def _excess(
+        self, epsilon: float, missing: float, slope: float, thinning: float
+    ) -> tuple[float, float]:
+        """Estimate by how much epsilon is too large, as shares of it: for what is missing, and not.
+
+        What is missing moves epsilon by its share of the slope of delta (Q's probability above
+        epsilon, times e^epsilon). Each loss is up to h^2/4 more spread on the grid than it was,
+        which moves epsilon by half of that times Q's density over its probability above.
+        """
+        if epsilon == 0.0:
+            return 0.0, 0.0
+        if slope <= 0.0:
+            return math.inf, math.inf
+        spread = self.n_releases * self.h / 8 * (1.0 - thinning)
+        return missing / slope / epsilon, spread / epsilon
+
+    def _tail_sums(self, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Delta from the first loss on, what may be missing of it, and P and Q from there on.
+
+        All but the first are relative to the scale.
+        """
+        from_centre, masses = self.losses[first:] - self.centre, self.masses[first:]
+        decay = np.exp(np.minimum(600.0, -self.tilt * from_centre))
+        above = _from_the_right(masses * decay)
+        above_q = _from_the_right(
+            masses * np.exp(np.minimum(600.0, -(self.tilt + 1.0) * from_centre))
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            deltas = above - np.exp(np.minimum(from_centre, 600.0)) * above_q
+            deltas = np.maximum(np.nan_to_num(deltas, nan=1.0), 0.0)
+            margins = self.error * decay + self.relative * above
+            return self.scale * (deltas + margins), margins, above, above_q
+
+
+def _from_the_right(values: np.ndarray) -> np.ndarray:
+    """Sums from each place to the end."""
+    return np.cumsum(values[::-1])[::-1]

@@ -1,0 +1,87 @@
+"""What a record contributes to a release: a function of the record and of public numbers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpfl.scaling._ball import Ball, sums_of_rows
+from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._maps import Array
+from skdpfl.scaling._moments import Boxes, levels, phi_sums
+
+
+class Sums(ABC):
+    """Sums of contributions, silo by silo."""
+
+    @abstractmethod
+    def __call__(self, columns: Array, silos: np.ndarray, n_silos: int) -> Array:
+        """Add up records (n, c) of sorted local silo numbers (n,): (n_silos, c, entries)."""
+
+
+@dataclass(frozen=True, eq=False)
+class CountsOn(Sums):
+    """One-hot contributions: how many values of each silo and column lie in each bin."""
+
+    grid: MagnitudeGrid
+
+    def __call__(self, columns: Array, silos: np.ndarray, n_silos: int) -> Array:
+        shape = (n_silos, columns.shape[1], self.grid.n_bins)
+        cells = silos[:, None] * shape[1] + np.arange(shape[1])
+        flat = np.bincount(
+            (cells * shape[2] + self.grid.bins(columns)).ravel(), minlength=np.prod(shape)
+        )
+        return flat.reshape(shape).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class MomentsIn(Sums):
+    """``phi`` inside boxes: all terms are integers until the last line."""
+
+    boxes: Boxes
+
+    def __call__(self, columns: Array, silos: np.ndarray, n_silos: int) -> Array:
+        total = np.zeros((n_silos, 2, columns.shape[1]))
+        first = np.flatnonzero(np.diff(silos, prepend=-1))
+        u = levels(columns, self.boxes)
+        linear = np.add.reduceat(u, first, axis=0)
+        u *= u
+        square = np.add.reduceat(u, first, axis=0)
+        counts = np.diff(np.append(first, len(silos)))[:, None]
+        total[silos[first]] = phi_sums(linear, square, counts)
+        return total.transpose(0, 2, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class RowsIn(Sums):
+    """Rows in a ball, and the target's ``phi``."""
+
+    boxes: Boxes
+    ball: Ball
+
+    def __call__(self, columns: Array, silos: np.ndarray, n_silos: int) -> Array:
+        total = np.zeros((n_silos, columns.shape[1], 2))
+        first = np.flatnonzero(np.diff(silos, prepend=-1))
+        total[silos[first]] = sums_of_rows(columns, first, self.boxes, self.ball)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteSums(Sums):
+    """How many values are finite, and their sum, or that of their squares around a center."""
+
+    center: Array | None = None
+
+    def __call__(self, columns: Array, silos: np.ndarray, n_silos: int) -> Array:
+        columns = columns.astype(np.float64, copy=False)
+        finite = np.isfinite(columns)
+        if self.center is not None:
+            columns = np.square(columns - self.center)
+        first = np.flatnonzero(np.diff(silos, prepend=-1))
+        total = np.zeros((n_silos, columns.shape[1], 2))
+        total[silos[first], :, 0] = np.add.reduceat(finite, first, axis=0, dtype=np.float64)
+        values = np.where(finite, columns, 0.0)
+        total[silos[first], :, 1] = np.add.reduceat(values, first, axis=0)
+        return total

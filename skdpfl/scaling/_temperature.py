@@ -1,0 +1,161 @@
+"""The scale of a classifier's raw predictions, found after training within the budget.
+
+Clipped gradients and noise leave predictions that rank labels well and are too extreme, or too
+timid, as log odds. One factor t on all of them mends most of it; with z a record's raw prediction
+and l its loss::
+
+    u        = log t                                 prior: normal with mean m0, deviation 0.45
+    slope_j  = d l(y_j, t z_j) / du = sum over outputs of (dl / dz)(t z_j) t z_j
+    c_j      = slope_j cut to [-c, c], rounded towards 0 to a multiple of 2^-20; not finite: 0
+    S_i      = sum of c_j over silo i's records + noise of its own
+    g        = sum_i w_i S_i / n_i  (+ alpha t^2 |w|^2)         w_i ~ n_i, the same as in scales
+    u       <- u - K g,   K = P h / (h^2 P + v),   P <- P (1 - K h),    P = 0.45^2 at first
+
+v is the variance of the noise of g, h = 0.3 the curvature in u that a logistic model has where its
+raw predictions are of ordinary size: a Kalman filter's steps. Two of them do as well as more.
+4 % of mu^2 pay for both, so training has 2 % more noise. The prior leans towards shrinking where
+the noise of the training carries predictions far: its mean is public.
+
+**Formal guarantee.** Let D be 2 where a record is replaced and 1 where its contribution is set to
+zero. c_j is a function of record j and of what was released before (the model, the scales, u), and
+|c_j| <= c, so between neighbours sum_j c_j moves by at most D c: a record's term is replaced, or
+becomes 0. All terms are multiples of 2^-20 and at most 4, so float64 adds up 2^31 of them without
+rounding, in any order. Sum and noise are added on one grid, and the grid's step and the divisions
+by public numbers are part of the noise (:func:`skdpfl.privacy.release.noise_for`). So each S_i
+(with ``trust="server"``: their one sum, whose terms move alike) is a Gaussian mechanism of noise
+multiplier D / (share mu_i), as ``composition`` tells the accountant, and everything later is
+computed from such sums and public numbers. A silo's sums depend on other silos' records only
+through what these released, so the guarantee holds whatever they hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skdpfl.privacy.events import Composition, Exact, Gaussian
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import DOUBLE, NoisedSum, grid_for, noise_for, relative_error
+from skdpfl.scaling._maps import Array
+from skdpfl.scaling._setting import Setting
+
+#: evaluations of the slope, and the part of mu that each of them spends: 4 % of mu^2 in all
+EVALUATIONS, SHARE = 2, math.sqrt(0.04 / 2)
+#: the prior's deviation, the curvature in u, and where u may end
+_PRIOR, _CURVATURE, _RANGE = 0.45, 0.3, (-2.5, 1.5)
+#: the cut: as wide as leaves this noise on the mean slope, within limits
+_NOISE, _CUTS = 0.15, (0.7, 4.0)
+#: all terms are multiples of this
+_STEP = 2.0**-20
+#: the prior's mean: 0 up to the first walk of predictions, the least from the second on
+_LEAST, _WALKS = -0.6, (1.5, 3.0)
+
+#: (t, cut) -> each silo's sum of terms (n_silos,)
+SlopeSums = Callable[[float, float], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class TemperaturePlan:
+    """What will be released to find the factor, and what it costs: public numbers only.
+
+    Parameters
+    ----------
+    setting : Setting
+        Silo sizes, budgets as mu, trust and relation; records are protected.
+    """
+
+    setting: Setting
+
+    def composition(self, silo: int) -> Composition:
+        """What the silo at this position releases, for the accountant."""
+        mu = float(self._mu[silo])
+        event = Exact() if math.isinf(mu) else Gaussian(self._change / mu)
+        return ((event, EVALUATIONS),)
+
+    @cached_property
+    def _mu(self) -> Array:
+        """What each evaluation spends of each silo's mu; nobody needs more than 1."""
+        mu = self.setting.spends
+        return np.where(np.isfinite(mu), np.minimum(SHARE * mu, 1.0), np.inf)
+
+    @property
+    def _change(self) -> float:
+        """D."""
+        return 2.0 if self.setting.neighbours == "replace" else 1.0
+
+    @cached_property
+    def cut(self) -> float:
+        """c, a public number."""
+        per = self.setting.noise_of_mean(self._std(1.0))
+        return min(_CUTS[1], max(_CUTS[0], _NOISE / per)) if per > 0 else _CUTS[1]
+
+    def _std(self, cut: float) -> Array:
+        """Standard deviations of the noises (n_silos,) for terms within ``cut``; 0: none."""
+        units = self.setting.units
+        most = units.sum() if self.setting.at_server else units
+        error = np.broadcast_to(relative_error((2, DOUBLE)) * cut * most, units.shape)
+        return noise_for(self._mu, self._change * cut, 1, error)
+
+    @cached_property
+    def noised(self) -> NoisedSum:
+        """The noised sum of each silo, or at the server, (n_silos,)."""
+        std, units = self._std(self.cut), self.setting.units
+        bounds = self.cut * (np.full(units.shape, units.sum()) if self.setting.at_server else units)
+        pairs = zip(std.tolist(), bounds.tolist(), strict=True)
+        return NoisedSum(std, np.array([grid_for(s, b) if s else 0.0 for s, b in pairs]))
+
+    def released(self, exact: Array, streams: Streams, number: int) -> float:
+        """Return the noisy mean slope, from the silos' exact sums (n_silos,)."""
+        setting = self.setting
+        if setting.at_server:
+            total = _added(self.noised.of(np.zeros(1, int)), exact.sum()[None], streams, number)
+            return float(total[0] / setting.units.sum())
+        sums = _added(self.noised, exact, streams, number)
+        return float(setting.weights @ (sums / setting.units))
+
+    def find(
+        self, sums: SlopeSums, streams: Streams, walk: float = 0.0, penalty: float = 0.0
+    ) -> float:
+        """Return t.
+
+        Parameters
+        ----------
+        sums : callable
+            Asks the silos for their sums of terms.
+        streams : Streams
+            Where the noise comes from.
+        walk : float, default=0.0
+            How far the training's noise carries a typical raw prediction; public or paid for.
+        penalty : float, default=0.0
+            alpha |w|^2 of the model at t = 1.
+        """
+        near, far = _WALKS
+        u = _LEAST * min(1.0, max(0.0, (walk - near) / (far - near)))
+        doubt, h = _PRIOR**2, _CURVATURE
+        noise = self.setting.noise_of_mean(self.noised.std)
+        for number in range(EVALUATIONS):
+            t = math.exp(u)
+            slope = self.released(sums(t, self.cut), streams, number) + penalty * t * t
+            gain = doubt * h / (h * h * doubt + noise**2)
+            u = min(_RANGE[1], max(_RANGE[0], u - gain * slope))
+            doubt *= 1 - gain * h
+        return math.exp(u)
+
+
+def slope_terms(slopes: Array, cut: float) -> Array:
+    """Return the terms of records' slopes (n,): cut, on the grid of all terms; 0 if not finite."""
+    terms = np.where(np.isfinite(slopes), slopes, 0.0).astype(np.float64)
+    return np.trunc(np.clip(terms, -cut, cut) / _STEP) * _STEP
+
+
+def _added(noised: NoisedSum, exact: Array, streams: Streams, number: int) -> Array:
+    """Return sums (n,) plus their noises; those of infinite budgets stay exact."""
+    units = streams.units_block("temperature", np.arange(len(exact)), number, (), np.float64)
+    noisy, out = noised.std > 0, exact.astype(np.float64)
+    if noisy.any():
+        out[noisy] = noised.of(noisy).added(out[noisy], units[noisy])
+    return out

@@ -1,0 +1,82 @@
+"""A given clip norm clips where nothing is hidden, too; "auto" does not."""
+
+import numpy as np
+import pytest
+
+from skdpfl import DPFedAvgRegressor, DPFedEXPRegressor, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.privacy.mechanisms import NoPrivacy
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+Y = X @ np.array([1.0, -2.0, 0.5])
+SILOS = np.repeat([0, 1, 2, 3], 10)
+CLIP = 0.6
+WILD = Y.copy()
+WILD[7] = 1e9
+PLAIN = {
+    "epsilon": np.inf, "scaling": None, "fit_intercept": False, "average": False,
+    "n_rounds": 1, "learning_rate": 1.0, "random_state": 0,
+}  # fmt: skip
+
+
+def clipped(rows, norm=CLIP):
+    return rows * np.minimum(1, norm / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_records_gradients_are_clipped(trust, n_jobs):
+    model = ISRLDPRegressor(**PLAIN, clip_norm=CLIP, trust=trust, n_jobs=n_jobs)
+    model.fit(X, WILD, silos=SILOS)
+    # at 0 a record's gradient is -x y
+    np.testing.assert_allclose(model.coef_, clipped(X * WILD[:, None]).mean(axis=0), rtol=1e-9)
+    assert model.clip_norm_ == model.plan_.clip_norm == CLIP
+    assert isinstance(model.plan_.mechanism, NoPrivacy)
+    assert model.privacy_spent_.epsilon == np.inf
+    again = model.set_params(random_state=1).fit(X, WILD, silos=SILOS)
+    assert np.array_equal(again.coef_, model.coef_)  # no noise
+
+
+def test_one_wild_record_moves_the_model_as_far_as_any_other():
+    options = PLAIN | {"n_rounds": 20, "learning_rate": 0.5, "clip_norm": CLIP}
+    calm = ISRLDPRegressor(**options).fit(X, Y, silos=SILOS)
+    wild = ISRLDPRegressor(**options).fit(X, WILD, silos=SILOS)
+    moved = np.linalg.norm(wild.coef_ - calm.coef_)
+    assert 0 < moved <= 20 * 0.5 * 2 * CLIP / len(X)
+    free = ISRLDPRegressor(**(options | {"clip_norm": "auto"})).fit(X, WILD, silos=SILOS)
+    assert np.linalg.norm(free.coef_ - calm.coef_) > 1e3
+    assert free.clip_norm_ == free.plan_.clip_norm == np.inf
+
+
+@pytest.mark.parametrize("cls", [DPFedAvgRegressor, DPFedEXPRegressor])
+def test_whole_silos_messages_are_clipped_and_not_their_records(cls):
+    unit = {"unit": "silo"} if cls is DPFedAvgRegressor else {}
+    options = PLAIN | unit | {"local_steps": 1, "silo_weights": "uniform"}
+    model = cls(**options, clip_norm=CLIP).fit(X, WILD, silos=SILOS)
+    messages = (X * WILD[:, None]).reshape(4, 10, 3).mean(axis=1)
+    mean = clipped(messages).mean(axis=0)
+    assert (np.linalg.norm(messages, axis=1) > CLIP).any()
+    if cls is DPFedEXPRegressor:
+        squares = np.square(clipped(messages)).sum(axis=1).mean()
+        step = max(1.0, squares / (mean @ mean))
+        np.testing.assert_allclose(model.global_step_sizes_, [step], rtol=1e-9)
+        mean = mean * step
+    np.testing.assert_allclose(model.coef_, mean, rtol=1e-9)
+    assert model.clip_norm_ == model.plan_.clip_norm == CLIP
+    free = cls(**options).fit(X, Y, silos=SILOS)
+    assert free.clip_norm_ == free.plan_.clip_norm == np.inf
+
+
+def test_classes_are_clipped_together():
+    labels = np.arange(40) % 3
+    model = ISRLDPClassifier(**PLAIN, clip_norm=CLIP).fit(X, labels, silos=SILOS)
+    residuals = np.eye(3)[labels] - 1 / 3
+    gradients = (residuals[:, :, None] * X[:, None, :]).reshape(40, 9)
+    expected = clipped(gradients).mean(axis=0).reshape(3, 3)
+    np.testing.assert_allclose(model.coef_, expected, rtol=1e-9)
+
+
+def test_a_norm_that_no_gradient_reaches_changes_nothing():
+    options = PLAIN | {"n_rounds": 10, "learning_rate": "auto"}
+    free = ISRLDPRegressor(**options).fit(X, Y, silos=SILOS)
+    far = ISRLDPRegressor(**options, clip_norm=1e6).fit(X, Y, silos=SILOS)
+    np.testing.assert_allclose(far.coef_, free.coef_, rtol=1e-12)

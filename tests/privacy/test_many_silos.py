@@ -1,0 +1,120 @@
+"""Thousands of silos that all differ: few prices, each within its budget, none below the truth."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skdpfl import ISRLDPClassifier
+from skdpfl.privacy import least_noise
+from skdpfl.privacy.calibration import shared_budgets
+from skdpfl.privacy.events import Approximate, Gaussian
+from skdpfl.privacy.mechanisms import Mechanism
+from skdpfl.privacy.pricing.dominance import dominates
+from skdpfl.privacy.pricing.price import price_epsilon
+from skdpfl.privacy.silo_releases import cells_of, composition_of
+
+M = 10_000
+SERVER = {"trust": "server", "silo_weights": "uniform"}  # one noise: each silo its own multiplier
+SAMPLED = dict(scaling=None, n_rounds=20, sampling_rate=0.1)
+
+
+def plan_for(epsilon, sizes, **settings):
+    estimator = ISRLDPClassifier(epsilon, **SAMPLED | settings)
+    return estimator.plan_for(silo_sizes=sizes, n_features=4)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The compositions that the search for noise asked a price of, each once."""
+    asked = set()
+
+    def price(composition, delta, neighbours):
+        asked.add(composition)
+        return price_epsilon(composition, delta, neighbours)
+
+    monkeypatch.setattr(least_noise, "price_epsilon", price)
+    return asked
+
+
+def test_budgets_are_rounded_down_by_less_than_a_hundredth_where_there_are_many():
+    few = np.array([0.1, np.inf, 3.0])
+    assert shared_budgets(few) is few
+    many = np.append(np.random.default_rng(0).uniform(0.5, 5, M), np.inf)
+    rounded = shared_budgets(many)
+    assert rounded[-1] == np.inf
+    assert len(np.unique(rounded)) < 300
+    assert (rounded <= many).all()
+    assert (rounded[:-1] > 0.991 * many[:-1]).all()
+
+
+@pytest.mark.parametrize("rate", [0.1, 1.0])
+def test_ten_thousand_budgets(counted, rate):
+    budgets = np.random.default_rng(0).uniform(0.5, 5, M)
+    budgets[7], budgets[8] = np.inf, 6.0
+    plan = plan_for(dict(enumerate(budgets.tolist())), [1000] * M, sampling_rate=rate)
+    spent = plan.spent()
+    ratio = spent.per_silo.to_numpy()[np.isfinite(budgets)] / budgets[np.isfinite(budgets)]
+    assert ratio.max() <= 1.0
+    assert ratio.min() >= 0.99
+    assert spent.per_silo[7] == np.inf
+    assert len(spent.costs) < 400
+    assert len(counted) < 400
+    # more budget, no more noise
+    order = np.argsort(budgets)
+    assert (np.diff(plan.noise_multiplier[order]) <= 0).all()
+
+
+@pytest.mark.parametrize("settings", [{}, pytest.param(SERVER, marks=pytest.mark.slow)], ids=str)
+def test_ten_thousand_sizes(counted, settings):
+    """Batches of round(n / 10) of n records: every silo has a rate of its own."""
+    sizes = np.random.default_rng(0).permutation(np.arange(1000, 1000 + M))
+    plan = plan_for(1.0, sizes.tolist(), sampling="without_replacement", **settings)
+    assert len(np.unique(plan.rates)) > M / 2
+    spent, groups = plan.spent(), plan.groups()
+    assert len(groups.first) <= 600
+    assert len(counted) <= 1200
+    assert 0.99 <= spent.epsilon <= 1.0
+    for i in range(0, M, 97):  # a group's composition costs at least each member's own
+        own = composition_of(plan, plan.mechanism, i, plan.noise_multiplier[i])
+        assert dominates(groups.compositions[groups.of_silo[i]], own)
+    for i in range(0, M, 2499):
+        own = composition_of(plan, plan.mechanism, i, plan.noise_multiplier[i])
+        truth = price_epsilon(own, float(plan.delta[i]), plan.neighbours)
+        assert truth <= spent.per_silo.iloc[i] <= 1.03 * truth
+
+
+def test_many_sizes_and_budgets_at_once():
+    n = 40
+    sizes, budgets = np.arange(1000, 1000 + n), np.exp(np.linspace(-1, 1, n))
+    plan = plan_for(dict(enumerate(budgets)), sizes.tolist(), sampling="without_replacement")
+    ratio = plan.spent().per_silo.to_numpy() / budgets
+    assert 0.99 <= ratio.min() <= ratio.max() <= 1.0
+
+
+class Unknown(Mechanism):
+    """Nobody knows whether its releases cost more at a higher rate."""
+
+    def composition(self, plan, z, n, levels):
+        return ((Approximate(1 / n), 1),)
+
+
+def test_silos_whose_releases_cannot_be_compared_are_not_merged():
+    sizes = np.arange(1000, 2000)
+    plan = plan_for(1.0, sizes.tolist(), sampling="without_replacement")
+    cell, _ = cells_of(plan, plan.mechanism)
+    assert len(np.unique(cell)) < 20
+    cell, costliest = cells_of(replace(plan, mechanism=Unknown()), Unknown())
+    assert len(np.unique(cell)) == len(costliest) == len(np.unique(plan.rates)) > 500
+
+
+def test_silos_that_release_something_else_beside_are_not_merged():
+    sizes = np.arange(1000, 2000)
+    plan = plan_for(1.0, sizes.tolist(), sampling="without_replacement")
+    setup = tuple(((Gaussian(50.0 + i % 2), 1),) for i in range(len(sizes)))
+    plan = replace(plan, setup=setup)
+    groups = plan.groups()
+    assert len(groups.first) < 20
+    for i in range(0, len(sizes), 7):
+        own = composition_of(plan, plan.mechanism, i, plan.noise_multiplier[i])
+        assert dominates(groups.compositions[groups.of_silo[i]], own)

@@ -1,0 +1,100 @@
+"""Random plans: whatever is asked for, no plan costs more than its budget, and more costs more."""
+
+import random
+
+import numpy as np
+import pytest
+
+from skdpfl import DPFedAvgClassifier, DPFedEXPClassifier, DPScaffoldClassifier, ISRLDPClassifier
+from skdpfl.privacy import least_noise as noise
+from skdpfl.privacy.accounting import price_epsilon
+
+KINDS = [ISRLDPClassifier, DPScaffoldClassifier, DPFedAvgClassifier, DPFedEXPClassifier]
+
+#: A chunk's plans, and the chunks: 2,000 plans with the slow ones.
+PER_CHUNK, CHUNKS = 10, 200
+
+
+def draw(r):
+    """An estimator, its plan, and the budgets of the silos."""
+    kind, n_silos = r.choice(KINDS), r.choice([2, 3, 6])
+    budgets = 10 ** r.uniform(-1.5, 1.3)
+    settings = dict(
+        n_rounds=r.choice([1, 2, 5, 20, 100]),
+        silo_fraction=r.choice([1.0, 0.5, 0.3]),
+        cohort=r.choice(["balanced", "uniform"]),
+        delta=10 ** r.uniform(-9, -3),
+        scaling=r.choice(["auto", None]),
+        random_state=r.randrange(100),
+    )
+    if kind is not DPFedEXPClassifier:
+        settings["sampling_rate"] = 10 ** r.uniform(-10, 0)
+        settings["sampling"] = r.choice(["poisson", "poisson", "without_replacement", "disjoint"])
+    if kind in (DPScaffoldClassifier, DPFedAvgClassifier):
+        settings["local_steps"] = r.choice([1, 3, 20])
+    estimator = kind(budgets, **settings)
+    sizes = [r.choice([50, 100, 300, 1000]) for _ in range(n_silos)]
+    return estimator, estimator.plan_for(silo_sizes=sizes, n_features=4)
+
+
+@pytest.mark.parametrize(
+    "chunk", [0, *(pytest.param(c, marks=pytest.mark.slow) for c in range(1, CHUNKS))]
+)
+def test_no_plan_costs_more_than_its_budget(chunk):
+    r, drawn = random.Random(chunk), 0
+    while drawn < PER_CHUNK:
+        try:
+            estimator, plan = draw(r)
+        except ValueError as error:  # scales alone cost more, or a sampling that does not go here
+            assert any(word in str(error) for word in ("cannot be met", "sampling")), error
+            continue
+        drawn += 1
+        spent = plan.spent()
+        assert spent.epsilon <= estimator.epsilon, (estimator, plan.known_sizes)
+        if spent.per_silo is not None:
+            assert (spent.per_silo <= estimator.epsilon).all()
+
+
+def test_silos_that_release_less_keep_to_the_budget():
+    """Steps that hardly ever sample: a silo with two of them cost less than one with one, once."""
+    estimator = ISRLDPClassifier(
+        0.057, n_rounds=5, silo_fraction=0.5, cohort="uniform", delta=3.2e-8, sampling_rate=3e-9,
+        random_state=4,
+    )  # fmt: skip
+    plan = estimator.plan_for(silo_sizes=[100, 1000, 1000, 300, 1000, 300, 50], n_features=4)
+    assert len(plan.groups().first) > 1
+    assert (plan.spent().per_silo <= 0.057).all()
+
+
+def test_noise_that_some_group_could_not_afford_is_raised(monkeypatch):
+    """If a price were not monotone, the silos that were not looked at would still be priced."""
+    plan = ISRLDPClassifier(
+        1.0, n_rounds=6, silo_fraction=0.5, cohort="uniform", random_state=0, scaling=None
+    ).plan_for(silo_sizes=[100] * 5, n_features=4)
+    (least, *_), counts = plan.noise_multiplier, plan.levels[1].sum(axis=1)
+    assert counts.min() < counts.max()
+
+    def odd(composition, delta, neighbours):
+        released = sum(n for _, n in composition)
+        return price_epsilon(composition, delta, neighbours) * (2 if released < counts.max() else 1)
+
+    monkeypatch.setattr(noise, "price_epsilon", odd)
+    raised = plan.calibrated(1.0)
+    assert raised.noise_multiplier[0] > 1.01 * least
+    for composition in raised.groups().compositions:
+        assert odd(composition, plan.delta[0], plan.neighbours) <= 1.0
+
+
+def test_each_silo_keeps_to_its_own_budget():
+    r, kept = random.Random(0), 0
+    while kept < 1:
+        try:
+            estimator, plan = draw(r)
+        except ValueError:
+            continue
+        if plan.unit == "silo" or estimator.sampling == "disjoint":
+            continue
+        kept += 1
+        budgets = estimator.epsilon * np.exp(np.linspace(0, 1, plan.n_silos))
+        spent = plan.calibrated(budgets).spent()
+        assert (spent.per_silo.to_numpy() <= budgets).all()
