@@ -54,7 +54,7 @@ from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.scaling import Scales
+from skdpfl.scaling import Scales, find_factor
 from skdpfl.silos import read_silos, split_silo_column, without_column
 
 
@@ -224,11 +224,6 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         streams, method = streams_for(self.random_state), self._method()
         request = self._request(data.facts)
         choice = choose(request, method)
-        if choice.temperature is not None and not data.calibrates:
-            raise ValueError(
-                "calibrate=True asks the silos once more after training, which silos elsewhere do "
-                "not answer; give calibrate=False."
-            )
         plan = make_plan(request, method, choice, self._schedule_from(streams))
         spent = _priced(plan, data, streams)
         self._charge(spent)
@@ -246,7 +241,10 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
             where = work, federation, streams
             outcome = self._run(data, scales, training, where)
-            factor = data.factor(choice.temperature, training, where, outcome.params)
+            factor = None
+            if choice.temperature is not None:
+                found = choice.temperature, federation, work, outcome.params
+                factor = find_factor(*found, streams, training.walk)
         here = getattr(federation, "data", None)  # other back ends have the records elsewhere
         warn_if_diverged(outcome.params, work, here)
         params = outcome.params if factor is None else outcome.params * work.dtype.type(factor)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
 from skdpfl.algorithms import Algorithm
-from skdpfl.choosing import Committed, Facts, Training, with_curvature
-from skdpfl.federation import Federation, LocalFederation, SiloData, Work
+from skdpfl.choosing import Committed, Facts, with_curvature
+from skdpfl.federation import Federation, LocalFederation, SiloData
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling import Scales, TemperaturePlan, slope_terms
+from skdpfl.scaling import Scales
 from skdpfl.silos import Silos
-
-#: records of a silo whose raw predictions are held at once
-_BLOCK = 2**12
 
 
 class DataSource(ABC):
@@ -29,8 +24,6 @@ class DataSource(ABC):
 
     facts: Facts
     dtype: np.dtype
-    #: whether the silos answer how raw predictions are to be scaled after training
-    calibrates: ClassVar[bool] = False
 
     @abstractmethod
     def federation(self, streams: Streams, n_jobs: int | None) -> Federation:
@@ -48,16 +41,6 @@ class DataSource(ABC):
     def records(self) -> tuple[np.ndarray, np.ndarray]:
         """Return features and coded targets for a callback that asks for them."""
 
-    def factor(
-        self,
-        plan: TemperaturePlan | None,
-        training: Training,
-        where: tuple[Work, Federation, Streams],
-        params: np.ndarray,
-    ) -> float | None:
-        """Return what raw predictions are to be multiplied by, as it was planned; None: nothing."""
-        return None
-
     def for_callbacks(self, keep_y: bool) -> DataSource:
         """Return the data without what only :meth:`federation` and :meth:`curvature` read."""
         return self
@@ -71,7 +54,6 @@ class LocalData(DataSource):
     y: np.ndarray
     silos: Silos
     facts: Facts
-    calibrates: ClassVar[bool] = True
 
     @property
     def dtype(self) -> np.dtype:  # type: ignore[override]
@@ -91,21 +73,6 @@ class LocalData(DataSource):
 
     def records(self) -> tuple[np.ndarray, np.ndarray]:
         return self.X, self.y
-
-    def factor(
-        self,
-        plan: TemperaturePlan | None,
-        training: Training,
-        where: tuple[Work, Federation, Streams],
-        params: np.ndarray,
-    ) -> float | None:
-        if plan is None:
-            return None
-        work, federation, streams = where
-        assert isinstance(federation, LocalFederation)
-        sums = partial(slope_sums, federation.data, work, params)
-        penalty = float(np.square(params, dtype=np.float64) @ work.penalty)
-        return plan.find(sums, streams, training.walk, penalty)
 
     def for_callbacks(self, keep_y: bool) -> LocalData:
         y = self.y if keep_y else self.y[:0].copy()
@@ -135,20 +102,3 @@ class DataElsewhere(DataSource):
 
     def records(self) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError("A callback asks for the training records, which are with their silos.")
-
-
-def slope_sums(
-    data: SiloData, work: Work, params: np.ndarray, factor: float, cut: float
-) -> np.ndarray:
-    """Return each silo's sum of terms (n_silos,), not noised; see `skdpfl.scaling._temperature`.
-
-    A silo's terms are computed from blocks of its own records.
-    """
-    params, sums = params * work.dtype.type(factor), np.zeros(len(data.sizes))
-    for i, size in enumerate(data.sizes.tolist()):
-        for start in range(0, size, _BLOCK):
-            X, y = data.at(data.rows_of(i, slice(start, min(start + _BLOCK, size))), work.dtype)
-            raw = work.model.raw(params, X)
-            slopes = (work.loss.gradient(y, raw) * raw).sum(axis=-1)
-            sums[i] += slope_terms(slopes, cut).sum()
-    return sums

@@ -14,11 +14,12 @@ from skdpfl.privacy.randomness.streams import Streams
 class Question(ABC):
     """A question that each silo answers with some numbers, by itself noised or exact.
 
-    It is public, can be pickled, and says which of a fit's questions it is (``number``): noise is
-    drawn from the silo's stream of that number, so each is answered once. Whoever asks has paid for
-    the answers. An answer is a function of the silo's own records, to the last bit.
+    It is public and can be pickled. ``purpose`` and ``number`` name the stream that a silo draws
+    the noise of its answer from, so it answers each number of a purpose once. Whoever asks has paid
+    for the answers. An answer is a function of the silo's own records, to the last bit.
     """
 
+    purpose: str
     number: int
 
     @abstractmethod

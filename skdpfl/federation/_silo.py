@@ -46,7 +46,9 @@ class Silo:
 
     def __init__(self, federation: LocalFederation, index: int) -> None:
         self._federation, self.index = federation, index
-        self._cohort, self._next_question = np.array([index]), 0
+        self._cohort = np.array([index])
+        #: of each purpose, the number of the first question that it may still answer
+        self._next_question: dict[str, int] = {}
 
     @classmethod
     def alone(
@@ -77,7 +79,7 @@ class Silo:
         return cls(LocalFederation(SiloData.of_one(X, y, index, n_silos), streams), index)
 
     def answer(self, question: Question) -> np.ndarray:
-        """Answer a question about the records; each number of a question once, in order.
+        """Answer a question about the records; each number of a purpose once, in order.
 
         Parameters
         ----------
@@ -89,12 +91,12 @@ class Silo:
         ndarray of shape (width,)
             The answer.
         """
-        if question.number < self._next_question:
+        if question.number < self._next_question.get(question.purpose, 0):
             raise ValueError(
                 f"Silos answer each question once and in order; asked again for number "
                 f"{question.number}. Its noise would be that of the first answer."
             )
-        self._next_question = question.number + 1
+        self._next_question[question.purpose] = question.number + 1
         found = self._federation.ask(question)
         ((_, answers),) = ((who, what) for who, what in found if self.index in who)
         return np.asarray(answers[0])
@@ -142,7 +144,8 @@ class Silo:
         before = {
             "index": np.array(self.index),
             "seed": self._seed,
-            "next_question": np.array(self._next_question),
+            "purposes": np.array(list(self._next_question), dtype=np.str_),
+            "next_questions": np.array(list(self._next_question.values()), dtype=np.int64),
         }
         if not self._federation.started:
             return before
@@ -173,7 +176,8 @@ class Silo:
         i = self.index
         if int(saved["index"]) != i or str(saved["seed"]) != str(self._seed):
             raise ValueError("The state was saved by another silo, or with another random_state.")
-        self._next_question = int(saved["next_question"])
+        asked = zip(saved["purposes"].tolist(), saved["next_questions"].tolist(), strict=True)
+        self._next_question = dict(asked)
         if "next_round" not in saved:
             return
         if not self._federation.started:

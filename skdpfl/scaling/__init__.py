@@ -4,7 +4,7 @@ _bounds      what users declare, and the maps it gives
 _choice      public numbers -> ScalingPlan, priced before data are read
 _run         ScalingPlan, data -> Scales, by noisy messages (``_messages``: the guarantee)
 _maps        Scales: the fixed maps of features and target
-_temperature the scale of a classifier's raw predictions, found after training
+_temperature the scale of a classifier's raw predictions, found after training (``_slopes`` asks)
 """
 
 from skdpfl.scaling._bounds import (
@@ -20,7 +20,8 @@ from skdpfl.scaling._moments import deviations
 from skdpfl.scaling._run import find_moments, run_scaling
 from skdpfl.scaling._scaling_plan import ScalingPlan
 from skdpfl.scaling._setting import Setting
-from skdpfl.scaling._temperature import TemperaturePlan, slope_terms
+from skdpfl.scaling._slopes import find_factor
+from skdpfl.scaling._temperature import TemperaturePlan
 
 __all__ = [
     "EVERYTHING",
@@ -35,10 +36,10 @@ __all__ = [
     "TemperaturePlan",
     "affine_from_bounds",
     "deviations",
+    "find_factor",
     "find_moments",
     "plan_scaling",
     "read_feature_bounds",
     "read_target_bounds",
     "run_scaling",
-    "slope_terms",
 ]

@@ -80,6 +80,7 @@ class Look(Question):
     release: Release
     sums: Sums
     number: int
+    purpose = "scales"
 
     def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         noised = noised_sums(self.plan, self.release)
@@ -118,6 +119,7 @@ class ExactLook(Question):
     plan: ScalingPlan
     sums: Sums
     number: int
+    purpose = "scales"
 
     def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         here = np.flatnonzero(data.sizes)

@@ -31,7 +31,7 @@ through what these released, so the guarantee holds whatever they hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,8 +54,8 @@ _STEP = 2.0**-20
 #: the prior's mean: 0 up to the first walk of predictions, the least from the second on
 _LEAST, _WALKS = -0.6, (1.5, 3.0)
 
-#: (t, cut) -> each silo's sum of terms (n_silos,)
-SlopeSums = Callable[[float, float], Array]
+#: silos, and what each sends (n, 1); in any order and pieces
+Answers = Iterable[tuple[np.ndarray, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,24 +108,34 @@ class TemperaturePlan:
         pairs = zip(std.tolist(), bounds.tolist(), strict=True)
         return NoisedSum(std, np.array([grid_for(s, b) if s else 0.0 for s, b in pairs]))
 
-    def released(self, exact: Array, streams: Streams, number: int) -> float:
-        """Return the noisy mean slope, from the silos' exact sums (n_silos,)."""
-        setting = self.setting
-        if setting.at_server:
-            total = _added(self.noised.of(np.zeros(1, int)), exact.sum()[None], streams, number)
-            return float(total[0] / setting.units.sum())
-        sums = _added(self.noised, exact, streams, number)
-        return float(setting.weights @ (sums / setting.units))
+    def answers(self, silos: np.ndarray, exact: Array, streams: Streams, number: int) -> Array:
+        """Return what silos send (n,) of their exact sums: noised, unless the server does that."""
+        if self.setting.at_server:
+            return exact
+        return _added(self.noised.of(silos), silos, exact, streams, number)
+
+    def mean(self, answers: Answers, streams: Streams, number: int) -> float:
+        """Return the noisy mean slope, from what all silos sent."""
+        sums, units = _gathered(answers, self.setting.n_silos), self.setting.units
+        if not self.setting.at_server:
+            return float(self.setting.weights @ (sums / units))
+        first = np.zeros(1, int)
+        noised = _added(self.noised.of(first), first, sums.sum()[None], streams, number)
+        return float(noised[0] / units.sum())
 
     def find(
-        self, sums: SlopeSums, streams: Streams, walk: float = 0.0, penalty: float = 0.0
+        self,
+        ask: Callable[[float, int], Answers],
+        streams: Streams,
+        walk: float = 0.0,
+        penalty: float = 0.0,
     ) -> float:
         """Return t.
 
         Parameters
         ----------
-        sums : callable
-            Asks the silos for their sums of terms.
+        ask : callable
+            Asks the silos, at a factor t, for their sums of terms; the number counts how often.
         streams : Streams
             Where the noise comes from.
         walk : float, default=0.0
@@ -139,7 +149,7 @@ class TemperaturePlan:
         noise = self.setting.noise_of_mean(self.noised.std)
         for number in range(EVALUATIONS):
             t = math.exp(u)
-            slope = self.released(sums(t, self.cut), streams, number) + penalty * t * t
+            slope = self.mean(ask(t, number), streams, number) + penalty * t * t
             gain = doubt * h / (h * h * doubt + noise**2)
             u = min(_RANGE[1], max(_RANGE[0], u - gain * slope))
             doubt *= 1 - gain * h
@@ -152,9 +162,22 @@ def slope_terms(slopes: Array, cut: float) -> Array:
     return np.trunc(np.clip(terms, -cut, cut) / _STEP) * _STEP
 
 
-def _added(noised: NoisedSum, exact: Array, streams: Streams, number: int) -> Array:
+def _gathered(answers: Answers, n_silos: int) -> Array:
+    """Return what all silos sent (n_silos,), each once."""
+    sent, came = np.zeros(n_silos), np.zeros(n_silos, int)
+    for silos, values in answers:
+        sent[silos] = values[:, 0]
+        np.add.at(came, silos, 1)
+    if (came != 1).any():
+        raise ValueError("Each silo answers a question once: some did not, or did so twice.")
+    return sent
+
+
+def _added(
+    noised: NoisedSum, silos: np.ndarray, exact: Array, streams: Streams, number: int
+) -> Array:
     """Return sums (n,) plus their noises; those of infinite budgets stay exact."""
-    units = streams.units_block("temperature", np.arange(len(exact)), number, (), np.float64)
+    units = streams.units_block("temperature", silos, number, (), np.float64)
     noisy, out = noised.std > 0, exact.astype(np.float64)
     if noisy.any():
         out[noisy] = noised.of(noisy).added(out[noisy], units[noisy])

@@ -6,13 +6,14 @@ import pytest
 from sklearn.metrics import log_loss
 
 import skdpfl
-from skdpfl.estimators import _data
-from skdpfl.federation import SiloData, Work
+from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling import Setting, TemperaturePlan, slope_terms
+from skdpfl.scaling import Setting, TemperaturePlan, find_factor
+from skdpfl.scaling._slopes import slope_sums
+from skdpfl.scaling._temperature import slope_terms
 
 SHARE = np.sqrt(0.02)
 BOUNDS = {"feature_bounds": (-5, 5)}
@@ -33,6 +34,13 @@ def plan_of(trust="silo", neighbours="replace", mu=(0.3, 0.5, 1.0), sizes=(100, 
     return TemperaturePlan(Setting(np.array(sizes), np.array(mu), "record", trust, neighbours))
 
 
+def released(plan, exact, streams, number):
+    """The noisy mean slope of silos with these exact sums."""
+    silos = np.arange(len(exact))
+    sent = plan.answers(silos, exact, streams, number)
+    return plan.mean([(silos, sent[:, None])], streams, number)
+
+
 # ---- what is released ----------------------------------------------------------------------------
 
 
@@ -42,7 +50,7 @@ def test_a_slope_is_the_derivative_in_the_logarithm_of_the_factor(n_classes):
     X, y, silos = logistic(60, n_classes=n_classes)
     data, work = work_of(X, y, silos, n_classes)
     params = np.random.default_rng(1).normal(size=work.model.size) / 3
-    found = _data.slope_sums(data, work, params, 1.2, cut=1e6)
+    found = slope_sums(data, work, params, 1.2, cut=1e6)
 
     def loss(u):
         values = LogLoss().value(y, np.exp(u) * work.model.raw(params, X))
@@ -69,18 +77,18 @@ def test_one_record_moves_its_silos_sum_by_twice_the_cut_at_most(n_classes, valu
     X, y, silos = logistic(200, n_classes=n_classes)
     data, work = work_of(X, y, silos, n_classes)
     params, cut = 2 * np.random.default_rng(1).normal(size=work.model.size), 0.9
-    sums = _data.slope_sums(data, work, params, 1.0, cut)
+    sums = slope_sums(data, work, params, 1.0, cut)
     for label in range(n_classes):
         changed, labels = X.copy(), y.copy()
         changed[17], labels[17] = value, label
         with np.errstate(all="ignore"):
-            moved = _data.slope_sums(
+            moved = slope_sums(
                 SiloData.from_codes(changed, labels, silos, 4), work, params, 1.0, cut
             )
         assert np.isfinite(moved).all()
         assert abs(moved - sums)[silos[17]] <= 2 * cut
         assert np.array_equal(np.delete(moved, silos[17]), np.delete(sums, silos[17]))
-        zeroed = sums[silos[17]] - _data.slope_sums(
+        zeroed = sums[silos[17]] - slope_sums(
             SiloData.from_codes(X[17:18], y[17:18], np.zeros(1, int), 1), work, params, 1.0, cut
         )
         assert abs(moved[silos[17]] - zeroed) <= cut
@@ -102,7 +110,7 @@ def test_the_noise_is_what_is_priced(trust, neighbours):
     """Each release's standard deviation, from 8,000 draws: 6 standard errors are 5 %."""
     plan, streams, n = plan_of(trust, neighbours), streams_for(3), 8000
     zeros = np.zeros(3)
-    drawn = np.array([plan.released(zeros, streams, number) for number in range(n)])
+    drawn = np.array([released(plan, zeros, streams, number) for number in range(n)])
     multipliers = [plan.composition(i)[0][0].noise_multiplier for i in range(3)]
     std = np.array(multipliers) * plan.cut
     if trust == "server":
@@ -119,12 +127,12 @@ def test_the_noise_is_what_is_priced(trust, neighbours):
 
 def test_each_release_has_noise_of_its_own():
     plan, streams = plan_of(), streams_for(3)
-    released = {plan.released(np.zeros(3), streams, number) for number in range(5)}
-    assert len(released) == 5
-    alone = [plan.released(100 * np.eye(3)[i], streams, 0) for i in range(3)]
+    several = {released(plan, np.zeros(3), streams, number) for number in range(5)}
+    assert len(several) == 5
+    alone = [released(plan, 100 * np.eye(3)[i], streams, 0) for i in range(3)]
     assert len(set(alone)) == 3
     factor = plan.setting.weights / plan.setting.units
-    together = plan.released(np.zeros(3), streams, 0)
+    together = released(plan, np.zeros(3), streams, 0)
     np.testing.assert_allclose(np.array(alone) - together, 100 * factor, rtol=1e-6)
 
 
@@ -183,13 +191,13 @@ def test_a_silo_that_never_trains_pays_for_it_all_the_same():
 def test_a_fit_asks_as_often_as_it_pays(monkeypatch):
     """Executed is priced: two evaluations, of all silos, at the cut and noise of the plan."""
     X, y, silos = logistic(800)
-    asked, original = [], TemperaturePlan.released
+    asked, original = [], TemperaturePlan.answers
 
-    def released(self, exact, streams, number):
+    def answers(self, silos, exact, streams, number):
         asked.append((self, exact, number))
-        return original(self, exact, streams, number)
+        return original(self, silos, exact, streams, number)
 
-    monkeypatch.setattr(TemperaturePlan, "released", released)
+    monkeypatch.setattr(TemperaturePlan, "answers", answers)
     clf = skdpfl.ISRLDPClassifier(2.0, random_state=0, **BOUNDS).fit(X, y, silos=silos)
     assert [number for *_, number in asked] == [0, 1]
     plan, exact, _ = asked[0]
@@ -250,17 +258,19 @@ def test_without_noise_it_finds_the_scale():
     plan = plan_of(mu=[50.0] * 4, sizes=np.bincount(silos))
     for wrong in (0.7, 1.4):
         params = work.model.pack(wrong * np.array([[1.0, -0.8, 0.5, 0.3, 0.0]]))
-        found = plan.find(
-            lambda t, cut, params=params: _data.slope_sums(data, work, params, t, cut),
-            streams_for(0),
-        )
+        federation = LocalFederation(data, streams_for(0))
+        found = find_factor(plan, federation, work, params, streams_for(0), 0.0)
         assert abs(np.log(found * wrong)) < 0.6 * abs(np.log(wrong))
 
 
 def test_a_penalty_counts():
     """Shrinking was asked for: the scale of the penalised objective is looked for."""
     plan = plan_of(mu=[1.0] * 3)
-    factors = [plan.find(lambda *_: np.zeros(3), streams_for(0), penalty=p) for p in (0.0, 1.0)]
+
+    def silent(factor, number):
+        yield np.arange(3), np.zeros((3, 1))
+
+    factors = [plan.find(silent, streams_for(0), penalty=p) for p in (0.0, 1.0)]
     assert factors[1] < 0.9 * factors[0]
 
 

@@ -135,8 +135,6 @@ def fitted(name):
     kind, options = FITS[name]
     X, y, silos = records(kind)
     model = getattr(skdpfl, kind)(n_rounds=5, random_state=3).set_params(**options)
-    if hasattr(model, "calibrate"):
-        model.set_params(calibrate=False)  # silos elsewhere do not answer it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return model.fit(X, y, silos=silos)
@@ -168,8 +166,6 @@ def test_a_fit_of_silos_elsewhere_is_the_same_fit(name):
         options = options | {"learning_rate": 0.5}
     X, y, silos = records(kind)
     model = getattr(skdpfl, kind)(n_rounds=5, random_state=3).set_params(**options)
-    if hasattr(model, "calibrate"):
-        model.set_params(calibrate=False)  # silos elsewhere do not answer it
     if "Classifier" in kind:
         model.set_params(classes=[2, 0, 1])
     with warnings.catch_warnings():

@@ -1,0 +1,67 @@
+"""Asking silos for the slopes that the temperature follows from, once a model is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpfl.federation import Federation, Question, SiloData, Work
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.scaling._temperature import TemperaturePlan, slope_terms
+
+#: records of a silo whose raw predictions are held at once
+_BLOCK = 2**12
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeQuestion(Question):
+    """Each silo's noised sum of terms; exact where the server adds the noise."""
+
+    plan: TemperaturePlan
+    work: Work
+    params: np.ndarray
+    factor: float
+    number: int
+    purpose = "temperature"
+
+    def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        here, work = np.flatnonzero(data.sizes), self.work
+        mapped = data.mapped(work.features, work.target, work.target_dtype)
+        exact = slope_sums(mapped, work, self.params, self.factor, self.plan.cut)[here]
+        yield here, self.plan.answers(here, exact, streams, self.number)[:, None]
+
+
+def slope_sums(
+    data: SiloData, work: Work, params: np.ndarray, factor: float, cut: float
+) -> np.ndarray:
+    """Return each silo's sum of terms (n_silos,), not noised; see `skdpfl.scaling._temperature`.
+
+    A silo's terms are computed from blocks of its own records.
+    """
+    params, sums = params * work.dtype.type(factor), np.zeros(len(data.sizes))
+    for i, size in enumerate(data.sizes.tolist()):
+        for start in range(0, size, _BLOCK):
+            X, y = data.at(data.rows_of(i, slice(start, min(start + _BLOCK, size))), work.dtype)
+            raw = work.model.raw(params, X)
+            slopes = (work.loss.gradient(y, raw) * raw).sum(axis=-1)
+            sums[i] += slope_terms(slopes, cut).sum()
+    return sums
+
+
+def find_factor(
+    plan: TemperaturePlan,
+    federation: Federation,
+    work: Work,
+    params: np.ndarray,
+    streams: Streams,
+    walk: float,
+) -> float:
+    """Return what a trained model's raw predictions are to be multiplied by."""
+
+    def ask(factor: float, number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return federation.ask(SlopeQuestion(plan, work, params, factor, number))
+
+    penalty = float(np.square(params, dtype=np.float64) @ work.penalty)
+    return plan.find(ask, streams, walk, penalty)
