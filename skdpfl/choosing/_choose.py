@@ -29,9 +29,9 @@ _SPLIT, _SPLIT_ROUNDS, _MOST_ROUNDS = 30.0, 20, 100
 
 
 class Choice(NamedTuple):
-    """What a fit will do: the training's settings, scales, the temperature (None: not looked for).
+    """What a fit will do: settings of the training, scales and temperature (None: not estimated).
 
-    ``advice`` is what to warn of, "" for nothing.
+    ``advice`` is the text of a warning, "" if there is none.
     """
 
     settings: Settings
@@ -49,9 +49,9 @@ def choose(request: Request, method: Method) -> Choice:
     scaling = plan_scales(request, level.mu)
     task = request.task(scaling.squared_row)
     settings = _settings(request, method, rate, steps, level.noise, task)
-    knows = request.guarantee.hides_silos or not request.chooses_step or bool(scaling.plan.advice)
-    quiet = knows or request.guarantee.epsilon is None  # whoever gave noise, or a step, knows
-    advice = "" if quiet else request.model.rules.warning_of_noise(level.noise, task)
+    silent = request.guarantee.hides_silos or not request.chooses_step or bool(scaling.plan.advice)
+    silent = silent or request.guarantee.epsilon is None  # no advice on what the caller chose
+    advice = "" if silent else request.model.rules.warning_of_noise(level.noise, task)
     return Choice(settings, scaling, advice, plan_temperature(request, method))
 
 
@@ -59,7 +59,7 @@ def _sampling_rate(request: Request, task: Task) -> float:
     if request.sampling_rate is not None:
         return request.sampling_rate
     sizes = request.facts.public_sizes
-    if sizes is None:  # one rate for all, and sizes are protected
+    if sizes is None:  # sizes are protected, and the rate must be the same for all silos
         return 1.0
     noise_given = request.guarantee.epsilon is None
     mu = 0.0 if noise_given else float(budgets(request, 1.0, 1).min())
@@ -93,9 +93,9 @@ def _steps(request: Request, method: Method, rate: float, task: Task) -> tuple[i
 
 
 def _automatic_steps(request: Request, method: Method) -> int:
-    """Return K; one round is one step, so that it is what it looks like.
+    """Return the number of local steps; 1 for a single round.
 
-    Without privacy steps are not paid for, and several of them only drift to silos' own optima.
+    Without privacy rounds cost no budget, and local steps only move silos to their own optima.
     """
     if request.guarantee.is_exact or request.n_rounds == 1:
         return 1
@@ -129,7 +129,7 @@ def _settings(
     noise: float,
     task: Task,
 ) -> Settings:
-    """Return all numbers of the training: given ones as they are, the others around them."""
+    """Return all numbers of the training; those that were given are not changed."""
     rules, clip, momentum = request.model.rules, request.clip_norm, request.momentum
     if clip is None and request.guarantee.hides_silos:
         clip = rules.message_clip_norm(steps, noise, task)
@@ -144,7 +144,7 @@ def _settings(
 
 
 def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
-    """Return the sampling that a name and a rate stand for."""
+    """Return the sampling with the given name and rate."""
     if name == "disjoint":
         return Disjoint(n_steps)  # the plan lowers this to what the busiest silo uses
     if name == "without_replacement" and rate < 1:
@@ -153,7 +153,7 @@ def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
 
 
 def with_step(request: Request, settings: Settings, noise: float, task: Task) -> Settings:
-    """Return the settings with the step that was given, or else one that fits the noise."""
+    """Return the settings with the learning rate that was given, or one for this noise."""
     if request.learning_rate is not None:
         return dataclasses.replace(settings, learning_rate=request.learning_rate)
     eta = _step(request.model.rules, request, settings, noise, task)
@@ -161,10 +161,10 @@ def with_step(request: Request, settings: Settings, noise: float, task: Task) ->
 
 
 def _may_split(request: Request, local_steps: int) -> bool:
-    """Whether a round's step may be split between the silos, who go little of it, and the server.
+    """Whether silos may use a small learning rate and the server a large one.
 
-    Several local steps evaluate gradients where a silo's own noise has carried it. Where they are
-    short, and the server's step is long instead, all are evaluated near the model of all silos.
+    Later local steps evaluate gradients at a model that the silo's own noise has moved. With a
+    small local learning rate they are evaluated near the model of all silos.
     """
     chooses = request.chooses_step and request.global_learning_rate is None
     private = not (request.guarantee.is_exact or request.guarantee.hides_silos)
@@ -172,7 +172,7 @@ def _may_split(request: Request, local_steps: int) -> bool:
 
 
 def _server_step(request: Request, steps: tuple[int, ...]) -> float:
-    """Return the server's step on the mean of the silos' moves; 1 unless a step is split."""
+    """Return the server's learning rate for the silos' mean update; 1 unless the step is split."""
     if request.global_learning_rate is not None:
         return request.global_learning_rate
     split = len(steps) > 1 and _may_split(request, max(steps))

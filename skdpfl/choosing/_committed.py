@@ -1,4 +1,4 @@
-"""The constants that published steps are made of, from public or paid-for numbers.
+"""The constants in published step sizes, computed from public or released numbers.
 
 With rows of root mean square norm rho (the intercept's 1 counted), P parameters, a loss of
 curvature c and Lipschitz constant l in the raw prediction, clip norm C::
@@ -11,7 +11,7 @@ curvature c and Lipschitz constant l in the raw prediction, clip norm C::
                  targets) times sqrt(k (d + 1)) / rho
     excess       the loss of the model 0 (for regression: of targets in [-1, 1])
 
-None of them decides privacy; wrong ones cost accuracy only.
+Privacy does not depend on them; inexact ones cost accuracy only.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from skdpfl.choosing._request import Request
 from skdpfl.losses import Loss
 from skdpfl.privacy.plan import PrivacyPlan
 
-#: raw predictions of ordinary size
+#: typical raw predictions
 _MARGIN, _TARGET = 3.0, 1.0
 
 
 class Measured(NamedTuple):
-    """Where nothing is to be hidden: L and V of :mod:`skdpfl.choosing._exact`."""
+    """L and V of :mod:`skdpfl.choosing._exact`, measured in fits without privacy."""
 
     whole: float
     drawn: float
@@ -41,11 +41,11 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Committed:
-    """What is known once the plan stands and the scales are found; ``epsilon`` is what is spent.
+    """What is known after planning and scaling, before training; ``epsilon`` is the price.
 
-    ``row_norm`` is the root mean square norm of scaled rows, None if nobody knows it; ``measured``
-    is None where records are protected, and where the step is given. ``largest_target`` is that of
-    scaled targets, infinite where records are protected.
+    ``row_norm`` is the root mean square norm of scaled rows, None if unknown; ``measured`` is None
+    in private fits and where the learning rate was given. ``largest_target`` is the largest scaled
+    target, infinite in private fits.
     """
 
     request: Request
@@ -58,21 +58,21 @@ class Committed:
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether rounds have nothing random that an average of their models would help against."""
+        """Whether rounds are without noise and sampling, so that averaging models does not help."""
         return self.measured is not None and not self.measured.drawn
 
     @property
     def squared_row(self) -> float:
-        """rho^2; rows of unknown norm count as standardised."""
+        """rho^2; that of standardised rows if unknown."""
         d = self.request.model.n_features
         squared = d if self.row_norm is None else self.row_norm**2
         return squared + float(self.request.fit_intercept)
 
 
 class Training(NamedTuple):
-    """What runs: all constants filled in; ``average``: of which rounds.
+    """The training to run, with all constants; ``average``: over which rounds.
 
-    ``walk`` is how far the noise will carry a typical prediction.
+    ``walk`` is how far noise is expected to move a typical prediction.
     """
 
     algorithm: Algorithm
@@ -84,7 +84,7 @@ class Training(NamedTuple):
 
 @dataclass(frozen=True)
 class Constants:
-    """See the module."""
+    """Constants of the objective and of its gradients, as in the module's docstring."""
 
     smoothness: float
     strong_convexity: float
@@ -106,7 +106,7 @@ def constants_of(loss: Loss, committed: Committed) -> Constants:
 
 
 def smoothed(loss: Loss, committed: Committed) -> Loss:
-    """Return a loss with a kink as its Moreau envelope, smoothed as far as noise hides it anyway.
+    """Return the Moreau envelope of a non-smooth loss, smoothed by about the noise's effect.
 
     The larger of the two published parameters (convex; strongly convex for alpha > 0) is taken:
     both are optimal up to constants, and the envelope lies within L^2 / (2 b) of the loss.
@@ -121,7 +121,7 @@ def smoothed(loss: Loss, committed: Committed) -> Loss:
         n_records=max(1, round(facts.n_protected / facts.n_silos)),
         n_silos=n_silos,
         n_parameters=request.model.size,
-        epsilon=min(committed.epsilon, 1e6),  # without noise the records' number decides
+        epsilon=min(committed.epsilon, 1e6),  # without noise the number of records decides
         delta=float(plan.delta.min()),
     )
     b = smoothing(diameter=2 * distance_of(committed))
@@ -131,7 +131,7 @@ def smoothed(loss: Loss, committed: Committed) -> Loss:
 
 
 def distance_of(committed: Committed) -> float:
-    """Return how far from 0 the optimum may be expected."""
+    """Return the expected distance of the optimum from 0."""
     request = committed.request
     if request.radius is not None:
         return request.radius
@@ -139,13 +139,13 @@ def distance_of(committed: Committed) -> float:
 
 
 def ordinary_distance(facts: Facts, squared_row: float) -> float:
-    """Return the norm of a model whose predictions are of ordinary size."""
+    """Return the norm of a model with typical predictions."""
     size = _MARGIN if facts.is_classifier else _TARGET
     return size * math.sqrt(facts.n_outputs * (facts.n_features + 1) / squared_row)
 
 
 def _lipschitz(loss: Loss, committed: Committed) -> float:
-    """Return L; a loss without any and a plan without clipping count as residuals of 1."""
+    """Return L; residuals count as 1 where neither the loss nor clipping bounds gradients."""
     bound = loss.lipschitz(committed.request.facts.n_outputs)
     bound = bound if math.isfinite(bound) else 1.0
     return min(committed.plan.clip_norm, bound * math.sqrt(committed.squared_row))
@@ -161,6 +161,6 @@ def _variance(loss: Loss, committed: Committed) -> float:
 
 
 def _smoothness(loss: Loss, committed: Committed) -> float:
-    """Return beta without the penalty; a loss of no bounded curvature counts as it is at raw 0."""
+    """Return beta without the penalty; the curvature at raw prediction 0 if it has no bound."""
     bound = loss.smoothness(committed.request.facts.n_outputs, committed.squared_row)
     return bound if math.isfinite(bound) else committed.squared_row

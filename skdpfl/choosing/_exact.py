@@ -1,4 +1,4 @@
-"""Steps where nothing is to be hidden: as long as the data's own curvature bears.
+"""Learning rates of fits without privacy: as large as the curvature of the data allows.
 
 With rows a (the intercept's 1 counted), a loss of curvature h, silos of weight w and n records,
 m the momentum, q and f the shares of records and of silos that a round reads, K local steps, g the
@@ -9,16 +9,16 @@ server's step::
     V    = (1 - q) / (q f) max_i(w_i / n_i) h max |a|^2  +  (1 - f) / f max_i w_i L_i
     V_i  = (1 - q) / (q n_i) h max |a|^2
 
-V is what sampling adds: a round's Hessian H' has E H'^2 <= H^2 + V H, so errors shrink in mean
-square, whatever is drawn, under steps of
+V is what sampling adds: the Hessian H' of a round has E H'^2 <= H^2 + V H, so errors shrink in mean
+square with the step sizes
 
     one step a round        g eta = 1 / (L / p + V / (1 - m)),   p = 1.8 (1 + m), or 1 where the
                                     curvature is not constant and m > 0: longer steps may cycle
-    local steps               eta = 0.9 / max_i(L_i + V_i), where each silo's walk contracts, and
+    local steps               eta = 0.9 / max_i(L_i + V_i), where each silo's steps contract, and
                                     the server's steps of s = g M max_i w_i silos' lengths do not
                                     overshoot: at most 1.5 / (s K max L_i) if s > 1.5
-    ... corrected by          eta at most 1 / (g K (L + 3 V)) as well: corrections made elsewhere
-    control variates                are wrong by what H_i and H differ times the way from there
+    ... corrected by          eta at most 1 / (g K (L + 3 V)) as well: corrections computed at
+    control variates                another model are wrong by (H_i - H) times the distance to it
 
 Kinked losses, smoothed by b, have the curvature b / |a|^2 in a record: rows of norm 1, h = b.
 """
@@ -40,15 +40,15 @@ from skdpfl.privacy.sampling import Disjoint
 from skdpfl.scaling import Scales
 from skdpfl.silos import Silos
 
-#: more columns than this: their Gram matrix costs more than products with the data
+#: with more columns than this a Gram matrix costs more than products with the data
 _COLUMNS, _POWERS, _BLOCK = 300, 40, 2**14
-#: steps with momentum, times L, where the curvature changes on the way: longer ones may cycle
+#: step size times L with momentum where the curvature is not constant: larger ones may cycle
 _CHANGING_PACE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """Largest curvatures of the objective, from the data themselves."""
+    """The largest curvatures of the objective, computed from the data."""
 
     X: np.ndarray
     silos: Silos
@@ -134,7 +134,7 @@ class Curvature:
         )
 
     def _rows(self, which: slice | np.ndarray) -> np.ndarray:
-        """Return a: scaled rows with the intercept's 1; of norm 1 for losses that had a kink."""
+        """Return a: scaled rows with the intercept's 1; normalised for smoothed losses."""
         rows = self.scales.features.transform(self.X[which]).astype(np.float64, copy=False)
         if self.committed.request.fit_intercept:
             rows = np.column_stack([rows, np.ones(len(rows))])
@@ -147,7 +147,7 @@ class Curvature:
 def with_curvature(
     committed: Committed, algorithm: Algorithm, X: np.ndarray, silos: Silos, scales: Scales
 ) -> Committed:
-    """Return it with the data's curvature and, where it is automatic, the step."""
+    """Return it with the curvature of the data and, if "auto", the learning rate."""
     request, settings = committed.request, committed.settings
     loss = smoothed(request.loss, committed)
     curvature = Curvature(X, silos, scales, loss, committed)
@@ -159,7 +159,7 @@ def with_curvature(
 
 
 def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> float:
-    """Return the longest step that the data bear; see the module."""
+    """Return the largest learning rate that converges; see the module."""
     settings, plan = curvature.committed.settings, curvature.committed.plan
     n_steps, at_server = max(settings.steps), isinstance(algorithm, GradientMethod)
     if at_server or (n_steps == 1 and not isinstance(algorithm, FedExp)):
@@ -177,9 +177,9 @@ def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> 
 
 
 def largest_eigenvalue(blocks: Callable[[], Iterable[np.ndarray]]) -> float:
-    """Return that of the sum of a a^T over the rows of all blocks; never too small.
+    """Return the largest eigenvalue of the sum of a a^T over all rows, or slightly more.
 
-    Of many columns by power iteration, 5 % up, since convergence is from below.
+    Many columns: by power iteration, which converges from below, plus 5 %.
     """
     first = next(iter(blocks()))
     d = first.shape[1]

@@ -1,4 +1,4 @@
-"""What is public of the data, and the numbers that a fit runs with."""
+"""Public numbers of the data, and the settings of a fit."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Facts:
 
     @property
     def silo_sizes(self) -> np.ndarray:
-        """The silos' numbers of records; an error where no choice may depend on them."""
+        """The silos' numbers of records; raises where they are protected."""
         if self.public_sizes is None:
             raise RuntimeError('unit="silo" protects how many records a silo has.')
         return self.public_sizes
 
     @property
     def n_protected(self) -> int:
-        """How many records (unit "silo": silos) there are to protect."""
+        """The number of records (unit "silo": silos) to protect."""
         return self.n_silos if self.public_sizes is None else self.n_records
 
     @property
@@ -52,10 +52,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Settings:
-    """The numbers a fit runs with, none of them "auto" any more.
+    """The settings of a fit, with every "auto" resolved.
 
-    ``steps`` is each round's number of private gradients of a silo; ``rate`` the share of its
-    records that a step reads. ``server_step`` is the server's step on the silos' mean move.
+    ``steps`` is the number of private gradients per silo in each round; ``rate`` the share of its
+    records that a step reads. ``server_step`` is the server's learning rate for the mean update.
     """
 
     steps: tuple[int, ...]

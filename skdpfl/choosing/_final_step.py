@@ -1,4 +1,4 @@
-"""The step once the plan stands: for its own noise, or for the data where nothing is hidden."""
+"""The learning rate after planning: from the plan's noise or, without privacy, from the data."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from skdpfl.choosing._committed import Committed, Training
 from skdpfl.choosing._method import Method
 from skdpfl.choosing._temperature import walk_of
 
-#: the silos' answer: what is known with the curvature of their records
+#: asks the silos for the curvature of their records
 Measure = Callable[[Committed, Algorithm], Committed]
 
 
 def final_training(committed: Committed, method: Method, measure: Measure) -> Training:
-    """Return what runs; a step that was given stays.
+    """Return the training to run; a learning rate that was given is kept.
 
-    Nothing that is released depends on it: the plan has been priced.
+    What is released does not depend on it: the plan has been priced.
     """
     committed = _with_final_step(committed, method, measure)
     request = committed.request
@@ -48,7 +48,7 @@ def _with_final_step(committed: Committed, method: Method, measure: Measure) -> 
 
 
 def _with_planned_noise(committed: Committed) -> Committed:
-    """Return it with the step that the plan's own noise and the found scales ask for."""
+    """Return it with a learning rate for the plan's noise and the scales that were found."""
     request = committed.request
     if not request.chooses_step:
         return committed
@@ -67,7 +67,7 @@ def _planned_noise(committed: Committed) -> float:
 
 
 def _warn_if_penalty_diverges(committed: Committed) -> None:
-    """Warn of a given step that the penalty does not bear; no data are needed to know."""
+    """Warn of a learning rate that diverges because of the penalty alone."""
     request, rate = committed.request, committed.settings.learning_rate
     pace = rate * request.alpha * max(1.0, committed.settings.server_step)
     if pace > 2 * (1 + committed.settings.momentum):

@@ -15,18 +15,18 @@ from skdpfl.privacy.mechanisms import Mechanism, mechanism_for
 
 @dataclass(frozen=True)
 class Method:
-    """Base class; a method holds what a family has as parameters of its own.
+    """Base class; subclasses hold the parameters that only their family has.
 
     Subclasses must implement :meth:`algorithm`.
     """
 
-    #: where the noise is; None: what unit and trust stand for
+    #: where noise is added; None: determined by unit and trust
     given_mechanism: Mechanism | None = field(default=None, kw_only=True)
-    #: whether the algorithm brings its steps: ``learning_rate`` is not for it
+    #: whether the algorithm sets its own step sizes, so that ``learning_rate`` has no effect
     has_own_step: ClassVar[bool] = False
 
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
-        """Return the algorithm that runs with these settings."""
+        """Return the algorithm with these settings."""
         raise NotImplementedError
 
     def local_steps(self, request: Request) -> int:
@@ -38,19 +38,19 @@ class Method:
         return default
 
     def has_momentum(self, request: Request) -> bool:
-        """Whether the server's steps get momentum that was not asked for."""
+        """Whether "auto" uses momentum at the server."""
         return False
 
     def mechanism(self, request: Request) -> Mechanism:
-        """Return where the noise is."""
+        """Return the mechanism, which says where noise is added."""
         return self.given_mechanism or mechanism_for(
             request.guarantee.unit, request.guarantee.trust
         )
 
     def training(self, algorithm: Algorithm, committed: Committed) -> Training:
-        """Return what runs, now that the plan stands: its noise and the scales may set constants.
+        """Return the training to run; constants may depend on the plan's noise and the scales.
 
-        Nothing here may change what is released: the plan has been priced.
+        Must not change what is released: the plan has been priced.
         """
         warn_of_noise(committed)
         loss = smoothed(committed.request.loss, committed)
@@ -59,10 +59,10 @@ class Method:
 
 @dataclass(frozen=True)
 class Averaging(Method):
-    """Federated averaging; with one private gradient a round it is minibatch SGD."""
+    """Federated averaging; the same as minibatch SGD with one local step."""
 
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
-        """Return FedAvg, or what is the same and has its momentum at the server."""
+        """Return FedAvg, or minibatch SGD, which is the same and has momentum."""
         step, server = settings.learning_rate, settings.server_step
         if set(settings.steps) == {1} and request.guarantee.unit == "record":
             return MinibatchSGD(step * server, settings.momentum)
@@ -71,17 +71,17 @@ class Averaging(Method):
 
 @dataclass(frozen=True)
 class GivenAlgorithm(Method):
-    """An algorithm object: it declares its gradients, and the plan charges them."""
+    """An algorithm object; the plan charges the gradients that it declares."""
 
     given: Algorithm
     has_own_step: ClassVar[bool] = True
 
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
-        """Return what was given."""
+        """Return the given algorithm."""
         return self.given
 
     def training(self, algorithm: Algorithm, committed: Committed) -> Training:
-        """Return what runs; its step is that of the algorithm, None if it has none."""
+        """Return the training with the algorithm's learning rate, None if it has none."""
         training = super().training(algorithm, committed)
         rate = getattr(algorithm, "learning_rate", None)
         settings = replace(training.settings, learning_rate=rate)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""How noisy a whole fit will be, before it is planned: from budgets, sizes and weights.
+"""The expected noise of a fit, before it is planned: from budgets, sizes and weights.
 
 ::
 
@@ -9,11 +9,10 @@
                     else             s = D max_i w_i / (n_i mu)
     unit "silo"                      the same with n_i = 1
 
-D = 2 where a record (silo) is replaced, 1 where its contribution is set to zero. Why one number
-says it all: T noisy gradients with noise multiplier z = D sqrt(T) / mu each have noise
-z / n = D sqrt(T) / (mu n), and their average has D / (mu n), whatever T is. Sampled batches
-(rate q) have z about q D sqrt(T) / mu on sums of q n records: the same again, as long as z is not
-far below one.
+D = 2 where a record (silo) is replaced, 1 where its contribution is set to zero. One number is
+enough: T noisy gradients with noise multiplier z = D sqrt(T) / mu each have noise
+z / n = D sqrt(T) / (mu n), and their average has D / (mu n), for any T. Sampled batches (rate q)
+have z about q D sqrt(T) / mu on sums of q n records: the same again, unless z is far below one.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from skdpfl.choosing._request import Request
 from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
-#: (D / z)^2 beyond this is no privacy; the square of mu grows exponentially in it
+#: a larger (D / z)^2 is no privacy, and exp((D / z)^2) is to be computed
 _MOST = 50.0
 
 
 class Level(NamedTuple):
-    """The silos' budgets, or one for all (1,), and the noise they leave on the mean gradient."""
+    """The silos' budgets mu, or one for all (1,), and the noise of the mean gradient."""
 
     mu: np.ndarray
     noise: float
 
 
 def noise_level(request: Request, rate: float, steps: tuple[int, ...]) -> Level:
-    """Return the level of a fit of these steps a round, each of a share ``rate`` of the records.
+    """Return the noise level of a fit with these steps per round, at a sampling rate.
 
-    One pass over disjoint batches averages fewer records a step.
+    Each step over disjoint batches averages fewer records.
     """
     n_noised = len(steps) if request.guarantee.hides_silos else sum(steps)
     if request.sampling != "disjoint":
@@ -59,7 +58,7 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
         if rate >= 1:
             return np.array([change * math.sqrt(n_steps) / z])
         growth = math.expm1(min((change / z) ** 2, _MOST))
-        hits = rate * n_steps  # how often a record is drawn: hardly ever more often than this
+        hits = rate * n_steps  # the expected number of steps that use a record
         often = min(n_steps, hits + 4 * math.sqrt(hits) + 3)
         return np.array([min(rate * math.sqrt(n_steps * growth), change * math.sqrt(often) / z)])
     epsilon = shared_budgets(np.asarray(promise.epsilon, dtype=float))
@@ -81,7 +80,7 @@ def _level(request: Request, rate: float, n_noised: int) -> Level:
 
 
 def _change(request: Request) -> float:
-    """Return D, how far one record moves a sum, in clip norms."""
+    """Return D: the change of a sum by one record, in clip norms."""
     return 2.0 if request.guarantee.neighbours == "replace" else 1.0
 
 

@@ -1,4 +1,4 @@
-"""From a choice to the plan that is run and priced."""
+"""The plan of a fit: calibrated noise, schedule, mechanism and sampling."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
 
 
 def _setup(choice: Choice) -> tuple[Composition, ...]:
-    """Return what silos release beside the training: one entry for all where they are alike."""
+    """Return the releases of the silos before training: one entry if all silos have the same."""
     found = choice.scaling.plan if choice.scaling.plan.releases else None
     parts = [part for part in (found, choice.temperature) if part is not None]
     if not parts:
@@ -71,7 +71,7 @@ def _setup(choice: Choice) -> tuple[Composition, ...]:
 
 
 def _noised(plan: PrivacyPlan, epsilon: float | np.ndarray | None, size: int) -> PrivacyPlan:
-    """Return the plan with the noise that meets the budget, or with the one given."""
+    """Return the plan with noise calibrated to the budget, or with the noise that was given."""
     noised = plan.with_noise(plan.noise_multiplier) if epsilon is None else plan.calibrated(epsilon)
     if plan.trust == "shuffler":
         _warn_if_shuffling_is_useless(noised, epsilon)
@@ -80,7 +80,7 @@ def _noised(plan: PrivacyPlan, epsilon: float | np.ndarray | None, size: int) ->
 
 
 def _check_noise(plan: PrivacyPlan, size: int) -> None:
-    """Raise where the noise cannot be added exactly, in any precision there is."""
+    """Raise where the noise cannot be added exactly in single or double precision."""
     if plan.unit == "silo":  # sizes are unknown here; messages are released in double precision
         return
     try:
@@ -94,7 +94,7 @@ def _check_noise(plan: PrivacyPlan, size: int) -> None:
 
 
 def _check_server(request: Request, algorithm: Algorithm) -> None:
-    """Raise where noise on the sum alone would not protect records."""
+    """Raise where noise on the sum of messages would not protect records."""
     promise = request.guarantee
     if (promise.unit, promise.trust) == ("record", "server") and not sends_one_gradient(algorithm):
         raise ValueError(
@@ -107,7 +107,7 @@ def _check_server(request: Request, algorithm: Algorithm) -> None:
 def _dealt(
     sampling: Sampling, steps: tuple[int, ...], schedule: Schedule, facts: Facts
 ) -> Sampling:
-    """Return the sampling; for disjoint batches with as many parts as the busiest silo uses."""
+    """Return the sampling; disjoint batches: as many as the silo with the most steps needs."""
     if not isinstance(sampling, Disjoint):
         return sampling
     used = np.zeros(facts.n_silos, dtype=int)
@@ -125,7 +125,7 @@ def _dealt(
 
 
 def _weights(request: Request, sampling: Sampling) -> np.ndarray:
-    """Return the silos' weights; shuffled messages have no sender, so all of them count alike."""
+    """Return the silos' weights; equal ones for shuffled messages, which have no sender."""
     if request.guarantee.trust != "shuffler":
         return request.weights
     sizes = request.facts.silo_sizes.tolist()
@@ -134,7 +134,7 @@ def _weights(request: Request, sampling: Sampling) -> np.ndarray:
 
 
 def _schedule(request: Request, n_rounds: int, streams: Streams) -> Schedule:
-    """Draw the public schedule of a record-level fit; None: everyone, or secret."""
+    """Draw the public schedule of a record-level fit; None if all take part or it is secret."""
     if request.guarantee.hides_silos or request.silo_fraction >= 1:
         return None
     stream, n_silos = streams.stream("cohorts"), request.facts.n_silos
@@ -149,7 +149,7 @@ def _sized(mechanism: Mechanism, size: int) -> Mechanism:
 
 
 def _warn_if_shuffling_is_useless(plan: PrivacyPlan, epsilon: float | np.ndarray | None) -> None:
-    """Compare the plan with silos that noise their own sums, at the same budget and batches."""
+    """Warn if silos that noise their own sums would do as well, at the same budget."""
     if epsilon is None:  # noise was given
         per_silo = plan.spent().per_silo
         assert per_silo is not None  # records are protected here, not whole silos

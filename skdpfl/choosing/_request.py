@@ -1,7 +1,7 @@
-"""What a fit is asked for: an estimator's parameters and the public numbers, read once.
+"""The request of a fit: an estimator's parameters and the public numbers, read once.
 
-All that is chosen, planned and run is a function of this record. What was given per silo, or for
-all silos at once, is one number per silo here.
+Choices, plan and training are functions of it. Budgets, deltas and weights are one number per silo
+here.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from skdpfl.privacy.schedules import NoiseSchedule
 from skdpfl.privacy.spending.spent import Trust, Unit
 from skdpfl.scaling import Bounds, read_feature_bounds, read_target_bounds
 
-#: records of a silo where their number is protected, to guess how much work a round is
+#: assumed number of records of a silo where it is protected; to estimate the work of a round
 _SOME_RECORDS = 100
-#: a mean that few scaled targets have: their root mean square is about 1
+#: a mean far above those of scaled targets, whose root mean square is about 1
 _FAR_MEAN = 4.0
 
 
 @dataclass(frozen=True, eq=False)
 class Guarantee:
-    """What is protected, against whom, and at which budget.
+    """What is protected, against whom, and with which budget.
 
-    ``epsilon`` is one number for all silos, or one per silo where each has its own noise; None
-    where ``noise_multiplier`` is given instead. ``delta`` is (n_silos,).
+    ``epsilon`` is one number for all silos, or one per silo if each adds its own noise; None if
+    ``noise_multiplier`` was given instead. ``delta`` has shape (n_silos,).
     """
 
     unit: Unit
@@ -49,7 +49,7 @@ class Guarantee:
 
     @property
     def is_exact(self) -> bool:
-        """Whether nothing is hidden: every budget is infinite."""
+        """Whether the fit is not private: every budget is infinite."""
         return self.epsilon is not None and bool(np.all(np.isinf(self.epsilon)))
 
     @property
@@ -60,10 +60,10 @@ class Guarantee:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """A fit as it was asked for; None stands for what was left to "auto".
+    """The parameters of a fit; None for those that are "auto".
 
-    ``model`` knows the number of parameters, ``weights`` (n_silos,) are the silos' in the
-    objective and sum to one. ``published_step``: the step is to be the one of the papers.
+    ``weights``, shape (n_silos,), are the silos' weights in the objective and sum to one.
+    ``published_step``: whether to use the learning rate of the papers.
     """
 
     facts: Facts
@@ -99,11 +99,11 @@ class Request:
 
     @property
     def chooses_step(self) -> bool:
-        """Whether the step is "auto"."""
+        """Whether the learning rate is "auto"."""
         return self.learning_rate is None and not self.published_step
 
     def task(self, squared_norm: float) -> Task:
-        """Return the task for rows of a mean square norm, the intercept's 1 not counted."""
+        """Return the task for rows of this mean square norm, without the intercept's 1."""
         facts, curvature = self.facts, self.loss.curvature(self.facts.n_outputs)
         guessed = _SOME_RECORDS * facts.n_silos
         return Task(
@@ -118,13 +118,13 @@ class Request:
 
 
 def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request:
-    """Return the request that checked parameters stand for; ones that are missing are off."""
+    """Return the request for checked parameters; missing ones are switched off."""
     unit, trust = params["unit"], params["trust"]
     rate = params["learning_rate"]
     fit_intercept = bool(params["fit_intercept"])
     promise = _guarantee(params, facts)
     if promise.hides_silos and not promise.is_exact and params["scaling"] is not None:
-        loss = loss.bounded(_FAR_MEAN)  # nothing clips local steps, as it does records' gradients
+        loss = loss.bounded(_FAR_MEAN)  # local steps of whole silos are not clipped
     return Request(
         facts=facts,
         guarantee=promise,
@@ -156,7 +156,7 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
 
 
 def relation(neighbours: Any, unit: str, trust: str) -> Neighbours:
-    """Return the relation between neighbouring data sets that the guarantee is about."""
+    """Return the relation between neighbouring data sets."""
     if neighbours != "auto":
         return neighbours
     return "add_remove" if (unit, trust) == ("silo", "server") else "replace"
@@ -196,7 +196,7 @@ def _guarantee(params: Mapping[str, Any], facts: Facts) -> Guarantee:
 
 
 def _delta(delta: Any, facts: Facts) -> np.ndarray:
-    """Return each silo's delta; one that a record's disappearance could reach is warned about."""
+    """Return each silo's delta, and warn if one is at least 1 / n."""
     if is_auto(delta):
         return np.full(facts.n_silos, automatic_delta(facts.n_protected))
     values, n = per_silo("delta", delta, facts.silo_ids), facts.n_protected
@@ -223,11 +223,11 @@ def _weights(weights: Any, facts: Facts, promise: Guarantee) -> np.ndarray:
 
 
 def _reliability(promise: Guarantee, facts: Facts) -> np.ndarray | float:
-    """Return how much a record counts by what its silo can say of it; 1 where budgets are alike.
+    """Return the weight of a record by its silo's noise; 1 if all silos have the same budget.
 
-    The mean gradient of a silo of n records differs from that of all by its own optimum, and by
-    noise: d / n' and 4 d / (n mu)^2 in square, with d parameters of an output and n' records in a
-    typical silo. So a record counts ``1 / (n' / d + 4 / mu^2)``.
+    The mean gradient of a silo of n records differs from that of all by the silo's own optimum and
+    by noise: squared, d / n' and 4 d / (n mu)^2, with d parameters per output and n' records in a
+    typical silo. So the weight of a record is ``1 / (n' / d + 4 / mu^2)``.
     """
     epsilon = promise.epsilon
     if not isinstance(epsilon, np.ndarray) or (epsilon == epsilon[0]).all():
@@ -239,7 +239,7 @@ def _reliability(promise: Guarantee, facts: Facts) -> np.ndarray | float:
 
 
 def _cohort(cohort: str, unit: str, trust: str) -> str:
-    """Return how cohorts are drawn; "poisson" only where not being drawn hides a silo."""
+    """Return how cohorts are drawn; "poisson" only where the draw is secret and amplifies."""
     if cohort != "auto":
         return cohort
     return "poisson" if (unit, trust) == ("silo", "server") else "balanced"
@@ -250,20 +250,20 @@ def _feature_bounds(bounds: Any, facts: Facts) -> Bounds | None:
         return None
     names = facts.feature_names
     if names is None and isinstance(bounds, Mapping) and 0 not in bounds:
-        names = list(bounds)[: facts.n_features]  # a plan without data: columns in their order
+        names = list(bounds)[: facts.n_features]  # a plan without data: columns in this order
     return read_feature_bounds(bounds, facts.n_features, names)
 
 
 def _given(
     params: Mapping[str, Any], name: str, read: Callable[[Any], Any], otherwise: Any = None
 ) -> Any:
-    """Return a parameter as a value, or None where it is "auto", None or missing."""
+    """Return a parameter, or None if it is "auto", None or missing."""
     value = params.get(name, otherwise)
     return None if value is None or is_auto(value) else read(value)
 
 
 def _one_or_each(kind: type) -> Callable[[Any], Any]:
-    """Return a reader of one number, or of one for each round."""
+    """Return a function that reads one number, or one per round."""
 
     def read(value: Any) -> Any:
         return kind(value) if np.ndim(value) == 0 else tuple(kind(v) for v in value)

@@ -1,8 +1,8 @@
-"""How a fit finds the scales of features and target: from bounds, within the budget, or not at all.
+"""Where a fit takes the scales of features and target from: bounds, a part of the budget, or none.
 
-What is released to find them is ``setup`` of the plan: charged like the training, which keeps the
-rest of the budget. A silo's messages are noised in the silo (``trust="silo"``) or their sum once
-(``trust="server"``); :mod:`skdpfl.scaling` has the guarantee.
+Private scales are released before training, as ``setup`` of the plan: they are priced with it, and
+training gets the rest of the budget. Noise is added in the silo (``trust="silo"``) or once to the
+sum (``trust="server"``); the guarantee is in :mod:`skdpfl.scaling`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from skdpfl.federation import Federation
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import Scales, ScalingPlan, affine_from_bounds, plan_scaling, run_scaling
 
-#: said after the looks that were paid for
+#: the warning after the scales have been found
 _COARSE = (
     "What was found within the budget shows that the target varies far less than {:.1g}, or lies "
     "elsewhere than expected, so predictions may be far off. Give target_bounds=(low, high), a "
     "range that is public knowledge and that the target fills."
 )
-#: mean square of a value uniform on [-1, 1], and of a squashed one: what to expect of public maps
+#: mean square of a value uniform on [-1, 1], and of a squashed one: expected of public maps
 _MEAN_SQUARE = 1 / 3
 
 
 @dataclass(frozen=True, eq=False)
 class ScalingStep:
-    """Scales that are found before training, by a plan that knows no data."""
+    """How scales are found before training; decided without data."""
 
     plan: ScalingPlan
     shifts_target: bool = True
 
     @property
     def squared_row(self) -> float:
-        """The mean square norm to expect of a scaled row, from public numbers."""
+        """The expected mean square norm of a scaled row, from public numbers."""
         features, bounds = self.plan.features, self.plan.feature_bounds
         if features == "bounds" and bounds is not None and not self.plan.centred:
             return float(affine_from_bounds(bounds, centred=False).row_norm or 0.0) ** 2
@@ -50,7 +50,7 @@ class ScalingStep:
         return self.plan.n_features if bounds is None else int(bounds.used.sum())
 
     def find(self, federation: Federation, streams: Streams) -> Scales:
-        """Return the scales; say what to give where the budget does not reach, or did not."""
+        """Return the scales; warn if the budget does not suffice to find them."""
         if self.plan.advice:
             warn(self.plan.advice)
         scales = run_scaling(self.plan, federation, streams)
@@ -62,9 +62,9 @@ class ScalingStep:
 
 
 def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
-    """Decide, from public numbers, where scales come from; ``mu`` are the whole fit's budgets.
+    """Decide, from public numbers, where scales come from.
 
-    Each silo's own, (n_silos,), or one for all, (1,).
+    ``mu`` are the budgets of the whole fit: one per silo, shape (n_silos,), or one for all, (1,).
     """
     facts, promise = request.facts, request.guarantee
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes

@@ -1,4 +1,4 @@
-"""ISRL-DP's solvers: from a name to an algorithm with its constants filled in.
+"""ISRL-DP's solvers: the algorithm of each name, and its constants.
 
     solver         learning rate eta              "optimal": the published choice
     minibatch      step                           alpha = 0: min{1 / (2 beta), D / sqrt(2 R) / s},
@@ -68,7 +68,7 @@ class Solver(Method):
     name: str
 
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
-        """Return the solver's algorithm before the plan stands: what it releases is settled."""
+        """Return the algorithm for planning; what it releases does not change after it."""
         self._check_batches(request, settings)
         ball = Ball() if request.radius is None else Ball(request.radius)
         if self.name == "local":
@@ -81,21 +81,21 @@ class Solver(Method):
         return MinibatchSGD(settings.learning_rate, settings.momentum, ball)
 
     def local_steps(self, request: Request) -> int:
-        """Return several for the solver that is about them."""
+        """Return 5 for solver="local", else 1."""
         return 5 if self.name == "local" else 1
 
     def has_momentum(self, request: Request) -> bool:
-        """Whether the steps are plain and left to us."""
+        """Whether steps are plain SGD with an automatic learning rate."""
         return self.name == "minibatch" and request.chooses_step
 
     def mechanism(self, request: Request) -> Mechanism:
-        """Return where the noise is: shuffled sums for the solvers of one pass."""
+        """Return the mechanism: shuffled sums for the accelerated solvers behind a shuffler."""
         unit, trust = request.guarantee.unit, request.guarantee.trust
         sums = trust == "shuffler" and self.name in ("accelerated", "multistage")
         return ShuffledSums() if sums else mechanism_for(unit, trust)
 
     def n_rounds(self, request: Request, default: int) -> int:
-        """Return the papers' number for accelerated steps and for one pass."""
+        """Return the papers' number of rounds for accelerated steps and for one pass."""
         one_pass = request.sampling == "disjoint"
         accelerated = self.name in ("accelerated", "multistage")
         if not one_pass and (request.guarantee.is_exact or not accelerated):
@@ -107,7 +107,7 @@ class Solver(Method):
         return max(1, min(MOST_ROUNDS, max(8, round(0.6 * rounds)), smallest))
 
     def training(self, algorithm: Algorithm, committed: Committed) -> Training:
-        """Return the algorithm with constants from the plan's noise and the scales."""
+        """Return the training with constants from the plan's noise and the scales."""
         request, settings = committed.request, committed.settings
         rate, published = request.learning_rate, request.published_step
         loss = smoothed(request.loss, committed)
@@ -140,7 +140,7 @@ class Solver(Method):
 
 
 def _published_rounds(request: Request) -> float:
-    """Return the papers' number of rounds of one pass, for standardised rows."""
+    """Return the papers' number of rounds for one pass over standardised rows."""
     facts, squared_row = request.facts, request.facts.n_features + 1.0
     n_silos = max(1.0, request.silo_fraction * facts.n_silos)
     return lowy2023_one_pass_rounds(
@@ -156,17 +156,15 @@ def _published_rounds(request: Request) -> float:
 
 
 def _least_epsilon(epsilon: float | np.ndarray | None) -> float:
-    """Return the smallest budget of a silo; 1 where noise is given instead, 100 for infinity."""
+    """Return the smallest budget of a silo, at most 100; 1 where noise was given instead."""
     return 1.0 if epsilon is None else min(100.0, float(np.min(epsilon)))
 
 
 def for_longer_steps(constants: Constants, committed: Committed) -> Constants:
-    """Return constants for steps that are longer than any proof allows; see the module."""
+    """Return constants for larger steps than the proofs allow; see the module."""
     clipped = math.sqrt(committed.squared_row) / committed.plan.clip_norm
     slack = 2 * max(1.0, min(4.0, clipped))
-    data = (
-        constants.smoothness - committed.request.alpha
-    )  # the penalty is not clipped: no slack there
+    data = constants.smoothness - committed.request.alpha  # the penalty is not clipped
     return replace(
         constants,
         smoothness=data / slack + committed.request.alpha,
@@ -177,9 +175,9 @@ def for_longer_steps(constants: Constants, committed: Committed) -> Constants:
 def measured_constants(
     constants: Constants, committed: Committed, algorithm: Algorithm
 ) -> Constants:
-    """Return constants with the data's own smoothness, where nothing is to be hidden.
+    """Return constants with the smoothness measured in a fit without privacy.
 
-    What sampling adds counts for more in accelerated steps, which grow with the rounds.
+    The part from sampling grows with the rounds in accelerated steps.
     """
     assert committed.measured is not None
     growth = 1.0
@@ -202,9 +200,9 @@ def best_scale(constants: Constants, n_rounds: int) -> float:
 def staged(
     algorithm: MultistageSGD, c: Constants, n_rounds: int, rate: float | None
 ) -> MultistageSGD:
-    """Return the multi-stage solver with the stages that fit the rounds.
+    """Return the multi-stage solver with stages for this number of rounds.
 
-    A given learning rate stands for the smoothness 1 / (2 eta). The stages' bound of the distance,
+    A given learning rate eta sets the smoothness to 1 / (2 eta). The stages' bound of the distance,
     2 excess / mu, is loose for small mu: scales are at least those for the expected distance.
     """
     if rate is not None:
@@ -238,8 +236,8 @@ def _optimal(algorithm: Algorithm, c: Constants, settings: Settings) -> tuple[Al
     steps = np.full(n_rounds, constant_step(c, n_rounds, largest))
     weights = np.append(0.0, np.ones(n_rounds))
     if c.strong_convexity > 0:
-        # weights are those of the models before each round: the last model is the one before a
-        # round more, which is not run
+        # weights are those of the models before each round: the last model counts as the one
+        # before a further round
         schedule = stich2019_schedule(
             n_rounds=n_rounds + 1, strong_convexity=c.strong_convexity, largest_step=largest
         )

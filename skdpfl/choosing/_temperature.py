@@ -1,7 +1,7 @@
-"""Whether the scale of a classifier's raw predictions is paid for, and where its prior lies.
+"""Whether a classifier's raw predictions are rescaled privately, and the prior of that scale.
 
-A fit whose step, noise or budget leaves nothing to choose stays as it is, and so do those without
-privacy, of other models than linear ones, within a radius, of whole silos and behind a shuffler.
+Only linear classifiers with an epsilon and an automatic learning rate are: not fits without
+privacy, within a radius, with unit="silo", trust="shuffler" or a given noise_multiplier.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skdpfl.scaling import Setting, TemperaturePlan
 
 
 def plan_temperature(request: Request, method: Method) -> TemperaturePlan | None:
-    """Return what will be released to find the temperature, None where it is not looked for."""
+    """Return the releases that estimate the temperature, None if it is not estimated."""
     promise = request.guarantee
     chosen = request.calibrates and request.chooses_step and not method.has_own_step
     paid = promise.epsilon is not None and not promise.is_exact
@@ -32,12 +32,12 @@ def plan_temperature(request: Request, method: Method) -> TemperaturePlan | None
 
 
 def walk_of(committed: Committed, noise: float) -> float:
-    """Return how far the noise of a fit carries the prediction of a typical row.
+    """Return how far the noise of a fit moves the prediction of a typical row.
 
-    ``noise`` is that of the whole fit on each coordinate of the mean gradient, in clip norms.
+    ``noise`` is the noise of the fit on each coordinate of the mean gradient, in clip norms.
     """
     now = committed.settings
     if committed.request.learning_rate is not None or not math.isfinite(now.clip_norm):
-        return 0.0  # nothing is looked for
+        return 0.0  # the temperature is not estimated
     reach = now.clip_norm * math.sqrt(committed.squared_row) * now.learning_rate * now.server_step
     return noise * sum(now.steps) * reach / (1 - now.momentum)

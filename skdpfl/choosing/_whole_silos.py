@@ -1,4 +1,4 @@
-"""What a fit that protects whole silos does differently, beside where the noise is."""
+"""What fits with unit="silo" do differently, apart from where noise is added."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from skdpfl.choosing._facts import Settings
 from skdpfl.choosing._request import Request
 from skdpfl.privacy.mechanisms import LearntClip, Mechanism, NoPrivacy, WholeMessages
 
-#: where a learnt clip norm starts, of the highest it may take
+#: the initial value of a learnt clip norm, as a share of the highest it may take
 START = 0.3
-#: how fast control variates follow where some silos take part in a round, and records are protected
+#: learning rate of control variates where some silos take part in a round and unit="record"
 _SLOW = 0.2
 
 
 def first_clip_norm(request: Request, settings: Settings) -> float:
-    """Return what gradients (unit "silo": the first round's messages) are clipped to.
+    """Return the clip norm of gradients (unit "silo": of messages in the first round).
 
-    Where nothing is hidden a norm that was given clips as well, and "auto" does not.
+    Fits without privacy clip as well if a norm was given, but not with "auto".
     """
     if request.guarantee.is_exact and request.clip_norm is None:
         return math.inf
@@ -31,14 +31,14 @@ def first_clip_norm(request: Request, settings: Settings) -> float:
 
 
 def learns_clip_norm(request: Request) -> bool:
-    """Whether the norm that messages are clipped to is learnt in the rounds."""
+    """Whether the clip norm of messages is learnt during training."""
     return request.guarantee.hides_silos and request.clip_norm is None
 
 
 def adapted(
     mechanism: Mechanism, request: Request, algorithm: Algorithm, settings: Settings
 ) -> Mechanism:
-    """Return the mechanism with what the algorithm reads and the parameters leave open."""
+    """Return the mechanism adapted to the algorithm and to an automatic clip norm."""
     if isinstance(mechanism, NoPrivacy):
         return dataclasses.replace(mechanism, squared_norms=algorithm.reads_squared_norm)
     if isinstance(mechanism, WholeMessages):
@@ -57,10 +57,10 @@ def adapted(
 
 
 def control_rate(committed: Committed) -> float:
-    """Return how fast SCAFFOLD's control variates follow: slower under noise on whole messages.
+    """Return the learning rate of SCAFFOLD's control variates: lower under noise on messages.
 
-    Where records are protected and few silos take part, the noise that a control variate was made
-    of comes back many rounds later. A fit whose step is given is the published algorithm.
+    With unit="record" and partial participation the noise in a control variate is used again many
+    rounds later. With a given learning rate the fit is the published algorithm.
     """
     plan = committed.plan
     if not plan.private:
@@ -78,7 +78,7 @@ def relative_noise(committed: Committed) -> float:
 
 
 def warn_of_noise(committed: Committed) -> None:
-    """Warn where not even the average of all rounds would show anything but noise."""
+    """Warn if even the average of all rounds would be mostly noise."""
     plan = committed.plan
     budget = committed.request.guarantee.epsilon
     if plan.unit == "record" or not plan.private or budget is None:
@@ -89,8 +89,8 @@ def warn_of_noise(committed: Committed) -> None:
     needed = plan.n_silos * (noise if plan.trust == "server" else noise**2)
     warn(
         f"Hiding a whole silo among {plan.n_silos} takes noise that leaves nothing of the data: "
-        f"averaged over all rounds it is still {noise:.2g} times as long as any silo's message. "
-        f"About {needed:.2g} silos would do at this budget"
+        f"averaged over all rounds it is {noise:.2g} times the largest norm of a silo's message. "
+        f"About {needed:.2g} silos are needed at this budget"
         + ("" if plan.trust == "server" else ', fewer with trust="server"')
         + '; unit="record" protects single records with far less.'
     )

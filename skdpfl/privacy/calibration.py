@@ -136,8 +136,8 @@ def _central_limit(
     """Return the noise at which the losses' variances sum to the budget's mu^2."""
 
     def mu_squared(z: float) -> float:
-        known = releases(build(z), neighbours)
-        return known.mu_squared + sum(n * pair.variance() for pair, n in known.pairs)
+        released = releases(build(z), neighbours)
+        return released.mu_squared + sum(n * pair.variance() for pair, n in released.pairs)
 
     fixed, target = mu_squared(math.inf), gaussian_mu(epsilon, delta) ** 2
     if fixed >= target:

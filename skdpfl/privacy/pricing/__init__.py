@@ -1,1 +1,1 @@
-"""From events to (epsilon, delta): what a composition costs, always on the safe side."""
+"""From events to (epsilon, delta): upper bounds of the price of a composition."""

@@ -1,4 +1,4 @@
-"""The delta that is meant by "auto"."""
+"""The delta of ``delta="auto"``."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Which compositions cannot cost more than another, whatever delta is: they need no price.
+"""Compositions that never cost more than another one, at any delta, and need not be priced.
 
 Formal guarantee
 ----------------
 Event by event, more noise, a lower sampling rate and fewer releases cost at most as much, at every
 delta and in any composition: noise can be added afterwards; a sample at rate q' < q is a sample at
-rate q that is skipped with probability 1 - q'/q in favour of a draw that does not depend on the
-record (joint convexity of the hockey-stick divergence); and a release can be ignored.
+rate q that is replaced, with probability 1 - q'/q, by a draw that does not depend on the record
+(joint convexity of the hockey-stick divergence); and a release can be ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from skdpfl.privacy.events import Composition, Event, FixedSizeGaussian, Gaussia
 
 
 def undominated(compositions: Sequence[Composition]) -> list[int]:
-    """Return the positions of compositions that no other one dominates."""
+    """Return the indices of compositions that are not dominated by another one."""
     kept: list[int] = []
     for i, composition in enumerate(compositions):
         if any(dominates(compositions[j], composition) for j in kept):
@@ -26,7 +26,7 @@ def undominated(compositions: Sequence[Composition]) -> list[int]:
 
 
 def dominates(a: Composition, b: Composition) -> bool:
-    """Tell whether ``a``, event by event, costs at least what ``b`` costs; False if unknown."""
+    """Whether each event of ``a`` costs at least as much as that of ``b``; False if unknown."""
     return len(a) == len(b) and all(
         m >= n and _costs_more(x, y) for (x, m), (y, n) in zip(a, b, strict=True)
     )

@@ -8,7 +8,7 @@ or 1 (its contribution is set to zero), and releases compose by adding squares [
     delta(eps) = Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2)          (Balle & Wang 2018)
 
 Both directions of the relation have this same profile, and it is attained, so these numbers are
-exact; the functions below round to the safe side of the last few bits.
+exact, up to the last few bits, which the functions below round up.
 
 References
 ----------
@@ -22,11 +22,10 @@ import math
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 
-#: Beyond this mu the second term of delta is below a thousandth of the first, and is left out: it
-#: could not be told from rounding for long.
+#: Above this mu the second term of delta is below a thousandth of the first, and is left out.
 _LARGE = 1e4
 
-#: The least room for rounding, far below anything a budget is stated to.
+#: The least relative margin for rounding.
 _SAFE = 1e-12
 
 
@@ -54,7 +53,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     upper = mu * (mu / 2 + math.sqrt(-2.0 * math.log(delta)))
     log_delta = math.log(delta)
     root = 0.0
-    if _log_delta(mu, 0.0) > log_delta:  # else delta is above by no more than its room for rounding
+    if _log_delta(mu, 0.0) > log_delta:  # else delta is above only by its margin for rounding
         root = brentq(
             lambda e: _log_delta(mu, e) - log_delta, 0, upper, xtol=1e-300, rtol=1e-13, maxiter=9999
         )
@@ -87,9 +86,9 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def _rounding(mu: float, epsilon: float) -> float:
-    """Bound the relative rounding of delta: logarithms of tails lose their digits by cancelling.
+    """Bound the relative rounding error of delta, a difference of tails given by their logarithms.
 
-    Each has the error of its own size x^2/2 and that of x, about twice that.
+    Each logarithm has a rounding error of its own size x^2/2, and about twice that from x.
     """
     if mu > _LARGE:
         return 0.0
@@ -102,8 +101,8 @@ def _rounding(mu: float, epsilon: float) -> float:
 
 
 def _log_delta(mu: float, epsilon: float) -> float:
-    """Log of delta(epsilon); from logarithms, so that neither exp(epsilon) nor a tail is lost."""
-    if mu > _LARGE:  # up to the rounding of the difference
+    """Return log delta(epsilon), without overflow of exp(epsilon) or underflow of tails."""
+    if mu > _LARGE:  # plus the rounding error of the difference
         return float(log_ndtr(mu / 2 - epsilon / mu + 1e-15 * mu))
     above = float(log_ndtr(-epsilon / mu + mu / 2))
     below = float(log_ndtr(-epsilon / mu - mu / 2))

@@ -1,4 +1,4 @@
-r"""Releases known by their privacy profile only: the worst pair with that profile, as atoms.
+r"""Releases of which only the privacy profile is known: the worst pair with that profile.
 
 A profile delta(eps), as a function of alpha = e^eps, is convex, non-increasing, 1 at alpha = 0, and
 (since the bounds cover both directions) ``delta(-eps) = 1 - e^-eps (1 - delta(eps))``. Given bounds
@@ -8,7 +8,7 @@ losses are the hull's corners, with (slopes in alpha)::
     Q(L = eps_i) = slope_i - slope_{i-1},   P(L = eps_i) = e^{eps_i} Q(L = eps_i),
     P(L = inf) = the last delta
 
-For one point (eps, delta) this is randomised response with probability delta of telling all.
+For one point (eps, delta) this is randomised response that fails with probability delta.
 
 Formal guarantee
 ----------------
@@ -26,7 +26,7 @@ import numpy as np
 
 from skdpfl.privacy.pricing.loss_grid import SURE, Grid, GridLoss
 
-#: Beyond this, e^epsilon is not a useful number.
+#: Larger values of epsilon are not used, as e^epsilon would overflow.
 _LARGEST = 600.0
 
 
@@ -53,7 +53,7 @@ class AtomsPair:
         probs = np.bincount(index - low, masses - upper, high - low + 1)
         probs += np.bincount(index - low + 1, upper, high - low + 1)
         infinite = self.infinite
-        if losses.max() > grid.largest:  # their probability is shared with infinity
+        if losses.max() > grid.largest:  # split between the last point and infinity
             beyond = masses * (1.0 - SURE * np.exp(np.minimum(0.0, grid.h * high - losses)))
             beyond[losses <= grid.h * high] = 0.0
             probs[-1] -= beyond.sum()
@@ -62,7 +62,7 @@ class AtomsPair:
         return loss, loss
 
     def largest(self, tail: float) -> float:
-        """A loss that is exceeded with a probability of at most ``tail``, if it is finite."""
+        """The largest finite loss."""
         return max(self.losses)
 
 
@@ -87,7 +87,7 @@ def profile_pair(epsilons: tuple[float, ...], deltas: tuple[float, ...]) -> Atom
 
 
 def _lower_hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Corners of the lower convex hull in (e^epsilon, delta), from (0, 1), falling."""
+    """Decreasing corners of the lower convex hull in (e^epsilon, delta), starting at (0, 1)."""
     hull: list[tuple[float, float]] = []
     for epsilon, delta in points:
         if delta >= (hull[-1][1] if hull else 1.0):

@@ -1,15 +1,15 @@
-r"""Privacy losses on a grid: continuous pairs of distributions made discrete, on the safe side.
+r"""Privacy losses on a grid: discrete pairs of distributions that dominate continuous ones.
 
-For neighbours with output laws P and Q the privacy loss is L = log dP/dQ under P. On the grid
-``l_i = i h`` each interval keeps both its probabilities, p_i = P(l_i < L <= l_{i+1}) and
+For neighbours with output distributions P and Q the privacy loss is L = log dP/dQ under P. On the
+grid ``l_i = i h`` each interval keeps both its probabilities, p_i = P(l_i < L <= l_{i+1}) and
 q_i = Q(...), as two atoms at its ends ("connect the dots", [1]_)::
 
     a + b = p_i,   a e^{-l_i} + b e^{-l_{i+1}} = q_i
     =>  b = (p_i - q_i e^{l_i}) / (1 - e^{-h}),   a = p_i - b
 
-Losses below the grid are rounded up to its first point, losses above it to infinity. Or, where the
-grid was cut off at a loss of choice (``Grid.largest``), the losses above share their probability
-between its last point l and infinity in the same way: ``q e^l`` stays at l, both p and q are kept.
+Losses below the grid are rounded up to its first point, losses above it to infinity. If the grid
+ends at a chosen loss (``Grid.largest``), the probability of losses above is split between its last
+point l and infinity in the same way: ``q e^l`` stays at l, and both p and q are kept.
 
 Formal guarantee
 ----------------
@@ -32,15 +32,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-#: Rounding of one probability at x standard deviations, in units of eps and of the tail that it is
-#: a difference of: A + B x^2. Each of the two tails is off by at most 4 + 1.1 x^2 (compared with 50
-#: digits, for |x| < 37), and by x^2 / 2 for the rounding of x - centre.
+#: Rounding error of a probability at x standard deviations, a difference of two tails, relative to
+#: the tail and in units of eps: A + B x^2. Each tail has an error of at most 4 + 1.1 x^2 (compared
+#: with 50 digits, for |x| < 37), and x^2 / 2 from the rounding of x - centre.
 _ROUND, _FAR = 8.0, 4.0
 
 #: Above this loss Q's probabilities underflow: losses are rounded up.
 _NO_Q = 600.0
 
-#: Of Q's tail this much is counted: less by far more than the rounding of ndtr and of losses.
+#: The share of Q's tail that is counted; the margin is far above the rounding of ndtr and losses.
 SURE = 1.0 - 1e-9
 
 #: Probabilities of consecutive intervals, and bounds on their rounding error.
@@ -57,7 +57,7 @@ class TooFine(Exception):
 
 @dataclass(frozen=True)
 class Grid:
-    """Step ``h``, at most ``max_points`` of them, and the probabilities left beyond either end.
+    """Step ``h``, at most ``max_points`` points, and the probabilities beyond either end.
 
     Losses beyond ``largest``, of either sign, have no points of their own.
     """
@@ -77,7 +77,7 @@ class Grid:
         return first, max(math.ceil(high / self.h), first + 1)
 
     def counted(self, above_q: float) -> float:
-        """What is counted of Q's tail above the grid: nothing unless the grid was cut off."""
+        """The part of Q's tail above the grid that counts: 0 unless ``largest`` is finite."""
         return above_q if self.largest < math.inf else 0.0
 
 
@@ -102,7 +102,7 @@ def connect_dots(
     """Make a :class:`GridLoss` of interval probabilities p and q, from ``low h`` upwards.
 
     p and q are each (probabilities, bounds on their rounding error), shape (n,); ``below`` and
-    ``above`` are P's tails outside, and ``above_q`` is what may be counted of Q's upper tail.
+    ``above`` are P's tails outside, and ``above_q`` is the part of Q's upper tail that counts.
     """
     left = h * np.arange(low, low + p[0].size)
     grow = np.exp(np.minimum(left, _NO_Q))
@@ -121,12 +121,12 @@ def connect_dots(
 def normal_masses(x: np.ndarray, centre: float) -> Masses:
     """Probabilities of N(centre, 1) between consecutive ``x``, and bounds on their error.
 
-    Differences are taken in the nearer tail, where they lose no digits.
+    Differences are taken in the nearer tail, where there is no cancellation.
     """
     lower, upper = ndtr(x - centre), ndtr(centre - x)
     in_upper = lower[:-1] > 0.5
     mass = np.where(in_upper, upper[:-1] - upper[1:], lower[1:] - lower[:-1])
     tail = np.where(in_upper, upper[:-1], lower[1:])
     far = np.maximum(np.abs(x[:-1] - centre), np.abs(x[1:] - centre))
-    far = np.minimum(far, 40.0)  # beyond, there is nothing
+    far = np.minimum(far, 40.0)  # the probability beyond is 0
     return np.maximum(mass, 0.0), (_ROUND + _FAR * far**2) * np.finfo(float).eps * tail

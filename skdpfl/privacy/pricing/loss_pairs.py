@@ -70,7 +70,7 @@ class ReplacePair:
         return _log_mixture(self.rate, self.shift, x) - _log_mixture(self.rate, self.shift, -x)
 
     def inverse(self, loss: np.ndarray) -> np.ndarray:
-        """The x whose loss is given: m x = loss/2 + arsinh(sinh(loss/2) e^{m^2/2} (1-q)/q)."""
+        """The x with a given loss: m x = loss/2 + arsinh(sinh(loss/2) e^{m^2/2} (1-q)/q)."""
         half = np.abs(loss) / 2
         if self.rate == 1.0:
             return loss / (2 * self.shift)
@@ -111,7 +111,7 @@ class ZeroOutPair:
         return _log_mixture(self.rate, self.shift, x)
 
     def inverse(self, loss: np.ndarray) -> np.ndarray:
-        """The x whose loss is given; -inf at losses below log(1-q), which none attains."""
+        """The x with a given loss; -inf below log(1-q), the infimum of the loss."""
         inside = np.expm1(np.minimum(loss, 700.0)) + self.rate
         with np.errstate(divide="ignore", invalid="ignore"):
             log_ratio = np.where(inside > 0, np.log(np.maximum(inside, 0.0)), -np.inf)
@@ -128,7 +128,7 @@ class ZeroOutPair:
 
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
         """The loss on the grid with the record present under P, and with it absent under P."""
-        # Either end is the upper one in one of the directions.
+        # each end is the upper one in one of the two directions
         low, high = _range(self, grid, ndtri(grid.above), self.shift - ndtri(grid.above))
         x = self.inverse(grid.h * np.arange(low, high + 1))
         p = _mixture_masses(self.rate, self.shift, x)

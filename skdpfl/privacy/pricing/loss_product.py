@@ -1,9 +1,9 @@
-r"""The sum of a few independent privacy losses, convolved without a transform.
+r"""The sum of a few independent privacy losses, convolved without a Fourier transform.
 
-A fast Fourier transform rounds relative to the largest tilted probability. Where a loss falls off
-slower than any exponential (a record is rarely sampled, but told when it is) and delta is tiny, no
-tilt makes the probabilities that count large enough. Here products of positive numbers are added
-up, which keeps the digits of every probability, however small.
+The rounding errors of a fast Fourier transform are relative to the largest tilted probability. For
+heavy-tailed losses (a record is rarely sampled, but exposed when it is) and tiny delta, no tilt
+makes the relevant probabilities large enough. Here products of positive numbers are added, so that
+the relative error is small for every probability, however small.
 
 Formal guarantee
 ----------------
@@ -27,7 +27,7 @@ from skdpfl.privacy.pricing.loss_grid import SURE, GridLoss
 from skdpfl.privacy.pricing.loss_sum import LossSum
 from skdpfl.privacy.pricing.loss_window import Window
 
-#: The least share of a probability that rounding may take, and what underflows.
+#: The least relative error that is assumed, and a bound on what underflows.
 _ROUND, _LOST = 1e-9, 1e-290
 
 
@@ -41,12 +41,12 @@ class LossProduct(LossSum):
 
     @property
     def _rounding(self) -> float:
-        """The share of each probability that rounding may have taken."""
+        """A bound on the relative rounding error of each probability."""
         return max(_ROUND, self.n_releases * (self._law.probs.size + 2) * 2.0**-52)
 
     @cached_property
     def _law(self) -> GridLoss:
-        """The law of the sum, inside a window that no loss leaves."""
+        """The distribution of the sum, in a window that holds all losses."""
         most = max(max(-loss.low, loss.low + loss.probs.size - 1) for loss, _ in self.parts)
         return reduce(
             lambda a, b: _sum(a, b, most), (_times(loss, n, most) for loss, n in self.parts)
@@ -62,7 +62,7 @@ class LossProduct(LossSum):
 
 
 def _times(loss: GridLoss, n: int, most: int) -> GridLoss:
-    """The sum of n alike losses, by doubling."""
+    """The sum of n identically distributed losses, by doubling."""
     total = None
     while True:
         if n % 2:
@@ -75,7 +75,7 @@ def _times(loss: GridLoss, n: int, most: int) -> GridLoss:
 
 
 def _sum(a: GridLoss, b: GridLoss, most: int) -> GridLoss:
-    """The sum of two losses, its points cut off beyond ``most`` from 0."""
+    """The sum of two losses, on at most ``most`` points on either side of 0."""
     low, probs = a.low + b.low, np.convolve(a.probs, b.probs)
     infinite = a.infinite + b.infinite
     if (cut := -most - low) > 0:

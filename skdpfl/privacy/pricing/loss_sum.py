@@ -1,4 +1,4 @@
-r"""The sum of many independent privacy losses, and the (epsilon, delta) it stands for.
+r"""The sum of many independent privacy losses, and its (epsilon, delta).
 
 With K(t) = sum_k n_k log E e^{t L_k} (n_k releases of loss L_k, finite part) the *tilted* laws
 
@@ -9,9 +9,9 @@ are convolved by one discrete Fourier transform, and the tilt is undone afterwar
     P(L = l) = T(l) e^{K(t) - t l},         T: the convolution of the tilted laws
     delta(eps) = P(L = inf) + sum_{l > eps} P(L = l) (1 - e^{eps - l})
 
-At the saddle point T has its bulk near eps; rounding errors, which are relative to the bulk, are
-then relative to delta, however small delta is. The tilt used is the least that makes them
-negligible, for heavy-tailed losses need a longer window the more they are tilted.
+At the saddle point most of T lies near eps, and rounding errors are then relative to delta, however
+small it is. The smallest tilt that makes them negligible is used, since tilted heavy-tailed losses
+need a longer window.
 
 Formal guarantee
 ----------------
@@ -20,7 +20,7 @@ above. By Chernoff's inequality the window of the transform misses a tilted prob
 ``outside`` on each side. Missing mass above is at most ``outside e^{K - t eps}`` untilted, and so
 is what the cyclic transform moves from one end to where it is not counted; both are added to delta.
 The rounding of the transform, amplified n-fold by taking powers, is added as ``n _ROUND`` in the
-same way. Any tilt and any window give a bound, good ones a sharp bound.
+same way. Every tilt and every window give a bound; they decide how sharp it is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from scipy import fft
 from skdpfl.privacy.pricing.loss_grid import GridLoss, TooFine
 from skdpfl.privacy.pricing.loss_window import Bound, Window
 
-#: Rounding error of the transform per release; a thousand of it for the sums over its points.
+#: Rounding error of the transform per release; a thousand times it for the sums over its points.
 _ROUND = 1e-15
 
 #: Share of delta that rounding, and mass outside the window, may add to it.
@@ -57,7 +57,7 @@ class LossSum:
 
     @property
     def n_releases(self) -> int:
-        """How many losses are added up."""
+        """The number of losses."""
         return sum(n for _, n in self.parts)
 
     @property
@@ -79,7 +79,7 @@ class LossSum:
         return window.epsilon(room, min(self.infinite, _SHARE * delta))
 
     def finite_delta(self, epsilon: float, size: float) -> Bound:
-        """Return what finite losses add to delta(epsilon), sharp if that is at least ``size``."""
+        """Return the part of delta(epsilon) from finite losses, sharp if at least ``size``."""
         top = self.h * sum(n * (grid.low + grid.probs.size - 1) for grid, n in self.parts)
         if epsilon >= top or self.infinite == 1.0:
             return Bound(0.0)
@@ -91,7 +91,7 @@ class LossSum:
     def _solve(
         self, function: Callable[[float, float, float, float], float], target: float
     ) -> float:
-        """The tilt t >= 0 at which a rising function of (t, K, K', K'') meets the target, roughly.
+        """Solve roughly for the tilt t >= 0 at which a function of (t, K, K', K'') is the target.
 
         Any tilt gives a valid bound; a good one a sharp bound.
         """
@@ -106,7 +106,7 @@ class LossSum:
         while short(high):
             low, high = high, 4.0 * high
             if high * longest > 1e4:
-                return high  # The target is out of reach: the tilted law sits at its maximum.
+                return high  # out of reach: the tilted loss is at its maximum
         while low == high or not short(low):
             low, high = low / 4.0, low
         for _ in range(7):
@@ -115,7 +115,7 @@ class LossSum:
         return math.sqrt(low * high)
 
     def _window(self, saddle: float, epsilon: float, log_size: float) -> Window:
-        """Convolve tilted laws, to learn deltas of about e^log_size at about ``epsilon``."""
+        """Convolve the tilted losses, to compute deltas of about e^log_size near ``epsilon``."""
         rounding = _ROUND * (1000 + self.n_releases)
         allowed = log_size + math.log(_SHARE)
         tilt = self._least_tilt(saddle, epsilon, allowed - math.log(rounding))
@@ -171,7 +171,7 @@ def _cumulants(laws: _Laws, tilt: float) -> tuple[float, float, float]:
     k = mean = variance = 0.0
     for (losses, probs), n in laws:
         top = max(tilt * float(losses[0]), tilt * float(losses[-1]))
-        # Bounded below: numbers too small to matter are slow. No BLAS: it would start threads.
+        # bounded below, as denormal numbers are slow; no BLAS, which would start threads
         weights = probs * np.exp(np.maximum(tilt * losses - top, -600.0))
         total = float(weights.sum())
         weights *= losses
@@ -191,18 +191,18 @@ def _minus_log_delta(t: float, k: float, mean: float, variance: float) -> float:
 def _convolve(
     parts: tuple[tuple[GridLoss, int], ...], tilt: float, first: int, size: int
 ) -> np.ndarray:
-    """The tilted law of the sum at ``size`` grid points from ``first``."""
+    """The tilted distribution of the sum at ``size`` grid points from ``first``."""
     n_points = fft.next_fast_len(size, real=True)
     spectrum = np.ones(n_points // 2 + 1, dtype=complex)
     offset = 0
     for grid, n in parts:
         exponents = tilt * grid.losses
-        # points without any probability may lie far above the others
+        # points with probability 0 may lie far above the others
         weights = np.where(grid.probs > 0.0, grid.probs, 0.0)
         exponents -= exponents[weights > 0.0].max()
         weights *= np.exp(np.minimum(exponents, 0.0))
         weights /= weights.sum()
-        # Turn about the mean: powers then multiply small angles, and their errors stay small.
+        # centred at the mean, so that powers multiply small angles
         middle = round(float((weights * np.arange(weights.size)).sum()))
         places = (np.arange(weights.size) - middle) % n_points
         one = fft.rfft(np.bincount(places, weights, n_points))

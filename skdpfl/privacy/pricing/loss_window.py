@@ -1,4 +1,4 @@
-"""The law of a sum of losses on a stretch of the grid, and the (epsilon, delta) it stands for."""
+"""The distribution of a sum of losses on a part of the grid, and its (epsilon, delta)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 
 class Bound(NamedTuple):
-    """An upper bound, and about how much too large epsilon is in it, as a share of epsilon.
+    """An upper bound, and estimates of its relative error in epsilon.
 
-    ``missing`` is due to rounding and to what the window leaves out, ``spread`` to the grid. Both
-    are estimates: they say whether to look again, and no bound rests on them.
+    ``missing`` is due to rounding and to losses outside the window, ``spread`` to the grid. They
+    decide whether the price is computed again; the bound holds without them.
     """
 
     value: float
@@ -22,7 +22,7 @@ class Bound(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """How much too large epsilon is in all."""
+        """The estimated relative error of epsilon."""
         return self.missing + self.spread
 
 
@@ -35,9 +35,9 @@ class Window:
     tilt, k : float
         ``masses`` are P's probabilities times e^(tilt loss - k).
     error : float
-        What may be missing from the masses, in all; and ``relative``, of each of them.
+        The probability that may be missing from all masses; ``relative``: the share of each.
     n_releases : int
-        How many losses were rounded to the grid and added up.
+        The number of losses that were rounded to the grid and added.
     """
 
     h: float
@@ -52,14 +52,14 @@ class Window:
 
     @property
     def scale(self) -> float:
-        """What turns sums relative to the centre into probabilities."""
+        """The factor from sums relative to the centre to probabilities."""
         return math.exp(min(700.0, self.k - self.tilt * self.centre))
 
     def epsilon(self, room: float, rounded: float) -> Bound:
         """Return the smallest epsilon >= 0 at which the finite part of delta is at most ``room``.
 
-        ``rounded`` is the probability of losses that were rounded up to infinity. Sums run from the
-        right: the last quarter of the losses is tried first.
+        ``rounded`` is the probability of losses that were rounded up to infinity. The last quarter
+        of the losses is tried first.
         """
         size = self.losses.size
         for first in (size - 1 - size // 4, size // 2, 0):
@@ -68,11 +68,11 @@ class Window:
                 break
         losses = self.losses[first:]
         j = int(np.flatnonzero(np.append(True, deltas > room))[-1])
-        if j == 0:  # The bound holds at the first point, which lies far below the bulk.
+        if j == 0:  # the bound already holds at the first point
             return Bound(float(max(0.0, losses[0])))
         if j == deltas.size:
             return Bound(math.inf, math.inf)
-        # Between two points delta + e^epsilon * const is constant; the margin is the left point's.
+        # between two points delta + e^epsilon * const is constant, with the left point's margin
         upper = above[j] + margins[j - 1] - room / self.scale
         step = -math.inf
         if upper > 0.0:
@@ -101,11 +101,11 @@ class Window:
     def _excess(
         self, epsilon: float, missing: float, slope: float, thinning: float
     ) -> tuple[float, float]:
-        """Estimate by how much epsilon is too large, as shares of it: for what is missing, and not.
+        """Estimate the relative errors of epsilon, from missing probability and from the grid.
 
-        What is missing moves epsilon by its share of the slope of delta (Q's probability above
-        epsilon, times e^epsilon). Each loss is up to h^2/4 more spread on the grid than it was,
-        which moves epsilon by half of that times Q's density over its probability above.
+        Missing probability changes epsilon by its share of the slope of delta (Q's probability
+        above epsilon, times e^epsilon). The grid adds up to h^2/4 to the variance of each loss,
+        which changes epsilon by half of that times Q's density over its probability above.
         """
         if epsilon == 0.0:
             return 0.0, 0.0
@@ -115,7 +115,7 @@ class Window:
         return missing / slope / epsilon, spread / epsilon
 
     def _tail_sums(self, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Delta from the first loss on, what may be missing of it, and P and Q from there on.
+        """Delta from each loss on, the part that may be missing, and P and Q from there on.
 
         All but the first are relative to the scale.
         """
@@ -133,5 +133,5 @@ class Window:
 
 
 def _from_the_right(values: np.ndarray) -> np.ndarray:
-    """Sums from each place to the end."""
+    """Cumulative sums from the end."""
     return np.cumsum(values[::-1])[::-1]

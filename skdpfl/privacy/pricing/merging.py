@@ -1,9 +1,9 @@
-r"""Many distinct releases as fewer: those that are alike are priced as the most expensive of them.
+r"""Fewer distinct releases: similar ones are priced as the most expensive of them.
 
 Cells are steps of a factor e^width in noise multiplier and sampling rate (or in epsilon and delta);
-all releases of a cell become one with the least noise and the highest rate among them. A price
-grows about as 1/z and as the rate, so it comes out too large by a factor of e^width at most in
-each, half of that on average. The width is the least at which there are few enough cells.
+all releases of a cell become one with the least noise and the highest rate among them. Prices are
+about proportional to 1/z and to the rate, so each adds a factor of at most e^width, half of that on
+average. The width is the smallest with few enough cells.
 
 Formal guarantee
 ----------------
@@ -24,14 +24,14 @@ from skdpfl.privacy.events import (
     compose,
 )
 
-#: The first width that is tried; each is larger by this factor.
+#: The first width that is tried, and the factor between two widths.
 _WIDTH, _WIDER = 2e-4, 1.25
 
 
 def merged(composition: Composition, most: int) -> Composition:
     """Return a composition that costs at least as much, with about ``most`` distinct releases.
 
-    Plain Gaussians, which compose in closed form, and profiles stay what they are.
+    Plain Gaussians, which compose in closed form, and profiles are not changed.
     """
     alike = [part for part in composition if isinstance(part[0], _Mergeable)]
     if len(alike) <= most:
@@ -48,7 +48,7 @@ _Mergeable = PoissonGaussian | FixedSizeGaussian | Approximate
 
 
 def _cells(parts: list[tuple[Event, int]], width: float) -> list[list[tuple[Event, int]]]:
-    """Releases whose kind is the same and whose numbers lie in the same steps."""
+    """Releases of the same kind whose parameters lie in the same steps."""
     cells: dict[tuple[object, ...], list[tuple[Event, int]]] = {}
     for event, count in parts:
         steps = (_step(number, width) for number in vars(event).values())
@@ -57,12 +57,12 @@ def _cells(parts: list[tuple[Event, int]], width: float) -> list[list[tuple[Even
 
 
 def _step(number: float, width: float) -> int | str:
-    """The number of the step a number is in; 0 and infinity have their own."""
+    """The index of a number's step; 0 and infinity have their own."""
     return math.floor(math.log(number) / width) if 0 < number < math.inf else str(number)
 
 
 def _most_expensive(cell: list[tuple[Event, int]]) -> Event:
-    """Return a release of the kind that none of the cell exceeds."""
+    """Return a release that costs at least as much as each one of the cell."""
     numbers = [tuple(vars(event).values()) for event, _ in cell]
     first, second = zip(*numbers, strict=True)
     if isinstance(cell[0][0], Approximate):

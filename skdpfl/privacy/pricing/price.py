@@ -1,4 +1,4 @@
-r"""What a composition of releases costs: epsilon at a given delta, and delta at a given epsilon.
+r"""The price of a composition of releases: epsilon at a given delta, and delta at a given epsilon.
 
 Plain Gaussian releases have a closed form (:mod:`skdpfl.privacy.pricing.gaussian`). Everything else
 is priced by privacy loss distributions: each release's dominating pair
@@ -8,19 +8,18 @@ is priced by privacy loss distributions: each release's dominating pair
 
     h = f sqrt(sum_k n_k Var L_k / sum_k n_k),   1/64 <= f <= 1/16
 
-a fixed fraction of the (root mean square) deviation of one release's loss. Making losses discrete
-widens the sum by a fixed fraction then, however small epsilon and however many steps: epsilon comes
-out 0.04 % too large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. Where an
-estimate says that this is too coarse, or the sum would need more than ``_MAX_WINDOW`` points, the
-price is computed again (:mod:`skdpfl.privacy.pricing.refining`). Of more than ``_MOST_DISTINCT``
-distinct releases, similar ones are priced as the most expensive of them
-(:mod:`skdpfl.privacy.pricing.merging`): noise multipliers that spread over a factor of four make
-epsilon 0.5 % too large by that (batches of fixed size: 1.4 %).
+a fixed fraction of the (root mean square) deviation of one release's loss. The error of the grid is
+then a fixed fraction of epsilon, for any epsilon and any number of steps: epsilon is 0.04 % too
+large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. If the error is estimated
+to be larger, or the sum would need more than ``_MAX_WINDOW`` points, the price is computed again
+(:mod:`skdpfl.privacy.pricing.refining`). With more than ``_MOST_DISTINCT`` distinct releases,
+similar ones are priced as the most expensive of them (:mod:`skdpfl.privacy.pricing.merging`): for
+noise multipliers within a factor of four epsilon is 0.5 % too large (batches of fixed size: 1.4 %).
 
-Why not dp-accounting alone: its distributions agree with these (a test says so), but they compose
-one event after the other, know no batches of fixed size, lose their digits on grids below 1e-6
-(a million steps at epsilon 1e-3 need 1e-8), and in tails below 1e-10; and importing it takes longer
-than a calibration. It is the independent reference of the tests.
+Compared with dp-accounting: its distributions agree with these (tested), but it composes one event
+after the other, has no batches of fixed size, loses precision on grids below 1e-6 (a million steps
+at epsilon 1e-3 need 1e-8) and in tails below 1e-10, and takes longer to import than a calibration
+here. The tests use it as the independent reference.
 
 Formal guarantee
 ----------------
@@ -47,7 +46,7 @@ from skdpfl.privacy.pricing.releases import Neighbours, Releases, releases
 
 __all__ = ["Neighbours", "price_delta", "price_epsilon"]
 
-#: Grid step over the root mean square deviation of one release's loss: from, to.
+#: Grid step over the root mean square deviation of one release's loss: least, largest.
 _FINEST, _COARSEST = 1 / 64, 1 / 16
 
 #: Points in the sum, times the number of distinct releases, above which the grid is made coarser.
@@ -66,7 +65,7 @@ _MOST_DISTINCT = 96
 #: Share of delta spent on losses beyond the grid.
 _TAIL_SHARE = 1e-4
 
-#: Probability that some loss lies below the grid; it is rounded up, which hardly matters.
+#: Probability that some loss lies below the grid; it is rounded up.
 _BELOW = 1e-6
 
 
@@ -85,16 +84,16 @@ def price_epsilon(composition: Composition, delta: float, neighbours: Neighbours
     """
     if not 0 <= delta < 1:
         raise ValueError(f"delta={delta!r} must lie in [0, 1).")
-    known = releases(merged(composition, _MOST_DISTINCT), neighbours)
-    if not known.pairs or known.mu == math.inf:
-        return gaussian_epsilon(known.mu, delta)
-    told, largest = _probability_of_telling(known), _largest_loss(known)
-    if told >= delta:
-        return largest if told == delta else math.inf
-    first = _worst(known, delta, lambda loss: loss.epsilon(delta))
+    released = releases(merged(composition, _MOST_DISTINCT), neighbours)
+    if not released.pairs or released.mu == math.inf:
+        return gaussian_epsilon(released.mu, delta)
+    infinite, largest = _infinite_probability(released), _largest_loss(released)
+    if infinite >= delta:
+        return largest if infinite == delta else math.inf
+    first = _worst(released, delta, lambda loss: loss.epsilon(delta))
     epsilon = first.value
-    if first.excess > TOLERATED or unlike(_pairs(known)):
-        again = refined(_pairs(known), delta, epsilon, lambda loss: loss.epsilon(delta), True)
+    if first.excess > TOLERATED or unlike(_pairs(released)):
+        again = refined(_pairs(released), delta, epsilon, lambda loss: loss.epsilon(delta), True)
         epsilon = min([epsilon, *again])
     return min(largest, epsilon)
 
@@ -114,34 +113,34 @@ def price_delta(composition: Composition, epsilon: float, neighbours: Neighbours
     """
     if not epsilon >= 0:
         raise ValueError(f"epsilon={epsilon!r} must be at least 0.")
-    known = releases(merged(composition, _MOST_DISTINCT), neighbours)
-    if not known.pairs or known.mu == math.inf:
-        return gaussian_delta(known.mu, epsilon)
-    told = _probability_of_telling(known)
-    if epsilon >= _largest_loss(known):
-        return told
-    # What may be neglected is a share of a delta that is not known yet.
-    guess = max(told, 1e-7)
+    released = releases(merged(composition, _MOST_DISTINCT), neighbours)
+    if not released.pairs or released.mu == math.inf:
+        return gaussian_delta(released.mu, epsilon)
+    infinite = _infinite_probability(released)
+    if epsilon >= _largest_loss(released):
+        return infinite
+    # losses beyond the grid may take a share of delta, which is guessed first
+    guess = max(infinite, 1e-7)
     while True:
-        first = _worst(known, guess, lambda loss: loss.finite_delta(epsilon, guess / 30))  # noqa: B023
+        first = _worst(released, guess, lambda loss: loss.finite_delta(epsilon, guess / 30))  # noqa: B023
         finite = first.value
-        if guess <= max(told, 30 * finite) or guess < 1e-250:
+        if guess <= max(infinite, 30 * finite) or guess < 1e-250:
             break
-        guess = max(told, finite, 1e-9 * guess)
-    delta = min(1.0, finite + told + _TAIL_SHARE * guess)
-    if epsilon > 0.0 and (first.excess > TOLERATED or unlike(_pairs(known))):
+        guess = max(infinite, finite, 1e-9 * guess)
+    delta = min(1.0, finite + infinite + _TAIL_SHARE * guess)
+    if epsilon > 0.0 and (first.excess > TOLERATED or unlike(_pairs(released))):
 
         def at_epsilon(loss: LossSum) -> Bound:
             finite = loss.finite_delta(epsilon, guess / 30)
             return finite._replace(value=loss.infinite + finite.value)
 
-        delta = min([delta, *refined(_pairs(known), delta, epsilon, at_epsilon, False)])
+        delta = min([delta, *refined(_pairs(released), delta, epsilon, at_epsilon, False)])
     return delta
 
 
-def _worst(known: Releases, delta: float, question: Callable[[LossSum], Bound]) -> Bound:
-    """The larger answer of the relation's two directions, on a grid fit for ``delta``."""
-    pairs = _pairs(known)
+def _worst(released: Releases, delta: float, question: Callable[[LossSum], Bound]) -> Bound:
+    """Return the larger answer of the relation's two directions, on a grid made for ``delta``."""
+    pairs = _pairs(released)
     n_releases = sum(n for _, n in pairs)
     tail = max(1e-300, _TAIL_SHARE * delta / (2 * n_releases))
     points = int(min(_MAX_POINTS, _POINTS * math.sqrt(n_releases))) // len(pairs)
@@ -159,23 +158,23 @@ def _worst(known: Releases, delta: float, question: Callable[[LossSum], Bound]) 
             cut_short = cut_short or error.of_sum
 
 
-def _pairs(known: Releases) -> Pairs:
-    """All that was released, plain Gaussians as one release."""
-    if known.mu_squared:
-        return (*known.pairs, (gaussian_pair(known.mu), 1))
-    return known.pairs
+def _pairs(released: Releases) -> Pairs:
+    """Return the pairs of all releases, with plain Gaussians as one release."""
+    if released.mu_squared:
+        return (*released.pairs, (gaussian_pair(released.mu), 1))
+    return released.pairs
 
 
 def _step(pairs: Pairs) -> float:
-    """The grid's step."""
+    """Return the step of the grid."""
     n_releases = sum(n for _, n in pairs)
     deviation = math.sqrt(sum(n * pair.variance() for pair, n in pairs) / n_releases)
-    # A sum is about 16 deviations wide.
+    # a sum is about 16 standard deviations wide
     fineness = 16 * math.sqrt(n_releases) * len(pairs) / _WORK
     h = min(_COARSEST, max(_FINEST, fineness)) * (deviation or 1e-3)
     if not all(isinstance(pair, AtomsPair) for pair, _ in pairs):
         return h
-    # Atoms are few: a much finer grid costs nothing, and the largest lies on it.
+    # there are few atoms: a much finer grid costs little, and the largest loss lies on it
     largest = max(max(pair.losses) for pair, _ in pairs if isinstance(pair, AtomsPair))
     return largest / math.ceil(16 * largest / h) if largest > 0 else h
 
@@ -184,24 +183,24 @@ def _symmetric(both: list[tuple[tuple[GridLoss, GridLoss], int]]) -> bool:
     return all(one is other for (one, other), _ in both)
 
 
-def _largest_loss(known: Releases) -> float:
-    """The sum of the largest finite losses: beyond, delta is the probability of telling."""
-    if known.mu_squared:
+def _largest_loss(released: Releases) -> float:
+    """Return the sum of the largest finite losses: above it delta comes from infinite losses."""
+    if released.mu_squared:
         return math.inf
     total = 0.0
-    for pair, n in known.pairs:
+    for pair, n in released.pairs:
         if not isinstance(pair, AtomsPair):
             return math.inf
         total += n * max(pair.losses)
     return total
 
 
-def _probability_of_telling(known: Releases) -> float:
-    """The probability that some release has an infinite loss."""
-    atoms = [(pair.infinite, n) for pair, n in known.pairs if isinstance(pair, AtomsPair)]
+def _infinite_probability(released: Releases) -> float:
+    """Return the probability that some release has an infinite loss."""
+    atoms = [(pair.infinite, n) for pair, n in released.pairs if isinstance(pair, AtomsPair)]
     atoms = [(infinite, n) for infinite, n in atoms if infinite]
     if any(infinite == 1.0 for infinite, _ in atoms):
         return 1.0
-    if len(atoms) == 1 and atoms[0][1] == 1:  # no rounding: it may be all that delta is
+    if len(atoms) == 1 and atoms[0][1] == 1:  # no rounding: delta may be equal to it
         return atoms[0][0]
     return -math.expm1(sum(n * math.log1p(-infinite) for infinite, n in atoms))

@@ -1,16 +1,16 @@
-r"""A second look at prices that the first grid makes too large.
+r"""Finer grids for prices that the first grid makes too large.
 
-The first grid's step is a share of the deviation of one release's loss. That is too coarse where
-one release is unlike the others: a record that is hardly ever sampled, but told when it is, has
-losses of a thousand times the others' size. The deviation is made by these, the price by the
-others. And where delta is tiny next to the rate of such a sampling, a transform's rounding, or the
-share of delta given to losses beyond the grid, is not small against what epsilon changes.
+The step of the first grid is a share of the standard deviation of one release's loss. That is too
+coarse if one release differs from the others: a record that is hardly ever sampled, but exposed
+when it is, has losses a thousand times as large. They determine the deviation, the others the
+price. And if delta is tiny next to the rate of such a sampling, the rounding error of a transform,
+or the share of delta for losses beyond the grid, is not small.
 
-So where a :class:`~skdpfl.privacy.pricing.loss_window.Window` estimates an excess above
-``TOLERATED``, or the sum would have too many points, the composition is priced again: on a grid
-that ends at a loss somewhat above the last price, whose end keeps the probabilities of what lies
-beyond, and whose step is cut until the price stays; where a transform's rounding is what counts,
-by :mod:`skdpfl.privacy.pricing.loss_product`.
+So if a :class:`~skdpfl.privacy.pricing.loss_window.Window` estimates an excess above ``TOLERATED``,
+or the sum would have too many points, the composition is priced again: on a grid that ends somewhat
+above the last price, with the probability beyond kept at its end, and with smaller and smaller
+steps until the price does not change; if the rounding error of a transform dominates, by
+:mod:`skdpfl.privacy.pricing.loss_product`.
 
 Formal guarantee
 ----------------
@@ -33,25 +33,25 @@ from skdpfl.privacy.pricing.releases import LossPair
 Pairs = tuple[tuple[LossPair, int], ...]
 Question = Callable[[LossSum], Bound]
 
-#: Prices whose estimated excess is below are left alone.
+#: Prices with a smaller estimated excess are not computed again.
 TOLERATED = 1e-3
 
 #: A price is final if a finer grid lowers it by less, or if its own estimated excess is less.
 _ENOUGH = 2e-4
 
-#: Epsilons below and above are not looked at more closely.
+#: Smaller and larger values of epsilon are not refined.
 _SMALL, _LARGE = 1e-6, 600.0
 
-#: Where to look first if nothing is known.
+#: The first guess of epsilon if there is none.
 _GUESSES = (1.0, 30.0)
 
 #: The least delta at which rounding is accounted for.
 _LEAST = 1e-250
 
-#: Points from 0 to the largest loss: at first, how many times more each time, at most.
+#: Points from 0 to the largest loss: at first, the factor from one grid to the next, at most.
 _FIRST, _MORE, _MOST = 2**10, 4, 2**19
 
-#: At most so many points are convolved without a transform.
+#: The largest number of points convolved without a transform.
 _FEW = 2**12
 
 #: Probabilities of a loss beyond the grid, below and above.
@@ -61,10 +61,10 @@ _BELOW, _ABOVE = 1e-9, 1e-300
 def refined(
     pairs: Pairs, delta: float, epsilon: float, ask: Question, moves: bool
 ) -> Iterator[float]:
-    """Yield upper bounds that answer a question at ``delta``.
+    """Yield upper bounds for a question at ``delta``.
 
-    ``epsilon`` is the one asked for, or a first answer; the answers that follow say better where
-    the grid may end if the question ``moves`` it.
+    ``epsilon`` is the given one, or a first answer to be improved (``moves``); then each answer
+    decides where the next grid ends.
     """
     n_releases = sum(n for _, n in pairs)
     surely = sum(n * pair.largest(delta / (4 * n_releases)) for pair, n in pairs)
@@ -85,7 +85,7 @@ def refined(
 
 
 def _finer(pairs: Pairs, epsilon: float, ask: Question, moves: bool) -> Iterator[float]:
-    """Yield upper bounds on finer and finer grids, made for an epsilon of about ``epsilon``."""
+    """Yield upper bounds on finer and finer grids for an epsilon of about ``epsilon``."""
     points, before = _FIRST, math.inf
     while points <= _MOST and _SMALL < epsilon < math.inf:
         try:
@@ -105,14 +105,14 @@ def _finer(pairs: Pairs, epsilon: float, ask: Question, moves: bool) -> Iterator
 
 
 def unlike(pairs: Pairs) -> bool:
-    """Whether a few atoms stand among other losses: their places on a grid decide the price."""
+    """Whether there are atoms among continuous losses, so that the position of the grid matters."""
     few = [isinstance(pair, AtomsPair) and len(pair.losses) <= 2 for pair, _ in pairs]
     moved = any(a and pair.largest(0.0) > 0.0 for a, (pair, _) in zip(few, pairs, strict=True))
     return moved and not all(few)
 
 
 def _priced(pairs: Pairs, epsilon: float, points: int, ask: Question) -> Bound:
-    """Ask on a grid of so many points, without a transform where its rounding decides."""
+    """Return the answer on a grid of ``points`` points, by a transform if that is exact enough."""
     parts = _parts(pairs, epsilon, points)
     if sum(n for _, n in pairs) == 1:
         return max(ask(LossProduct(part, 4 * _MOST)) for part in parts)
@@ -128,7 +128,7 @@ def _priced(pairs: Pairs, epsilon: float, points: int, ask: Question) -> Bound:
 
 
 def _parts(pairs: Pairs, epsilon: float, points: int) -> list[tuple[tuple[GridLoss, int], ...]]:
-    """Losses on a grid whose ends leave room for what others may add to a loss of epsilon."""
+    """Losses on a grid that reaches beyond epsilon by as much as other losses may subtract."""
     deviation = math.sqrt(sum(n * pair.variance(2 * epsilon) for pair, n in pairs))
     largest = 2 * epsilon + 8 * deviation
     h = largest / points

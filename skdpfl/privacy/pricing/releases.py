@@ -1,4 +1,4 @@
-"""From events to the privacy losses they cause: which dominating pair prices which event.
+"""From events to privacy losses: the dominating pair that prices each event.
 
 Plain Gaussians compose in closed form and are kept apart as one squared mu; everything else becomes
 a list of (pair, how many times). An event class that is not in the table is refused.
@@ -27,10 +27,10 @@ from skdpfl.privacy.pricing.loss_pairs import FixedSizePair, ReplacePair, ZeroOu
 Neighbours = Literal["replace", "add_remove"]
 LossPair = ReplacePair | ZeroOutPair | FixedSizePair | AtomsPair
 
-#: Sampled sums with less noise are taken to be exact: squares of the loss would overflow.
+#: Sampled sums with less noise count as exact, since squares of the loss would overflow.
 _NO_NOISE = 1e-60
 
-#: How far one record moves a clipped sum, in clip norms.
+#: The change of a clipped sum by one record, in clip norms.
 _DISTANCE = {"replace": 2.0, "add_remove": 1.0}
 
 
@@ -48,7 +48,7 @@ class Releases:
 
 
 def releases(composition: Composition, neighbours: Neighbours) -> Releases:
-    """Look up each event's price."""
+    """Return the squared mu and the pairs of a composition."""
     if neighbours not in get_args(Neighbours):
         raise ValueError(
             f"neighbours={neighbours!r}: must be one of {', '.join(map(repr, _DISTANCE))}."

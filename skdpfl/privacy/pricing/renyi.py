@@ -1,4 +1,4 @@
-r"""Renyi divergence of a release from its privacy profile, on the safe side.
+r"""Upper bounds on the Renyi divergence of a release, from its privacy profile.
 
 With d(eps) a bound on delta in both directions of the relation, for an order a > 1::
 
@@ -38,11 +38,11 @@ from skdpfl.privacy.events import (
 
 _CELLS = 20_000
 
-#: Points of a quadrature on either side, the spacing of floating-point numbers, and what the sum of
-#: that many of them loses with its logarithm.
+#: Points of a quadrature on either side, the spacing of floating-point numbers, and the rounding
+#: error of the logarithm of a sum of that many numbers.
 _MOST_POINTS, _EPS, _ROUND = 200_000, 2.0**-52, 1e-13
 
-#: Sampled sums with less noise are taken to be exact: squares of the loss would overflow.
+#: Sampled sums with less noise count as exact, since squares of the loss would overflow.
 _NO_NOISE = 1e-60
 
 
@@ -91,7 +91,7 @@ def _sampled(
     if isinstance(event, PoissonGaussian):
         m = shift / 2 if neighbours == "replace" else shift
         return _mixture(rate, m, order, neighbours)
-    # beyond 40 deviations of the loss at this order nothing is left
+    # the integrand underflows beyond 40 deviations of the loss at this order
     top = shift**2 / 2 + shift * (40 + order * shift)
     edges = np.linspace(0.0, top, _CELLS)
     near = np.log1p(np.expm1(np.minimum(edges, 30.0)) / rate)
@@ -103,7 +103,7 @@ def _sampled(
 def log_gaussian_delta(mu: float, epsilon: np.ndarray) -> np.ndarray:
     """Return log(Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)), also where it underflows.
 
-    What the difference may lose by rounding (the logarithms' own size and that of x^2) is added.
+    A bound on the rounding error (of the logarithms and of x^2) is added.
     """
     x = epsilon / mu + mu / 2
     hit, miss = log_ndtr(mu / 2 - epsilon / mu), log_ndtr(-mu / 2 - epsilon / mu)
@@ -136,7 +136,7 @@ def _mixture(rate: float, m: float, order: float, neighbours: str) -> float:
     base = -0.5 * x**2
     up = _log_mix(rate, base, base + x * m - m**2 / 2)
     down = _log_mix(rate, base, base - x * m - m**2 / 2) if neighbours == "replace" else base
-    # what p and q are computed from is no larger: each log has a few roundings of it
+    # the terms of p and q are no larger: each logarithm has a few roundings of this size
     size = _EPS * ((np.abs(x) + m) ** 2 + np.abs(up) + np.abs(down) + 1.0)
     moments = [
         _log_sum(order * p + (1 - order) * q, 4 * (2 * order - 1) * size)
@@ -167,9 +167,10 @@ def _randomised_response(epsilon: float, order: float) -> float:
 
 
 def _of_profile(event: Profile, order: float) -> float:
-    """Return the divergence from a step profile, its last delta f taken as the chance of failure.
+    """Return the divergence from a step profile, with its last delta f as probability of failure.
 
-    The rest are laws P', Q' with P = (1 - f) P' + f E: their profile is (d - f) / (1 - f).
+    The others are distributions P', Q' with P = (1 - f) P' + f E: their profile is
+    (d - f) / (1 - f).
     """
     edges, failure = np.concatenate([[0.0], event.epsilons]), event.deltas[-1]
     if failure >= 1.0:
@@ -188,7 +189,7 @@ def _integrate(edges: np.ndarray, log_profile: np.ndarray, order: float) -> floa
     growing = (a - 1) * right + np.log(-np.expm1(-(a - 1) * width)) - math.log(a - 1)
     falling = -a * left + np.log(-np.expm1(-a * width)) - math.log(a)
     terms = np.logaddexp(growing, falling) + log_profile[:-1] + math.log(a * (a - 1))
-    # roundings of the exponents, of the edges' differences, and of sums of cells
+    # rounding errors of the exponents, of the differences of edges, and of sums of cells
     places = right / np.maximum(width, _EPS * right + 1e-300)
     lost = 8 * _EPS * (a * right + np.abs(log_profile[:-1]) + places + right.size)
     terms += np.where(np.isfinite(lost), lost, 0.0)

@@ -1,11 +1,11 @@
 """The published numbers of the papers behind this library, for comparison only.
 
-Everything here recomputes what a paper printed, by the paper's own formula, so that its tables
-can be checked and set beside sound accounting. **None of it is used by an estimator and none of
-it is what** ``privacy_spent_`` **says**: some formulas credit amplification that does not exist
-for single records, some add up noise that a single record cannot rely on, and nearly all are
-loose by an order of magnitude. Every docstring names its own reason in a paragraph "Why this is
-not what the library reports".
+Each function computes the numbers of a paper by the paper's own formula, so that its tables can be
+checked and compared with sound accounting. **No estimator uses them, and** ``privacy_spent_``
+**does not report them**: some formulas credit amplification that does not exist for single records,
+some count noise of other silos that a single record cannot rely on, and nearly all are loose by an
+order of magnitude. Each docstring gives its reason in a paragraph "Why this is not what the library
+reports".
 
 Sound numbers come from :func:`skdpfl.privacy.epsilon_of`.
 """

@@ -92,8 +92,8 @@ def chang2022(
     -----
     **Why this is not what the library reports**: both methods multiply the sampling rates of
     silos and records although drawing whole silos does not in general amplify the privacy of one
-    record, and the generic bound is loose besides (7.6769 where sound accounting against the
-    server itself gives 0.065).
+    record. The generic bound is also loose (7.6769, where sound accounting against the server gives
+    0.065).
 
     References
     ----------
@@ -136,7 +136,7 @@ def chang2022_conditions(
     silo_rate: float,
     record_rate: float,
 ) -> tuple[str, ...]:
-    """Return the conditions of theorems 1 and 2 that fail, in words; empty if all hold.
+    """Return the conditions of theorems 1 and 2 that do not hold, as text.
 
     Parameters
     ----------
@@ -146,8 +146,8 @@ def chang2022_conditions(
     Returns
     -------
     tuple of str
-        The bound on the order, a <= last variance * ln(1 / (p q)), is not among them:
-        :func:`chang2022` respects it.
+        One string for each such condition, empty if all hold. The bound on the order,
+        a <= last variance * ln(1 / (p q)), is not among them: :func:`chang2022` respects it.
 
     See Also
     --------
@@ -155,7 +155,7 @@ def chang2022_conditions(
 
     Examples
     --------
-    The paper's own schedule ends below the variance its theorem asks for:
+    The paper's own schedule ends below the variance that its theorem requires:
 
     >>> from skdpfl.privacy.published import chang2022_conditions
     >>> chang2022_conditions(scheme=1, sigma0_squared=8, beta=0.998, start=200, n_rounds=497,
@@ -169,7 +169,7 @@ def chang2022_conditions(
 
 
 def _failing(first: float, last: float, rate: float) -> tuple[str, ...]:
-    """Name the conditions that fail."""
+    """Return the conditions that do not hold."""
     failing = []
     if first < SMALLEST_VARIANCE:
         failing.append(f"sigma0_squared is {first:.4g}, below {SMALLEST_VARIANCE:g}.")
@@ -196,7 +196,7 @@ def _theorem(slope: float, last: float, rate: float, delta: float) -> float:
 def _generic(
     variances: np.ndarray, uses: np.ndarray, sensitivity: float, rate: float, delta: float
 ) -> float:
-    """Sum the sampled curves of all steps and convert."""
+    """Add the sampled curves of all steps and convert to (epsilon, delta)."""
     if not variances.min() > 0:
         return math.inf
     y, weights = _thinned(sensitivity**2 / (2 * variances), uses.astype(np.float64))

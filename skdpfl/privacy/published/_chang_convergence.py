@@ -35,7 +35,7 @@ class ConvergenceBound:
     effective_step : float
         The best h allowed: local_steps * global step * local step.
     local_step : float
-        The local learning rate that makes it.
+        The local learning rate with this effective step.
     gap : float
         The bound on the mean excess loss at that step.
     """
@@ -97,8 +97,8 @@ def chang2022_convergence(
 
     Notes
     -----
-    **Why this is not what the library uses**: the constants (distance, drift, variance) are
-    properties of the records and could be known only by reading them without protection.
+    **Why this is not what the library uses**: the constants (distance, drift, variance) depend on
+    the records and could only be computed without privacy.
 
     References
     ----------
@@ -138,7 +138,7 @@ def chang2022_convergence(
 
 
 def _best_step(factor: float, distance: float, n_rounds: int, smoothness: float | None) -> float:
-    """Return h*, or the largest step allowed where that is smaller."""
+    """Return h*, or the largest allowed step if that is smaller."""
     best = distance / math.sqrt(n_rounds * factor) if factor > 0 else math.inf
     if smoothness is not None:
         best = min(best, 1 / (81 * check_positive("smoothness", smoothness)))

@@ -1,4 +1,4 @@
-"""The noise schedules of Chang, Seif and Tandon (CISS 2022): variances and what they add up to.
+"""The noise schedules of Chang, Seif and Tandon (CISS 2022): variances and their sums.
 
 Variance of the noise on the mean minibatch gradient at local step t = 1..tau of round r = 1..R,
 with decay beta in (0, 1] and R_th rounds (``start``) before the decay::
@@ -37,7 +37,7 @@ def geometric_sum(x: float, n_terms: float) -> float:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A checked schedule; ``start`` becomes ``n_rounds`` where nothing decays."""
+    """A checked schedule; ``start`` is set to ``n_rounds`` if nothing decays."""
 
     scheme: int
     beta: float
@@ -56,11 +56,11 @@ class Schedule:
 
     @property
     def decayed(self) -> int:
-        """Rounds with less noise than the first."""
+        """The number of rounds with less noise than the first."""
         return self.n_rounds - self.start
 
     def levels(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the distinct variances over the first, as met, and the steps that use each."""
+        """Return the distinct variances over the first, in order, and how many steps use each."""
         tau = self.local_steps
         if self.scheme == 1:
             exponents, uses = np.arange(1, self.decayed + 1), np.full(self.decayed, tau)
@@ -132,7 +132,7 @@ def chang2022_variances(
 def chang2022_bracket(
     *, scheme: int, beta: float = 1.0, start: int = 0, n_rounds: int, local_steps: int
 ) -> float:
-    """Return the bracket of theorems 1 and 2: the rounds of constant noise that cost the same.
+    """Return the bracket of theorems 1 and 2: the rounds of constant noise with the same price.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ def chang2022_rounds(
 ) -> int:
     """Return the most rounds whose bracket is at most ``constant_rounds``.
 
-    The round at which a decaying schedule has spent what scheme 0 spends in ``constant_rounds``
-    rounds, by the theorems (at one Renyi order, so at equal epsilon).
+    The round at which, by the theorems, a decaying schedule has the same price as
+    ``constant_rounds`` rounds of scheme 0 (at one Renyi order, so at equal epsilon).
 
     Parameters
     ----------
@@ -198,6 +198,6 @@ def chang2022_rounds(
         decayed = math.floor(math.log1p(left * (x - 1) / x) / math.log(x))
     else:
         decayed = math.floor(math.log1p(tau * left * (x - 1)) / (tau * math.log(x)))
-    # the logarithm may round to the wrong side of a whole number
+    # the logarithm may be rounded to the wrong side of an integer
     one_more = Schedule(scheme, beta, start, start + decayed + 1, tau).bracket()
     return start + decayed + (1 if one_more <= budget else 0)

@@ -39,8 +39,8 @@ def lowy2023_sigma(
 ) -> float:
     """Return the standard deviation of the noise on a silo's mean minibatch gradient.
 
-    For silos of unlike sizes and budgets call it once for each, with that silo's epsilon, delta,
-    ``n_records`` and ``batch`` (the paper keeps batch / n_records equal across silos).
+    If silos have different sizes or budgets, call it once for each, with that silo's epsilon,
+    delta, ``n_records`` and ``batch`` (in the paper batch / n_records is the same in all silos).
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def lowy2023_sigma(
     lipschitz : float
         L: the norm to which each record's gradient is clipped.
     form : {"theory", "practice"}, default="theory"
-        The noise of the paper's theorem, or the one its experiments use.
+        The noise of the paper's theorem, or that of its experiments.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def lowy2023_sigma(
     Warns
     -----
     UserWarning
-        If the batch is smaller than the formula asks for (as in some of the paper's own
+        If the batch is smaller than the formula requires (as in some of the paper's own
         experiments, which round it down).
 
     See Also
@@ -80,8 +80,8 @@ def lowy2023_sigma(
     Notes
     -----
     **Why this is not what the library reports**: "theory" adds ten to thirty times the noise
-    that the same guarantee needs, and "practice" drops the theorem's constants and does not give
-    the epsilon it names when that is large (from 9 on in the paper's settings).
+    that the same guarantee needs, and "practice" leaves out the theorem's constants and does not
+    guarantee the stated epsilon if that is large (from 9 on in the paper's settings).
 
     References
     ----------
@@ -125,7 +125,7 @@ def lowy2023_batch(
     Returns
     -------
     float
-        To be rounded up; above ``n_records`` no minibatch will do.
+        To be rounded up; no minibatch is large enough if it is above ``n_records``.
 
     See Also
     --------
@@ -178,7 +178,7 @@ def lowy2023_one_pass_sigma(
     ----------
     A. Lowy and M. Razaviyayn, "Private Federated Learning Without a Trusted Server: Optimal
     Algorithms for Convex Losses", ICLR 2023, one-pass accelerated minibatch SGD. The constant is
-    the one that the paper's condition on epsilon certifies.
+    the one that follows from the paper's condition on epsilon.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def lowy2023_one_pass_sigma(
 def _budget(
     epsilon: float, delta: float, n_records: int, n_rounds: int
 ) -> tuple[float, float, int, int]:
-    """Check what all formulas share."""
+    """Check the parameters of all formulas."""
     return (
         check_positive("epsilon", epsilon),
         check_share("delta", delta),

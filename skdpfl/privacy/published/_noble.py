@@ -61,7 +61,7 @@ def noble2022(
     delta : float, optional
         The paper's choice 1 / (n_silos * n_records) if None.
     view : {"outsider", "server"}, default="outsider"
-        Who looks on: a third party who sees the models only, or the server, who sees every
+        The adversary: a third party who sees the models only, or the server, who sees every
         silo's messages.
 
     Returns
@@ -77,10 +77,10 @@ def noble2022(
     Notes
     -----
     **Why this is not what the library reports**: the outsider's number credits the sampling of
-    silos to single records and lets the other silos' noise count through several local steps,
-    neither of which is sound in general, and both views carry the loose subsampling theorem
-    whose value does not vanish as the noise grows, so that it says 7 to 15 where sound
-    accounting of the same mechanism against the server itself gives 0.7 to 1.7.
+    silos to single records and counts the noise of other silos over several local steps; neither is
+    sound in general. Both views use a loose subsampling theorem whose value does not go to zero as
+    the noise grows: it gives 7 to 15, where sound accounting of the same mechanism against the
+    server gives 0.7 to 1.7.
 
     References
     ----------
@@ -124,7 +124,7 @@ def noble2022_rounds(
     Parameters
     ----------
     epsilon : float
-        The published epsilon to stay within.
+        The upper bound on the published epsilon.
     sigma_g, n_silos, n_records, silo_rate, record_rate, local_steps, delta, view
         As in :func:`noble2022`.
 
@@ -136,13 +136,12 @@ def noble2022_rounds(
     See Also
     --------
     skdpfl.privacy.n_steps_for : The sound counterpart.
-    noble2022 : The number that is inverted here.
+    noble2022 : The function that is inverted here.
 
     Notes
     -----
-    **Why this is not what the library reports**: it inverts :func:`noble2022` and inherits its
-    unsound credits and its looseness; :func:`skdpfl.privacy.n_steps_for` is the sound
-    counterpart.
+    **Why this is not what the library reports**: :func:`noble2022`, which is inverted here, is
+    unsound and loose; :func:`skdpfl.privacy.n_steps_for` is the sound counterpart.
 
     Examples
     --------

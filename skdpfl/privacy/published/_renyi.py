@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-#: orders are tried up to here when the best one keeps being the last one tried
+#: the largest order that is tried
 LARGEST_ORDER = 1024
 
 
@@ -38,8 +38,7 @@ def gaussian_curve(y: np.ndarray | float, n_orders: int) -> np.ndarray:
 def wang_sampled(curve: np.ndarray, rate: float) -> np.ndarray:
     """Return the curve of the mechanism run on a fraction ``rate`` of the records.
 
-    At rate 1 nothing is sampled and the curve is returned as it is (the theorem is much worse
-    than that there).
+    At rate 1 the curve is returned unchanged (the theorem would give a much larger one).
     """
     if rate == 1:
         return curve
@@ -59,7 +58,7 @@ def _log_terms(curve: np.ndarray, rate: float) -> np.ndarray:
     j = orders(curve.shape[-1])
     terms = j * math.log(rate) + math.log(2) + (j - 1) * curve
     second = curve[..., 0]
-    # ln(4 (exp(e) - 1)) for small and for large e alike
+    # ln(4 (exp(e) - 1)), exact for small and for large e
     with np.errstate(divide="ignore"):
         moment = math.log(4) + second + np.log(-np.expm1(-second))
     terms[..., 0] = 2 * math.log(rate) + np.minimum(moment, math.log(2) + second)
@@ -69,8 +68,8 @@ def _log_terms(curve: np.ndarray, rate: float) -> np.ndarray:
 def smallest_epsilon(curve_of: Callable[[int], np.ndarray], delta: float) -> tuple[float, int]:
     """Return (epsilon, its order) by Mironov's conversion.
 
-    ``curve_of(n_orders)`` returns the total curve, shape (A,). The orders are doubled until the
-    best one lies inside.
+    ``curve_of(n_orders)`` returns the total curve, shape (A,). The number of orders is doubled
+    until the best one is not the last.
     """
     n_orders = 64
     while True:
