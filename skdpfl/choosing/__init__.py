@@ -13,6 +13,7 @@ besides the rounds (scales) is ``setup`` of the plan, in :mod:`skdpfl.choosing._
 clip norms are the model's: :class:`skdpfl.models.Rules`.
 """
 
+from skdpfl.choosing._availability import check_cohort
 from skdpfl.choosing._choose import Choice, choose
 from skdpfl.choosing._committed import Committed, Training
 from skdpfl.choosing._exact import with_curvature
@@ -38,6 +39,7 @@ __all__ = [
     "Settings",
     "Solver",
     "Training",
+    "check_cohort",
     "choose",
     "control_rate",
     "final_training",

@@ -110,7 +110,7 @@ def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: T
     per_message = 1 if request.guarantee.hides_silos else steps
     default = request.model.rules.n_rounds(per_message, rate, task, exact=exact, plain=plain)
     if _may_split(request, steps):
-        least = max(default, _SPLIT_ROUNDS) / request.silo_fraction
+        least = max(default, _SPLIT_ROUNDS) / request.taking_part.silo_fraction
         default = max(default, min(_MOST_ROUNDS, math.ceil(least)))
     if request.sampling == "disjoint":
         most = min(_DISJOINT_STEPS, int(request.facts.silo_sizes.min()))

@@ -49,8 +49,8 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
         sampling=sampling,
         weights=_weights(request, sampling),
         schedule=schedule,
-        cohort=request.cohort,
-        silo_fraction=request.silo_fraction,
+        cohort=request.taking_part.cohort,
+        silo_fraction=request.taking_part.silo_fraction,
         noise_schedule=request.noise_schedule,
         setup=() if exact else _setup(choice),
         gradients_only=sends_one_gradient(algorithm),
@@ -134,11 +134,14 @@ def _weights(request: Request, sampling: Sampling) -> np.ndarray:
 
 
 def _schedule(request: Request, n_rounds: int, streams: Streams) -> Schedule:
-    """Draw the public schedule of a record-level fit; None if all take part or it is secret."""
-    if request.guarantee.hides_silos or request.silo_fraction >= 1:
+    """Return the public schedule of a record-level fit; None if all take part or it is secret."""
+    cohort, fraction, given = request.taking_part
+    if given is not None:
+        return given
+    if request.guarantee.hides_silos or fraction >= 1:
         return None
-    stream, n_silos = streams.stream("cohorts"), request.facts.n_silos
-    return tuple(draw_cohorts(request.cohort, request.silo_fraction, n_silos, n_rounds, stream))
+    n_silos = request.facts.n_silos
+    return tuple(draw_cohorts(cohort, fraction, n_silos, n_rounds, streams.stream("cohorts")))
 
 
 def _sized(mechanism: Mechanism, size: int) -> Mechanism:

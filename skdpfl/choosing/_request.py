@@ -16,6 +16,7 @@ import pandas as pd
 
 from skdpfl._arguments import check_average, is_auto
 from skdpfl._warnings import warn
+from skdpfl.choosing._availability import TakingPart, read_taking_part
 from skdpfl.choosing._facts import Facts
 from skdpfl.losses import Loss
 from skdpfl.models import LinearModel, Model, Task
@@ -79,8 +80,7 @@ class Request:
     feature_bounds: Bounds | None
     target_bounds: Bounds | None
     # who takes part, with which records
-    silo_fraction: float
-    cohort: str
+    taking_part: TakingPart
     sampling: str
     sampling_rate: float | None
     # rounds and steps
@@ -119,10 +119,12 @@ class Request:
 
 def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request:
     """Return the request for checked parameters; missing ones are switched off."""
-    unit, trust = params["unit"], params["trust"]
     rate = params["learning_rate"]
     fit_intercept = bool(params["fit_intercept"])
-    promise = _guarantee(params, facts)
+    promise, taking_part = _guarantee(params, facts), read_taking_part(params, facts)
+    n_rounds = _given(params, "n_rounds", int)
+    if n_rounds is None and taking_part.given is not None:
+        n_rounds = len(taking_part.given)
     if promise.hides_silos and not promise.is_exact and params["scaling"] is not None:
         loss = loss.bounded(_FAR_MEAN)  # local steps of whole silos are not clipped
     return Request(
@@ -136,11 +138,10 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
         scaling=params["scaling"],
         feature_bounds=_feature_bounds(params["feature_bounds"], facts),
         target_bounds=_given(params, "target_bounds", read_target_bounds),
-        silo_fraction=float(params["silo_fraction"]),
-        cohort=_cohort(params["cohort"], unit, trust),
+        taking_part=taking_part,
         sampling=params.get("sampling", "poisson"),
         sampling_rate=_given(params, "sampling_rate", float),
-        n_rounds=_given(params, "n_rounds", int),
+        n_rounds=n_rounds,
         local_steps=_given(params, "local_steps", _one_or_each(int), otherwise=1),
         local_epochs=_given(params, "local_epochs", _one_or_each(float)),
         learning_rate=None if isinstance(rate, str) else float(rate),
@@ -236,13 +237,6 @@ def _reliability(promise: Guarantee, facts: Facts) -> np.ndarray | float:
     mu = np.array([gaussian_mu(e, d) for e, d in pairs])
     n, d = facts.silo_sizes.mean(), facts.n_features + 1
     return 1 / (n / d + 4 / mu**2)
-
-
-def _cohort(cohort: str, unit: str, trust: str) -> str:
-    """Return how cohorts are drawn; "poisson" only where the draw is secret and amplifies."""
-    if cohort != "auto":
-        return cohort
-    return "poisson" if (unit, trust) == ("silo", "server") else "balanced"
 
 
 def _feature_bounds(bounds: Any, facts: Facts) -> Bounds | None:

@@ -142,7 +142,7 @@ class Solver(Method):
 def _published_rounds(request: Request) -> float:
     """Return the papers' number of rounds for one pass over standardised rows."""
     facts, squared_row = request.facts, request.facts.n_features + 1.0
-    n_silos = max(1.0, request.silo_fraction * facts.n_silos)
+    n_silos = max(1.0, request.taking_part.silo_fraction * facts.n_silos)
     return lowy2023_one_pass_rounds(
         lipschitz=1.0,
         smoothness=squared_row * (0.25 if facts.is_classifier else 1.0),

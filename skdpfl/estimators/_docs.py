@@ -127,10 +127,15 @@ GROUPS = {
     "Silos": {
         "silo_fraction": """float, default=1.0
     The share of the silos that takes part in a round.""",
-        "cohort": """{"auto", "balanced", "uniform", "poisson"}, default="auto"
+        "cohort": """{"auto", "balanced", "uniform", "poisson"}, or who answers, default="auto"
     How a round's silos are drawn: dealt like cards, so that all take part equally often; a fixed
     number; or each by its own coin. "auto" is "balanced", but for ``unit="silo"`` with
-    ``trust="server"``, where "poisson" amplifies privacy.""",
+    ``trust="server"``, where "poisson" amplifies privacy. For records, who answers in which round
+    may also be given, as public knowledge that the records had no part in: a mapping from silo id
+    to the numbers of its rounds (from 0), an array of True and False of shape (n_rounds, n_silos)
+    in the order of the sorted silo ids (or a frame with a column for each), or a callable
+    ``(round, silo_sizes)`` that returns True or False for each silo. Nothing is amplified, each
+    silo pays for the rounds it is in.""",
         "silo_weights": """{"auto", "size", "uniform"} or mapping, default="auto"
     The silos' public weights in the objective. "auto" is "size" for records, "uniform" for
     silos. Where silos have budgets of their own, "auto" counts a silo for what it can say at its

@@ -19,6 +19,7 @@ from skdpfl._arguments import (
     check_share,
     is_auto,
 )
+from skdpfl.choosing import check_cohort
 from skdpfl.losses import Loss
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.schedules import check_schedule
@@ -32,7 +33,6 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "unit": ("record", "silo"),
     "neighbours": ("auto", "replace", "add_remove"),
     "sampling": ("poisson", "without_replacement", "disjoint"),
-    "cohort": ("auto", "balanced", "uniform", "poisson"),
     "scaling": ("auto", "private", None),
 }
 
@@ -56,6 +56,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
     _check_weights(params["silo_weights"])
     if params.get("noise_schedule") is not None:
         check_schedule(params["noise_schedule"])
+    check_cohort(params)
     _check_whole_silos(params)
     _check_together(params)
 
