@@ -22,7 +22,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from skdpfl.preprocessing import DPMinMaxScaler
+from skdpfl.preprocessing import DPMinMaxScaler, ScatteringTransformer
 
 #: transformers whose fit reads at most the number and the names of the features
 NOTHING = (
@@ -34,6 +34,7 @@ NOTHING = (
     Normalizer,
     PolynomialFeatures,
     RBFSampler,
+    ScatteringTransformer,
     SkewedChi2Sampler,
     SparseRandomProjection,
 )

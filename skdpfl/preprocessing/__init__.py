@@ -2,5 +2,6 @@
 
 from skdpfl.preprocessing._scaler_base import PrivateScaler as PrivateScaler
 from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler
+from skdpfl.preprocessing._scattering_transformer import ScatteringTransformer
 
-__all__ = ["DPMinMaxScaler", "DPStandardScaler"]
+__all__ = ["DPMinMaxScaler", "DPStandardScaler", "ScatteringTransformer"]
