@@ -1,4 +1,4 @@
-"""Where the silos live: a back end holds data and silo memory, and executes rounds."""
+"""Back ends: they hold the silos' data and memory, and run rounds."""
 
 from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._cohort_sum import CohortSum

@@ -1,7 +1,7 @@
-"""Random numbers of several steps at once, where those of one step are few.
+"""Random numbers of several steps drawn at once, if one step needs few.
 
-Drawing costs a fixed time that short draws do not earn. Streams have addresses, so numbers drawn
-ahead are the numbers that would have been drawn in their turn.
+Each draw has a fixed overhead. Streams have addresses, so numbers that are drawn ahead are the same
+as if they were drawn step by step.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 #: at most this many numbers are drawn ahead for a stack
 AHEAD = 2**15
-#: and for so many stacks at once; those of a fit differ in size by factors of two
+#: and for at most this many stacks; the sizes of a fit's stacks differ by factors of two
 STACKS = 64
 
 #: (silos, steps) -> (len(steps), len(silos), ...)
@@ -20,15 +20,15 @@ Make = Callable[[np.ndarray, range], np.ndarray]
 
 
 class Ahead:
-    """What ``make`` gives for stacks of silos, step by step; each stack's last block is kept.
+    """The results of ``make`` for stacks of silos, step by step; keeps each stack's last block.
 
-    ``stop`` is the step from which on the stack may be another one. A stack is known by its array
-    of silos, which is to stay the same object.
+    ``stop`` is the first step at which the stack may be another one. Stacks are identified by
+    their array of silos, which must stay the same object.
     """
 
     def __init__(self, make: Make, per_silo: int) -> None:
         self._make, self._per_silo = make, max(1, per_silo)
-        #: by the array's identity: the array, whose steps are in the block, and the block
+        #: id of the array -> the array, the steps of the block, and the block
         self._blocks: dict[int, tuple[np.ndarray, range, np.ndarray]] = {}
 
     def get(self, silos: np.ndarray, step: int, stop: int) -> np.ndarray:
@@ -43,8 +43,8 @@ class Ahead:
         return block[step - steps.start]
 
     def _keep(self, silos: np.ndarray, steps: range, block: np.ndarray) -> None:
-        """Keep a block; of too many, the one that was made first goes."""
+        """Keep a block; drop the oldest if there are too many."""
         self._blocks.pop(id(silos), None)
         self._blocks[id(silos)] = silos, steps, block
-        for first in list(self._blocks)[:-STACKS]:  # of a copy: other threads keep theirs meanwhile
+        for first in list(self._blocks)[:-STACKS]:  # a copy, as other threads may add blocks
             self._blocks.pop(first, None)

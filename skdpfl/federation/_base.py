@@ -1,4 +1,4 @@
-"""Where the silos live: their data, their memory and who computes for them.
+"""The base class of back ends, which hold the silos' data and memory and compute for them.
 
 A back end is one class with :meth:`Federation.start` and :meth:`Federation.round`. The same work
 and the same streams give the same messages on every back end.
@@ -29,15 +29,15 @@ class Map(Protocol):
 
 @dataclass(frozen=True)
 class Work:
-    """What a fit does: the same for the server and all silos, without data or random numbers.
+    """The work of a fit: the same for the server and all silos, without data and random numbers.
 
     ::
 
         minimise  sum_i w_i mean_j loss(y_ij, model(params, x_ij)) + alpha / 2 |params|^2
 
-    by ``algorithm``, under ``plan``. It can be pickled and sent to silos elsewhere. Whoever runs it
-    brings random streams of their own: the server those of cohorts and of the aggregate's noise,
-    each silo those of its batches and its noise.
+    by ``algorithm``, under ``plan``. It can be pickled and sent to remote silos. Random streams are
+    not part of it: the server has those of cohorts and of noise on the sum, each silo those of its
+    batches and its noise.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ class Work:
     plan : PrivacyPlan
         Rounds, steps, sampling, weights and noise.
     dtype : dtype
-        What the data and the parameters are in.
+        The dtype of the data and the parameters.
     alpha : float, default=0.0
-        The penalty's strength.
+        Strength of the penalty.
     features, target : Map, optional
-        What silos map features and targets by; None: they are used as they are.
+        The maps of features and targets; None: no scaling.
 
     See Also
     --------
@@ -72,31 +72,31 @@ class Work:
 
     @property
     def target_dtype(self) -> np.dtype | None:
-        """What silos give targets out as: numbers like the model's, or class codes as they are."""
+        """The dtype of targets: that of the model, None for class codes, which keep theirs."""
         return self.dtype if self.model.n_outputs == 1 else None
 
     @property
     def memory_size(self) -> int:
-        """The length of the vector that a silo keeps between its rounds."""
+        """The size of the vector that a silo keeps between its rounds."""
         return self.algorithm.memory_size(self.model.size)
 
     @property
     def penalty(self) -> np.ndarray:
-        """What the penalty's gradient multiplies the parameters by, (size,): see `penalty_mask`."""
+        """The factor of the parameters in the penalty's gradient, (size,): see `penalty_mask`."""
         return self.alpha * self.model.penalty_mask()
 
 
 class Federation(ABC):
-    """A set of silos that answer questions before the rounds, and then take part in rounds.
+    """A set of silos that answer questions before training and then take part in rounds.
 
-    Answers and messages may come in any order and in any pieces: they are added up in the order of
-    the silos, and the model is the same, bit for bit.
+    Answers and messages may come in any order and in any pieces: they are added in the order of the
+    silos, and the model is the same, bit for bit.
     """
 
     @property
     @abstractmethod
     def n_silos(self) -> int:
-        """How many silos there are."""
+        """The number of silos."""
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Ask all silos about their records.
@@ -115,7 +115,7 @@ class Federation(ABC):
 
     @abstractmethod
     def start(self, work: Work) -> None:
-        """Forget earlier fits and get ready for this one."""
+        """Start a fit; forget earlier ones."""
 
     @abstractmethod
     def round(
@@ -130,6 +130,6 @@ class Federation(ABC):
         silos : ndarray of shape (n,)
             Some of the cohort; each of its silos is yielded once.
         messages : ndarray of shape (n, size + n_extra)
-            Their messages as they left the silos, with what the mechanism sends beside them.
-            Where it is ``noised_later``, gradients are without the penalty's.
+            Their messages, with the additional numbers that the mechanism sends. If the mechanism
+            is ``noised_later``, gradients are without the penalty's.
         """

@@ -1,7 +1,7 @@
-"""Drawing batches: which of a silo's records a step uses, and where they are.
+"""Drawing batches: the records of a silo that a step uses, and their rows.
 
-Each silo and step has a stream of its own, so a batch is the same however silos are put together:
-in groups (:mod:`skdpfl.federation._groups`) or in stacks (:mod:`skdpfl.federation._stacks`).
+Each silo and step has its own random stream, so batches do not depend on how silos are computed
+together: in groups (:mod:`skdpfl.federation._groups`) or stacks (:mod:`skdpfl.federation._stacks`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from skdpfl.privacy.sampling import Disjoint
 class Batches:
     """The silos of one data set, under one sampling.
 
-    ``squared_norms`` (n,) are the records'; ``dtype`` is what products are computed in; ``deals``
-    are the silos' that were dealt already.
+    ``squared_norms`` (n,) are those of the records; ``dtype`` is the dtype of products; ``deals``
+    are those of silos that were dealt already.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Batches:
             self._parts = Parts(work.plan.steps, work.plan.schedule)
 
     def draw(self, silo: int, step: int) -> Rows:
-        """Draw a batch, counting within the silo."""
+        """Draw a batch, as indices within the silo."""
         n = int(self.data.starts[silo + 1] - self.data.starts[silo])
         if not isinstance(self.sampling, Disjoint):
             return self.sampling.draw(self.streams.stream("batch", silo, step), n, 1)[0]

@@ -1,20 +1,20 @@
-"""Adding up a cohort's messages in the order of its silos."""
+"""The sum of a cohort's messages in the order of its silos."""
 
 from __future__ import annotations
 
 import numpy as np
 
-#: numbers of messages that are added up in one product
+#: numbers per product
 AT_ONCE = 2**16
 
 
 class CohortSum:
-    """The weighted sum of a cohort's messages: whatever the order they come in, the same bits.
+    """The weighted sum of a cohort's messages; its bits do not depend on their order of arrival.
 
-    The cohort is cut into pieces of silos that follow one another, whose lengths depend on its
-    size and the messages' width alone. A piece is added up when its last message has come, in one
-    product in double precision, and pieces are added one after the other. Messages that come in
-    the silos' order are so held a piece at a time; of others, pieces wait for what is missing.
+    The cohort is cut into pieces of consecutive silos, whose lengths depend on its size and the
+    width of messages only. A piece is added when all its messages have arrived, in one product in
+    double precision, and pieces are added in order. If messages arrive in the order of the silos,
+    one piece is held at a time; otherwise pieces wait for missing messages.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class CohortSum:
     weights : ndarray of shape (n,)
         Their weights.
     width : int
-        How many numbers a message has.
+        The number of numbers in a message.
     """
 
     def __init__(self, cohort: np.ndarray, weights: np.ndarray, width: int) -> None:
@@ -31,7 +31,7 @@ class CohortSum:
         self._rows = max(1, AT_ONCE // width)
         self._came: np.ndarray | None = None
         self._missing = len(cohort)
-        #: pieces of which messages are missing, with how many; the sums of others that wait
+        #: incomplete pieces with their number of missing messages; sums of pieces that wait
         self._open: dict[int, tuple[np.ndarray, int]] = {}
         self._waiting: dict[int, np.ndarray] = {}
         self._total, self._next = np.zeros(width), 0
@@ -51,13 +51,13 @@ class CohortSum:
             self._fill(piece, places[mine] - piece * self._rows, messages[mine])
 
     def result(self) -> np.ndarray:
-        """Return the sum, once each silo's message has come."""
+        """Return the sum; every silo's message must have arrived."""
         if self._missing:
             raise ValueError(f"{self._missing} of the cohort's silos sent no message.")
         return self._total
 
     def _places(self, silos: np.ndarray) -> np.ndarray:
-        """Return the silos' places in the cohort, which are now taken."""
+        """Return the silos' positions in the cohort, and mark them as received."""
         cohort, places = self._cohort, np.searchsorted(self._cohort, silos)
         if self._came is None:
             self._came = np.full(len(cohort), not self._missing)
@@ -71,7 +71,7 @@ class CohortSum:
         return places
 
     def _fill(self, piece: int, rows: np.ndarray, messages: np.ndarray) -> None:
-        """Put messages at their rows of a piece; add it up if it is complete."""
+        """Put messages at their rows of a piece, and add the piece if it is complete."""
         if piece not in self._open:
             n = min(self._rows, len(self._cohort) - piece * self._rows)
             self._open[piece] = np.empty((n, self._width)), n
@@ -83,7 +83,7 @@ class CohortSum:
             self._add_piece(piece, table)
 
     def _add_piece(self, piece: int, messages: np.ndarray) -> None:
-        """Add up all messages of a piece, and those that waited for it."""
+        """Add a piece to the sum, and the pieces that waited for it."""
         weights = self._weights[piece * self._rows : (piece + 1) * self._rows]
         self._waiting[piece] = weights @ np.ascontiguousarray(messages, np.float64)
         while self._next in self._waiting:

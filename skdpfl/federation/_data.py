@@ -1,9 +1,9 @@
-"""The records of all silos, held once: a silo is a range of rows, or a list of them.
+"""The records of all silos in one table: a silo is a range of rows, or a list of them.
 
-Features may come in any layout of memory. Batches are always given out row by row (C order), so
-that no bit of a product depends on the layout. ``np.take`` on a table that is not laid out row by
-row would copy all of it, and reading single rows from columns is slow: such a table is copied once
-(:meth:`SiloData.in_order`), reading it from front to back, unless it is a file.
+Features may have any memory layout. Batches are always in C order, so that the bits of a product do
+not depend on the layout. ``np.take`` copies a table that is not in C order as a whole, and single
+rows of a column layout are slow to read: such a table is copied once, from front to back
+(:meth:`SiloData.in_order`), unless it is a file.
 """
 
 from __future__ import annotations
@@ -16,35 +16,34 @@ from typing import Any
 
 import numpy as np
 
-#: data beyond this many bytes, in memory or mapped, are gathered and transformed batch by batch,
-#: never copied whole
+#: larger data, in memory or mapped, are gathered and transformed batch by batch, never copied whole
 LARGE = 2**28
 #: records that are copied at once, and numbers of them
 BLOCK, NUMBERS = 2**12, 2**20
 
-#: row numbers, or rows that stand together
+#: row numbers, or consecutive rows
 Rows = np.ndarray | slice
 Transform = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class SiloData:
-    """Rows grouped by silo, without moving them.
+    """Rows grouped by silo, without copying them.
 
     Parameters
     ----------
     X : ndarray of shape (n, n_features)
         Features.
     y : ndarray of shape (n,)
-        Targets as the loss wants them.
+        Targets, encoded for the loss.
     starts : ndarray of shape (n_silos + 1,)
         Silo i has the rows ``order[starts[i]:starts[i + 1]]``.
     order : ndarray of shape (n,), optional
-        The rows silo by silo; None: they are in this order.
+        The rows silo by silo; None: they are already in this order.
     transform : callable, optional
-        Applied to every batch of features that is taken.
+        Applied to every batch of features.
     y_dtype : dtype, optional
-        What targets are given out as; None: as they are.
+        The dtype of returned targets; None: unchanged.
     """
 
     X: np.ndarray
@@ -76,7 +75,7 @@ class SiloData:
 
     @classmethod
     def of_one(cls, X: np.ndarray, y: np.ndarray, index: int, n_silos: int) -> SiloData:
-        """Return the records of one of ``n_silos`` silos; the others' are elsewhere."""
+        """Return the records of one of ``n_silos`` silos, without those of the others."""
         starts = np.zeros(n_silos + 1, np.int64)
         starts[index + 1 :] = len(y)
         return cls(np.asarray(X), y, starts)
@@ -94,7 +93,7 @@ class SiloData:
 
     @cached_property
     def is_by_row(self) -> bool:
-        """Whether each record's features stand together, one record after the other."""
+        """Whether features are in C order."""
         return bool(self.X.flags.c_contiguous)
 
     @cached_property
@@ -106,21 +105,21 @@ class SiloData:
         return owner is not None
 
     def in_order(self) -> SiloData:
-        """Return the same data with each silo's records together, and transformed: a copy."""
+        """Return a transformed copy in which the records of each silo are consecutive."""
         if self.order is None and self.transform is None and self.is_by_row:
             return self
         X, y = np.empty(self.X.shape, self.X.dtype), np.empty_like(self.y)
         if not self.is_by_row:
-            X.fill(0)  # memory is got from front to back: ten times faster than here and there
+            X.fill(0)  # allocates memory from front to back, which is ten times faster
         rows = _as_items(X)
         for read, write in self._moves():
             rows[write], y[write] = _as_items(self._given(read)), self.y[read]
         return SiloData(X, y, self.starts, y_dtype=self.y_dtype)
 
     def _moves(self) -> Iterator[tuple[Rows, Rows]]:
-        """Yield which rows to read, and where to write them in the silos' order.
+        """Yield blocks of rows to read, and where to write them in the silos' order.
 
-        Whole rows are read from anywhere; columns from front to back.
+        C-ordered tables are read in the silos' order, others from front to back.
         """
         order, blocks = self.order, _blocks(*self.X.shape)
         if order is None:
@@ -133,7 +132,7 @@ class SiloData:
             yield from ((block, places[block]) for block in blocks)
 
     def rows_of(self, silo: int, batch: Rows) -> Rows:
-        """Return where some of a silo's records are, ``batch`` counting within the silo."""
+        """Return the rows of a batch; ``batch`` are indices within the silo."""
         start, stop = int(self.starts[silo]), int(self.starts[silo + 1])
         if self.order is not None:
             return self.order[start:stop][batch].astype(np.intp)
@@ -143,15 +142,15 @@ class SiloData:
         return batch + start
 
     def first_rows(self, silos: np.ndarray) -> np.ndarray:
-        """Return where the silos' first records are."""
+        """Return the rows of the silos' first records."""
         starts = self.starts[silos]
         return starts if self.order is None else self.order[starts].astype(np.intp)
 
     def at(self, rows: Rows, dtype: np.dtype | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the records at ``rows`` of the whole data, in C order.
 
-        Those of a slice come without a copy if they are so already. Features come in ``dtype``,
-        None: as they are.
+        Slices are not copied if they are in C order. ``dtype`` is that of the features, None:
+        unchanged.
         """
         return self._features(rows, dtype or self.X.dtype), self.targets(rows)
 
@@ -170,7 +169,7 @@ class SiloData:
         return X
 
     def _given(self, rows: Rows) -> np.ndarray:
-        """Return features in the dtype that they are kept in, in C order."""
+        """Return features in their own dtype, in C order."""
         if isinstance(rows, slice):
             X = np.ascontiguousarray(self.X[rows])
         elif self.is_by_row:
@@ -181,7 +180,7 @@ class SiloData:
 
 
 def _as_items(X: np.ndarray) -> np.ndarray:
-    """Return each row as one item, (n,): twice as quick to write anywhere as rows of numbers."""
+    """Return each row as one item, (n,), which is twice as fast to write as rows of numbers."""
     return X.view(np.dtype((np.void, X.shape[1] * X.itemsize)))[:, 0]
 
 

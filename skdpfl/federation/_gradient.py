@@ -1,12 +1,12 @@
-"""The private gradient that an algorithm is handed in place of data.
+"""The private gradient, which algorithms get instead of data.
 
     gradient(params) = [ sum_{j in batch} clip_C(grad_j(params)) + noise ] / divisor + alpha params
 
-The sum and the noise are added exactly, in the precision that the clip norm was reduced for
-(:mod:`skdpfl.privacy.release`); params is already public, so the penalty costs nothing; it skips
-the intercept. Where the server or a shuffler adds the noise, both are left out here and the engine
-adds alpha params to what was released. One instance serves a group or a stack of silos, with a
-leading axis, for one round.
+Sum and noise are added exactly, in the precision that the clip norm was reduced for
+(:mod:`skdpfl.privacy.release`). The parameters are public, so the penalty, which leaves out the
+intercept, is not noised. If the server or a shuffler adds the noise, noise and penalty are left out
+here, and the engine adds alpha params to the released mean. One instance is for a group or a stack
+of silos, with a leading axis, in one round.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skdpfl.privacy.release import NoisedSum, Precision
 class Batch(NamedTuple):
     """Records of a stack: X (..., n, d), y, |(x, 1)|^2 and 0/1 weights (..., n) or None.
 
-    ``silos``: which of the stack's silos; the pieces of a stack come in order.
+    ``silos``: which of the stack's silos; pieces of a stack come in order.
     """
 
     X: np.ndarray
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Records of a group of silos; the rest (n,) one silo after another."""
+    """Records of a group of silos; the other arrays (n,) are silo by silo."""
 
     records: Records
     y: np.ndarray
@@ -57,7 +57,7 @@ class Noise(NamedTuple):
 class Terms(NamedTuple):
     """A silo's (or stack's) gradient terms: clip norm (...,) and divisor, (...,) or (..., 1).
 
-    ``dtype`` is that of gradients and ``precision`` how their sums are computed; None: as they are.
+    ``dtype`` is that of gradients, ``precision`` that of their sums; None: unchanged.
     """
 
     clip: np.ndarray | float
@@ -67,7 +67,7 @@ class Terms(NamedTuple):
 
 
 class PrivateGradient:
-    """Clipped, sampled, noised; counts its uses. What it returns is the caller's to overwrite."""
+    """Clipped, sampled, noised gradients; counts its calls. The caller may overwrite results."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class PrivateGradient:
                 f"The algorithm declared {self.n_steps} private gradients for this round and asks "
                 "for more; each one is paid for, so declare it in n_gradients(round)."
             )
-        params = np.asarray(params)  # no subclass, whose methods would see what it meets
+        params = np.asarray(params)  # no subclass, whose methods could read the gradients
         step, self.n_calls = self.n_calls, self.n_calls + 1
         total, divisor = self._sum(params, self._batches[step]()), self._terms.divisor
         if self._noises is None:
@@ -100,9 +100,9 @@ class PrivateGradient:
         return total if self._penalty is None else total + self._penalty * params
 
     def _sum(self, params: np.ndarray, batch: Iterable[Batch | Group]) -> np.ndarray:
-        """Return the sum of the clipped gradients in the precision it is released in."""
+        """Return the sum of the clipped gradients, in the precision of the release."""
         precision = self._terms.precision
-        sums = map(partial(self._part, params), batch)  # no part is kept while the next one comes
+        sums = map(partial(self._part, params), batch)  # one part in memory at a time
         total, of_piece = next(sums)
         others = (more for more, _ in sums)
         if of_piece:
@@ -114,7 +114,7 @@ class PrivateGradient:
         return total if precision is None else total.astype(precision.release, copy=False)
 
     def _part(self, params: np.ndarray, batch: Batch | Group) -> tuple[np.ndarray, bool]:
-        """Return a part's sum, and whether it is of some of the silos rather than the records."""
+        """Return the sum of a part, and whether parts are of different silos (not of records)."""
         terms, work = self._terms, self._work
         common: dict[str, Any] = {
             "clip_norm": terms.clip,
@@ -137,7 +137,7 @@ class PrivateGradient:
         return of_stack(params, batch.X, batch.y, work.loss, **common), True
 
     def check_used(self) -> None:
-        """Raise unless exactly the declared number of gradients was taken."""
+        """Raise unless the declared number of gradients was used."""
         if self.n_calls != self.n_steps:
             raise RuntimeError(
                 f"The algorithm declared {self.n_steps} private gradients for this round and took "

@@ -1,6 +1,6 @@
-"""The batches of a group of large silos, side by side.
+"""The batches of groups of large silos.
 
-A large silo's batch comes in parts of at most PART numbers; records that stand together are not
+The batch of a large silo is cut into parts of at most PART numbers; consecutive records are not
 copied. Only batches of a single part are grouped with those of other silos.
 """
 
@@ -20,30 +20,30 @@ from skdpfl.models import Records
 
 #: a part of a batch has about this many numbers
 PART = 2**20
-#: large silos walk in groups that hold at most so many bytes
+#: the largest number of bytes of a group
 GROUP = 2**23
 
 
 class Groups:
-    """Puts large silos side by side."""
+    """Batches of several large silos at once."""
 
     def __init__(self, batches: Batches) -> None:
         self._batches, self._model = batches, batches.work.model
         self._most = batches.work.plan.largest_batches
-        # whole chunks, so that parts do not add to the number of sums that are added up
+        # whole chunks, so that cutting into parts does not change the order of summation
         chunk = batches.chunk
         self._at_once = max(1, PART // (chunk * self._model.n_features)) * chunk
 
     def cut(self, silos: np.ndarray, jobs: int) -> list[np.ndarray]:
-        """Cut large silos into groups of like work, a multiple of ``jobs`` of them.
+        """Cut large silos into groups of about equal work, a multiple of ``jobs`` of them.
 
-        Silos whose batches come in parts are alone.
+        Silos whose batches are cut into parts are groups of their own.
         """
         model, most = self._model, self._most[silos]
         numbers = most * model.numbers_per_record + 4.0 * model.size
         total = numbers.sum()
         count = jobs * math.ceil(total * self._batches.dtype.itemsize / (GROUP * jobs))
-        # by the middle of each silo's share of the work
+        # by the middle of each silo's share of the cumulative work
         group = (np.cumsum(numbers) - numbers / 2) * count // total
         alone = most > self._at_once
         cut = (np.diff(group) > 0) | alone[1:] | alone[:-1]
@@ -52,7 +52,7 @@ class Groups:
     def of(self, silos: np.ndarray, steps: range) -> list[Draw]:
         """Return the batches of large silos in some of the fit's steps.
 
-        Batches of more than one part are a single silo's.
+        Batches of more than one part belong to a single silo.
         """
         drawn = [[self._batches.drawn(silo, t) for silo in silos.tolist()] for t in steps]
         return [partial(self._in_parts, rows) for rows in drawn]
@@ -65,7 +65,7 @@ class Groups:
             yield self._as_group([part])
 
     def _as_group(self, rows: list[Rows]) -> Group:
-        """Return silos' records; the products gather and convert them unless it is done here."""
+        """Return the silos' records; products gather and convert them if it is not done here."""
         batches, data = self._batches, self._batches.data
         records = Records(data.X, rows)
         index = _joined(rows) or (rows[0] if len(rows) == 1 else records.index())
@@ -77,7 +77,7 @@ class Groups:
 
 
 def _joined(rows: list[Rows]) -> slice | None:
-    """Return slices that follow one another as one, None if they do not."""
+    """Return adjacent slices as one, None if they are not adjacent."""
     slices = [part for part in rows if isinstance(part, slice)]
     if len(slices) < len(rows) or any(a.stop != b.start for a, b in pairwise(slices)):
         return None

@@ -1,4 +1,4 @@
-"""What silos keep between rounds; little is allocated for silos that never took part."""
+"""The state of silos between rounds; little memory is used for silos that never took part."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Memory:
-    """A table of vectors, one a silo, zero until written."""
+    """A table with a vector for each silo, zero until written."""
 
     def __init__(self, n_silos: int, size: int, dtype: np.dtype) -> None:
         self._slot = np.full(n_silos, -1, dtype=np.int64)
@@ -25,7 +25,7 @@ class Memory:
         return values
 
     def write(self, silos: np.ndarray, values: np.ndarray) -> None:
-        """Keep ``values`` for ``silos``."""
+        """Set the vectors of ``silos``."""
         if not self.size:
             return
         new = silos[self._slot[silos] < 0]
@@ -46,14 +46,14 @@ class Kept:
         self.memory = Memory(n_silos, size, dtype)
         #: of each silo that was dealt (sampling "disjoint"), the records of each part
         self.deals: dict[int, np.ndarray] = {}
-        #: of each silo, the first round that it may still answer, and how many it answered
+        #: of each silo, the first round that it may still answer, and the number it answered
         self.next_round = np.zeros(n_silos, np.int32)
         self.n_answered = np.zeros(n_silos, np.int32)
 
     def answer(self, silos: np.ndarray, round: int) -> None:
-        """Note that ``silos`` answer a round: each round once, in order.
+        """Record that ``silos`` answer a round; raise unless it is later than their last one.
 
-        A second answer would be a second release, and memory would count the round twice.
+        A second answer would be a second release, and memory would be updated twice.
         """
         if np.count_nonzero(self.next_round[silos] > round):
             raise ValueError(f"Silos answer each round once and in order; asked again for {round}.")

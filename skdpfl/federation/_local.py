@@ -1,22 +1,21 @@
 """All silos in this process: small ones stacked into one batched product, large ones on threads.
 
-Large silos walk in groups, side by side: NumPy is called once for all of a group wherever a call
-treats each record, or each coordinate, by itself. Threads then meet less often at the interpreter's
-lock, which is what holds them up.
+Large silos are computed in groups: operations on single records or coordinates are one NumPy call
+per group, so that threads wait less for the interpreter's lock.
 
-Whether silos are stacked depends on sizes alone, never on ``n_jobs``; how they are grouped does
-depend on it, but changes no bit. Each silo has its own random streams: the same seed gives the same
-model whatever the number of threads.
+Whether silos are stacked depends on sizes only, not on ``n_jobs``; how they are grouped does,
+without changing any bit. Each silo has its own random streams: the same seed gives the same model
+for any number of threads.
 
 Formal guarantee. A silo's message is a function of its own records, memory, deal and streams, of
 the plan's public numbers and of what was broadcast, to the last bit: stacks
-(:mod:`skdpfl.federation._stacking`) and groups change none. So where sizes and cohorts are secret
-(unit "silo"), no bit of a silo's message tells of another silo's size, of its records, or of
-whether it takes part. Otherwise the last bits would tell: sums are added up in another order where
-arrays are of another length, and many long local steps make O(clip norm) of a rounding error, in
-every other silo's message, which no noise was made for. Likewise, where records are protected, no
-bit of a silo's message tells how many records another silo drew: that a record was drawn is what
-sampling keeps secret. Stacks are padded to public lengths, or silos walk in groups.
+(:mod:`skdpfl.federation._stacking`) and groups do not change it. So if sizes and cohorts are secret
+(unit "silo"), no bit of a silo's message depends on another silo's size, on its records, or on
+whether it takes part. This is not automatic: arrays of another length are added in another order,
+and many local steps can amplify a rounding error to O(clip norm) in the messages of all other
+silos, which the noise is not calibrated for. Likewise, with unit "record", no bit of a silo's
+message depends on the number of records that another silo drew: that a record was drawn is what
+sampling keeps secret. Stacks are padded to public lengths, or silos are computed in groups.
 """
 
 from __future__ import annotations
@@ -48,15 +47,15 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE
 from skdpfl.privacy.sampling import Everyone
 
-#: a round below this many multiplications is over before threads are worth starting
+#: a round with fewer multiplications is not worth starting threads
 WORTH_THREADS = 200_000_000
 #: no machine has more threads
 MANY_THREADS = 1024
-#: data that are read more often than this are put in the silos' order, a copy
+#: data that are read more often than this are copied into the silos' order
 MANY_PASSES = 4
-#: unless silos have fewer records on average: what is kept for each silo leaves no room for a copy
+#: unless silos have fewer records on average: the state of each silo leaves no room for a copy
 FEW = 16
-#: data of so few bytes are put in order whatever silos hold
+#: smaller data, in bytes, are always copied into the silos' order
 SMALL = 2**22
 #: numbers whose row norms are computed at once
 AT_ONCE = 2**19
@@ -79,12 +78,12 @@ class LocalFederation(Federation):
         self._given = self._data = data
         self._streams, self._n_jobs = streams, n_jobs
         self.started = False
-        # many short calls, which threads would only take turns at
+        # many short calls, for which threads do not help
         self._drawing = threading.Lock()
 
     @property
     def data(self) -> SiloData:
-        """All silos' records, in whatever order they are kept; from the start on, mapped."""
+        """All silos' records; mapped once the fit has started."""
         return self._data
 
     @property
@@ -110,9 +109,9 @@ class LocalFederation(Federation):
         if self._worth_copying():
             self._data = self._data.in_order()
             if work.features is None and work.target is None:
-                self._given = self._data  # the same records: the given order is not kept as well
+                self._given = self._data  # do not keep the records twice
         self._terms = terms = plan.mechanism.gradient_terms(plan, work.model.size, work.dtype)
-        later = plan.mechanism.noised_later  # sums stay exact, and what is public stays out
+        later = plan.mechanism.noised_later  # exact sums, without the penalty
         self._dtype = DOUBLE if later else work.dtype
         norms, deals = self._squared_norms(work), self.kept.deals
         batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
@@ -125,7 +124,7 @@ class LocalFederation(Federation):
         self._at_once = max(1, STACK_SIZE // work.model.size)
         if self._at_once < MANY_THREADS:
             self._at_once = max(self._at_once, effective_n_jobs(self._n_jobs))
-        # cohorts that stay the same let random numbers be drawn ahead
+        # random numbers are drawn ahead for cohorts that stay the same
         fixed = plan.schedule is None and (plan.unit == "record" or plan.silo_fraction >= 1)
         self._together_until = sum(plan.steps) if fixed else 0
 
@@ -139,7 +138,7 @@ class LocalFederation(Federation):
     def _messages(
         self, round: int, shared: Any, cohort: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield silos and their messages before they leave."""
+        """Yield silos and their messages before the mechanism is applied."""
         jobs = self._jobs(round, cohort)
         with ThreadPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
             for stacks, others in self._parts_of(cohort):
@@ -149,7 +148,7 @@ class LocalFederation(Federation):
                     yield others, self._side_by_side(round, shared, others, jobs, pool)
 
     def _jobs(self, round: int, cohort: np.ndarray) -> int:
-        """Return the number of threads that a round is worth."""
+        """Return the number of threads of a round."""
         work = self._stacking.typical * self._work.plan.steps[round]
         if work * len(cohort) < WORTH_THREADS:
             return 1
@@ -157,10 +156,10 @@ class LocalFederation(Federation):
         return min(effective_n_jobs(self._n_jobs), large) if large else 1
 
     def _parts_of(self, cohort: np.ndarray) -> list[tuple[list[np.ndarray], np.ndarray]]:
-        """Cut a cohort into stacks, and large silos beside them; the last answer is kept.
+        """Cut a cohort into parts, each with stacks and large silos; the last result is kept.
 
-        Silos whose messages are many numbers are cut a part at a time, so that the engine, which
-        adds messages up in the silos' order, never has to wait with all of them.
+        There are several parts if messages are long, so that the engine, which adds messages in the
+        order of the silos, does not have to hold all of them.
         """
         if self._last is None or self._last[0] is not cohort:
             at_once = self._at_once
@@ -195,9 +194,9 @@ class LocalFederation(Federation):
     def _walk(
         self, round: int, shared: Any, silos: np.ndarray, batches: list[Draw], stop: int
     ) -> np.ndarray:
-        """Run the algorithm's local part; steps that diverge show in the model.
+        """Run the algorithm's local part, without warnings of overflow.
 
-        Threads begin with the errors' state of their own. No warning may tell of a record.
+        Each thread has its own error state. A warning could depend on a single record.
         """
         terms = self._terms
         clip = terms.clip[silos] if self._clips else math.inf
@@ -216,7 +215,7 @@ class LocalFederation(Federation):
     def _finish(
         self, round: int, shared: Any, silos: np.ndarray, messages: np.ndarray, clip_norm: float
     ) -> np.ndarray:
-        """Let the silos remember what their messages count as, and send them."""
+        """Update the silos' memory, and send their messages."""
         plan, algorithm, table = self._work.plan, self._work.algorithm, self.kept.memory
         kept = plan.mechanism.keep(plan, messages, clip_norm)
         if table.size:
@@ -224,9 +223,9 @@ class LocalFederation(Federation):
         return plan.mechanism.send(plan, kept, silos, round, self._streams, clip_norm)
 
     def _worth_copying(self) -> bool:
-        """Whether data are put in the silos' order, and transformed, once and for all.
+        """Whether data are copied into the silos' order, and transformed, at the start.
 
-        That depends on all silos' sizes and changes no bit: records are cast and multiplied alike.
+        That depends on all silos' sizes and does not change results: the same casts and products.
         """
         data = self._data
         if not data.is_by_row and not data.is_on_disk:
@@ -249,13 +248,13 @@ class LocalFederation(Federation):
 
 
 def _check_sizes(plan: PrivacyPlan, sizes: np.ndarray) -> None:
-    """Raise unless the silos whose records are here are of the sizes that were planned for."""
+    """Raise unless the silos have the sizes in the plan."""
     if ((sizes != plan.known_sizes) & (sizes > 0)).any():
         raise ValueError("The plan was made for silos of other sizes than those of the data.")
 
 
 def _passes(plan: PrivacyPlan) -> float:
-    """Return how often a fit reads its data, roughly."""
+    """Return about how often a fit reads its data."""
     a_round = 1.0
     if not isinstance(plan.sampling, Everyone):
         a_round = plan.expected_sizes.sum() / plan.known_sizes.sum() * max(plan.steps, default=0)

@@ -1,4 +1,4 @@
-"""The noise of gradients: what the plan's mechanism draws for each silo and step.
+"""The noise of gradients, drawn by the plan's mechanism for each silo and step.
 
 noise = grid * units,   units of shape (size,) or, for a stack, (n_silos, size)
 """
@@ -18,7 +18,7 @@ from skdpfl.privacy.release import NoisedSum
 
 
 class NoiseMaker:
-    """Draws the noise that the plan asks for: the silos' own, times the factor of the step."""
+    """Draws the noise of the plan: that of each silo, times the factor of the step."""
 
     def __init__(self, work: Work, terms: GradientTerms, streams: Streams) -> None:
         assert terms.noised is not None
@@ -27,11 +27,11 @@ class NoiseMaker:
         self._by_factor: dict[float, NoisedSum] = {}
         self._none = terms.noised.std == 0  # silos whose own budget is infinite
         self._source = plan.mechanism.noise(plan, streams, size, terms.noised.dtype)
-        # noise of other steps may depend on which ones were asked for
+        # a mechanism with state draws its steps in order
         self._ahead = Ahead(self._draw, size) if plan.mechanism.fresh_noise else None
 
     def of_silos(self, silos: np.ndarray, round: int, stop: int) -> Callable[[int], Noise]:
-        """Return several silos' noise; the silos stay together up to step ``stop`` of the fit."""
+        """Return the noise of several silos, which stay together up to step ``stop`` of the fit."""
         numbers = self._work.plan.step_numbers(round)
 
         def noise(step: int) -> Noise:
@@ -45,15 +45,15 @@ class NoiseMaker:
         return noise
 
     def state(self, silo: int) -> dict[str, np.ndarray]:
-        """Return what later steps of a silo need of its noise."""
+        """Return the state of a silo's noise that later steps need."""
         return self._source.state(silo)
 
     def restore(self, silo: int, state: dict[str, np.ndarray]) -> None:
-        """Go on from what :meth:`state` returned."""
+        """Restore what :meth:`state` returned."""
         self._source.restore(silo, state)
 
     def _noise(self, round: int, step: int, silos: np.ndarray, units: np.ndarray) -> Noise:
-        """Put the silos' noised sums to their units (n, size)."""
+        """Return the noise with these units (n, size)."""
         factor = float(self._work.plan.factors[round][step])
         if factor not in self._by_factor:
             self._by_factor[factor] = self._noised.scaled(factor)

@@ -1,4 +1,4 @@
-"""Which of its dealt parts a silo uses in a step (sampling "disjoint").
+"""The part of its records that a silo uses in a step (sampling "disjoint").
 
     part(silo, step) = the steps of the silo's earlier rounds + the step's place in its round
 
@@ -6,9 +6,9 @@ Formal guarantee. A silo uses each part in one step at most, so a record enters 
 which is what is priced. *Proof.* Let a silo take part in the rounds r_1 < r_2 < ... of the public
 schedule, and let round r have K_r steps. Step k of round r_j has the number
 K_(r_1) + ... + K_(r_(j-1)) + k with 0 <= k < K_(r_j): these intervals are disjoint, so two steps
-never share a number. The number is a function of schedule and steps alone, both public: it is the
-same after a silo was saved and restored, whatever rounds were asked for in between. The deal is
-part of the saved state. A step of a round that the silo is not in has no part and is refused.
+never share a number. The number is a function of schedule and steps only, both public: it is the
+same after a silo was saved and restored. The deal is part of the saved state. Rounds that the silo
+is not scheduled in have no part and are refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Parts:
             return
         silos = np.concatenate([np.zeros(0, np.int64), *schedule])
         rounds = np.repeat(np.arange(len(schedule)), [len(cohort) for cohort in schedule])
-        # a silo's rounds one after the other
+        # the rounds of each silo, silo by silo
         keys = silos * self._n_rounds + rounds
         order = np.argsort(keys)
         self._keys, taken = keys[order], np.asarray(steps)[rounds[order]]

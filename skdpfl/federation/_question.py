@@ -1,4 +1,4 @@
-"""What silos are asked about their records before the rounds."""
+"""Questions to the silos about their records, before training."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from skdpfl.privacy.randomness.streams import Streams
 
 
 class Question(ABC):
-    """A question that each silo answers with some numbers, by itself noised or exact.
+    """A question that each silo answers with some numbers, with noise or exactly.
 
-    It is public and can be pickled. ``purpose`` and ``number`` name the stream that a silo draws
-    the noise of its answer from, so it answers each number of a purpose once. Whoever asks has paid
-    for the answers. An answer is a function of the silo's own records, to the last bit.
+    It is public and can be pickled. ``purpose`` and ``number`` name the random stream of the
+    answer's noise, so that a silo answers each number of a purpose once. The plan charges the
+    answers. An answer is a function of the silo's own records, to the last bit.
     """
 
     purpose: str
@@ -29,7 +29,7 @@ class Question(ABC):
         Parameters
         ----------
         data : SiloData
-            Records as they are, before any scaling; silos that are elsewhere have none.
+            Unscaled records; remote silos have none here.
         streams : Streams
             The silos' random streams.
 

@@ -1,4 +1,4 @@
-"""What is public of data that are elsewhere."""
+"""Public facts of remote data."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Schema:
-    """What everybody knows of the silos' data before a fit.
+    """Public facts of the silos' data, known before a fit.
 
     Parameters
     ----------
     silo_sizes : mapping
-        Each silo's name and its number of records, in the order of the federation. Under
-        unit="silo" the numbers are not used: any will do.
+        The name of each silo and its number of records, in the order of the federation. With
+        unit="silo" the numbers are not used.
     n_features : int
         The number of features.
     feature_names : sequence of str, optional
         The names of the features.
     dtype : {"float64", "float32"}, default="float64"
-        What silos compute in.
+        The dtype that silos compute in.
 
     See Also
     --------

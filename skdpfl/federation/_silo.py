@@ -1,8 +1,8 @@
-"""One silo: its records, and what it keeps from one round to the next.
+"""One silo: its records and its state between rounds.
 
-In this process many silos share arrays (:class:`skdpfl.federation.LocalFederation`), of which a
-:class:`Silo` is a view. Elsewhere it is alone, perhaps in a process that ends after each message:
-then it is saved and restored in between.
+In one process many silos share arrays (:class:`skdpfl.federation.LocalFederation`), and a
+:class:`Silo` is a view of them. A remote silo is alone, perhaps in a process that ends after each
+message, and is then saved and restored in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skdpfl.federation._local import LocalFederation
 from skdpfl.federation._question import Question
 from skdpfl.privacy.randomness.streams import Streams
 
-#: begins the names of the noise's state in a saved one
+#: prefix of the noise's state in a saved silo
 _NOISE = "noise "
 
 
@@ -28,20 +28,19 @@ class Silo:
     Parameters
     ----------
     federation : LocalFederation
-        Where its records and its state are.
+        Holds its records and its state.
     index : int
-        Its number among the plan's silos.
+        Its index among the plan's silos.
 
     Notes
     -----
     **Formal guarantee.** Alone, a silo sends the message that ``LocalFederation`` gives for it, bit
     for bit (same records in the same order, same streams). It answers each question and each round
     once, in order, only rounds that it is scheduled in, and no more of them than it pays for. This
-    holds across :meth:`save` and :meth:`restore`, if the state that was saved *last* is restored:
-    whoever keeps silos on disk saves before a message leaves. Streams are functions of (seed or
-    secret, purpose, silo, round), so that after a restart a simulation goes on with the same
-    numbers, and a silo without a seed goes on with fresh ones, which are independent of all that
-    was drawn before.
+    holds across :meth:`save` and :meth:`restore` if the state that was saved *last* is restored:
+    save before each message leaves. Streams are functions of (seed or secret, purpose, silo,
+    round): after a restart a simulation continues with the same numbers, and a silo without a seed
+    continues with fresh ones, which are independent of all earlier ones.
     """
 
     def __init__(self, federation: LocalFederation, index: int) -> None:
@@ -59,20 +58,20 @@ class Silo:
         Parameters
         ----------
         index : int
-            Its number among the plan's silos.
+            Its index among the plan's silos.
         X : ndarray of shape (n, n_features)
-            Its features; the same rows in the same order whenever it is made anew.
+            Its features; the same rows in the same order whenever the silo is constructed again.
         y : ndarray of shape (n,)
-            Its targets, classes as codes.
+            Its targets; classes as codes.
         n_silos : int
-            How many silos there are.
+            The number of silos.
         streams : Streams
             Its random streams, for one fit.
 
         Returns
         -------
         Silo
-            One that can answer questions, and rounds when it was started.
+            It can answer questions, and rounds after :meth:`start`.
         """
         if not len(y):
             raise ValueError("A silo has at least one record.")
@@ -84,7 +83,7 @@ class Silo:
         Parameters
         ----------
         question : Question
-            What is asked.
+            The question.
 
         Returns
         -------
@@ -102,12 +101,12 @@ class Silo:
         return np.asarray(answers[0])
 
     def start(self, work: Work) -> None:
-        """Get ready for the rounds of a fit.
+        """Start a fit.
 
         Parameters
         ----------
         work : Work
-            What to do.
+            The work of the fit.
         """
         if self._federation.started:
             raise ValueError("A silo and its streams are for one fit; make it anew for another.")
@@ -121,14 +120,14 @@ class Silo:
         round : int
             The round's number.
         shared : object
-            What the server broadcast.
+            The server's broadcast.
         clip_norm : float, default=inf
             The norm that whole messages are clipped to (unit "silo").
 
         Returns
         -------
         ndarray of shape (size + n_extra,)
-            The message, with what the mechanism sends beside it.
+            The message, with the additional numbers that the mechanism sends.
         """
         self._check_due(round)
         ((_, messages),) = self._federation.round(round, shared, self._cohort, clip_norm)
@@ -137,9 +136,9 @@ class Silo:
     def save(self) -> dict[str, np.ndarray]:
         """Return the silo's state as plain arrays (numbers, and text for seed and digest).
 
-        What it remembers between rounds, its dealt batches, which rounds it answered, the state of
-        noise that is correlated over steps, and the seed of a simulation. The records are not part
-        of it. It is as secret as they are.
+        The state has the memory between rounds, the dealt batches, the rounds that were answered,
+        the state of correlated noise, and the seed of a simulation. It does not contain the
+        records, but must be kept as secret as they are.
         """
         before = {
             "index": np.array(self.index),
@@ -166,12 +165,12 @@ class Silo:
         )
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
-        """Go on from a saved state.
+        """Restore a saved state.
 
         Parameters
         ----------
         saved : dict
-            What :meth:`save` gave.
+            The state that :meth:`save` returned.
         """
         i = self.index
         if int(saved["index"]) != i or str(saved["seed"]) != str(self._seed):
@@ -204,7 +203,7 @@ class Silo:
         return np.array("" if seed is None else str(seed))
 
     def _check_due(self, round: int) -> None:
-        """Raise where a message would be a release that nobody priced."""
+        """Raise if a message in this round is not part of the priced plan."""
         plan = self._federation.work.plan
         if not 0 <= round < plan.n_rounds:
             raise ValueError(f"The plan has {plan.n_rounds} rounds, no round {round}.")

@@ -1,10 +1,9 @@
-"""Which silos are stacked, and how long their arrays are in a stack.
+"""The silos that are stacked, and the length of their arrays in a stack.
 
 Formal guarantee. Both are functions of a silo's own size and of public numbers of the plan, never
-of who takes part in a round. So a silo's message does not depend, in any bit, on the silos that it
-is put together with: alone it is the same. Where sizes are secret a silo's own size decides, and
-silos of one size make a stack. Otherwise arrays are as long as those of the longest silo whose size
-has the same power of two, among all silos of the plan.
+of who takes part in a round. So no bit of a silo's message depends on the silos that it is stacked
+with: alone it is the same. If sizes are secret, stacks have silos of one size. Otherwise arrays
+are as long as the longest silo whose size has the same power of two, among all silos of the plan.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ import numpy as np
 from skdpfl.federation._base import Work
 from skdpfl.privacy.sampling import Poisson
 
-#: a step below this many multiplications is dominated by call overhead: stack it with others
+#: steps with fewer multiplications are dominated by call overhead: stack them with others
 STACK_WORK = 200_000
-#: a stack holds at most this many numbers, and so do the messages of silos that are cut into stacks
+#: the largest number of numbers in a stack, and in the messages of silos that are cut into stacks
 STACK_SIZE = 2**22
-#: Poisson batches are masked in a stack rather than gathered from this rate on
+#: from this rate on Poisson batches are masked in a stack, not gathered
 MASK_RATE = 0.5
-#: and if a silo's gradient is fewer multiplications than this, at any rate
+#: and at any rate if a silo's gradient takes fewer multiplications than this
 MASK_WORK = 20_000
 
 
 class Stacking:
     """The silos of a plan; ``lengths`` and ``batch_lengths`` (n_silos,) are in records.
 
-    ``typical`` is the number of multiplications of a step of the median silo.
+    ``typical`` is the number of multiplications in a step of the median silo.
     """
 
     def __init__(self, work: Work) -> None:
@@ -44,7 +43,7 @@ class Stacking:
             like = np.frexp(sizes)[1]
             self.lengths = _longest(sizes, like)
             self.batch_lengths = _longest(plan.largest_batches, like)
-        if isinstance(plan.sampling, Poisson):  # gathered, they would be as long as the longest one
+        if isinstance(plan.sampling, Poisson):  # gathered ones would be as long as the longest
             small = sizes * work.model.work_per_record <= MASK_WORK
             self.stacked &= small | (plan.sampling.rate >= MASK_RATE)
 
@@ -59,7 +58,7 @@ class Stacking:
 
 
 def _longest(values: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Return for each silo the largest value of those that are like it."""
+    """Return for each silo the largest value of silos with the same key."""
     kinds, of_silo = np.unique(like, return_inverse=True)
     largest = np.zeros(len(kinds), values.dtype)
     np.maximum.at(largest, of_silo, values)

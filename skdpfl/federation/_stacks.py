@@ -1,8 +1,8 @@
 """The batches of a stack of small silos, in arrays with a leading axis.
 
 Silos are padded to a length that does not depend on the stack (:class:`Stacking`); padding has
-weight 0 and repeats rows of the same silo, so that no silo ever reads another's. Poisson batches
-are 0/1 weights of all records, others are gathered.
+weight 0 and repeats rows of the same silo. Poisson batches are 0/1 weights of all records, others
+are gathered.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from skdpfl.federation._gradient import Batch, Draw
 from skdpfl.federation._stacking import Stacking
 from skdpfl.privacy.sampling import Everyone, Poisson
 
-#: a stack is worked on in pieces of about so many numbers, which processors' caches hold
+#: stacks are cut into pieces of about this many numbers, which fit in the processor's cache
 PIECE = 2**19
 
 
 class Stacks:
-    """Puts small silos into one array."""
+    """Batches of several small silos in one array."""
 
     def __init__(self, batches: Batches, stacking: Stacking) -> None:
         self._batches, self._data, self._work = batches, batches.data, batches.work
@@ -39,7 +39,7 @@ class Stacks:
 
         The silos stay together up to step ``stop``.
         """
-        # what is read again before another stack is
+        # the last stack, if it is read again
         keep = len(steps) > 1 or len(silos) == len(self._data.sizes)
         if isinstance(self._sampling, Everyone):
             return [partial(self._whole, silos, keep)] * len(steps)
@@ -48,7 +48,7 @@ class Stacks:
         return [partial(self._gather_stack, silos, t) for t in steps]
 
     def _gather_stack(self, silos: np.ndarray, step: int) -> Iterator[Batch]:
-        # index arrays: stacks of everyone are never gathered
+        # index arrays: with all records nothing is gathered
         drawn = cast("list[np.ndarray]", [self._batches.drawn(i, step) for i in silos.tolist()])
         lengths = np.array([len(d) for d in drawn])
         longest = max(1, int(self._batch_lengths[silos].max()))
@@ -72,16 +72,16 @@ class Stacks:
         drawn = self._batches.streams.poisson_mask_blocks(
             "batch", silos, steps, longest, sizes, self._sampling.rate
         )
-        if (most < sizes).any():  # cut larger batches as Poisson.draw does
+        if (most < sizes).any():  # larger batches are cut as in Poisson.draw
             for t, i in np.argwhere(np.count_nonzero(drawn, axis=-1) > most).tolist():
                 drawn[t, i, np.flatnonzero(drawn[t, i])[int(most[i]) :]] = False
         return drawn.astype(self._dtype)
 
     def _whole(self, silos: np.ndarray, keep: bool) -> Iterable[Batch]:
-        """Return all records of the silos, in pieces; of the last stack only they are kept."""
+        """Return all records of the silos, in pieces; those of the last stack are kept."""
         if self._kept is not None and self._kept[0] is silos:
             return self._kept[1]
-        self._kept = None  # before there are two
+        self._kept = None  # free the last one before the next is made
         pieces = self._pieces(silos)
         if not keep:
             return pieces
@@ -89,7 +89,7 @@ class Stacks:
         return self._kept[1]
 
     def _longest(self, silos: np.ndarray) -> int:
-        """Return the number of records that the stack's arrays have room for."""
+        """Return the length of the stack's arrays, in records."""
         return int(self._lengths[silos].max())
 
     def _pieces(self, silos: np.ndarray) -> Iterator[Batch]:
@@ -130,7 +130,7 @@ class Stacks:
         return Batch(X.reshape(*shape, -1), y.reshape(shape), norms, None, cut)
 
     def _together(self, silos: np.ndarray) -> slice | None:
-        """Return where silos that need no padding are if they stand together, None if not."""
+        """Return the rows of adjacent silos without padding as a slice, else None."""
         data, n, count = self._data, self._longest(silos), len(silos)
         start = int(data.starts[silos[0]])
         rows = slice(start, start + count * n)
@@ -140,9 +140,9 @@ class Stacks:
         return None if (data.sizes[silos] != n).any() else rows
 
     def _filled_up(self, silos: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return where silos' records are, the shorter ones filled up with a record of theirs.
+        """Return the rows of the silos' records, padded with a row of the same silo.
 
-        And weights (n_silos, longest), None if none is filled up.
+        And weights (n_silos, longest), None if there is no padding.
         """
         starts, sizes = self._data.starts[silos], self._data.sizes[silos]
         places = np.arange(self._longest(silos))

@@ -1,4 +1,4 @@
-"""Preprocessing that is paid for: transformers with a budget of their own."""
+"""Private preprocessing: transformers with their own privacy budget."""
 
 from skdpfl.preprocessing._scaler_base import PrivateScaler as PrivateScaler
 from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler

@@ -1,8 +1,8 @@
-"""Transformers that carry the silo column along: what goes in and out of ``transform``.
+"""Transformers that pass the silo column through ``transform``.
 
-The silo column is no feature: it is taken out before validation and put back, untouched and in its
-place, into what is given out, which then is a frame of the same kind as the input. Without it the
-output is an array. ``set_output`` decides where it was called.
+The silo column is no feature: it is removed before validation and put back, unchanged and at its
+position, into the output, which then is a frame of the same kind as the input. Without it the
+output is an array, unless ``set_output`` was called.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FLOATS = [np.float64, np.float32]
 
 
 class CarriesSilos:
-    """Mixin with ``transform``; comes before TransformerMixin, whose wrapper knows no silo column.
+    """Mixin with ``transform``; must precede TransformerMixin, which does not handle silo columns.
 
     The transformer defines ``_map(X, inverse)`` on validated arrays and, from OneToOneFeatureMixin,
     ``get_feature_names_out``; ``fit`` sets ``_silo_position`` (None: there is no silo column).
@@ -38,12 +38,12 @@ class CarriesSilos:
         Returns
         -------
         array or DataFrame
-            A DataFrame where X is one that has the silo column, which is passed through.
+            A DataFrame if X is one with a silo column, which is passed through.
         """
         return self._transformed(X, inverse=False)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Undo the scaling; features that their bounds ignore come back as their bound.
+        """Undo the scaling; ignored features (low == high) are set to their bound.
 
         Parameters
         ----------
@@ -73,12 +73,12 @@ class CarriesSilos:
         return self.fit(X, y, silos=silos).transform(X)  # type: ignore[attr-defined]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns that ``transform`` gives out, the silo column included.
+        """Return the names of the output columns, including the silo column.
 
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the columns of X; None takes those seen in ``fit``.
+            Names of the columns of X; None: those seen in ``fit``.
 
         Returns
         -------
@@ -111,7 +111,7 @@ class CarriesSilos:
 
 
 def _output_kind(transformer: Any) -> str:
-    """What ``set_output``, or scikit-learn's configuration, asks for."""
+    """Return the output format of ``set_output`` or scikit-learn's configuration."""
     own = getattr(transformer, "_sklearn_output_config", {})
     return own.get("transform", get_config()["transform_output"])
 
@@ -123,7 +123,7 @@ def _kind_of(X: Any) -> str:
 def _frame(
     kind: str, values: np.ndarray, names: np.ndarray, X: Any, column: Any, silos: Any
 ) -> Any:
-    """A frame of the features, and of the silo column where X has one, at its place there."""
+    """Return a frame of the features and, if X has one, the silo column at its position."""
     position = None if silos is None else list(X.columns).index(column)
     if kind == "polars":
         import polars as pl
@@ -140,5 +140,5 @@ def _frame(
 
 
 def _plain(silos: Any) -> Any:
-    """Silo ids of another kind of frame as a list; of the same kind as they are."""
+    """Return the silo ids as a list if they come from another kind of frame."""
     return silos.to_list() if isinstance(silos, pd.Series) or hasattr(silos, "to_list") else silos

@@ -1,4 +1,4 @@
-"""What the private scalers share: budget, silos, plan, cost; reading the data is theirs."""
+"""Base class of the private scalers: budget, silos, plan and cost."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ from skdpfl.scaling import (
 )
 from skdpfl.silos import Silos, read_silos, split_silo_column
 
-#: decorator of the transformers here, for the descriptions that they share
+#: decorator that fills in the shared parts of the transformers' docstrings
 shared_docs = _docs.shared_docs(
     {
         "parameters": """
     delta : "auto" or float, default="auto"
         "auto" is the largest power of ten that is at most 1 / (10 n_samples).
     feature_bounds : (low, high) or mapping, default=None
-        Public knowledge: two numbers, two arrays of shape (n_features,), two Series (by column
-        name where both have names), or a mapping from column to (low, high). Must not be computed
+        Public ranges: two numbers, two arrays of shape (n_features,), two Series (by column
+        name if both have names), or a mapping from column to (low, high). Must not be computed
         from the data. ``low == high`` ignores the column.
     silo_column : str, default=None
-        The column of X that holds each record's silo; it is passed through untouched.
+        The column of X with each record's silo; it is passed through unchanged.
     random_state : int, RandomState, Generator or None, default=None
-        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
+        None: secret noise. An integer is for simulations: it determines the noise.""",
         "fitted": """
     silo_ids_ : ndarray
         The silos.
     n_features_in_ : int
-        The number of features, the silo column not counted.
+        The number of features, without the silo column.
     n_samples_seen_ : int
         The number of records.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, where X is a DataFrame.""",
+        Names of the features, if X is a DataFrame.""",
     }
 )
 
 
 class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Base of transformers whose whole budget goes into finding the features' scales."""
+    """Base class of transformers that spend their budget on the scales of the features."""
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
 
@@ -84,18 +84,18 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             The records of all silos. Missing and infinite values are allowed; they count as the
-            middle of a feature's range, and stay what they are in ``transform``.
+            middle of a feature's range, and ``transform`` does not change them.
         y : None
             Ignored.
         silos : array-like of shape (n_samples,), default=None
-            Each record's silo id; None takes all records as one silo.
+            Each record's silo id; None: all records are one silo.
 
         Returns
         -------
         self : object
         """
         _check_budget(self.epsilon, self.delta)
-        # a warning (or, by np.seterr, an error) of arithmetic would tell of a single wild record
+        # a warning (or, with np.seterr, an error) of arithmetic could reveal a single outlier
         with np.errstate(all="ignore"):
             plan = self._fit(X, silos)
         if plan.advice:
@@ -103,7 +103,7 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
         return self
 
     def _fit(self, X: Any, silos: Any) -> ScalingPlan:
-        """Set the fitted attributes, all or none, and return the plan that ran."""
+        """Set all fitted attributes and return the plan."""
         streams = streams_for(self.random_state)
         X = as_frame(X)
         features, silos = split_silo_column(X, silos, self.silo_column)
@@ -151,11 +151,11 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
         )
 
     def _learn(self, plan: ScalingPlan, X: Array, silos: Silos, streams: Streams) -> AffineScaling:
-        """Return the map; the only place that reads values."""
+        """Return the scaling; only this method reads values."""
         raise NotImplementedError
 
     def _set_attributes(self, scaling: AffineScaling) -> None:
-        """Set the fitted attributes that scikit-learn's scaler of the name has."""
+        """Set the fitted attributes of scikit-learn's scaler with the same name."""
         raise NotImplementedError
 
     def _map(self, X: Array, inverse: bool) -> Array:
@@ -169,14 +169,14 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
 
 
 def _check_budget(epsilon: Any, delta: Any) -> None:
-    """Raise unless epsilon and delta are what they may be."""
+    """Raise unless epsilon and delta are valid."""
     check_number("epsilon", epsilon, low=0, open_low=True, words=" (inf for no privacy)")
     if not is_auto(delta):
         check_share("delta", delta, words=' (or "auto")')
 
 
 def _cost(plan: ScalingPlan, delta: float, silos: Silos, streams: Streams) -> PrivacySpent:
-    """What the plan costs every silo: they all spend the same."""
+    """Return the cost of the plan, which is the same for all silos."""
     seeds = () if streams.seed is None else (streams.seed,)
     return PrivacySpent.from_compositions(
         unit="record",

@@ -1,4 +1,4 @@
-"""``DPStandardScaler`` and ``DPMinMaxScaler``: transformers that pay for what they learn."""
+"""``DPStandardScaler`` and ``DPMinMaxScaler``: scalers fitted within a privacy budget."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from skdpfl.scaling import (
 )
 from skdpfl.silos import Silos
 
-#: deviations on each side of the mean that DPMinMaxScaler takes for the range
+#: the range of DPMinMaxScaler: this many standard deviations on each side of the mean
 _REACH = 2.5
 
 
 @shared_docs
 class DPStandardScaler(PrivateScaler):
-    """Center features and scale them to unit variance, by noisy moments within a privacy budget.
+    """Standardize features with means and variances estimated within a privacy budget.
 
-    With ``feature_bounds`` the whole budget goes into means and variances within the bounds;
-    without, half of it first finds the magnitude of each feature. Where noise exceeds what tells
-    features apart, moments are drawn towards those of the typical feature.
+    With ``feature_bounds`` the whole budget is spent on means and variances within the bounds;
+    without, half of it is first spent on the magnitude of each feature. Estimates are shrunk
+    towards those of a typical feature if the noise is large.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ class DPStandardScaler(PrivateScaler):
     Attributes
     ----------
     mean_, var_, scale_ : ndarray of shape (n_features,)
-        What is subtracted, and divided by (with its square). ``scale_`` is ``inf`` for features
-        that their bounds ignore.
+        The estimated mean, variance and standard deviation. ``scale_`` is ``inf`` for features
+        with ``low == high``, which are ignored.
     scaling_ : object
-        The map itself.
+        The scaling.
     privacy_spent_ : PrivacySpent
-        What the fit cost: ``epsilon, delta = scaler.privacy_spent_``.
+        The cost of the fit: ``epsilon, delta = scaler.privacy_spent_``.
     [fitted]
 
     See Also
@@ -56,10 +56,10 @@ class DPStandardScaler(PrivateScaler):
 
     Notes
     -----
-    **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
-    records (one is replaced), whatever the others hold: it is a composition of Gaussian mechanisms
-    on sums of bounded contributions, proved in :mod:`skdpfl.scaling._messages`. One wild
-    record moves each sum by no more than any other record can.
+    **Formal guarantee.** The messages of a silo are (epsilon, delta)-differentially private for its
+    records (one is replaced), for any data of the other silos: they are a composition of Gaussian
+    mechanisms on sums of bounded contributions, proved in :mod:`skdpfl.scaling._messages`. An
+    outlier changes each sum by no more than any other record can.
 
     Examples
     --------
@@ -85,11 +85,11 @@ class DPStandardScaler(PrivateScaler):
 
 @shared_docs
 class DPMinMaxScaler(PrivateScaler):
-    """Map each feature's range to [0, 1]: declared bounds, or a range found within a budget.
+    """Scale features to [0, 1] by public bounds, or by a range estimated within a budget.
 
-    With ``feature_bounds`` nothing is learnt and nothing is spent. Without, the range is 2.5
-    standard deviations on each side of the mean, both found privately: extremes cannot be given out
-    without giving out a record. Values beyond the range are not clipped.
+    With ``feature_bounds`` nothing is estimated and nothing is spent. Without, the range is 2.5
+    standard deviations on each side of the mean, both estimated privately: the minimum and maximum
+    are records and cannot be released. Values beyond the range are not clipped.
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ class DPMinMaxScaler(PrivateScaler):
     Attributes
     ----------
     data_min_, data_max_, data_range_ : ndarray of shape (n_features,)
-        The range that goes to [0, 1], and its length (``inf`` for features that their bounds
-        ignore).
+        The range that is mapped to [0, 1], and its length (``inf`` for features with
+        ``low == high``, which are ignored).
     scaling_ : object
-        The map itself.
+        The scaling.
     privacy_spent_ : PrivacySpent
-        What the fit cost; nothing with ``feature_bounds``.
+        The cost of the fit; zero with ``feature_bounds``.
     [fitted]
 
     See Also
@@ -114,8 +114,8 @@ class DPMinMaxScaler(PrivateScaler):
 
     Notes
     -----
-    **Formal guarantee.** As for :class:`DPStandardScaler`; with bounds the output depends on no
-    record at all.
+    **Formal guarantee.** As for :class:`DPStandardScaler`; with bounds the output does not depend
+    on the records.
 
     Examples
     --------
@@ -152,13 +152,13 @@ class DPMinMaxScaler(PrivateScaler):
 
 
 def _held(X: Array, silos: Silos, streams: Streams) -> LocalFederation:
-    """Return the silos of records without targets."""
+    """Return a federation of records without targets."""
     nothing = np.broadcast_to(np.int8(0), len(X))
     return LocalFederation(SiloData.from_codes(X, nothing, silos.codes, len(silos.ids)), streams)
 
 
 def _range_of(plan: ScalingPlan, messages: Messages) -> tuple[Array, Array]:
-    """Mean and some deviations to each side, but not beyond the box that the counts gave."""
+    """Return the mean plus and minus some deviations, within the box found by counts."""
     found = find_moments(plan, messages)
     middle = found.last.center + found.last.half * found.moments.mean
     reach = _REACH * found.last.half * deviations(found.moments, plan.floor)
