@@ -1,7 +1,7 @@
 """What all data sets here share: a Bunch with data, target and silos, and parts of docstrings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,11 @@ class Table:
     feature_names: Sequence[str]
     target_name: str = "target"
     feature_bounds: Mapping[str, tuple[float, float]] | None = None
+
+    def rows(self, which: np.ndarray) -> "Table":
+        """Return some of the records."""
+        some = {name: getattr(self, name)[which] for name in ("data", "target", "silos")}
+        return replace(self, **some)
 
 
 @dataclass(frozen=True)
@@ -107,12 +112,18 @@ shared_docs = _docs.shared_docs(
         documented list, or one column for each category but the first. ``"auto"`` is ``"raw"`` in
         frames and ``"onehot"`` in arrays. No encoding is learnt from the records.""",
         "dealing": """
-    split : {"iid", "sorted", "dirichlet", "similarity"}, default="iid"
+    split : {"iid", "sorted", "dirichlet", "similarity", "one_class", "pairs"}, default="iid"
         How images are dealt to silos, see :func:`split_into_silos`.
     alpha : float, default=0.5
         For ``split="dirichlet"``.
     similarity : float, default=0.0
-        For ``split="similarity"``.
+        For ``split="similarity"`` and ``"one_class"``.
+    records_per_silo : int, default=None
+        How many images a silo gets, at most. The others are the test set: the Bunch then has
+        `data_test`, `target_test` and, since a silo may end before, `silo_sizes` as well. By
+        default all images are dealt.
+    unit_norm : bool, default=False
+        Rows of Euclidean norm 1 (float32) instead of bytes. A function of each record alone.
     random_state : int, RandomState, Generator or None, default=0
         For the split.""",
     }

@@ -55,6 +55,8 @@ def fetch_emnist(
     split: str = "iid",
     alpha: float = 0.5,
     similarity: float = 0.0,
+    records_per_silo: int | None = None,
+    unit_norm: bool = False,
     random_state: Any = 0,
     silo_column: str | None = None,
     as_frame: bool = False,
@@ -92,7 +94,8 @@ def fetch_emnist(
     -------
     bunch : :class:`~sklearn.utils.Bunch`
         `data` (uint8, 0 to 255), `target` (0 to 46), `silos`, `feature_names`, `target_names` (the
-        characters), `feature_bounds`, `frame`, `DESCR`.
+        characters), `feature_bounds`, `frame`, `DESCR`; with `records_per_silo` also `data_test`,
+        `target_test` and `silo_sizes`.
 
     See Also
     --------
@@ -106,6 +109,15 @@ def fetch_emnist(
     >>> d = fetch_emnist(split="sorted")  # doctest: +SKIP
     >>> d.data.shape, len(d.target_names)  # doctest: +SKIP
     ((116323, 784), 47)
+    >>> d = fetch_emnist(n_silos=40, records_per_silo=2500)  # doctest: +SKIP
+    >>> d.data.shape, d.data_test.shape  # doctest: +SKIP
+    ((100000, 784), (16323, 784))
+
+    Only 15 of the 47 classes have 2500 images here, so silos of one class differ in size:
+
+    >>> d = fetch_emnist(n_silos=40, records_per_silo=2500, split="one_class")  # doctest: +SKIP
+    >>> int((d.silo_sizes == 2500).sum()), int(d.silo_sizes.min())  # doctest: +SKIP
+    (14, 413)
     """
     shape = Shape(as_frame, return_X_y, silo_column)
     check_choice("subset", subset, tuple(SUBSETS))
@@ -117,8 +129,9 @@ def fetch_emnist(
     return image_bunch(
         images,
         labels,
-        Dealing(n_silos, split, alpha, similarity, random_state),
+        Dealing(n_silos, split, alpha, similarity, records_per_silo, random_state),
         shape,
+        unit_norm,
         target_names=CHARACTERS,
         DESCR=DESCR.format(subset=subset) + SILOS_DESCR,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
 from skdpfl._arguments import check_choice
 from skdpfl.datasets._bunch import Shape, Table
@@ -16,7 +17,7 @@ SILOS_DESCR = """
 Silos: made by split_into_silos; every way but "iid" looks at the labels, so that the silo ids,
 which are public, then tell something about them.
 
-feature_bounds: 0 and 255, the range of a byte.
+feature_bounds: 0 and 255, the range of a byte; 0 and 1 for rows of norm 1.
 """
 
 
@@ -28,6 +29,7 @@ class Dealing:
     split: str
     alpha: float
     similarity: float
+    records_per_silo: int | None
     random_state: object
 
     def __call__(self, labels: np.ndarray) -> np.ndarray:
@@ -39,19 +41,34 @@ class Dealing:
             self.split,
             alpha=self.alpha,
             similarity=self.similarity,
+            records_per_silo=self.records_per_silo,
             random_state=self.random_state,
         )
 
 
 def image_bunch(
-    images: np.ndarray, labels: np.ndarray, dealing: Dealing, shape: Shape, **extra: Any
+    images: np.ndarray,
+    labels: np.ndarray,
+    dealing: Dealing,
+    shape: Shape,
+    unit_norm: bool,
+    **extra: Any,
 ) -> Any:
-    """Return the Bunch of images as flat rows of bytes."""
-    X = images.reshape(len(images), -1)
+    """Return the Bunch of images as flat rows; of those in no silo as test set."""
+    X, target = images.reshape(len(images), -1), labels.astype(np.int64)
+    if unit_norm:
+        X = normalize(X.astype(np.float32))
     names = [f"pixel{j}" for j in range(1, X.shape[1] + 1)]
-    target = labels.astype(np.int64)
-    bounds = dict.fromkeys(names, (0.0, 255.0))
-    return shape.bunch(Table(X, target, dealing(target), names, "class", bounds), **extra)
+    bounds = dict.fromkeys(names, (0.0, 1.0 if unit_norm else 255.0))
+    silos = dealing(target)
+    table = Table(X, target, silos, names, "class", bounds)
+    if dealing.records_per_silo is None:
+        return shape.bunch(table, **extra)
+    rest, inside = silos < 0, silos >= 0
+    data, test = Shape(shape.as_frame, True, None).bunch(table.rows(rest))
+    sizes = np.bincount(silos[inside], minlength=dealing.n_silos)
+    more = {"data_test": data, "target_test": test, "silo_sizes": sizes}
+    return shape.bunch(table.rows(inside), **more, **extra)
 
 
 def read_idx(files: Sequence[DataFile], source: Source) -> tuple[np.ndarray, np.ndarray]:

@@ -72,6 +72,8 @@ def fetch_mnist(
     split: str = "iid",
     alpha: float = 0.5,
     similarity: float = 0.0,
+    records_per_silo: int | None = None,
+    unit_norm: bool = False,
     random_state: Any = 0,
     silo_column: str | None = None,
     as_frame: bool = False,
@@ -106,7 +108,8 @@ def fetch_mnist(
     -------
     bunch : :class:`~sklearn.utils.Bunch`
         `data` (uint8, 0 to 255), `target`, `silos`, `feature_names`, `target_names`,
-        `feature_bounds`, `frame`, `DESCR`.
+        `feature_bounds`, `frame`, `DESCR`; with `records_per_silo` also `data_test`, `target_test`
+        and `silo_sizes`.
 
     See Also
     --------
@@ -127,9 +130,9 @@ def fetch_mnist(
     shape = Shape(as_frame, return_X_y, silo_column)
     source = Source(data_home, download_if_missing, cache)
     images, labels = read_idx(_files(MNIST, subset), source)
-    dealing = Dealing(n_silos, split, alpha, similarity, random_state)
+    dealing = Dealing(n_silos, split, alpha, similarity, records_per_silo, random_state)
     return image_bunch(
-        images, labels, dealing, shape, target_names=DIGITS, DESCR=descr + SILOS_DESCR
+        images, labels, dealing, shape, unit_norm, target_names=DIGITS, DESCR=descr + SILOS_DESCR
     )
 
 
@@ -141,6 +144,8 @@ def fetch_fashion_mnist(
     split: str = "iid",
     alpha: float = 0.5,
     similarity: float = 0.0,
+    records_per_silo: int | None = None,
+    unit_norm: bool = False,
     random_state: Any = 0,
     silo_column: str | None = None,
     as_frame: bool = False,
@@ -175,7 +180,8 @@ def fetch_fashion_mnist(
     -------
     bunch : :class:`~sklearn.utils.Bunch`
         `data` (uint8, 0 to 255), `target`, `silos`, `feature_names`, `target_names`,
-        `feature_bounds`, `frame`, `DESCR`.
+        `feature_bounds`, `frame`, `DESCR`; with `records_per_silo` also `data_test`, `target_test`
+        and `silo_sizes`.
 
     See Also
     --------
@@ -198,9 +204,9 @@ def fetch_fashion_mnist(
     images, labels = read_idx(
         _files(FASHION_MNIST, subset), Source(data_home, download_if_missing, cache)
     )
-    dealing = Dealing(n_silos, split, alpha, similarity, random_state)
+    dealing = Dealing(n_silos, split, alpha, similarity, records_per_silo, random_state)
     return image_bunch(
-        images, labels, dealing, shape, target_names=CLOTHES, DESCR=descr + SILOS_DESCR
+        images, labels, dealing, shape, unit_norm, target_names=CLOTHES, DESCR=descr + SILOS_DESCR
     )
 
 

@@ -4,6 +4,7 @@ Formulas (n records, N silos, n_c records of class c):
     sizes        n // N each, one more for the first n mod N silos
     dirichlet    p_c ~ Dirichlet(alpha, ..., alpha); silo i gets the share p_ci of class c
     similarity   round(s n) records dealt at random, the others sorted by y
+    one_class, pairs    :mod:`skdpfl.datasets._recipes`
 """
 
 from typing import Any
@@ -19,8 +20,9 @@ from skdpfl._arguments import (
     check_not_negative,
     check_number,
 )
+from skdpfl.datasets._recipes import one_class, pairs
 
-HOW = ("iid", "sorted", "dirichlet", "similarity")
+HOW = ("iid", "sorted", "dirichlet", "similarity", "one_class", "pairs")
 
 
 def split_into_silos(
@@ -30,6 +32,7 @@ def split_into_silos(
     *,
     alpha: float = 0.5,
     similarity: float = 0.0,
+    records_per_silo: int | None = None,
     random_state: Any = None,
 ) -> np.ndarray:
     """Assign every record of a table to a silo.
@@ -44,7 +47,7 @@ def split_into_silos(
         The target. Only its length matters for ``how="iid"``.
     n_silos : int
         Number of silos, between 1 and the number of records.
-    how : {"iid", "sorted", "dirichlet", "similarity"}, default="iid"
+    how : {"iid", "sorted", "dirichlet", "similarity", "one_class", "pairs"}, default="iid"
         - ``"iid"``: shuffled and dealt in equal parts: silos alike.
         - ``"sorted"``: sorted by `y` and cut in equal parts: silos as different as can be. Ties
           stay in their order; nothing is random.
@@ -52,18 +55,26 @@ def split_into_silos(
           distribution [1]_; sizes differ too. For classes only.
         - ``"similarity"``: a part `similarity` of the records is dealt at random, the others are
           sorted by `y` [2]_.
+        - ``"one_class"``: silo i holds class i modulo their number, but for a part `similarity` of
+          uniform classes [3]_. Needs `records_per_silo`; a silo ends where its class ends.
+        - ``"pairs"``: a silo for each pair of a class at an even and one at an odd place, 25 of ten
+          digits [4]_.
     alpha : float, default=0.5
         Concentration for ``"dirichlet"``: towards 0 each class sits in one silo, large values make
         silos alike.
     similarity : float, default=0.0
-        For ``"similarity"``: 0 is ``"sorted"``, 1 is ``"iid"``.
+        For ``"similarity"``: 0 is ``"sorted"``, 1 is ``"iid"``. For ``"one_class"``: the part that
+        is of all classes.
+    records_per_silo : int, default=None
+        How many records a silo gets, at most; the others get the silo -1. By default all records
+        are dealt.
     random_state : int, RandomState, Generator or None, default=None
         An int gives the same silos every time.
 
     Returns
     -------
     silos : ndarray of shape (n_records,), dtype int64
-        Silo ids from 0 to ``n_silos - 1``.
+        Silo ids from 0 to ``n_silos - 1``; -1 for records that `records_per_silo` leaves out.
 
     See Also
     --------
@@ -75,6 +86,9 @@ def split_into_silos(
        Visual Classification", 2019.
     .. [2] Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning",
        ICML 2020.
+    .. [3] Noble, Bellet, Dieuleveut, "Differentially Private Federated Learning on Heterogeneous
+       Data", AISTATS 2022.
+    .. [4] Lowy, Razaviyayn, "Private Federated Learning Without a Trusted Server", ICLR 2023.
 
     Examples
     --------
@@ -92,11 +106,32 @@ def split_into_silos(
             f"n_silos={n_silos} is more than the {len(target)} records: no silo may be empty"
         )
     how = check_choice("how", how, HOW)
-    rng = as_generator(random_state)
+    rng, most = as_generator(random_state), records_per_silo
+    if most is not None:
+        check_count("records_per_silo", most)
+    share = check_number("similarity", similarity, low=0, high=1)
+    if how == "one_class":
+        if most is None:
+            raise ValueError("how='one_class' needs records_per_silo, got None")
+        return one_class(target, n_silos, most, share, rng)
+    if how == "pairs":
+        return pairs(target, n_silos, most, rng)
+    if most is not None:
+        return _some(target, n_silos, how, most, alpha=alpha, similarity=similarity, rng=rng)
     if how == "dirichlet":
         return _dirichlet(target, n_silos, alpha, rng)
-    share = {"iid": 1.0, "sorted": 0.0}.get(how, similarity)
-    return _similarity(target, n_silos, check_number("similarity", share, low=0, high=1), rng)
+    return _similarity(target, n_silos, {"iid": 1.0, "sorted": 0.0}.get(how, share), rng)
+
+
+def _some(y: np.ndarray, n_silos: int, how: str, most: int, *, rng, **options: Any) -> np.ndarray:
+    """Deal ``n_silos * most`` records, drawn at random."""
+    if n_silos * most > len(y):
+        raise ValueError(
+            f"n_silos={n_silos} of records_per_silo={most} are more than the {len(y)} records"
+        )
+    silos, drawn = np.full(len(y), -1), np.sort(rng.permutation(len(y))[: n_silos * most])
+    silos[drawn] = split_into_silos(y[drawn], n_silos, how, random_state=rng, **options)
+    return silos
 
 
 def _target(y) -> np.ndarray:

@@ -4,12 +4,14 @@ Shapes: d features, k classes, n_i records in silo i.
     m_i = sqrt(beta)  N(0, I_d) + N(0, I_d)                              (d,)
     W_i = sqrt(alpha) N(0, I)   + N(0, I)                                (d, k), b_i alike (k,)
     x   ~ N(m_i, diag(j^-1.2, j = 1..d)),  y = argmax(x W_i + b_i)
-and each label is replaced with probability `label_noise` by a uniform one.
+and each label is replaced with probability `label_noise` by a uniform one. At last, if asked for,
+columns are standardised over all records and rows divided by their norm.
 """
 
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
 from skdpfl._arguments import as_generator, check_count, check_not_negative, check_number
 from skdpfl.datasets._bunch import Shape, Table, check_sizes, shared_docs
@@ -29,6 +31,8 @@ def make_federated_classification(
     beta: float = 1.0,
     label_noise: float = 0.05,
     iid: bool = False,
+    standardize: bool = False,
+    unit_norm: bool = False,
     silo_column: str | None = None,
     as_frame: bool = False,
     return_X_y: bool = False,
@@ -59,6 +63,10 @@ def make_federated_classification(
         Probability that a label is replaced by a uniform one.
     iid : bool, default=False
         One model and one feature mean for all silos.
+    standardize : bool, default=False
+        Columns of mean 0 and variance 1 over all records, as in the paper.
+    unit_norm : bool, default=False
+        Rows of Euclidean norm 1, as in the paper.
     [shape]
     random_state : int, RandomState, Generator or None, default=None
         An int gives the same data every time.
@@ -106,6 +114,10 @@ def make_federated_classification(
         X[rows], y[rows] = _records(rng, block, *models)
     noisy = rng.random(len(y)) < label_noise
     y[noisy] = rng.integers(k, size=noisy.sum())
+    if standardize:
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+    if unit_norm:
+        X = normalize(X)
     return shape.bunch(
         Table(X, y, np.repeat(np.arange(n_silos), sizes), [f"x{j}" for j in range(d)]),
         target_names=np.arange(k),

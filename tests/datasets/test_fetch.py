@@ -180,6 +180,28 @@ class TestIdxImages:
         frame = fetch(subset="train", n_silos=3, as_frame=True, silo_column="g", **COMMON).data
         assert list(frame.columns) == ["pixel1", "pixel2", "pixel3", "pixel4", "g"]
 
+    def test_what_is_in_no_silo_is_the_test_set(self, fake, fetch):
+        some = {"n_silos": 2, "records_per_silo": 2, **COMMON}
+        bunch = fetch(**some)
+        assert bunch.data.shape == (4, 4)
+        assert bunch.silo_sizes.tolist() == np.bincount(bunch.silos).tolist() == [2, 2]
+        together = np.concatenate([bunch.target, bunch.target_test])
+        assert sorted(together) == [0, 0, 1, 1, 2, 2]
+        for X, y in ((bunch.data, bunch.target), (bunch.data_test, bunch.target_test)):
+            np.testing.assert_array_equal(X, IMAGES.reshape(3, 4)[np.array([1, 2, 0])[y]])
+        frame = fetch(as_frame=True, silo_column="g", **some)
+        assert list(frame.data.columns)[-1] == "g"
+        assert list(frame.data_test.columns) == ["pixel1", "pixel2", "pixel3", "pixel4"]
+        assert frame.target_test.tolist() == bunch.target_test.tolist()
+
+    def test_rows_of_unit_norm(self, fake, fetch):
+        bunch = fetch(n_silos=2, unit_norm=True, **COMMON)
+        raw = np.tile(IMAGES.reshape(3, 4), (2, 1)).astype(float)
+        norms = np.linalg.norm(raw, axis=1, keepdims=True)
+        np.testing.assert_allclose(bunch.data * norms, raw, rtol=1e-6)
+        assert bunch.data.dtype == np.float32
+        assert bunch.feature_bounds[1].tolist() == [1.0] * 4
+
     def test_errors(self, fake, fetch):
         with pytest.raises(ValueError, match=r"subset must be one of .*got 'valid'"):
             fetch(subset="valid", **COMMON)

@@ -101,6 +101,52 @@ def test_dirichlet_concentration():
     assert largest_share(1e4) < largest_share(1.0) < largest_share(1e-3)
 
 
+def test_silos_of_one_class_end_where_their_class_ends():
+    y = np.repeat([7, 8, 9], [50, 20, 40])
+    silos = split_into_silos(y, 4, "one_class", records_per_silo=30, random_state=0)
+    held = [np.bincount(y[silos == i] - 7, minlength=3).tolist() for i in range(4)]
+    assert held == [[30, 0, 0], [0, 20, 0], [0, 0, 30], [20, 0, 0]]
+    assert (silos == -1).sum() == 10
+    mixed = split_into_silos(
+        y, 3, "one_class", records_per_silo=30, similarity=0.4, random_state=0
+    )  # fmt: skip
+    held = np.array([np.bincount(y[mixed == i] - 7, minlength=3) for i in range(3)])
+    assert held.sum(axis=1).tolist() == [30, 30, 30]
+    assert held[[0, 1, 2], [0, 1, 2]].min() >= 18
+
+
+def test_a_share_of_one_is_drawn_uniformly_over_the_classes():
+    y = np.repeat([0, 1, 2, 3], [9000, 1000, 1000, 1000])
+    silos = split_into_silos(y, 2, "one_class", records_per_silo=800, similarity=1, random_state=0)
+    counts = np.bincount(y[silos >= 0], minlength=4)
+    # 1600 uniform draws: a class has 400, standard deviation 17
+    assert np.abs(counts - 400).max() < 90
+
+
+def test_pairs_share_out_each_class():
+    y = RNG.permutation(np.repeat(np.arange(4), 101))
+    silos = split_into_silos(y, 4, "pairs", random_state=0)
+    assert (silos >= 0).all()
+    for silo, classes in enumerate([(0, 1), (0, 3), (2, 1), (2, 3)]):
+        assert set(y[silos == silo]) == set(classes)
+    assert np.ptp(np.bincount(silos)) <= 2
+    some = split_into_silos(y, 4, "pairs", records_per_silo=31, random_state=0)
+    table = np.zeros((4, 4), dtype=int)
+    np.add.at(table, (some[some >= 0], y[some >= 0]), 1)
+    assert sorted(set(table.ravel())) == [0, 15, 16]
+    assert table.sum(axis=1).tolist() == [31] * 4
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_some_records_of_each_silo(how):
+    y = TARGETS["classes"]
+    silos = split_into_silos(y, 4, how, records_per_silo=30, random_state=0, **WAYS[how])
+    assert (silos == -1).sum() == 203 - 120
+    assert set(silos) == {-1, 0, 1, 2, 3}
+    if how in EVEN:
+        assert (np.bincount(silos[silos >= 0]) == 30).all()
+
+
 @settings(deadline=None, max_examples=60, derandomize=True)
 @given(
     n=st.integers(1, 60),
@@ -116,6 +162,11 @@ def test_no_silo_is_ever_empty(n, share, alpha, classes, seed, how):
     silos = split_into_silos(y, n_silos, how, alpha=alpha, similarity=share, random_state=seed)
     assert (np.bincount(silos, minlength=n_silos) > 0).all()
     assert len(np.bincount(silos)) == n_silos
+
+
+def test_silos_without_records_are_refused():
+    with pytest.raises(ValueError, match="no records are left for silo 2 of 4"):
+        split_into_silos([0, 0, 1, 1], 4, "one_class", records_per_silo=2, random_state=0)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +212,13 @@ def test_bad_arguments(arguments, message):
         (
             {"how": "similarity", "similarity": "a"},
             r"similarity must .* \[0, 1\]; got 'a'",
+        ),
+        ({"records_per_silo": 3}, "n_silos=2 of records_per_silo=3 are more than the 4 records"),
+        ({"records_per_silo": 0}, "records_per_silo must be an integer of at least 1; got 0"),
+        ({"how": "one_class"}, "needs records_per_silo, got None"),
+        (
+            {"how": "pairs"},
+            r"\(k / 2\)\^2 silos of an even number k of classes; got n_silos=2 for 2",
         ),
         ({"random_state": -1}, "random_state must be .* got -1"),
         ({"random_state": "x"}, "random_state must be .* got 'x'"),

@@ -171,3 +171,15 @@ def test_fedexp_set_up():
     assert "coef" not in bunch
     with pytest.raises(ValueError, match=r"design must be one of .*got 'fedavg'"):
         make_federated_regression(design="fedavg")
+
+
+def test_standardised_columns_and_rows_of_unit_norm():
+    same = dict(n_features=6, n_classes=3, random_state=0)
+    plain = make_federated_classification(5, 40, **same)
+    scaled = make_federated_classification(5, 40, standardize=True, **same)
+    X = (plain.data - plain.data.mean(axis=0)) / plain.data.std(axis=0)
+    np.testing.assert_allclose(scaled.data, X)
+    both = make_federated_classification(5, 40, standardize=True, unit_norm=True, **same)
+    np.testing.assert_allclose(both.data, X / np.linalg.norm(X, axis=1)[:, None])
+    np.testing.assert_array_equal(both.target, plain.target)
+    np.testing.assert_array_equal(both.silos, plain.silos)

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.estimators.fits import CLASSIFIERS, data, make
 
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy import epsilon_of
+from tests.estimators.fits import CLASSIFIERS, data, make
 
 #: rounds x silos; in round 2 nobody answers, silo 3 never does
 ANSWERS = np.array(
