@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn import get_config
+from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler, RBFSampler, SkewedChi2Sampler
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
@@ -22,7 +24,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from skdpfl.preprocessing import DPMinMaxScaler, ScatteringTransformer
+from skdpfl.preprocessing import DPMinMaxScaler, DPOneHotEncoder, ScatteringTransformer
 
 #: transformers whose fit reads at most the number and the names of the features
 NOTHING = (
@@ -73,6 +75,8 @@ def learns_nothing(step: Any) -> bool:
         return True
     if isinstance(step, DPMinMaxScaler):
         return step.feature_bounds is not None
+    if isinstance(step, DPOneHotEncoder):
+        return step.all_declared
     if isinstance(step, FunctionTransformer):
         return rows_stay_apart(step)
     if isinstance(step, SimpleImputer):
@@ -80,6 +84,19 @@ def learns_nothing(step: Any) -> bool:
     if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
         return _declared(step)
     return False
+
+
+def gives_out_width(step: Any) -> bool:
+    """Tell whether how many columns a fitted step gives out was found in the records."""
+    if isinstance(step, Pipeline):
+        return any(gives_out_width(part) for _, part in step.steps)
+    if isinstance(step, ColumnTransformer):
+        return any(gives_out_width(part) for _, part, _ in step.transformers_)
+    if isinstance(step, FeatureUnion):
+        return any(gives_out_width(part) for _, part in step.transformer_list)
+    if isinstance(step, FrozenEstimator):
+        return gives_out_width(step.estimator)
+    return isinstance(step, DPOneHotEncoder) and not step.width_is_public_
 
 
 def _dropped(imputer: SimpleImputer) -> bool:

@@ -14,11 +14,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
-from skdpfl._pipelines import learns_nothing
+from skdpfl._pipelines import gives_out_width, learns_nothing
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._on_split import Unknown, cost_on_split, costs_of_candidate
 from skdpfl.inspection._parts import cross_fits, parts
 from skdpfl.privacy.events import Exact
+from skdpfl.privacy.spending.chosen import chosen_by_outputs
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 
 
@@ -59,6 +60,10 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     for, and warned about. Ensembles pay for all their members; where a record can be drawn several
     times (bagging with replacement) every member is priced for the largest multiplicity. An
     estimator in a ``FrozenEstimator`` counts as if it had been fitted there.
+
+    Where an earlier step has found how many columns the next one sees (a ``DPOneHotEncoder`` of
+    unknown categories without ``max_categories``), plans of later steps follow from an output. They
+    are then priced as any releases of their epsilon and delta: sound, and somewhat more expensive.
 
     Examples
     --------
@@ -151,8 +156,11 @@ def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak
     elif isinstance(obj, BaseSearchCV):
         yield from _search(obj, path, public)
     elif (inside := parts(obj)) is not None:
+        chosen = False
         for name, part in inside:
-            yield from _visit(part, f"{path}__{name}" if path else name, public)
+            found = _visit(part, f"{path}__{name}" if path else name, public)
+            yield from map(_chosen, found) if chosen else found
+            chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(part))
         for member, n_splits in cross_fits(obj):
             yield from [cost_on_split(member, member, n_splits)] * n_splits
         yield from _own_leaks(obj, path)
@@ -171,6 +179,10 @@ def _beside(search: Any, path: str, public: _Public) -> Iterator[PrivacySpent | 
     if isinstance(best, Pipeline):
         for name, part in best.steps[:-1]:
             yield from _visit(part, f"{path}__{name}" if path else name, public)
+
+
+def _chosen(found: PrivacySpent | Leak) -> PrivacySpent | Leak:
+    return chosen_by_outputs(found) if isinstance(found, PrivacySpent) else found
 
 
 def _own_leaks(obj: Any, path: str) -> Iterator[Leak]:

@@ -11,12 +11,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from skdpfl._pipelines import learns_nothing
+from skdpfl._pipelines import gives_out_width, learns_nothing
 from skdpfl.inspection._parts import parts
-from skdpfl.preprocessing import PrivateScaler
-from skdpfl.privacy.events import Composition, Exact, Gaussian
+from skdpfl.preprocessing import PayingTransformer, PrivateScaler
+from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.spending.chosen import chosen_by_outputs
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 
@@ -46,7 +47,7 @@ def costs_of_candidate(candidate: Any, best: Any, n_splits: int) -> list[Privacy
         if not _is_twin(inner, twin):
             raise Unknown(path)
         found += [cost_on_split(inner, twin, n_splits)] * n_splits
-    return found
+    return [*map(chosen_by_outputs, found)] if gives_out_width(best) else found
 
 
 def _fitted(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -73,7 +74,7 @@ def _check_place(name: str, twins: dict[str, Any], given: dict[str, Any]) -> Non
 
 def _is_twin(inner: Any, fitted: Any) -> bool:
     """Tell whether the fitted part has the sizes that the other one is priced at."""
-    if isinstance(inner, PrivateScaler):
+    if isinstance(inner, PrivateScaler | PayingTransformer):
         return hasattr(fitted, "n_samples_seen_")
     return hasattr(inner, "plan_for") and hasattr(fitted, "plan_")
 
@@ -84,8 +85,8 @@ def cost_on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
     ``fitted`` is the candidate's twin, fitted on all records.
     """
     seed = inner.random_state
-    if isinstance(inner, PrivateScaler):
-        return _of_scaler(inner, fitted, n_splits, frozenset(_seeds(seed)))
+    if isinstance(inner, PrivateScaler | PayingTransformer):
+        return _of_transformer(inner, fitted, n_splits, frozenset(_seeds(seed)))
     whole = fitted.plan_.silo_sizes
     if whole is None:  # protected: nothing depends on them
         whole = np.ones(fitted.plan_.n_silos)
@@ -98,25 +99,29 @@ def cost_on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
     return plan.spent(simulation_seed=next(_seeds(seed), None))
 
 
-def _of_scaler(
-    inner: PrivateScaler, fitted: Any, n_splits: int, seeds: frozenset[int]
+def _of_transformer(
+    inner: PrivateScaler | PayingTransformer, fitted: Any, n_splits: int, seeds: frozenset[int]
 ) -> PrivacySpent:
-    """Return the cost of a private scaler: Gaussian noise that meets its epsilon and delta.
+    """Return the cost of a private transformer, by its epsilon and delta.
 
-    Its releases are Gaussian mechanisms whose mu, squared and added up, are at most the square of
-    the mu that meets (epsilon, delta): together they cost at most one of that mu.
+    A scaler's releases are Gaussian mechanisms whose mu, squared and added up, are at most the
+    square of the mu that meets (epsilon, delta): together they cost at most one of that mu. Others
+    are priced as any releases of their epsilon and delta.
     """
     n = max(1, math.floor(fitted.n_samples_seen_ * (1 - 1 / n_splits)))
     delta = automatic_delta(n) if isinstance(inner.delta, str) else float(inner.delta)
     composition: Composition = ((Exact(), 1),)
     if learns_nothing(inner):
         composition = ()
-    elif math.isfinite(inner.epsilon):
+    elif math.isfinite(inner.epsilon) and isinstance(inner, PrivateScaler):
         composition = ((Gaussian(2 / gaussian_mu(float(inner.epsilon), delta)), 1),)
+    elif math.isfinite(inner.epsilon):
+        composition = ((Approximate(float(inner.epsilon), delta), 1),)
+    spent = fitted.privacy_spent_
     return PrivacySpent.from_compositions(
         unit="record",
-        trust="silo",
-        neighbours="replace",
+        trust=spent.trust,
+        neighbours=spent.neighbours,
         delta=delta,
         compositions=[composition],
         n_releases=len(composition),

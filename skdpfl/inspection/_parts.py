@@ -27,7 +27,7 @@ from sklearn.multioutput import (
 )
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skdpfl.preprocessing import PrivateScaler
+from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 _BAGS = (BaggingClassifier, BaggingRegressor)
@@ -97,7 +97,7 @@ def cross_fits(obj: Any) -> Iterator[tuple[Any, int]]:
 
 def _paying_parts(member: Any) -> Iterator[Any]:
     """Yield the estimators in a member that pay."""
-    if hasattr(member, "plan_for") or isinstance(member, PrivateScaler):
+    if isinstance(member, Recorded):
         yield member
     else:
         for _, part in parts(member) or []:

@@ -1,7 +1,16 @@
 """Private preprocessing: transformers with their own privacy budget."""
 
+from skdpfl.preprocessing._encoder import DPOneHotEncoder
+from skdpfl.preprocessing._imputer import DPSimpleImputer
+from skdpfl.preprocessing._paying import PayingTransformer as PayingTransformer
 from skdpfl.preprocessing._scaler_base import PrivateScaler as PrivateScaler
 from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler
 from skdpfl.preprocessing._scattering_transformer import ScatteringTransformer
 
-__all__ = ["DPMinMaxScaler", "DPStandardScaler", "ScatteringTransformer"]
+__all__ = [
+    "DPMinMaxScaler",
+    "DPOneHotEncoder",
+    "DPSimpleImputer",
+    "DPStandardScaler",
+    "ScatteringTransformer",
+]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn import get_config
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpfl._compat import as_frame, with_names
@@ -20,15 +21,15 @@ from skdpfl.silos import without_column
 _FLOATS = [np.float64, np.float32]
 
 
-class CarriesSilos:
+class PassesSilos:
     """Mixin with ``transform``; must precede TransformerMixin, which does not handle silo columns.
 
-    The transformer defines ``_map(X, inverse)`` on validated arrays and, from OneToOneFeatureMixin,
-    ``get_feature_names_out``; ``fit`` sets ``_silo_position`` (None: there is no silo column).
+    The transformer defines ``_map(X, inverse)`` on validated arrays and, unless features keep their
+    names, ``_names_out``; ``fit`` sets ``_silo_position`` (None: no silo column is given out).
     """
 
     def transform(self, X: Any) -> Any:
-        """Scale the features.
+        """Transform the features.
 
         Parameters
         ----------
@@ -38,22 +39,9 @@ class CarriesSilos:
         Returns
         -------
         array or DataFrame
-            A DataFrame if X is one with a silo column, which is passed through.
+            A DataFrame if X is one whose silo column is passed through.
         """
         return self._transformed(X, inverse=False)
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Undo the scaling; ignored features (low == high) are set to their bound.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array or DataFrame
-        """
-        return self._transformed(X, inverse=True)
 
     def fit_transform(self, X: Any, y: Any = None, *, silos: Any = None) -> Any:
         """Fit, then transform the same records.
@@ -86,28 +74,65 @@ class CarriesSilos:
         """
         check_is_fitted(self)
         column, position = self.silo_column, self._silo_position  # type: ignore[attr-defined]
-        if input_features is not None and position is not None:
+        if input_features is not None and column is not None:
             input_features = [name for name in input_features if name != column]
-        names = super().get_feature_names_out(input_features)  # type: ignore[misc]
-        return names if position is None else np.insert(names.astype(object), position, column)
+        names = self._names_of(input_features)
+        if position is None:
+            return names
+        return np.insert(names.astype(object), self._place(position), column)
+
+    def _names_of(self, input_features: Any = None) -> np.ndarray:
+        """Names of the features that are given out."""
+        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        return self._names_out(names)
+
+    def _names_out(self, names: np.ndarray) -> np.ndarray:
+        """Names of what the features with these names become."""
+        return names
+
+    def _place(self, position: int) -> int:
+        """Where the silo column goes that was at ``position``, among the features given out."""
+        return position
+
+    def _checked(self, features: Any, *, reset: bool) -> np.ndarray:
+        """Return the features as a checked array."""
+        return validate_data(
+            self, with_names(features), reset=reset, dtype=_FLOATS, ensure_all_finite=False
+        )
 
     def _transformed(self, X: Any, inverse: bool) -> Any:
         check_is_fitted(self)
         column = self.silo_column  # type: ignore[attr-defined]
         X = as_frame(X)
         features = without_column(X, column)
-        values = validate_data(
-            self, with_names(features), reset=False, dtype=_FLOATS, ensure_all_finite=False
-        )
+        values = self._checked(features, reset=False)
         values = self._map(values, inverse)  # type: ignore[attr-defined]
-        silos = None if features is X else X[column]
+        passed = features is not X and self._silo_position is not None  # type: ignore[attr-defined]
+        silos = X[column] if passed else None
         kind = _output_kind(self)
         if kind == "default":
             kind = "default" if silos is None else _kind_of(X)
         if kind == "default":
             return values
-        names = super().get_feature_names_out()  # type: ignore[misc]
-        return _frame(kind, values, names, X, column, silos)
+        position = None if silos is None else self._place(list(X.columns).index(column))
+        return _frame(kind, values, self._names_of(), X, column, silos, position)
+
+
+class CarriesSilos(PassesSilos):
+    """The same for transformers that can be inverted."""
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Undo the scaling; ignored features (low == high) are set to their bound.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array or DataFrame
+        """
+        return self._transformed(X, inverse=True)
 
 
 def _output_kind(transformer: Any) -> str:
@@ -121,19 +146,26 @@ def _kind_of(X: Any) -> str:
 
 
 def _frame(
-    kind: str, values: np.ndarray, names: np.ndarray, X: Any, column: Any, silos: Any
+    kind: str,
+    values: np.ndarray,
+    names: np.ndarray,
+    X: Any,
+    column: Any,
+    silos: Any,
+    position: int | None,
 ) -> Any:
-    """Return a frame of the features and, if X has one, the silo column at its position."""
-    position = None if silos is None else list(X.columns).index(column)
+    """Return a frame of the features, and of the silo column, if there is one, at its position."""
     if kind == "polars":
         import polars as pl
 
-        frame = pl.DataFrame(values, schema=[str(name) for name in names])
+        # columns of a mixed array have types of their own
+        columns = values.T.tolist() if values.dtype == object else values
+        frame = pl.DataFrame(columns, schema=[str(name) for name in names])
         if position is not None:
             frame.insert_column(position, pl.Series(str(column), _plain(silos)))
         return frame
     index = X.index if isinstance(X, (pd.DataFrame, pd.Series)) else None
-    result = pd.DataFrame(values, index=index, columns=names)
+    result = pd.DataFrame(values, index=index, columns=names).infer_objects()
     if position is not None:
         result.insert(position, column, silos if isinstance(silos, pd.Series) else _plain(silos))
     return result

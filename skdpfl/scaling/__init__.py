@@ -14,6 +14,7 @@ from skdpfl.scaling._bounds import (
     read_target_bounds,
 )
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
+from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import AffineScaling, Array, IdentityScaling, Scales
 from skdpfl.scaling._messages import Messages
 from skdpfl.scaling._moments import deviations
@@ -29,6 +30,7 @@ __all__ = [
     "Array",
     "Bounds",
     "IdentityScaling",
+    "MagnitudeGrid",
     "Messages",
     "Scales",
     "ScalingPlan",

@@ -1,0 +1,242 @@
+"""``DPOneHotEncoder``: one column for each category, declared or found within a budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdpfl._arguments import check_count, is_auto
+from skdpfl.preprocessing._paying import Cost, PayingTransformer, shared_docs
+from skdpfl.preprocessing._sums import Held
+from skdpfl.preprocessing._vocabulary import Vocabulary
+
+#: a category that has to be this share of the largest silo to be found is warned about
+_RARE = 0.1
+
+
+@shared_docs
+class DPOneHotEncoder(PayingTransformer):
+    """One column of 0 and 1 for each category; categories are declared, or found and paid for.
+
+    Declared categories are public and cost nothing. Unknown ones are found by noisy counts: a value
+    is given out if its noisy count exceeds a threshold, so that the values of single records stay
+    secret. Values that are not among the categories, and missing ones, are rows of zeros.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The privacy budget of all columns whose categories are unknown; ``inf`` takes all values,
+        without privacy.
+    categories : "auto", list or mapping, default="auto"
+        The categories of each column: a list with one entry per column, or a mapping from column
+        to entry. An entry is a list of values, which must not have been read off the data, or
+        "auto". "auto" alone: no column's categories are known.
+    [delta]
+    max_categories : int, default=None
+        Give every column of unknown categories exactly this many: the most frequent ones that were
+        found, and columns of zeros for the rest. The number of columns is then public, and what
+        follows in a pipeline is priced more closely. None gives as many as were found.
+    [running]
+
+    Attributes
+    ----------
+    categories_ : list of ndarray
+        Each column's categories: as declared, or the most frequent first.
+    counts_ : list of ndarray or None
+        Their noisy counts where they were found; None where they were declared.
+    threshold_ : float
+        The noisy count that a value needs in a silo (with ``trust="server"``: in all) to be found.
+    width_is_public_ : bool
+        Whether the number of columns given out was known beforehand.
+    [fitted]
+
+    See Also
+    --------
+    DPSimpleImputer : Missing values.
+    sklearn.preprocessing.OneHotEncoder : The same for declared categories, without silos.
+
+    Notes
+    -----
+    **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
+    records, whatever the others hold: noisy counts of the values that other records have as well
+    are a Gaussian mechanism, and a value that one record brings or takes away is given out with a
+    probability of at most delta / 10. Proved in :mod:`skdpfl.preprocessing._vocabulary`. With
+    declared categories the output depends on no record.
+
+    A record with a value in each of d columns moves 2 d counts, so noise grows with sqrt(d):
+    declare what can be declared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.preprocessing import DPOneHotEncoder
+    >>> X = np.repeat([["rural"], ["urban"], ["Atlantis"]], [400, 600, 1], axis=0)
+    >>> encoder = DPOneHotEncoder(delta=1e-5, random_state=0).fit(X)
+    >>> encoder.categories_
+    [array(['urban', 'rural'], dtype=object)]
+    >>> encoder.transform([["rural"], ["Atlantis"]])
+    array([[0., 1.],
+           [0., 0.]])
+    >>> DPOneHotEncoder(categories=[["rural", "urban"]]).fit(X).privacy_spent_.epsilon
+    0.0
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        categories: Any = "auto",
+        delta: Any = "auto",
+        max_categories: int | None = None,
+        trust: str = "silo",
+        neighbours: str = "auto",
+        silo_column: Any = None,
+        keep_silo_column: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.categories = categories
+        self.delta = delta
+        self.max_categories = max_categories
+        self.trust = trust
+        self.neighbours = neighbours
+        self.silo_column = silo_column
+        self.keep_silo_column = keep_silo_column
+        self.random_state = random_state
+
+    @property
+    def all_declared(self) -> bool:
+        """Whether every column's categories are declared, so that nothing is learnt or spent."""
+        given = self.categories
+        if isinstance(given, str):
+            return False
+        return not any(
+            is_auto(e) for e in (given.values() if isinstance(given, Mapping) else given)
+        )
+
+    def _check(self) -> None:
+        super()._check()
+        if self.max_categories is not None:
+            check_count("max_categories", self.max_categories)
+        given = self.categories
+        if isinstance(given, str) and not is_auto(given):
+            raise ValueError(
+                f'categories must be "auto", a list with one entry per column, or a mapping from '
+                f"column to entry; got {given!r}."
+            )
+
+    def _plan(self, held: Held, delta: float) -> Cost:
+        self._declared = self._entries()
+        unknown = sum(entry is None for entry in self._declared)
+        self.width_is_public_ = not unknown or self.max_categories is not None
+        self._release = None
+        self.threshold_ = math.nan
+        if not unknown:
+            return Cost((), 0)
+        self._release = Vocabulary.planned(held, unknown, float(self.epsilon), delta)
+        self.threshold_ = self._release.threshold
+        most = float(held.groups.max())
+        if self.threshold_ > most:
+            where = "" if held.at_server else " in the largest silo"
+            raise ValueError(
+                f"No category can be found: it would need a noisy count of {self.threshold_:.3g}, "
+                f"with n_samples={most:.0f}{where}. {_REMEDY}"
+            )
+        small, advice = held.groups < self.threshold_, ""
+        if self.threshold_ > _RARE * most:
+            advice = (
+                f"Only categories of {self.threshold_:.0f} records or more are found, where the "
+                f"largest silo has {most:.0f}. {_REMEDY}"
+            )
+        elif small.any():
+            advice = (
+                f"{int(small.sum())} of {small.size} silos have fewer records than the "
+                f"{self.threshold_:.0f} that a category needs there: those contribute nothing. "
+                f"{_REMEDY}"
+            )
+        releases = sum(n for _, n in self._release.composition[:1])
+        return Cost(self._release.composition, releases, advice)
+
+    def _entries(self) -> list[np.ndarray | None]:
+        """Return each column's declared categories, None where they are unknown."""
+        given, n = self.categories, self.n_features_in_
+        if isinstance(given, str):
+            return [None] * n
+        if isinstance(given, Mapping):
+            names = list(getattr(self, "feature_names_in_", range(n)))
+            missing = [name for name in names if name not in given]
+            if missing:
+                raise ValueError(
+                    f"categories has no entry for {missing[0]!r}; give a list of values, or "
+                    '"auto" to find them within the budget.'
+                )
+            entries = [given[name] for name in names]
+        else:
+            entries = list(given)
+        if len(entries) != n:
+            raise ValueError(
+                f"categories must have one entry per column: X has {n}, categories {len(entries)}."
+            )
+        return [None if is_auto(entry) else _values(entry) for entry in entries]
+
+    def _learn(self, values: np.ndarray, held: Held) -> str:
+        self.categories_: list[np.ndarray] = []
+        self.counts_: list[np.ndarray | None] = []
+        for j, declared in enumerate(self._declared):
+            if declared is not None or self._release is None:
+                self.categories_.append(declared if declared is not None else _values([]))
+                self.counts_.append(None)
+                continue
+            found = self._release.found(values[:, j], held, j).iloc[: self.max_categories]
+            self.categories_.append(_values(list(found.index)))
+            self.counts_.append(found.to_numpy())
+        nothing = [j for j, categories in enumerate(self.categories_) if not len(categories)]
+        if not nothing:
+            return ""
+        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        return f"No category was found in {[*names[nothing]]!r}. {_REMEDY}"
+
+    def _map(self, X: np.ndarray, inverse: bool) -> np.ndarray:
+        blocks = []
+        for j, categories in enumerate(self.categories_):
+            codes = pd.Index(categories, tupleize_cols=False).get_indexer_for(X[:, j])
+            blocks.append((codes[:, None] == np.arange(self._width(j))).astype(np.float64))
+        return np.concatenate(blocks, axis=1)
+
+    def _width(self, j: int) -> int:
+        """How many columns column j becomes."""
+        found = self.counts_[j] is not None and self.max_categories is not None
+        return int(self.max_categories) if found else len(self.categories_[j])  # type: ignore
+
+    def _place(self, position: int) -> int:
+        return sum(self._width(j) for j in range(position))
+
+    def _names_out(self, names: np.ndarray) -> np.ndarray:
+        out: list[str] = []
+        for j, name in enumerate(names):
+            known = [f"{name}_{value}" for value in self.categories_[j]]
+            out += known
+            out += [f"{name}_unused{k}" for k in range(len(known), self._width(j))]
+        return np.array(out, dtype=object)
+
+
+_REMEDY = (
+    "Declare the categories if they are public (that is free), raise epsilon, encode fewer columns "
+    'of unknown categories at once, or let a trusted server add the noise (trust="server").'
+)
+
+
+def _values(entry: Any) -> np.ndarray:
+    """Return categories as an array of objects, as they are."""
+    if isinstance(entry, str):
+        raise ValueError(f'An entry of categories is a list of values or "auto"; got {entry!r}.')
+    values = np.empty(len(entry), dtype=object)
+    values[:] = list(entry)
+    twice = values[pd.Index(values, tupleize_cols=False).duplicated()]
+    if twice.size:
+        raise ValueError(f"categories has {twice[0]!r} twice for one column.")
+    return values

@@ -1,0 +1,183 @@
+"""``DPSimpleImputer``: fills missing values by noisy means, medians or most frequent values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import validate_data
+
+from skdpfl._arguments import check_choice
+from skdpfl._compat import with_names
+from skdpfl.preprocessing._centres import Centres
+from skdpfl.preprocessing._paying import Cost, PayingTransformer, shared_docs
+from skdpfl.preprocessing._sums import Held
+from skdpfl.preprocessing._vocabulary import Vocabulary
+from skdpfl.privacy.events import Composition, Exact, Gaussian
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.scaling import Bounds, read_feature_bounds
+
+_NUMBERS = ("mean", "median")
+
+
+@shared_docs
+class DPSimpleImputer(PayingTransformer):
+    """Fill missing values by means, medians or most frequent values that were found privately.
+
+    Missing are NaN and None. A constant needs no budget: scikit-learn's
+    ``SimpleImputer(strategy="constant")`` learns nothing.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The privacy budget; ``inf`` computes exact values, without privacy.
+    strategy : {"mean", "median", "most_frequent"}, default="mean"
+        What fills a column's missing values. "most_frequent" takes strings, too.
+    [delta]
+    feature_bounds : (low, high) or mapping, default=None
+        Public knowledge, for "mean" and "median": two numbers, two arrays of shape (n_features,),
+        or a mapping from column to (low, high). Without bounds half of the budget goes into finding
+        where the columns' values lie.
+    [running]
+
+    Attributes
+    ----------
+    statistics_ : ndarray of shape (n_features,)
+        What fills the missing values of each column.
+    [fitted]
+
+    See Also
+    --------
+    DPOneHotEncoder : Categories.
+    sklearn.impute.SimpleImputer : The same without privacy.
+
+    Notes
+    -----
+    **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
+    records, whatever the others hold. Means: sums of values cut to their bounds and the weighted
+    number of values, whose sensitivity is proved in :mod:`skdpfl.preprocessing._centres`; medians,
+    and the magnitudes of columns without bounds: counts of a histogram on fixed bins, where a
+    replaced record moves two counts of each column by 1. All are Gaussian mechanisms
+    (:mod:`skdpfl.preprocessing._sums`). Most frequent values: noisy counts above a threshold
+    (:mod:`skdpfl.preprocessing._vocabulary`), which costs a tenth of delta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.preprocessing import DPSimpleImputer
+    >>> X = np.random.default_rng(0).normal(60, 10, (2000, 1))
+    >>> X[:50] = np.nan
+    >>> imputer = DPSimpleImputer(feature_bounds=(0, 120), random_state=0).fit(X)
+    >>> bool(abs(imputer.statistics_[0] - 60) < 3), bool(np.isnan(imputer.transform(X)).any())
+    (True, False)
+    >>> imputer.privacy_spent_
+    PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        strategy: str = "mean",
+        delta: Any = "auto",
+        feature_bounds: Any = None,
+        trust: str = "silo",
+        neighbours: str = "auto",
+        silo_column: Any = None,
+        keep_silo_column: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.strategy = strategy
+        self.delta = delta
+        self.feature_bounds = feature_bounds
+        self.trust = trust
+        self.neighbours = neighbours
+        self.silo_column = silo_column
+        self.keep_silo_column = keep_silo_column
+        self.random_state = random_state
+
+    def _check(self) -> None:
+        super()._check()
+        if isinstance(self.strategy, str) and self.strategy == "constant":
+            raise ValueError(
+                'strategy="constant" learns nothing and needs no budget: use scikit-learn\'s '
+                'SimpleImputer(strategy="constant", fill_value=...).'
+            )
+        check_choice("strategy", self.strategy, (*_NUMBERS, "most_frequent"))
+        if self.feature_bounds is not None and self.strategy == "most_frequent":
+            raise ValueError('feature_bounds are for strategy="mean" and "median"; leave them out.')
+
+    def _checked(self, features: Any, *, reset: bool) -> np.ndarray:
+        if self.strategy not in _NUMBERS:
+            return super()._checked(features, reset=reset)
+        kinds = [np.float64, np.float32]
+        return validate_data(
+            self, with_names(features), reset=reset, dtype=kinds, ensure_all_finite=False
+        )
+
+    def _plan(self, held: Held, delta: float) -> Cost:
+        epsilon, d = float(self.epsilon), self.n_features_in_
+        if self.strategy not in _NUMBERS:
+            self._release: Any = Vocabulary.planned(held, d, epsilon, delta)
+            tau, most = self._release.threshold, float(held.groups.max())
+            if tau > most:
+                raise ValueError(
+                    f"No most frequent value can be found: it would need a noisy count of "
+                    f"{tau:.0f}, and the largest silo has {most:.0f} records. {_REMEDY}"
+                )
+            few = f"Values need {tau:.0f} records in a silo to be found, of {most:.0f} in the "
+            advice = f"{few}largest. {_REMEDY}" if tau > most / 4 else ""
+            return Cost(self._release.composition, 1, advice)
+        self._release = Centres(held, gaussian_mu(epsilon, delta), self._bounds(), self.strategy)
+        composition: Composition = ()
+        if math.isinf(epsilon):
+            composition = ((Exact(), 1),)
+        elif self._release.mus:
+            change = 2.0 if held.neighbours == "replace" else 1.0
+            composition = ((Gaussian(change / self._release.mus[0]), len(self._release.mus)),)
+        return Cost(composition, len(self._release.mus), self._release.advice)
+
+    def _bounds(self) -> Bounds | int:
+        """Return the declared bounds; without, the number of features."""
+        if self.feature_bounds is None:
+            return self.n_features_in_
+        names = getattr(self, "feature_names_in_", None)
+        return read_feature_bounds(self.feature_bounds, self.n_features_in_, names)
+
+    def _learn(self, values: np.ndarray, held: Held) -> str:
+        if self.strategy in _NUMBERS:
+            self.statistics_, lost = self._release.found(np.asarray(values, dtype=np.float64))
+        else:
+            found = [self._release.found(values[:, j], held, j) for j in range(values.shape[1])]
+            numeric = values.dtype.kind in "fiub"
+            filler: Any = 0 if numeric else "missing_value"
+            tops = [f.index[0] if len(f) else filler for f in found]
+            self.statistics_ = np.array(tops, dtype=values.dtype if numeric else object)
+            lost = np.array([not len(f) for f in found])
+        del self._release
+        if not lost.any():
+            return ""
+        names = np.asarray(getattr(self, "feature_names_in_", np.arange(len(lost))))
+        return (
+            f"Too few values were seen in {[*names[lost]]!r} to tell from the noise; missing ones "
+            f"are filled by {[*self.statistics_[lost]]!r}. {_REMEDY}"
+        )
+
+    def _map(self, X: np.ndarray, inverse: bool) -> np.ndarray:
+        missing = pd.isna(X)
+        filled = X.copy()
+        rows, columns = np.nonzero(missing)
+        if filled.dtype.kind in "iub" and not rows.size:
+            return filled
+        filled[rows, columns] = self.statistics_[columns]
+        return filled
+
+
+_REMEDY = (
+    "Give feature_bounds where they are public, raise epsilon, fill by a constant "
+    "(scikit-learn's SimpleImputer, which costs nothing), or let a trusted server add the noise "
+    '(trust="server").'
+)

@@ -1,0 +1,178 @@
+"""What the paid-for imputer and encoder share: budget, silos, cost; reading the data is theirs."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import validate_data
+
+from skdpfl import _docs
+from skdpfl._arguments import check_choice, check_number, check_share, is_auto
+from skdpfl._compat import as_frame, with_names
+from skdpfl._input_errors import advising
+from skdpfl.preprocessing._frames import PassesSilos
+from skdpfl.preprocessing._sums import Held
+from skdpfl.privacy.events import Composition
+from skdpfl.privacy.pricing.automatic_delta import automatic_delta
+from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.silos import Silos, read_silos, split_silo_column
+
+#: decorator of the transformers here, for the descriptions that they share
+shared_docs = _docs.shared_docs(
+    {
+        "delta": """
+    delta : "auto" or float, default="auto"
+        "auto" is the largest power of ten that is at most 1 / (10 n_samples).""",
+        "running": """
+    trust : {"silo", "server"}, default="silo"
+        "silo": each silo adds noise before it sends anything. "server": noise is added once, to
+        the sum over the silos, which needs less of it and a server that all trust.
+    neighbours : {"auto", "replace", "add_remove"}, default="auto"
+        The relation to price under; "auto" is "replace": one record is replaced by another.
+    silo_column : str, default=None
+        The column of X that holds each record's silo.
+    keep_silo_column : bool, default=True
+        Whether ``transform`` passes the silo column through. False within a ColumnTransformer,
+        where it would come out of every part that has it.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
+        "fitted": """
+    privacy_spent_ : PrivacySpent
+        What the fit cost: ``epsilon, delta = transformer.privacy_spent_``.
+    silo_ids_ : ndarray
+        The silos.
+    n_samples_seen_ : int
+        The number of records.
+    n_features_in_ : int
+        The number of columns, the silo column not counted.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, where X is a DataFrame.""",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a fit will release, decided from public numbers: for the accountant and the user."""
+
+    composition: Composition
+    n_releases: int
+    advice: str = ""
+
+
+class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
+    """Base of transformers that learn from noisy sums; see :class:`DPSimpleImputer`."""
+
+    __metadata_request__fit = {"silos": True}  # noqa: RUF012
+
+    epsilon: float
+    delta: Any
+    trust: str
+    neighbours: str
+    silo_column: Any
+    keep_silo_column: bool
+    random_state: Any
+
+    def fit(self, X: Any, y: Any = None, *, silos: Any = None) -> Any:
+        """Learn from the records within the privacy budget.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            The records of all silos.
+        y : None
+            Ignored.
+        silos : array-like of shape (n_samples,), default=None
+            Each record's silo id; None takes all records as one silo.
+
+        Returns
+        -------
+        self : object
+        """
+        self._check()
+        before = dict(self.__dict__)
+        try:
+            # a warning of arithmetic would tell of a single wild record
+            with np.errstate(all="ignore"):
+                advice = self._fit(X, silos)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        if advice:
+            warnings.warn(advice, UserWarning, stacklevel=2)
+        return self
+
+    def _fit(self, X: Any, silos: Any) -> str:
+        """Set the fitted attributes, and return what to say."""
+        streams = streams_for(self.random_state)
+        X = as_frame(X)
+        features, silos = split_silo_column(X, silos, self.silo_column)
+        with advising(features):
+            values = self._checked(features, reset=True)
+        read = read_silos(silos, len(values), X)
+        delta = automatic_delta(len(values)) if is_auto(self.delta) else float(self.delta)
+        held = Held(read.codes, read.sizes, self.trust == "server", self._relation, streams)
+        cost = self._plan(held, delta)
+        spent = self._spent(cost, delta, read, streams)
+        self._charge(spent)
+        found = self._learn(values, held)
+        named = self.silo_column is not None and self.keep_silo_column
+        self._silo_position = list(X.columns).index(self.silo_column) if named else None
+        self.silo_ids_, self.privacy_spent_ = read.ids.to_numpy(), spent
+        self.n_samples_seen_ = len(values)
+        return " ".join(text for text in (cost.advice, found) if text)
+
+    @property
+    def _relation(self) -> Neighbours:
+        return "add_remove" if self.neighbours == "add_remove" else "replace"
+
+    def _check(self) -> None:
+        """Raise unless the parameters are what they may be."""
+        check_number("epsilon", self.epsilon, low=0, open_low=True, words=" (inf for no privacy)")
+        if not is_auto(self.delta):
+            check_share("delta", self.delta, words=' (or "auto")')
+        check_choice("trust", self.trust, ("silo", "server"))
+        check_choice("neighbours", self.neighbours, ("auto", "replace", "add_remove"))
+
+    def _checked(self, features: Any, *, reset: bool) -> np.ndarray:
+        """Return the columns as they are, of any type."""
+        return validate_data(
+            self, with_names(features), reset=reset, dtype=None, ensure_all_finite=False
+        )
+
+    def _plan(self, held: Held, delta: float) -> Cost:
+        """Decide what to release; reads no values."""
+        raise NotImplementedError
+
+    def _learn(self, values: np.ndarray, held: Held) -> str:
+        """Release it, set the fitted attributes; return what to say about what was found."""
+        raise NotImplementedError
+
+    def _spent(self, cost: Cost, delta: float, silos: Silos, streams: Streams) -> PrivacySpent:
+        return PrivacySpent.from_compositions(
+            unit="record",
+            trust="server" if self.trust == "server" else "silo",
+            neighbours=self._relation,
+            delta=delta,
+            compositions=[cost.composition],
+            silo_ids=silos.ids.tolist(),
+            group_of_silo=[0] * len(silos.ids),
+            n_releases=cost.n_releases,
+            assignment=silos.digest(),
+            simulation_seeds=frozenset(() if streams.seed is None else (streams.seed,)),
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = False
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags

@@ -1,0 +1,246 @@
+"""The imputer and the encoder in scikit-learn's world."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import clone, config_context
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import skdpfl
+from skdpfl import ISRLDPClassifier
+from skdpfl.exceptions import BudgetExceeded
+from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer
+from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy.events import Approximate, Gaussian
+
+CHECKED = [
+    DPSimpleImputer(),
+    DPSimpleImputer(strategy="median", feature_bounds=(-10, 10)),
+    DPOneHotEncoder(epsilon=1e4),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*(oo few|Only categories|fewer records|No category)")
+@parametrize_with_checks(CHECKED)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+N = 6000
+RNG = np.random.default_rng(0)
+SILOS = RNG.choice(["east", "north", "west"], N)
+FRAME = pd.DataFrame(
+    {
+        "age": RNG.normal(60, 10, N),
+        "hospital": SILOS,
+        "cost": RNG.lognormal(8, 1, N),
+        "region": RNG.choice(["rural", "urban", "coast"], N, p=[0.2, 0.5, 0.3]),
+        "smoker": RNG.choice(["no", "yes"], N),
+    },
+    index=np.arange(N) + 7,
+)
+FRAME.loc[FRAME.index[::9], ["age", "region"]] = None
+Y = (FRAME["cost"] > 3000).to_numpy()
+NUMBERS = FRAME[["age", "hospital", "cost"]]
+WORDS = FRAME[["region", "hospital", "smoker"]]
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("bounds", [None, {"age": (0, 120), "cost": (0, 50_000)}])
+@pytest.mark.parametrize("strategy", ["mean", "median"])
+def test_statistics_are_near_the_exact_ones(strategy, bounds, trust):
+    imputer = DPSimpleImputer(
+        2.0,
+        strategy=strategy,
+        feature_bounds=bounds,
+        trust=trust,
+        silo_column="hospital",
+        random_state=0,
+    ).fit(NUMBERS)
+    exact = getattr(NUMBERS[["age", "cost"]], strategy)()
+    np.testing.assert_allclose(imputer.statistics_, exact, rtol=0.12)
+    assert imputer.privacy_spent_.trust == trust
+    out = imputer.transform(NUMBERS)
+    assert not out.isna().any().any() and list(out) == ["age", "hospital", "cost"]
+    kept = NUMBERS["age"].notna()
+    pd.testing.assert_frame_equal(out[kept], NUMBERS[kept])
+
+
+@pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent"])
+def test_infinite_budgets_are_exact(strategy):
+    X = np.array([[1.0, 5.0], [1.0, np.nan], [4.0, 7.0], [np.nan, 7.0]])
+    imputer = DPSimpleImputer(np.inf, strategy=strategy).fit(X)
+    exact = {"mean": [2, 19 / 3], "median": [1, 7], "most_frequent": [1, 7]}[strategy]
+    np.testing.assert_allclose(imputer.statistics_, exact)
+    assert imputer.privacy_spent_.epsilon == np.inf
+
+
+def test_most_frequent_values_of_a_mixed_frame():
+    imputer = DPSimpleImputer(
+        4.0, strategy="most_frequent", silo_column="hospital", random_state=0
+    ).fit(WORDS)
+    assert imputer.statistics_[0] == "urban"
+    out = imputer.transform(WORDS)
+    assert out["region"].iloc[0] == "urban" and not out.isna().any().any()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_categories_are_found_and_silos_pass_through(kind):
+    columns = {c: WORDS[c].astype(object).where(WORDS[c].notna(), None).to_list() for c in WORDS}
+    X = WORDS if kind == "pandas" else pl.DataFrame(columns)
+    encoder = DPOneHotEncoder(2.0, silo_column="hospital", random_state=0).fit(X)
+    assert [set(c) for c in encoder.categories_] == [{"urban", "coast", "rural"}, {"no", "yes"}]
+    assert encoder.categories_[0][0] == "urban"
+    out = encoder.transform(X)
+    assert type(out) is type(X)
+    assert list(out.columns) == list(encoder.get_feature_names_out())
+    assert list(out.columns).index("hospital") == 3 and out["hospital"].to_list() == SILOS.tolist()
+    np.testing.assert_array_equal(
+        out["region_coast"].to_numpy(), (WORDS["region"] == "coast").to_numpy()
+    )
+    assert out["region_urban"].to_list()[0] == 0  # missing: zeros
+
+
+def test_declared_categories_are_free_and_may_be_mixed_with_unknown_ones():
+    free = DPOneHotEncoder(categories={"region": ["coast", "rural"], "smoker": ["no", "yes"]})
+    free = free.set_params(silo_column="hospital").fit(WORDS)
+    assert free.privacy_spent_.epsilon == 0 and free.width_is_public_
+    mixed = DPOneHotEncoder(
+        categories=["auto", ["no", "yes"]], silo_column="hospital", random_state=0
+    ).fit(WORDS)
+    both = DPOneHotEncoder(silo_column="hospital", random_state=0).fit(WORDS)
+    assert mixed.counts_[1] is None and list(mixed.categories_[1]) == ["no", "yes"]
+    assert mixed.threshold_ < both.threshold_  # one column's noise, not two
+
+
+def test_max_categories_makes_the_width_public():
+    encoder = DPOneHotEncoder(2.0, max_categories=4, silo_column="hospital", random_state=0).fit(
+        WORDS
+    )
+    assert encoder.width_is_public_
+    names = list(encoder.get_feature_names_out())
+    assert len(names) == 9 and names[3] == "region_unused3"
+    assert (encoder.transform(WORDS)["region_unused3"] == 0).all()
+    one = clone(encoder).set_params(max_categories=1).fit(WORDS)
+    assert list(one.categories_[0]) == ["urban"] and len(one.counts_[0]) == 1
+
+
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        DPSimpleImputer(feature_bounds=(0, 120)),
+        DPSimpleImputer(strategy="median"),
+        DPSimpleImputer(strategy="most_frequent"),
+        DPOneHotEncoder(),
+    ],
+    ids=["mean", "median", "mode", "categories"],
+)
+@pytest.mark.parametrize("neighbours", ["auto", "add_remove"])
+def test_the_budget_is_spent_and_not_overspent(transformer, neighbours):
+    X = WORDS[["smoker"]] if isinstance(transformer, DPOneHotEncoder) else NUMBERS[["age"]].round()
+    paid = clone(transformer).set_params(epsilon=0.7, delta=1e-6, neighbours=neighbours)
+    spent = paid.set_params(random_state=0).fit(X).privacy_spent_
+    assert 0.99 * 0.7 <= spent.epsilon <= 0.7 and spent.delta == 1e-6
+    relation = "replace" if neighbours == "auto" else neighbours
+    assert (spent.unit, spent.trust, spent.neighbours) == ("record", "silo", relation)
+    with PrivacyLedger(0.5, delta=1e-6) as ledger, pytest.raises(BudgetExceeded):
+        clone(paid).set_params(random_state=None, neighbours="auto").fit(X)
+    assert not ledger.spent or ledger.spent.epsilon == 0
+
+
+def test_the_threshold_is_in_the_price():
+    spent = DPOneHotEncoder(delta=1e-6, random_state=0).fit(WORDS[["smoker"]]).privacy_spent_
+    (gaussian, _), (failure, _) = spent.costs[0].composition
+    assert isinstance(gaussian, Gaussian) and failure == Approximate(0.0, 1e-7)
+
+
+def test_hopeless_counts_are_refused_and_rare_ones_warned_of():
+    small = WORDS.iloc[:60]
+    with pytest.raises(ValueError, match="No category can be found"):
+        DPOneHotEncoder(0.1, silo_column="hospital").fit(small)
+    with pytest.raises(ValueError, match="No most frequent value"):
+        DPSimpleImputer(0.1, strategy="most_frequent", silo_column="hospital").fit(small)
+    with pytest.warns(UserWarning, match="Only categories of"):
+        DPOneHotEncoder(1.0, random_state=0).fit(WORDS[["smoker"]].iloc[:150])
+    with pytest.warns(UserWarning, match="too few records"):
+        DPSimpleImputer(0.1, feature_bounds=(0, 120)).fit(NUMBERS[["age"]].iloc[:20])
+    with pytest.warns(UserWarning, match="Too few values"):
+        DPSimpleImputer(feature_bounds=(0, 1), random_state=0).fit(np.full((2000, 1), np.nan))
+    with pytest.warns(UserWarning, match="No category was found"):
+        DPOneHotEncoder(random_state=0).fit(np.arange(1000)[:, None])
+
+
+@pytest.mark.parametrize(
+    ("transformer", "words"),
+    [
+        (DPSimpleImputer(strategy="constant"), "learns nothing"),
+        (DPSimpleImputer(strategy="mode"), "strategy must be one of"),
+        (DPSimpleImputer(strategy="most_frequent", feature_bounds=(0, 1)), "leave them out"),
+        (DPSimpleImputer(trust="shuffler"), "trust must be one of"),
+        (DPOneHotEncoder(categories="all"), "categories must be"),
+        (DPOneHotEncoder(categories={"region": ["a"]}), "no entry for 'smoker'"),
+        (DPOneHotEncoder(categories=[["a"]]), "one entry per column"),
+        (DPOneHotEncoder(categories=[["a", "a"], "auto"]), "twice"),
+        (DPOneHotEncoder(categories=["rural", "auto"]), "list of values"),
+        (DPOneHotEncoder(epsilon=0), "epsilon must be"),
+    ],
+)
+def test_bad_parameters(transformer, words):
+    with pytest.raises(ValueError, match=words):
+        transformer.fit(WORDS[["region", "smoker"]])
+    assert not hasattr(transformer, "n_features_in_")
+
+
+PARTS = [
+    ("num", DPSimpleImputer(2.0, feature_bounds=(0, 50_000)), ["age", "cost"]),
+    ("cat", DPOneHotEncoder(2.0), ["region", "smoker"]),
+]
+
+
+def test_in_a_column_transformer_with_routing():
+    with config_context(enable_metadata_routing=True):
+        model = make_pipeline(ColumnTransformer(clone_all(PARTS)), ISRLDPClassifier(2.0))
+        model.fit(FRAME, Y, silos=SILOS)
+    spents = [
+        model[0].named_transformers_["num"].privacy_spent_,
+        model[0].named_transformers_["cat"].privacy_spent_,
+        model[1].privacy_spent_,
+    ]
+    assert all(list(s.per_silo.index) == ["east", "north", "west"] for s in spents)
+    together = skdpfl.privacy_spent(model)
+    assert 2 < together.epsilon < 6
+
+
+def test_in_a_column_transformer_with_a_silo_column():
+    parts = [
+        (name, part.set_params(silo_column="hospital", keep_silo_column=False), [*c, "hospital"])
+        for name, part, c in clone_all(PARTS)
+    ]
+    columns = ColumnTransformer(
+        [*parts, ("silo", "passthrough", ["hospital"])], verbose_feature_names_out=False
+    ).set_output(transform="pandas")
+    out = columns.fit_transform(FRAME)
+    assert list(out)[:3] == ["age", "cost", "region_urban"] and list(out)[-1] == "hospital"
+    model = make_pipeline(columns, ISRLDPClassifier(2.0, silo_column="hospital"))
+    model.fit(FRAME, Y)
+    assert list(model[-1].silo_ids_) == ["east", "north", "west"]
+
+
+def clone_all(parts):
+    return [(name, clone(part), columns) for name, part, columns in parts]
+
+
+def test_plans_that_follow_from_a_found_width_are_priced_as_chosen():
+    def cost(**how):
+        encoder = DPOneHotEncoder(1.0, delta=1e-5, random_state=1, **how)
+        model = make_pipeline(encoder, ISRLDPClassifier(1.0, delta=1e-5, random_state=0))
+        return skdpfl.privacy_spent(model.fit(WORDS[["region", "smoker"]], Y))
+
+    found, public = cost(), cost(max_categories=4)
+    kinds = {type(event) for event, _ in found.costs[0].composition}
+    assert kinds == {Gaussian, Approximate}
+    assert Approximate(1.0, 1e-5) not in dict(public.costs[0].composition)
+    assert public.delta == 1e-5 < found.delta and public.epsilon < found.epsilon <= 2
