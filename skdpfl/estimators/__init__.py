@@ -1,4 +1,4 @@
-"""The estimators: one module per family, each class a constructor and a docstring."""
+"""The estimators: one module per family, with a constructor and a docstring for each class."""
 
 from skdpfl.estimators._fedavg import DPFedAvgClassifier, DPFedAvgRegressor
 from skdpfl.estimators._federated import DPFederatedClassifier, DPFederatedRegressor

@@ -1,7 +1,7 @@
-"""The only fit and predict: read, choose, plan, run, unpack.
+"""The base class of the estimators, with fit and predict: read, choose, plan, run, unpack.
 
-``fit`` reads as a table of contents. Everything before the run uses public numbers only; the data
-are touched by validation (whose errors are visible outputs: NaN, a single class) and by the run.
+Everything before the run uses public numbers only. Records are read by validation (whose errors,
+NaN or a single class, are visible outputs) and by the run.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ from skdpfl.silos import read_silos, split_silo_column, without_column
 
 
 class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
-    """Base of all estimators.
+    """Base class of all estimators.
 
-    A family of estimators is a constructor and a :class:`skdpfl.choosing.Method`; classifiers and
-    regressors say what targets and losses are.
+    A family adds a constructor and a :class:`skdpfl.choosing.Method`; classifiers and regressors
+    add targets and losses.
     """
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
 
-    #: what is protected, where it is not a parameter
+    #: what is protected, if it is not a parameter
     unit = "record"
-    #: whom a family can leave untrusted, the words that ``learning_rate`` may be, the losses
+    #: valid values of ``trust``, words for ``learning_rate``, losses
     _trusts: ClassVar[tuple[str, ...]] = ("silo", "server")
     _learning_rates: ClassVar[tuple[str, ...]] = ("auto",)
     _losses: ClassVar[tuple[str, ...]]
 
-    #: asking for it says why there is none
+    #: raises an error that explains why there is none
     partial_fit = NoPartialFit()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -83,7 +83,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             cls.__init__ = refusing_parameters(cls.__init__)  # type: ignore[method-assign]
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters, as everywhere in scikit-learn.
+        """Set the parameters of this estimator.
 
         Parameters
         ----------
@@ -98,17 +98,17 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         return super().set_params(**params)
 
     def _store(self, arguments: dict[str, Any]) -> None:
-        """Keep a constructor's ``locals()``, each argument under its own name, as it was given."""
+        """Set an attribute for each argument in a constructor's ``locals()``, unchanged."""
         for name, value in arguments.items():
             if name != "self":
                 setattr(self, name, value)
 
     def _parameters(self) -> dict[str, Any]:
-        """Return all parameters by name; also the unit, which some families fix."""
+        """Return all parameters by name, and ``unit`` if it is not one."""
         return self.get_params(deep=False) | {"unit": self.unit}
 
     def _check(self) -> None:
-        """Raise for the first parameter that cannot be right, before any data are read."""
+        """Raise for the first invalid parameter, before any data are read."""
         words = {
             "trust": self._trusts,
             "learning_rate": self._learning_rates,
@@ -120,27 +120,27 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     # ---- a family of estimators (one module each) --------------------------------------------
 
     def _method(self) -> Method:
-        """Return how the family trains."""
+        """Return the training method of the family."""
         raise NotImplementedError
 
     def _check_own(self) -> None:
-        """Raise for parameters of this family alone that cannot be right."""
+        """Raise for invalid parameters that only this family has."""
 
     def _unpack_outcome(self, outcome: Progress) -> None:
-        """Set the fitted attributes that say how the run went."""
+        """Set fitted attributes from the final state of the algorithm."""
         self.clip_norm_ = outcome.clip_norm
 
     # ---- classifiers and regressors ----------------------------------------------------------
 
     def _loss(self) -> Loss:
-        """Return the loss that the parameters name."""
+        """Return the loss with the given parameters."""
         raise NotImplementedError
 
     def _is_classifier(self) -> bool:
         raise NotImplementedError
 
     def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """Return targets as the loss wants them."""
+        """Return targets encoded for the loss."""
         raise NotImplementedError
 
     def _n_outputs(self) -> int:
@@ -150,7 +150,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
 
     @with_callbacks
     def fit(self, X: Any, y: Any, *unnamed: Any, silos: Any = None, **refused: Any) -> Any:
-        """Train a model under the privacy budget.
+        """Fit a model within the privacy budget.
 
         Parameters
         ----------
@@ -162,9 +162,10 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             Each record's silo id. Without it (and without ``silo_column``) all records are one
             silo, which is central differential privacy.
         *unnamed
-            Refused: silos go by name.
+            Not allowed: ``silos`` is keyword-only.
         **refused
-            Anything else is refused in words; ``sample_weight`` is not supported.
+            Not allowed, with an error that names the alternative; ``sample_weight`` is not
+            supported.
 
         Returns
         -------
@@ -172,7 +173,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             The fitted estimator. A fit that fails leaves the estimator as it was.
         """
         refuse_arguments(type(self).__name__, unnamed, refused)
-        # a warning (or, by np.seterr, an error) of arithmetic would tell of a single wild record
+        # a warning (or, with np.seterr, an error) of arithmetic could reveal a single outlier
         with unchanged_on_error(self), np.errstate(all="ignore"):
             return self._fit(X, y, silos)
 
@@ -181,17 +182,17 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         return self._train(self._read(X, y, silos))
 
     def fit_federation(self, federation: Federation, facts: Schema) -> Any:
-        """Train a model with silos whose records are elsewhere.
+        """Fit a model with remote silos.
 
-        The same fit as :meth:`fit`, bit for bit if the silos draw from the same streams. Silos
-        map, noise and price for themselves; here is the server's part.
+        The result is that of :meth:`fit`, bit for bit if the silos have the same random streams.
+        Silos scale their records and add noise themselves; this is the server's part.
 
         Parameters
         ----------
         federation : Federation
-            The silos, which answer questions and rounds.
+            The silos.
         facts : Schema
-            What is public of their data. Classifiers need ``classes`` to be given.
+            Public facts of their data. Classifiers need ``classes``.
 
         Returns
         -------
@@ -203,7 +204,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             return self._train(self._declared(federation, facts))
 
     def _declared(self, federation: Federation, facts: Schema) -> DataElsewhere:
-        """Check what is declared of data elsewhere, and set what reading them would."""
+        """Check the declared facts of remote data, and set the attributes that depend on them."""
         sizes = check_shape(facts.silo_sizes, facts.n_features, 2)
         if federation.n_silos != len(sizes):
             raise ValueError(
@@ -217,10 +218,10 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         return DataElsewhere(federation, known, np.dtype(facts.dtype))
 
     def _declare_targets(self) -> None:
-        """Set what is known of targets that are elsewhere."""
+        """Set the attributes that depend on targets, for remote data."""
 
     def _train(self, data: DataSource) -> Any:
-        """Choose, plan, pay, run, unpack; records are only what ``data`` answers about them."""
+        """Choose, plan, charge the ledgers, run, unpack; records are read through ``data`` only."""
         streams, method = streams_for(self.random_state), self._method()
         request = self._request(data.facts)
         choice = choose(request, method)
@@ -245,7 +246,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             if choice.temperature is not None:
                 found = choice.temperature, federation, work, outcome.params
                 factor = find_factor(*found, streams, training.walk)
-        here = getattr(federation, "data", None)  # other back ends have the records elsewhere
+        here = getattr(federation, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, work, here)
         params = outcome.params if factor is None else outcome.params * work.dtype.type(factor)
         self._unpack(request.facts, settings, scales, work, params)
@@ -262,7 +263,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         training: Training,
         where: tuple[Work, Federation, Streams],
     ) -> Progress:
-        """Run all rounds, telling the callbacks of each."""
+        """Run all rounds, and call the callbacks after each."""
         work = where[0]
         n_rounds, name = work.plan.n_rounds, type(self).__name__
         with progress_bar(self.verbose, name, n_rounds) as advance:
@@ -278,58 +279,57 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         return outcome
 
     def plan_for(self, *, silo_sizes: Any, n_features: int, n_classes: int = 2) -> PrivacyPlan:
-        """Return the plan that a fit on such data would run, without any data.
+        """Return the plan of a fit on data with these sizes, without any data.
 
         Parameters
         ----------
         silo_sizes : mapping or sequence
             Each silo's number of records.
         n_features : int
-            The number of features, the silo column not counted.
+            The number of features, without the silo column.
         n_classes : int, default=2
             The number of labels (classifiers only).
 
         Returns
         -------
         PrivacyPlan
-            Noise, rounds and, by ``plan.spent()``, the cost.
+            Noise and rounds; ``plan.spent()`` is the cost.
         """
         self._check()
         sizes = check_shape(silo_sizes, n_features, n_classes)
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
         facts = self._facts(sizes.index, sizes.to_numpy(), int(n_features), outputs)
         request, method = self._request(facts), self._method()
-        streams = streams_for(copy.deepcopy(self.random_state))  # a fit draws the same schedule
+        streams = streams_for(copy.deepcopy(self.random_state))  # fit draws the same schedule
         schedule = self._schedule_from(streams)
         return make_plan(request, method, choose(request, method), schedule)
 
     def summary(self) -> pd.DataFrame:
         """Return the coefficients as a frame, one row per feature and one for the intercept.
 
-        Coefficients are in the units of X where the scaling is affine, else of
-        ``scaling_.transform(X)``. There are no standard errors: the usual ones leave the noise out.
+        Coefficients are in the units of X if the scaling is affine, else in those of
+        ``scaling_.transform(X)``. There are no standard errors: the usual ones ignore the noise.
 
         Returns
         -------
         DataFrame
             A column "coefficient"; for more than two classes one "coefficient of <label>" each. Its
-            ``attrs`` hold "epsilon", "delta" and, where records are protected, "epsilon_per_silo":
-            what each silo paid.
+            ``attrs`` has "epsilon", "delta" and, with ``unit="record"``, "epsilon_per_silo".
         """
         check_is_fitted(self)
         return summary(self)
 
     def _request(self, facts: Facts) -> Request:
-        """Return what the parameters ask for on data with these public numbers."""
+        """Return the request: the parameters, for data with these public numbers."""
         return read_request(self._parameters(), facts, self._loss())
 
     def _schedule_from(self, streams: Streams) -> Streams:
-        """Return what the public schedule is drawn from: a search has priced one beforehand."""
+        """Return the streams of the public schedule; a search sets those of the priced plan."""
         given: Callable[[], Streams] | None = self.__dict__.get("_schedule_streams")
         return streams if given is None else given()
 
     def _read(self, X: Any, y: Any, silos: Any) -> LocalData:
-        """Validate the data; nothing is learnt from them here but their public numbers."""
+        """Validate the data, and set the attributes with their public numbers."""
         refuse_sparse(X)
         X = as_frame(X)
         named, silos = split_silo_column(X, silos, self.silo_column)
@@ -349,17 +349,17 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         return LocalData(features, y, read, facts)
 
     def _facts(self, ids: pd.Index, sizes: np.ndarray, n_features: int, n_outputs: int) -> Facts:
-        """Return the public numbers; whole silos hide their sizes as well."""
+        """Return the public numbers, without the sizes if whole silos are protected."""
         public = None if self.unit == "silo" else sizes
         names = getattr(self, "feature_names_in_", None)
         return Facts(ids, public, n_features, n_outputs, self._is_classifier(), names)
 
     def _labelled(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return records with targets as they were given, from how they are coded inside."""
+        """Return records with their targets decoded."""
         return X, self.classes_[y] if self._is_classifier() else y
 
     def _as_fitted(self, *args: Any) -> dict[str, Any]:
-        """Return the fitted attributes that ``_unpack`` would set, without setting them."""
+        """Return the attributes that ``_unpack`` would set."""
         twin = copy.copy(self)
         twin._unpack(*args)
         return {name: value for name, value in vars(twin).items() if name.endswith("_")}
@@ -405,12 +405,12 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
 
 
 def _priced(plan: PrivacyPlan, data: DataSource, streams: Streams) -> PrivacySpent:
-    """Return the cost of the plan; it says which records were where, unless that is a secret."""
-    digest = None if plan.unit == "silo" else data.assignment()  # it could tell sizes
+    """Return the cost of the plan, with a digest of the assignment to silos unless secret."""
+    digest = None if plan.unit == "silo" else data.assignment()  # it depends on the sizes
     seed = streams.seed if streams.is_simulation else None
     return plan.spent(assignment=digest, simulation_seed=seed)
 
 
 def _one_or_all(steps: tuple[int, ...]) -> int | tuple[int, ...]:
-    """Return the number that all rounds share, or every round's."""
+    """Return the number of steps if it is the same in all rounds, else all of them."""
     return steps[0] if len(set(steps)) == 1 else steps

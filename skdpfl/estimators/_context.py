@@ -1,8 +1,8 @@
-"""The surroundings of a fit: all or nothing, the same on any number of cores, told of each round.
+"""Context managers and callbacks of a fit.
 
-A callback gets the model as it would be given out if the fit stopped now. That model is covered by
-the plan, which is charged in full whether or not the fit stops early. The training records are
-handed over only to a callback that asks for them, with a PrivacyLeakWarning.
+A callback gets the model that the fit would return if it stopped now. That model is covered by the
+plan, which is charged in full even if the fit stops early. Only callbacks that require the training
+records get them, with a PrivacyLeakWarning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skdpfl.exceptions import PrivacyLeakWarning
 
 @contextmanager
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Put all attributes back if an error leaves the block: never a half-fitted estimator."""
+    """Restore all attributes if the block raises, so that no estimator is half fitted."""
     before = dict(vars(estimator))
     try:
         yield
@@ -38,7 +38,7 @@ _CONTROLLER: ThreadpoolController | None = None
 
 
 def one_blas_thread() -> Any:
-    """Limit BLAS to one thread: silos are the parallelism, and results do not depend on cores."""
+    """Limit BLAS to one thread: threads are for silos, and results must not depend on cores."""
     global _CONTROLLER
     if _CONTROLLER is None:
         _CONTROLLER = ThreadpoolController()  # lists the loaded libraries once: 0.5 ms
@@ -65,7 +65,7 @@ class AfterRound:
             context.call_on_fit_task_begin(estimator=estimator)
 
     def __call__(self, r: int, params: np.ndarray) -> bool:
-        """Tell everybody; return whether somebody wants to stop."""
+        """Call all callbacks; return whether one of them stops the fit."""
         self._advance()
         if (watch := getattr(self._estimator, "_watch", None)) is not None:
             watch(self._as_fitted(params))
@@ -86,7 +86,7 @@ class AfterRound:
         return twin
 
     def end(self) -> None:
-        """Close the fit's own task."""
+        """End the fit's task."""
         if self._context is not None:
             self._context.call_on_fit_task_end(estimator=self._estimator)
 

@@ -1,4 +1,4 @@
-"""Where the records of a fit are: in this process, or with silos elsewhere."""
+"""Data sources: records in this process, or with remote silos."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from skdpfl.silos import Silos
 
 
 class DataSource(ABC):
-    """What a fit asks where the records are; it knows ``facts`` and ``dtype`` only.
+    """Access to the records of a fit, which itself only has ``facts`` and ``dtype``.
 
-    Scales are found by questions to the federation, noised and paid for by the plan; the model is
-    trained by its rounds. Curvatures are asked for only where nothing is hidden.
+    Scales are estimated by questions to the federation, with noise that the plan charges, and the
+    model is trained in its rounds. Curvatures are computed only in fits without privacy.
     """
 
     facts: Facts
@@ -27,22 +27,22 @@ class DataSource(ABC):
 
     @abstractmethod
     def federation(self, streams: Streams, n_jobs: int | None) -> Federation:
-        """Return the silos, which answer questions and rounds."""
+        """Return the silos."""
 
     @abstractmethod
     def assignment(self) -> str | None:
-        """Return a digest of which record is in which silo, None if that is not known here."""
+        """Return a digest of the assignment of records to silos, None if unknown here."""
 
     @abstractmethod
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
-        """Return what is known with the data's own curvature."""
+        """Return ``committed`` with the curvature of the data."""
 
     @abstractmethod
     def records(self) -> tuple[np.ndarray, np.ndarray]:
         """Return features and coded targets for a callback that asks for them."""
 
     def for_callbacks(self, keep_y: bool) -> DataSource:
-        """Return the data without what only :meth:`federation` and :meth:`curvature` read."""
+        """Return the data without what only :meth:`federation` and :meth:`curvature` need."""
         return self
 
 
@@ -82,7 +82,7 @@ class LocalData(DataSource):
 
 @dataclass(frozen=True, eq=False)
 class DataElsewhere(DataSource):
-    """Records that only the silos of a federation see."""
+    """Records that only remote silos can read."""
 
     silos: Federation
     facts: Facts

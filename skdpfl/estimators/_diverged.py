@@ -1,4 +1,4 @@
-"""Saying that steps were too long, from what may be known."""
+"""Warnings of divergence."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from skdpfl._warnings import warn
 from skdpfl.federation import SiloData, Work
 
-#: an objective this many times that of the model 0 is no accident
+#: an objective this many times that of the model 0 counts as divergence
 _WORSE, _BLOCK = 2.0, 2**14
 
 
 def warn_if_diverged(params: np.ndarray, work: Work, data: SiloData | None) -> None:
-    """Warn of a model that is not finite, or (without privacy) worse than no model at all.
+    """Warn if the model is not finite or (without privacy) worse than the model 0.
 
-    With privacy, how well a model fits is nobody's to know; without data it cannot be told.
+    In private fits the objective is secret; with remote data it is unknown.
     """
     if not np.isfinite(params).all():
         warn("The model is not finite: the steps diverged. Give a smaller learning_rate.")

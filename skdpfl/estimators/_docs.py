@@ -1,7 +1,6 @@
-"""Parameter documentation, written once: a class's section is made from its signature.
+"""Parameter documentation, written once: each class's section is made from its signature.
 
-The pages of the reference show the groups as headings; a docstring has the parameters only, as
-readers of docstrings expect.
+The reference pages show the groups as headings; docstrings list the parameters without them.
 """
 
 from __future__ import annotations
@@ -18,51 +17,52 @@ GROUPS = {
     The privacy budget: a positive number, ``inf`` for no privacy at all, or a mapping from silo id
     to number that gives each silo its own. None if ``noise_multiplier`` is given.""",
         "delta": """"auto", float or mapping, default="auto"
-    The second half of the budget. "auto" is the largest power of ten that is at most
-    1 / (10 n_records), or 1 / (10 n_silos) where whole silos are protected.""",
+    The delta of the budget. "auto" is the largest power of ten that is at most
+    1 / (10 n_records), or 1 / (10 n_silos) with ``unit="silo"``.""",
         "feature_bounds": """(low, high) or mapping, default=None
-    Public bounds of the features: scalars, arrays, Series (by column name where both have names),
+    Public bounds of the features: scalars, arrays, Series (by column name if both have names),
     or a mapping from column to (low, high). A column with low == high is ignored.""",
         "target_bounds": """(low, high), default=None
     Public bounds of the target.""",
         "silo_column": """str, default=None
-    The column of X that holds the silo ids, instead of ``silos`` in ``fit``.""",
+    The column of X with the silo ids, instead of ``silos`` in ``fit``.""",
         "classes": """array-like, default=None
-    The label set, if it is to be fixed beforehand; by default the labels in ``y``. Public.""",
+    The class labels; by default those in ``y``. They are public.""",
         "loss": """str
-    The loss whose weighted mean over the records is minimised. One with a kink (hinge, absolute
-    error, quantile) is replaced by its Moreau envelope, as smooth as noise and number of records
-    would hide anyway. "poisson" is for counts and other targets of at least 0, which are then
-    scaled but not shifted: ``predict`` gives ``exp(X @ coef_ + intercept_)``.""",
+    The loss whose weighted mean over the records is minimised. Non-smooth losses (hinge, absolute
+    error, quantile) are replaced by their Moreau envelope, with a smoothing that is small compared
+    to noise and sampling error. "poisson" is for counts and other targets of at least 0, which are
+    scaled but not shifted: ``predict`` returns ``exp(X @ coef_ + intercept_)``.""",
         "alpha": """float, default=0.0
     The penalty ``alpha / 2 * |w|^2`` is added to the mean loss; the intercept is not penalised.
     Ridge's ``alpha`` is n_records times this one, LogisticRegression's ``C`` is
-    1 / (n_records * alpha). The weights are those of the scaled columns (and target), as behind a
-    StandardScaler; give ``scaling=None`` for the units of ``X`` and ``y``.""",
+    1 / (n_records * alpha). The penalty is on the coefficients of scaled features (and target), as
+    after a StandardScaler; use ``scaling=None`` for the units of ``X`` and ``y``.""",
         "fit_intercept": """bool, default=True
-    Whether the model has an intercept. Without one columns and target are scaled, not centred: zero
-    stays zero.""",
+    Whether the model has an intercept. If False, features and target are scaled but not
+    centred.""",
         "huber_delta": """float, default=1.35
-    Where Huber's loss turns from square to linear, in units of the (scaled) target.""",
+    The residual at which Huber's loss becomes linear, in units of the (scaled) target.""",
         "quantile": """float, default=0.5
-    Which quantile ``loss="quantile"`` predicts.""",
+    The quantile that ``loss="quantile"`` predicts.""",
         "scaling": """{"auto", "private"} or None, default="auto"
-    How features (and the target) are brought to one scale. "auto" uses the bounds; without bounds
-    scales are found within the budget where that will work. None leaves everything as it is.""",
+    How features (and the target) are scaled. "auto" uses the bounds; without bounds scales are
+    estimated with a part of the budget if it is large enough. None: no scaling.""",
     },
     "Privacy": {
         "unit": """{"record", "silo"}, default="record"
-    What is protected: one record, or everything a silo holds.""",
+    What is protected: one record, or all records of a silo.""",
         "trust": """{"silo", "shuffler", "server"}, default="silo"
-    Whom a person in the data trusts beyond the own silo. "silo": nobody; whatever leaves a silo is
-    private. "server": the server sees exact sums and adds the noise. "shuffler": somebody mixes
-    the messages of a round, so that the server does not learn who sent which.""",
+    Whom a person in the data has to trust. "silo": only the own silo; whatever leaves it is
+    private. "server": the server sees exact sums and adds the noise. "shuffler": a third party
+    mixes the messages of a round, so that the server does not learn who sent which.""",
         "neighbours": """{"auto", "replace", "add_remove"}, default="auto"
-    The relation that the guarantee is about: one record (silo) is replaced, or its contribution is
-    set to zero. "auto" is "replace", but for ``unit="silo"`` with ``trust="server"``.""",
+    The neighbouring relation of the guarantee: one record (silo) is replaced, or its contribution
+    is set to zero. "auto" is "add_remove" for ``unit="silo"`` with ``trust="server"``, else
+    "replace".""",
         "noise_multiplier": """float, default=None
-    Instead of a budget (``epsilon=None``): the noise's standard deviation on the clipped sum over
-    ``clip_norm``.""",
+    Instead of a budget (``epsilon=None``): the standard deviation of the noise on the clipped sum,
+    divided by ``clip_norm``.""",
     },
     "Rounds and steps": {
         "solver": """{"minibatch", "accelerated", "multistage", "local"}, default="minibatch"
@@ -80,49 +80,50 @@ GROUPS = {
     The number of rounds.""",
         "local_steps": """"auto", int or sequence of int, default="auto"
     Gradient steps of a silo in a round; a sequence has one number per round. "auto" is 1 without
-    privacy, so that nothing drifts.""",
+    privacy, which avoids client drift.""",
         "local_epochs": """float or sequence, default=None
     Instead of ``local_steps``: passes over a silo's records in a round (divided by the sampling
     rate this is the number of steps).""",
         "learning_rate": """"auto" or float, default="auto"
-    The step on the average clipped gradient, sum / (sampling_rate * n_i); where whole silos are
-    protected, a silo's own step on its mean gradient.""",
+    The learning rate for the average clipped gradient, sum / (sampling_rate * n_i); with
+    ``unit="silo"`` that of a silo's steps along its mean gradient.""",
         "momentum": """float, default=0.0
-    Heavy-ball momentum of the local steps, starting anew each round; with ``local_steps=1`` of the
+    Heavy-ball momentum of the local steps, reset in each round; with ``local_steps=1`` that of the
     server's steps.""",
         "global_learning_rate": """"auto" or float, default="auto"
-    The server's step on the mean of the silos' moves. "auto" is 1, but for several local steps
-    whose ``learning_rate`` is "auto" as well: there silos take short steps and the server a long
-    one, so that gradients are not evaluated where a silo's own noise has led it.""",
+    The server's learning rate for the silos' mean update. "auto" is 1, except with several local
+    steps and ``learning_rate="auto"``: then silos take small steps and the server a large one, so
+    that gradients are evaluated near the common model, not where a silo's noise has moved it.""",
         "warm_start_rounds": """int, default=0
-    First rounds that learn the control variates only. They cost as much as any other round.""",
+    Number of initial rounds that only estimate the control variates, at the price of any other
+    round.""",
         "clip_norm": """"auto" or float, default="auto"
-    The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. A
-    message's norm is learnt under "auto": half of them stay as they are, by a noised bit of each
-    silo in each round, which is part of what is charged; ``clip_norm_`` is where it ended. Without
-    privacy (``epsilon=inf``) a norm that was given clips as well, and "auto" does not.""",
+    The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. With
+    ``unit="silo"`` "auto" learns the median norm of messages, from a noised bit of each silo in
+    each round, which is charged; ``clip_norm_`` is the final value. Without privacy
+    (``epsilon=inf``) a number clips as well, and "auto" does not.""",
         "sampling": """{"poisson", "without_replacement", "disjoint"}, default="poisson"
-    How a step draws a silo's records; what is drawn is what is priced. "disjoint" makes one pass
-    over the data.""",
+    How a step samples a silo's records. "disjoint" makes one pass over the data.""",
         "sampling_rate": """"auto" or float, default="auto"
     The share of its records that a silo reads in a step.""",
         "noise_schedule": """tuple, default=None
-    ``("round", beta, start)`` or ``("step", beta, start)``: the noise's variance falls by the
-    factor ``beta`` each round (each local step) after round ``start``.""",
+    ``("round", beta, start)`` or ``("step", beta, start)``: the variance of the noise is multiplied
+    by ``beta`` in each round (each local step) after round ``start``.""",
         "radius": """float, default=None
-    Keep the (scaled) parameters within this distance of zero, after every step of the server (of a
-    silo, with ``solver="local"``). Published steps take it for the distance to the optimum.""",
+    The (scaled) parameters are projected onto the ball of this radius after every step of the
+    server (of a silo, with ``solver="local"``). Published learning rates use it as the distance to
+    the optimum.""",
         "average": """bool, float or int, default=True
-    Which rounds' models are averaged into the one that is given out. True: those of the second
-    half. False: none, the last model is given out. A float in (0, 1): those of this last share of
-    the rounds. An integer k: those of the last k rounds, or of all if there are fewer.""",
+    The rounds whose models are averaged. True: the second half. False: none, the model is that of
+    the last round. A float in (0, 1): this last share of the rounds. An integer k: the last k
+    rounds, or all if there are fewer.""",
         "half": """bool, default=False
     Halve the numerator of the server's step, as FedExP was published (with ``average=2``).""",
         "calibrate": """bool, default=True
-    Whether 4 % of the budget (of mu^2) pay for the scale of the raw predictions, so that the
-    probabilities and coefficients of ``loss="log_loss"`` are neither too extreme nor too timid.
-    Only where ``learning_rate`` is "auto" and single records are protected under an ``epsilon``,
-    with ``trust`` "silo" or "server"; other fits stay as they are.""",
+    Whether to spend 4 % of the budget (of mu^2) on rescaling the raw predictions, so that the
+    probabilities and coefficients of ``loss="log_loss"`` are calibrated. Only with
+    ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and ``trust`` "silo" or "server";
+    no effect on other fits.""",
     },
     "Silos": {
         "silo_fraction": """float, default=1.0
@@ -137,18 +138,18 @@ GROUPS = {
     ``(round, silo_sizes)`` that returns True or False for each silo. Nothing is amplified, each
     silo pays for the rounds it is in.""",
         "silo_weights": """{"auto", "size", "uniform"} or mapping, default="auto"
-    The silos' public weights in the objective. "auto" is "size" for records, "uniform" for
-    silos. Where silos have budgets of their own, "auto" counts a silo for what it can say at its
-    noise, n / (n' / d + 4 / mu^2); equal budgets make that its size.""",
+    The silos' public weights in the objective. "auto" is "size" with ``unit="record"`` and
+    "uniform" with ``unit="silo"``. If silos have different budgets, "auto" depends on their noise,
+    n / (n' / d + 4 / mu^2), which is the size for equal budgets.""",
     },
     "Running": {
         "n_jobs": """int, default=None
-    Threads over large silos. The model does not depend on it.""",
+    Number of threads for large silos. The model does not depend on it.""",
         "random_state": """int, RandomState, Generator or None, default=None
-    None draws cryptographic noise. Anything else is a simulation: reproducible, and private only as
-    long as nobody knows the seed.""",
+    None: cryptographically secure noise. Anything else is for simulations: reproducible, and
+    private only as long as the seed is secret.""",
         "verbose": """int, default=0
-    Show a bar of the rounds with the time left (by rich, if it is installed).""",
+    If positive, show a progress bar (with rich, if it is installed).""",
     },
 }
 
@@ -156,53 +157,53 @@ FITTED = """
 Attributes
 ----------
 coef_ : ndarray of shape (n_outputs, n_features), or (n_features,) in regressors
-    Coefficients in the units of X where the scaling is affine, else of
+    Coefficients in the units of X if the scaling is affine, else in those of
     ``scaling_.transform(X)``.
 intercept_ : ndarray of shape (n_outputs,), or float in regressors
     Intercepts in the same units.
 privacy_spent_ : PrivacySpent
-    What the fit cost: ``epsilon, delta = estimator.privacy_spent_``.
+    The privacy cost of the fit: ``epsilon, delta = estimator.privacy_spent_``.
 plan_ : PrivacyPlan
-    What was run and priced.
+    The plan that was run and priced.
 silo_ids_ : ndarray
     The silos' ids.
 n_rounds_ : int
     The number of rounds of the plan.
 local_steps_ : int or tuple
-    The gradient steps of a silo in a round, where ``local_steps`` is a parameter.
+    The gradient steps of a silo in a round, if ``local_steps`` is a parameter.
 learning_rate_ : float
-    The (first) step.
+    The learning rate (of the first step).
 global_learning_rate_ : float
-    The server's step on the mean of the silos' moves, where ``global_learning_rate`` is a
+    The server's learning rate for the silos' mean update, if ``global_learning_rate`` is a
     parameter.
 clip_norm_ : float
-    The norm that was clipped to; where it is learnt, the last one; inf where nothing is clipped.
+    The clip norm; the final one if it is learnt, inf without clipping.
 sampling_rate_ : float
-    The share of its records that a silo read in a step.
+    The share of its records that a silo reads in a step.
 model_ : Model
-    What was trained, without its parameters: see :class:`skdpfl.models.Model`.
+    The model, without its parameters: see :class:`skdpfl.models.Model`.
 scaling_ : object
-    How features were scaled; ``scaling_.transform(X)`` does it.
+    The scaling of the features; ``scaling_.transform(X)`` applies it.
 n_iter_ : int
     The number of rounds that ran.
 n_features_in_ : int
-    The number of features, the silo column not counted.
+    The number of features, without the silo column.
 feature_names_in_ : ndarray
-    Their names, if X has names that are strings.
+    Names of the features, if X has names that are strings.
 """
 
-#: family -> what it is good for
+#: family -> its use
 FAMILIES = {
     "ISRLDP": "One private gradient a round, or the accelerated solvers.",
-    "DPScaffold": "Local steps that unlike silos do not drift in.",
+    "DPScaffold": "Local steps without client drift.",
     "DPFedAvg": "Local steps or epochs, averaged.",
     "DPFedEXP": "Many silos, each protected as a whole, with adaptive server steps.",
-    "DPFederated": "Any algorithm object, also one's own.",
+    "DPFederated": "Any algorithm object, also a user-defined one.",
 }
 
 
 def see_also(name: str) -> str:
-    """Return the section that points from one estimator to the others of its kind."""
+    """Return the See Also section of an estimator."""
     kind = "Classifier" if name.endswith("Classifier") else "Regressor"
     twin = "Regressor" if kind == "Classifier" else "Classifier"
     family = name.removesuffix(kind)
@@ -212,7 +213,7 @@ def see_also(name: str) -> str:
 
 
 def documented(cls: T) -> T:
-    """Put Parameters, Attributes and See Also behind the first paragraphs of a docstring."""
+    """Insert Parameters, Attributes and See Also after the first paragraphs of a docstring."""
     names = [n for n in inspect.signature(cls).parameters]
     texts = {name: text for group in GROUPS.values() for name, text in group.items()}
     texts |= getattr(cls, "_parameter_docs", {})

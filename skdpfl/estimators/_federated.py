@@ -17,8 +17,8 @@ class _DPFederated:
 
     _parameter_docs: ClassVar[dict[str, str]] = {
         "mechanism": """Mechanism, default=None
-    Where the noise is: an object of :class:`skdpfl.privacy.mechanisms.Mechanism`, also one's own;
-    None is the one for ``unit`` and ``trust``.""",
+    The mechanism: an object of :class:`skdpfl.privacy.mechanisms.Mechanism`, also a user-defined
+    one; None is the one for ``unit`` and ``trust``.""",
     }
 
     def _method(self) -> Method:

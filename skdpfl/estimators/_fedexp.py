@@ -23,7 +23,7 @@ from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 @dataclass(frozen=True)
 class _Extrapolation(Method):
-    """FedAvg whose server step is as long as the silos' disagreement allows."""
+    """FedAvg with adaptive server steps."""
 
     privunit: bool
     half: bool
@@ -37,15 +37,15 @@ class _Extrapolation(Method):
         return 10
 
     def n_rounds(self, request: Request, default: int) -> int:
-        """Return fewer for PrivUnit: a pure budget is divided by the rounds, not by their root."""
+        """Return fewer for PrivUnit, whose budget is divided by the rounds, not by their root."""
         return min(default, 5) if self.privunit else default
 
     def mechanism(self, request: Request) -> Mechanism:
-        """Return where the noise is."""
+        """Return the mechanism."""
         return PrivUnitMessages() if self.privunit else super().mechanism(request)
 
     def training(self, algorithm: Algorithm, committed: Committed) -> Training:
-        """Return what runs; where nothing is hidden, server steps that the data bear."""
+        """Return the training; without privacy, with server steps for the curvature of the data."""
         if self.privunit and committed.plan.private:
             _compare(committed)
         training = super().training(algorithm, committed)
@@ -66,11 +66,11 @@ class _DPFedEXP:
     noise_multiplier: float | None
     _parameter_docs: ClassVar[dict[str, str]] = {
         "trust": """{"silo", "server"}, default="silo"
-    "silo": nobody outside a silo is trusted, each noises its own message (LDP-FedEXP). "server":
-    the server sees the sum of the clipped messages and noises that (CDP-FedEXP).""",
+    "silo": each silo adds noise to its own message (LDP-FedEXP). "server": the server sees the sum
+    of the clipped messages and adds the noise (CDP-FedEXP).""",
         "noise_multiplier": """float, default=None
-    Instead of a budget (``epsilon=None``): the noise's standard deviation on a message (on the sum
-    of messages, under ``trust="server"``) over ``clip_norm``. Not for ``mechanism="privunit"``.""",
+    Instead of a budget (``epsilon=None``): the standard deviation of the noise on a message (with
+    ``trust="server"``, on the sum), divided by ``clip_norm``. Not for ``mechanism="privunit"``.""",
     }
 
     _fitted_docs = (
@@ -100,7 +100,7 @@ class _DPFedEXP:
 
 
 def _compare(committed: Committed) -> None:
-    """Warn where Gaussian noise would be smaller: pure local privacy composes badly over rounds."""
+    """Warn if Gaussian noise would be smaller, as pure local privacy composes badly over rounds."""
     plan, size = committed.plan, committed.request.model.size
     delta, rounds = float(plan.delta.max()), plan.spent().n_releases
     gaussian = math.sqrt(size * rounds) * 2 / gaussian_mu(committed.epsilon, delta)

@@ -17,23 +17,23 @@ class _ISRLDP:
     _learning_rates = ("auto", "optimal")
     _parameter_docs: ClassVar[dict[str, str]] = {
         "learning_rate": """"auto", "optimal" or float, default="auto"
-    The step on the average clipped gradient; for the accelerated solvers, whose steps grow, about
-    what a gradient moves the result by (1 / v in the papers). "optimal" is the published choice
-    for the solver, from the smoothness of the loss, the plan's noise, ``alpha`` and ``radius``:
-    a constant step with ``alpha=0``; with ``alpha > 0`` plain steps decrease and their average is
-    weighted. "auto" is longer where clipping makes that safe, and has momentum (minibatch). Either
-    is decided after the plan is priced, so none of it changes what is released.""",
+    The learning rate for the average clipped gradient; for the accelerated solvers, whose steps
+    grow, 1 / v in the papers. "optimal" is the published choice for the solver, from the smoothness
+    of the loss, the plan's noise, ``alpha`` and ``radius``: a constant step with ``alpha=0``; with
+    ``alpha > 0`` plain steps decrease and their average is weighted. "auto" is larger where
+    clipping makes that safe, and has momentum (minibatch). Neither changes what is released: the
+    plan is priced before.""",
         "local_steps": """"auto", int or sequence of int, default="auto"
-    Gradient steps of a silo in a round, each of them paid for; ``solver="local"`` only ("auto":
-    5; without privacy 1: more of them drift to the silos' own optima).""",
+    Gradient steps of a silo in a round, each of which is charged; ``solver="local"`` only. "auto"
+    is 5, or 1 without privacy, which avoids client drift.""",
         "noise_multiplier": """float, default=None
-    Instead of a budget (``epsilon=None``): the noise's standard deviation on the clipped sum over
-    ``clip_norm``; under ``trust="shuffler"`` that on each record's message.""",
+    Instead of a budget (``epsilon=None``): the standard deviation of the noise on the clipped sum
+    (with ``trust="shuffler"``, on each record's message), divided by ``clip_norm``.""",
         "average": """bool, float or int, default=True
-    Which rounds' models are averaged into the one that is given out. True: those of the second half
-    for plain steps, the running average that the theory is about for accelerated ones. False: none,
-    the last model is given out. A float in (0, 1): those of this last share of the rounds. An
-    integer k: those of the last k rounds, or of all if there are fewer.""",
+    The rounds whose models are averaged. True: the second half for plain steps, the running average
+    of the theory for accelerated ones. False: none, the model is that of the last round. A float in
+    (0, 1): this last share of the rounds. An integer k: the last k rounds, or all if there are
+    fewer.""",
     }
 
     solver: str
@@ -53,7 +53,7 @@ class _ISRLDP:
             self._check_shuffler()
 
     def _check_solver(self) -> None:
-        """Raise for a solver that does not exist or does not go with the other parameters."""
+        """Raise for an unknown solver, or one that is incompatible with other parameters."""
         solver = self.solver
         check_choice("solver", solver, SOLVERS)
         if solver == "multistage" and not self.alpha > 0:
@@ -74,7 +74,7 @@ class _ISRLDP:
             )
 
     def _check_shuffler(self) -> None:
-        """Raise for what does not go with shuffled messages."""
+        """Raise for parameters that are incompatible with trust="shuffler"."""
         solver, sampling = self.solver, self.sampling
         if solver in ("accelerated", "multistage") and sampling != "disjoint":
             raise ValueError(

@@ -1,4 +1,4 @@
-"""What makes a federated estimator a classifier or a regressor."""
+"""Base classes of classifiers and regressors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _has_probabilities(estimator: FederatedEstimator) -> bool:
 
 
 class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimator):
-    """Labels in and out; the label set is public."""
+    """Base class of classifiers; the class labels are public."""
 
     _losses = ("log_loss", "hinge", "squared_hinge")
 
@@ -66,14 +66,14 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         Returns
         -------
         ndarray of shape (n_samples,)
-            Labels out of ``classes_``.
+            Labels from ``classes_``.
         """
         codes = self._loss().predict(self._raw(X))
         return self.classes_[codes]
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the labels' probabilities (``loss="log_loss"`` only).
+        """Return the class probabilities (``loss="log_loss"`` only).
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
     def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
         kind = type_of_target(y)
         if kind not in ("binary", "multiclass"):
-            check_classification_targets(y)  # raises for all but these two and multilabels
+            check_classification_targets(y)  # raises for other targets, except multilabels
             raise ValueError("y must be one label per row; got a multilabel indicator.")
         present = np.unique(y)
         self.classes_ = present if self.classes is None else np.unique(np.asarray(self.classes))
@@ -151,7 +151,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
 
 
 class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator):
-    """Numbers in and out."""
+    """Base class of regressors."""
 
     _losses = ("squared_error", "huber", "absolute_error", "quantile", "poisson")
 
@@ -192,7 +192,7 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
         low, high = self._loss().target_range
         if y.min() < low or y.max() > high:
             raise ValueError(f"{targets_of(self._loss(), self.loss)}; y has others.")
-        # no error where a finite target does not fit single precision: it would tell of a record
+        # no error if a target overflows in single precision: it would depend on a single record
         return np.clip(y, np.finfo(dtype).min, np.finfo(dtype).max).astype(dtype, copy=False)
 
     def _n_outputs(self) -> int:

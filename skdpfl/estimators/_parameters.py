@@ -1,4 +1,4 @@
-"""Every parameter, checked on its own and together with the others, before any data are read."""
+"""Validation of all parameters, separately and together, before any data are read."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.schedules import check_schedule
 from skdpfl.scaling import read_target_bounds
 
-#: More rounds are not planned: cohorts are drawn, and prices computed, round by round.
+#: The largest number of rounds: cohorts are drawn, and prices computed, for each round.
 _MOST_ROUNDS = 100_000
 
-#: name -> the values it may have, where a parameter is a word
+#: parameter -> its valid values, if they are strings
 CHOICES: dict[str, tuple[Any, ...]] = {
     "unit": ("record", "silo"),
     "neighbours": ("auto", "replace", "add_remove"),
@@ -38,9 +38,9 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 
 
 def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[str, ...]]) -> None:
-    """Raise a ValueError that names the first parameter that cannot be right.
+    """Raise a ValueError that names the first invalid parameter.
 
-    ``words`` are those that some parameters of the estimator of this name may be.
+    ``words`` are the strings that some parameters of this estimator may be.
     """
     _check_budget(params["epsilon"], params["noise_multiplier"])
     _check_delta(params["delta"])
@@ -100,14 +100,14 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
 
 
 def targets_of(loss: Loss, name: str) -> str:
-    """Say which targets a regressor's loss of this name takes."""
+    """Return a text that says which targets a regressor's loss takes."""
     low, high = loss.target_range
     span = f"of at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
     return f"loss={name!r} takes targets {span}"
 
 
 def check_target_bounds(bounds: Any, loss: Loss, name: str) -> None:
-    """Raise for bounds of targets that the loss does not take."""
+    """Raise for bounds outside the range of targets of the loss."""
     if bounds is None:
         return
     low, high = loss.target_range
@@ -163,7 +163,7 @@ def _check_weights(weights: Any) -> None:
 
 
 def _check_together(params: dict[str, Any]) -> None:
-    """Check pairs of parameters that exclude each other."""
+    """Raise for parameters that exclude each other."""
     if params.get("sampling") == "disjoint" and not is_auto(params["sampling_rate"]):
         raise ValueError(
             'sampling="disjoint" deals the records into as many batches as there are steps; got '
@@ -177,7 +177,7 @@ def _check_together(params: dict[str, Any]) -> None:
 
 
 def _check_whole_silos(params: dict[str, Any]) -> None:
-    """Raise for parameters that mean nothing, or tell something, where silos are protected."""
+    """Raise for parameters that are meaningless, or reveal sizes, with unit="silo"."""
     if params["unit"] != "silo":
         return
     if params["trust"] == "shuffler":
@@ -209,7 +209,7 @@ def _check_whole_silos(params: dict[str, Any]) -> None:
 
 
 def _check_budget(epsilon: Any, noise_multiplier: Any) -> None:
-    """Raise unless exactly one of the two is given, and valid."""
+    """Raise unless exactly one of the two is given and valid."""
     if (epsilon is None) == (noise_multiplier is None):
         raise ValueError(
             "Give either epsilon (a budget) or noise_multiplier with epsilon=None; got "
@@ -240,13 +240,13 @@ def _each(budget: Any) -> list[Any]:
 
 
 def _by_silo(value: Any) -> str:
-    """Return how budgets of single silos are given, to whom gave a list of them."""
+    """Return a hint on mappings if ``value`` is a list."""
     listed = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
     return " or a mapping from silo to such numbers" if listed else ""
 
 
 def check_shape(silo_sizes: Any, n_features: Any, n_classes: Any) -> pd.Series:
-    """Return the silos' sizes of data that a plan is asked for; raise where there are no such."""
+    """Return the silos' sizes; raise if sizes or numbers of features and classes are invalid."""
     sizes = pd.Series(silo_sizes, dtype=object)
     if sizes.empty:
         raise ValueError(f"silo_sizes must name at least one silo; got {silo_sizes!r}.")

@@ -1,4 +1,4 @@
-"""What ``verbose`` shows: one bar of the rounds, with the time that is left."""
+"""The progress bar of ``verbose``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-#: characters of the plain bar, and how many seconds pass at least between two pictures of it
+#: characters of the plain bar, and the least number of seconds between two updates
 WIDTH, PAUSE = 30, 0.1
 
 
 @contextmanager
 def progress_bar(verbose: Any, name: str, n_rounds: int) -> Iterator[Callable[[], None]]:
-    """Yield what is to be called after each round; the bar is closed whatever happens."""
+    """Yield a function to call after each round; the bar is always closed."""
     if not verbose:
         yield lambda: None
         return
@@ -23,7 +23,7 @@ def progress_bar(verbose: Any, name: str, n_rounds: int) -> Iterator[Callable[[]
 
 
 def _bar(name: str, n_rounds: int) -> AbstractContextManager[Callable[[], None]]:
-    """Return rich's bar, or a plain one where rich is missing or shows another bar already."""
+    """Return rich's bar, or a plain one if rich is missing or already shows another bar."""
     try:
         from rich import get_console
         from rich.progress import (
@@ -37,7 +37,7 @@ def _bar(name: str, n_rounds: int) -> AbstractContextManager[Callable[[], None]]
     except ImportError:
         return _plain(name, n_rounds)
     if getattr(get_console(), "_live", None) or getattr(get_console(), "_live_stack", None):
-        return _plain(name, n_rounds)  # a search's bar, or that of a fit in another thread
+        return _plain(name, n_rounds)  # there is a bar of a search, or of a fit in another thread
     return _rich(
         Progress(
             TextColumn("{task.description}"),
@@ -72,7 +72,7 @@ def _plain(name: str, n_rounds: int) -> Iterator[Callable[[], None]]:
 
 
 class PlainBar:
-    """A bar in one line, written over and over on a terminal, and once, at the end, elsewhere."""
+    """A bar in one line: updated on a terminal, else written once at the end."""
 
     def __init__(self, name: str, n_rounds: int) -> None:
         self._name, self._n_rounds, self._done = name, n_rounds, 0
@@ -80,7 +80,7 @@ class PlainBar:
         self._again = sys.stdout.isatty()
 
     def advance(self) -> None:
-        """One round more."""
+        """Count a round."""
         self._done += 1
         now = time.perf_counter() - self._start
         if self._again and now - self._shown >= PAUSE:
@@ -88,7 +88,7 @@ class PlainBar:
             self._write("\r")
 
     def close(self) -> None:
-        """Show the last state, and end the line."""
+        """Write the last state and end the line."""
         self._write("\r" if self._again else "")
         print(flush=True)
 

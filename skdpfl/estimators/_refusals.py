@@ -1,4 +1,4 @@
-"""What is not supported, refused in words that say what to do instead."""
+"""Errors for unsupported parameters and methods, which name the alternative."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> None:
-    """Raise for arguments that ``fit`` does not take."""
+    """Raise for arguments that ``fit`` does not have."""
     if unnamed:
         raise TypeError(
             f"{name}.fit takes the silos by name only: fit(X, y, silos=...), one id per row."
@@ -26,7 +26,7 @@ def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, A
         raise TypeError(f"{name}.fit takes X, y and silos; got {names}.")
 
 
-#: parameters of scikit-learn's linear models -> what there is instead
+#: parameters of scikit-learn's linear models -> the alternative
 INSTEAD = {
     "class_weight": '"balanced" would count labels, learnt from the data and not paid for. '
     "Fit without it and move the decision threshold, for instance with "
@@ -49,7 +49,7 @@ _NO_PARTIAL_FIT = (
 
 
 def refusing_parameters(init: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that says what there is instead; its signature stays."""
+    """Return a constructor with the same signature, whose errors name the alternative."""
 
     known = frozenset(inspect.signature(init).parameters)
 
@@ -64,7 +64,7 @@ def refusing_parameters(init: Callable[..., None]) -> Callable[..., None]:
 def refuse_parameters(
     estimator: Any, given: Mapping[str, Any], known: Collection[str], error: type[Exception]
 ) -> None:
-    """Raise for a parameter of scikit-learn's that goes by another name here, or is not there."""
+    """Raise for parameters of scikit-learn's models that are missing or have another name here."""
     for name in given:
         if name in INSTEAD and name not in known:
             kind = type(estimator).__name__
@@ -72,14 +72,14 @@ def refuse_parameters(
 
 
 class NoPartialFit:
-    """Stands where ``partial_fit`` would be: there is none, and asking for it says why."""
+    """Descriptor in place of ``partial_fit``; its error explains why there is none."""
 
     def __get__(self, estimator: Any, owner: type) -> Any:
         raise AttributeError(f"{owner.__name__}: {_NO_PARTIAL_FIT}")
 
 
 class ScoresWithoutSilos:
-    """Mixin, before scikit-learn's: ``score`` points to scores by silo if silos are passed."""
+    """Mixin, before scikit-learn's: ``score`` raises with a hint if silos are passed."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, **refused: Any) -> float:
         """Return the accuracy of a classifier, the R² of a regressor.
@@ -93,12 +93,12 @@ class ScoresWithoutSilos:
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the records in the score.
         **refused
-            Anything else is refused in words.
+            Not allowed.
 
         Returns
         -------
         float
-            Exact; paid for by no budget.
+            The exact score, which no privacy budget covers.
         """
         if "silos" in refused:
             raise TypeError(

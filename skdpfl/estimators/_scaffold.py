@@ -13,12 +13,12 @@ from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 
 @dataclass(frozen=True)
 class _Scaffolding(Method):
-    """Control variates made of noisy gradients cost nothing more than DP-FedAvg."""
+    """SCAFFOLD; control variates are computed from noisy gradients, at no additional price."""
 
     warm_start_rounds: int
 
     def algorithm(self, request: Request, settings: Settings) -> Algorithm:
-        """Return SCAFFOLD; raise where the warm start leaves no rounds."""
+        """Return SCAFFOLD; raise if the warm start takes all rounds."""
         server, warm = settings.server_step, self.warm_start_rounds
         if warm >= settings.n_rounds:
             raise ValueError(
@@ -28,7 +28,7 @@ class _Scaffolding(Method):
         return Scaffold(settings.learning_rate, settings.steps, server, warm)
 
     def training(self, algorithm: Algorithm, committed: Committed) -> Training:
-        """Return what runs, with control variates that follow as fast as the noise allows."""
+        """Return the training, with a learning rate of control variates for the noise."""
         training = super().training(algorithm, committed)
         assert isinstance(algorithm, Scaffold)
         algorithm = replace(algorithm, control_rate=control_rate(committed))

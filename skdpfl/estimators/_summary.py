@@ -1,4 +1,4 @@
-"""The coefficients of a fitted model and what each silo paid, as a frame."""
+"""The coefficients of a fitted model and its privacy cost, as a frame."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 
 def summary(model: Any) -> pd.DataFrame:
-    """Return the frame that an estimator's ``summary`` gives out."""
+    """Return the frame of an estimator's ``summary``."""
     if not hasattr(model, "coef_"):
         raise AttributeError(
             f"summary is for models with coefficients; {type(model.model_).__name__} has none."
