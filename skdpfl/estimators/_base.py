@@ -375,7 +375,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         self.silo_ids_ = facts.silo_ids.to_numpy()
         self._told_of_silos: list[bool] = []
         self.n_rounds_, self.clip_norm_ = settings.n_rounds, work.plan.clip_norm
-        self.learning_rate_ = settings.learning_rate
+        self.learning_rate_, self.smoothing_ = settings.learning_rate, work.loss.smoothing
         if hasattr(self, "local_steps"):
             self.local_steps_ = _one_or_all(settings.steps)
         if hasattr(self, "global_learning_rate"):

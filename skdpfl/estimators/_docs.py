@@ -178,6 +178,10 @@ global_learning_rate_ : float
     parameter.
 clip_norm_ : float
     The clip norm; the final one if it is learnt, inf without clipping.
+smoothing_ : float or None
+    The parameter b of the Moreau envelope that replaces a loss with a kink, else None. The envelope
+    is b-smooth in the coefficients of scaled features and at most ``L**2 / (2 b)`` below an
+    L-Lipschitz loss.
 sampling_rate_ : float
     The share of its records that a silo reads in a step.
 model_ : Model

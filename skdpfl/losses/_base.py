@@ -112,6 +112,11 @@ class Loss(ABC):
         return self.smoothness(1, 1.0) < inf
 
     @property
+    def smoothing(self) -> float | None:
+        """The parameter of a Moreau envelope; None for any other loss."""
+        return None
+
+    @property
     def can_be_smoothed(self) -> bool:
         """Whether there is a kink that `smoothed` removes."""
         return False

@@ -31,14 +31,23 @@ def test_noble_experiments_by_hand():
     assert theory.noble2022_local_step(step=0.5, record_rate=0.1, local_steps=20) == 0.25
 
 
-def test_chang_steps_agree_with_the_bound():
-    bound = published.chang2022_convergence(
-        scheme=2, sigma0_squared=8, beta=0.999, start=10, n_rounds=30, local_steps=7, n_silos=40,
-        silos_per_round=8, batch=500, distance=2, drift=1, gradient_variance=3, global_step=1.5,
-    )  # fmt: skip
-    steps = theory.chang2022_steps(bound, global_step=1.5, local_steps=7)
-    assert steps.local_step == pytest.approx(bound.local_step)
-    assert steps.global_step == 1.5
+def test_noble_strongly_convex_by_hand():
+    setting = {"smoothness": 3.0, "n_silos": 100, "silo_rate": 0.04, "local_steps": 5}
+    steps = theory.noble2022_scaffold_steps(strong_convexity=2.0, **setting)
+    assert steps.local_step == pytest.approx(0.04 / (54 * 2 * 5 * 2))
+    flat = theory.noble2022_scaffold_steps(strong_convexity=1e-3, **setting)
+    assert flat == theory.noble2022_scaffold_steps(**setting)
+
+
+def test_noble_weights_grow_by_the_contraction_of_a_round():
+    steps = theory.StepSizes(2.0, 0.01)
+    weights = theory.noble2022_weights(steps, strong_convexity=0.5, local_steps=10, n_rounds=4)
+    assert weights.sum() == pytest.approx(1)
+    np.testing.assert_allclose(weights[:-1] / weights[1:], 1 - 0.5 * 10 * 2.0 * 0.01 / 2)
+    many = theory.noble2022_weights(steps, strong_convexity=0.5, local_steps=10, n_rounds=10**5)
+    assert np.isfinite(many).all()
+    with pytest.raises(ValueError, match=r"StepSizes\(.*are not valid"):
+        theory.noble2022_weights(steps, strong_convexity=10.0, local_steps=10, n_rounds=4)
 
 
 # ----------------------------------------------------------------------------- minibatch SGD
@@ -175,7 +184,8 @@ def test_stich_survives_many_rounds():
 
 def acsa(curvature, start, stage, mu, noise, rng):
     """Run AC-SA on sum_j curvature_j w_j^2 / 2 (optimum 0), all repetitions at once."""
-    alpha, eta = theory.acsa_weights(n_rounds=stage.n_rounds, scale=stage.scale)
+    r = np.arange(1, stage.n_rounds + 1)
+    alpha, eta = 2 / (r + 1), 4 * stage.scale / (r * (r + 1))
     w = w_ag = start
     for a, e in zip(alpha, eta, strict=True):
         total = e + (1 - a**2) * mu
@@ -209,15 +219,6 @@ def test_acsa_scale_is_the_best():
     grid = [theory.acsa_bound(scale=best * x, **problem) for x in (0.9, 0.99, 1.01, 1.1)]
     assert theory.acsa_bound(scale=best, **problem) < min(grid)
     assert theory.acsa_scale(smoothness=1e6, **problem) == 2e6
-
-
-def test_acsa_weights_telescope():
-    """With Gamma_r = 2/(r (r+1)): (1 - alpha_r) Gamma_{r-1} = Gamma_r, eta_r / Gamma_r = 2 v."""
-    alpha, eta = theory.acsa_weights(n_rounds=50, scale=3.0)
-    r = np.arange(1, 51)
-    gamma = 2 / (r * (r + 1))
-    np.testing.assert_allclose((1 - alpha[1:]) * gamma[:-1], gamma[1:])
-    np.testing.assert_allclose(eta / gamma, 6.0)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.3])
@@ -345,7 +346,8 @@ def test_docstrings_have_examples(name):
         (theory.gradient_variance, {"lipschitz": 1, "batch": 1, "n_silos": 3,
                                     "silos_per_round": 4, "noise": 0, "n_parameters": 1},
          r"silos_per_round .* \[1, 3\]; got 4"),
-        (theory.acsa_weights, {"n_rounds": 0, "scale": 1.0}, "n_rounds .* got 0"),
+        (theory.acsa_bound, {"n_rounds": 0, "scale": 1.0, "variance": 1, "squared_distance": 1},
+         "n_rounds .* got 0"),
         (theory.noble2022_local_step, {"step": 1, "record_rate": 2, "local_steps": 1},
          r"record_rate .* \(0, 1\]; got 2"),
     ],

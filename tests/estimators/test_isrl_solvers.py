@@ -243,3 +243,17 @@ def test_more_rounds_than_records_is_refused_for_one_pass():
         ISRLDPClassifier(sampling="disjoint", n_rounds=60).plan_for(
             silo_sizes=[50, 70], n_features=3
         )
+
+
+def test_the_parameter_of_an_envelope_is_told():
+    """Without privacy b = (L / D) sqrt(n M); a small budget smooths more, smooth losses not."""
+    X, y, silos = data("ISRLDPClassifier")
+    silos = np.arange(240) % 4
+    options = {"n_rounds": 2, "scaling": None, "clip_norm": 1.0, "radius": 2.0, "random_state": 0}
+    free, private, smooth = (
+        ISRLDPClassifier(epsilon, loss=loss, **options).fit(X, y, silos=silos).smoothing_
+        for epsilon, loss in [(np.inf, "hinge"), (0.1, "hinge"), (0.1, "log_loss")]
+    )
+    assert free == pytest.approx(np.sqrt(60 * 4) / 4)
+    assert 0 < private < free
+    assert smooth is None

@@ -343,6 +343,7 @@ CONVERGENCE = {
 @pytest.mark.parametrize(("scheme", "beta"), [(0, 1.0), (1, 0.95), (2, 0.99)])
 def test_chang_corollary_bounds_theorem_3(scheme, beta, tau):
     """The corollaries replace theorem 3's double sums by larger closed forms, by little."""
+    setting = {k: x for k, x in CONVERGENCE.items() if k not in ("sigma0_squared", "n_rounds")}
     v = variances_by_loop(scheme, 8, beta, 10, 40, tau)
     K, S, B, R, eta = 40, 8, 500, 40, 2
     inner = sum(
@@ -357,6 +358,7 @@ def test_chang_corollary_bounds_theorem_3(scheme, beta, tau):
         scheme=scheme, beta=beta, start=10, local_steps=tau, **CONVERGENCE
     )
     assert factor <= bound.factor <= 1.01 * factor
+    assert published.chang2022_theorem3(v, **setting).factor == pytest.approx(factor)
 
 
 def test_chang_step_is_the_best():
@@ -388,6 +390,24 @@ def test_chang_noise_counts_every_coordinate():
         for d in (1, 50)
     )  # fmt: skip
     assert many.factor == pytest.approx(50 * one.factor)
+
+
+def test_chang_theorem_3_of_any_noise():
+    """More noise at any step is worse, early in a round more than late; one local step is a sum."""
+    setting = {k: x for k, x in CONVERGENCE.items() if k not in ("sigma0_squared", "n_rounds")}
+    v = np.ones((6, 3))
+    at = [published.chang2022_theorem3(v, **setting).factor]
+    for step in (2, 0):
+        more = v.copy()
+        more[4, step] = 9
+        at.append(published.chang2022_theorem3(more, **setting).factor)
+    assert at[0] < at[1] < at[2]
+    setting |= {"drift": 0, "gradient_variance": 0, "global_step": 1}
+    one = published.chang2022_theorem3([[2.0], [4.0]], **setting).factor
+    assert one == pytest.approx(40 / 8 * (16 + 1 / 25) * 3)
+    for wrong in ([1.0, 2.0], [[-1.0]], [[np.nan]]):
+        with pytest.raises(ValueError, match="variances must be finite numbers >= 0"):
+            published.chang2022_theorem3(wrong, **setting)
 
 
 @pytest.mark.parametrize(
@@ -502,12 +522,53 @@ def test_lowy_one_pass_says_what_is_wrong():
         published.lowy2023_one_pass_sigma(epsilon=93, n_rounds=2, **setting)
 
 
+# ----------------------------------------------------------------------------- theorem 4.1, FedEXP
+
+
+def test_noble_sigma_by_hand_and_by_scaling():
+    setting = {"n_silos": 16, "silo_rate": 0.25, "record_rate": 0.1, "local_steps": 9}
+    setting |= {"epsilon": 0.5, "delta": 1e-4, "n_rounds": 100}
+    logs = math.log(50 / 1e-4) * math.log(2 / 1e-4)
+    sigma = published.noble2022_sigma(**setting)
+    assert sigma == pytest.approx(0.1 * math.sqrt(25 * 9 * logs) / (0.5 * 4))
+    assert published.noble2022_sigma(**setting | {"epsilon": 1.0}) == pytest.approx(sigma / 2)
+    assert published.noble2022_sigma(**setting | {"n_silos": 64}) == pytest.approx(sigma / 2)
+
+
+@pytest.mark.parametrize(("z", "n_rounds"), [(5.0, 1), (20.0, 50), (0.7, 50)])
+def test_fedexp_of_silos_own_noise_is_sound_and_a_little_loose(z, n_rounds):
+    setting = {"noise_multiplier": z, "delta": 1e-5}
+    claimed = published.takakura2025(n_rounds=n_rounds, **setting)
+    sound = epsilon_of(sampling_rate=1.0, n_steps=n_rounds, **setting)
+    assert sound < claimed < 1.3 * sound
+
+
+def test_fedexp_at_the_server_pays_for_the_numerator():
+    z, M, d, T = 0.4, 100, 3, 10
+    setting = {"noise_multiplier": z, "n_rounds": T, "delta": 1e-5, "view": "server"}
+    orders = np.linspace(1.001, 60, 200_000)
+    # the mean of M messages, and their mean squared norm with noise of d sigma^2 / M
+    mean, numerator = (2 / M) / (z / math.sqrt(M)), (1 / M) / (d * z**2 / M)
+    rho = T * (mean**2 + numerator**2) / 2
+    best = (orders * rho + math.log(1e5) / (orders - 1)).min()
+    found = published.takakura2025(n_silos=M, n_parameters=d, **setting)
+    assert found == pytest.approx(best, rel=1e-6)
+
+
 # ----------------------------------------------------------------------------- documentation
 
 
 @pytest.mark.parametrize(
     "name",
-    ["noble2022", "noble2022_rounds", "chang2022", "lowy2023_sigma", "lowy2023_one_pass_sigma"],
+    [
+        "noble2022",
+        "noble2022_rounds",
+        "noble2022_sigma",
+        "chang2022",
+        "lowy2023_sigma",
+        "lowy2023_one_pass_sigma",
+        "takakura2025",
+    ],
 )
 def test_docstrings_say_why_not(name):
     assert "**Why this is not what the library reports**" in getattr(published, name).__doc__

@@ -17,16 +17,15 @@ from skdpfl.algorithms.theory._acsa import (
     Stage,
     acsa_bound,
     acsa_scale,
-    acsa_weights,
     gradient_variance,
     multistage,
 )
 from skdpfl.algorithms.theory._fedavg import (
     StepSizes,
-    chang2022_steps,
     noble2022_fedavg_steps,
     noble2022_local_step,
     noble2022_scaffold_steps,
+    noble2022_weights,
 )
 from skdpfl.algorithms.theory._minibatch import (
     effective_silos,
@@ -39,7 +38,6 @@ from skdpfl.algorithms.theory._strongly_convex import (
     stich2019_bound,
     stich2019_schedule,
 )
-from skdpfl.privacy.published import chang2022_conditions, chang2022_variances
 
 __all__ = [
     "Stage",
@@ -47,10 +45,6 @@ __all__ = [
     "StepSizes",
     "acsa_bound",
     "acsa_scale",
-    "acsa_weights",
-    "chang2022_conditions",
-    "chang2022_steps",
-    "chang2022_variances",
     "effective_silos",
     "gradient_variance",
     "lowy2023_accelerated_rounds",
@@ -65,6 +59,7 @@ __all__ = [
     "noble2022_fedavg_steps",
     "noble2022_local_step",
     "noble2022_scaffold_steps",
+    "noble2022_weights",
     "stich2019_bound",
     "stich2019_schedule",
 ]

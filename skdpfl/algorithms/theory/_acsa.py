@@ -28,8 +28,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from skdpfl._arguments import check_count, check_not_negative, check_positive
 
 
@@ -79,32 +77,6 @@ def acsa_scale(
     R, V = check_count("n_rounds", n_rounds), _half(squared_distance)
     noisy = math.sqrt(check_not_negative("variance", variance) * R * (R + 1) * (R + 2) / (3 * V))
     return max(2 * check_positive("smoothness", smoothness), noisy)
-
-
-def acsa_weights(*, n_rounds: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return AC-SA's alpha_r and eta_r.
-
-    Parameters
-    ----------
-    n_rounds : int
-        R.
-    scale : float
-        v, at least twice the smoothness.
-
-    Returns
-    -------
-    alpha, eta : ndarray of shape (R,)
-        For r = 1, ..., R.
-
-    Examples
-    --------
-    >>> from skdpfl.algorithms.theory import acsa_weights
-    >>> alpha, eta = acsa_weights(n_rounds=3, scale=3.0)
-    >>> alpha.round(3).tolist(), eta.tolist()
-    ([1.0, 0.667, 0.5], [6.0, 2.0, 1.0])
-    """
-    r = np.arange(1, check_count("n_rounds", n_rounds) + 1)
-    return 2 / (r + 1), 4 * check_positive("scale", scale) / (r * (r + 1))
 
 
 def acsa_bound(*, n_rounds: int, scale: float, variance: float, squared_distance: float) -> float:

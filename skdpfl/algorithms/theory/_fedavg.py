@@ -1,14 +1,15 @@
-"""Step sizes of SCAFFOLD and FedAvg: Noble et al. (2022) and Chang et al. (2022).
+"""Step sizes and weights of SCAFFOLD and FedAvg: Noble et al. (2022).
 
 M silos, a fraction l of them a round, K local steps on a fraction s of the records, losses of
 smoothness nu, gradients with (1/M) sum |grad F_i|^2 <= G^2 + B^2 |grad F|^2::
 
     SCAFFOLD     eta_g = sqrt(l M),  eta_l = l^(2/3) / (24 nu K eta_g)        (convex)
+                                     or l / (54 mu K eta_g), if smaller       (mu-strongly convex)
     FedAvg       eta_g = sqrt(l M),  eta_l = 1 / (8 (1 + B^2) nu K eta_g)
     experiments  eta_g = 1,          eta_l = eta_0 / (s K)
 
-The drift-control paper's step minimises its convergence bound (see
-:func:`skdpfl.privacy.published.chang2022_convergence`).
+The constant 54 is from memory and not checked against the paper; the theorem for SCAFFOLD without
+noise (Karimireddy et al. 2020) allows steps below l / (15 mu K eta_g).
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from skdpfl._arguments import check_count, check_not_negative, check_positive, check_rate
-from skdpfl.privacy.published import ConvergenceBound
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,12 @@ class StepSizes:
 
 
 def noble2022_scaffold_steps(
-    *, smoothness: float, n_silos: int, silo_rate: float, local_steps: int
+    *,
+    smoothness: float,
+    n_silos: int,
+    silo_rate: float,
+    local_steps: int,
+    strong_convexity: float = 0.0,
 ) -> StepSizes:
     """Return the steps of the convergence theorem of DP-SCAFFOLD, convex losses.
 
@@ -51,6 +58,8 @@ def noble2022_scaffold_steps(
         l, the fraction of silos of a round, in (0, 1].
     local_steps : int
         K.
+    strong_convexity : float, default=0.0
+        mu.
 
     References
     ----------
@@ -67,6 +76,8 @@ def noble2022_scaffold_steps(
     """
     smoothness, global_step, steps = _common(smoothness, n_silos, silo_rate, local_steps)
     local = silo_rate ** (2 / 3) / (24 * smoothness * steps * global_step)
+    if check_not_negative("strong_convexity", strong_convexity):
+        local = min(local, silo_rate / (54 * strong_convexity * steps * global_step))
     return StepSizes(global_step, local)
 
 
@@ -126,29 +137,40 @@ def noble2022_local_step(*, step: float, record_rate: float, local_steps: int) -
     return step / (rate * check_count("local_steps", local_steps))
 
 
-def chang2022_steps(bound: ConvergenceBound, *, global_step: float, local_steps: int) -> StepSizes:
-    """Return the learning rates behind the effective step of a drift-control bound.
+def noble2022_weights(
+    steps: StepSizes, *, strong_convexity: float, local_steps: int, n_rounds: int
+) -> np.ndarray:
+    """Return the weights of the theorem's output for strongly convex losses.
+
+    Proportional to (1 - mu eta_g eta_l K / 2)^-t, as in the proof for SCAFFOLD.
 
     Parameters
     ----------
-    bound : ConvergenceBound
-        From :func:`skdpfl.privacy.published.chang2022_convergence`.
-    global_step : float
-        The eta_g given there, at least 1.
-    local_steps : int
-        The local steps tau given there.
+    steps : StepSizes
+        From :func:`noble2022_scaffold_steps`.
+    strong_convexity : float
+        mu.
+    local_steps, n_rounds : int
+        K and T.
+
+    Returns
+    -------
+    ndarray of shape (n_rounds,)
+        The weight, summing to 1, of the parameters *before* each round.
 
     Examples
     --------
-    >>> from skdpfl.algorithms.theory import chang2022_steps
-    >>> from skdpfl.privacy.published import ConvergenceBound
-    >>> bound = ConvergenceBound(factor=4.0, effective_step=0.5, local_step=0.05, gap=4.0)
-    >>> chang2022_steps(bound, global_step=2.0, local_steps=5)
-    StepSizes(global_step=2.0, local_step=0.05)
+    >>> from skdpfl.algorithms.theory import StepSizes, noble2022_weights
+    >>> noble2022_weights(StepSizes(1.0, 0.5), strong_convexity=1.0, local_steps=2, n_rounds=2)
+    array([0.33333333, 0.66666667])
     """
-    global_step = check_positive("global_step", global_step)
-    steps = check_count("local_steps", local_steps)
-    return StepSizes(global_step, bound.effective_step / (steps * global_step))
+    effective = steps.global_step * steps.local_step * check_count("local_steps", local_steps)
+    shrink = check_positive("strong_convexity", strong_convexity) * effective / 2
+    if shrink >= 1:
+        raise ValueError(f"{steps!r} are not valid: mu eta_g eta_l K / 2 = {shrink:.3g} >= 1.")
+    from_last = np.arange(1 - check_count("n_rounds", n_rounds), 1)
+    weights = np.exp(-from_last * math.log1p(-shrink))
+    return weights / weights.sum()
 
 
 def _common(

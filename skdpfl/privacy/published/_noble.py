@@ -157,6 +157,59 @@ def noble2022_rounds(
     return most_repeats(one_round, epsilon, delta)
 
 
+def noble2022_sigma(
+    *,
+    epsilon: float,
+    delta: float,
+    n_silos: int,
+    silo_rate: float,
+    record_rate: float,
+    local_steps: int,
+    n_rounds: int,
+) -> float:
+    """Return the noise scale sigma_g of theorem 4.1, an order of magnitude with the constant 1.
+
+    s sqrt(l T K ln(2 T l / delta) ln(2 / delta)) / (epsilon sqrt(M)). Towards the server the
+    theorem then claims (epsilon sqrt(M / l), (delta / 2) (1 / l + 1)).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What an outsider is promised.
+    n_silos, silo_rate, record_rate, local_steps, n_rounds
+        As in :func:`noble2022`.
+
+    Returns
+    -------
+    float
+        sigma_g.
+
+    See Also
+    --------
+    noble2022 : The accounting of the paper's experiments, which the formula is not used for.
+    skdpfl.privacy.noise_multiplier_for : The sound counterpart.
+
+    Notes
+    -----
+    **Why this is not what the library reports**: the constant is not given, the credit for drawing
+    silos does not protect single records, and other silos' noise is counted (see
+    :func:`noble2022`).
+
+    Examples
+    --------
+    >>> from skdpfl.privacy.published import noble2022_sigma
+    >>> round(noble2022_sigma(epsilon=13, delta=1 / 400_000, n_silos=100, silo_rate=0.2,
+    ...                       record_rate=0.2, local_steps=50, n_rounds=400), 2)
+    1.52
+    """
+    delta, rounds = check_share("delta", delta), check_count("n_rounds", n_rounds)
+    taking_part = check_rate("silo_rate", silo_rate) * rounds
+    logs = math.log(2 * taking_part / delta) * math.log(2 / delta)
+    drawn = check_rate("record_rate", record_rate)
+    walk = drawn * math.sqrt(taking_part * check_count("local_steps", local_steps) * logs)
+    return walk / (check_positive("epsilon", epsilon) * math.sqrt(check_count("n_silos", n_silos)))
+
+
 def _one_round(
     sigma_g: float,
     n_silos: int,
