@@ -110,8 +110,9 @@ def smoothed(loss: Loss, committed: Committed) -> Loss:
 
     The larger of the two published parameters (convex; strongly convex for alpha > 0) is taken:
     both are optimal up to constants, and the envelope lies within L^2 / (2 b) of the loss.
+    It is one in the parameters of a linear model; others take subgradients of the loss as it is.
     """
-    if not loss.can_be_smoothed:
+    if not (loss.can_be_smoothed and committed.request.model.is_linear):
         return loss.bounded(committed.largest_target)
     plan, request, facts = committed.plan, committed.request, committed.request.facts
     n_silos = max(1.0, plan.silo_fraction * facts.n_silos)

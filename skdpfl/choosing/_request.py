@@ -19,7 +19,7 @@ from skdpfl._warnings import warn
 from skdpfl.choosing._availability import TakingPart, read_taking_part
 from skdpfl.choosing._facts import Facts
 from skdpfl.losses import Loss
-from skdpfl.models import LinearModel, Model, Task
+from skdpfl.models import Architecture, LinearModel, Model, Task
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.pricing.price import Neighbours
@@ -130,7 +130,7 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
     return Request(
         facts=facts,
         guarantee=promise,
-        model=LinearModel(facts.n_features, facts.n_outputs, fit_intercept),
+        model=_model(params["model"], facts, fit_intercept),
         loss=loss,
         alpha=float(params["alpha"]),
         fit_intercept=fit_intercept,
@@ -154,6 +154,12 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
         calibrates=bool(params.get("calibrate", False)),
         noise_schedule=params.get("noise_schedule"),
     )
+
+
+def _model(given: str | Architecture, facts: Facts, fit_intercept: bool) -> Model:
+    if isinstance(given, str):
+        return LinearModel(facts.n_features, facts.n_outputs, fit_intercept)
+    return given.build(facts.n_features, facts.n_outputs)
 
 
 def relation(neighbours: Any, unit: str, trust: str) -> Neighbours:

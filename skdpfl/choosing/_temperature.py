@@ -1,7 +1,8 @@
 """Whether a classifier's raw predictions are rescaled privately, and the prior of that scale.
 
-Only linear classifiers with an epsilon and an automatic learning rate are: not fits without
-privacy, within a radius, with unit="silo", trust="shuffler" or a given noise_multiplier.
+Only classifiers with an epsilon and an automatic learning rate are, whose model has an
+`output_mask`: not fits without privacy, within a radius, with unit="silo", trust="shuffler" or a
+given noise_multiplier.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def plan_temperature(request: Request, method: Method) -> TemperaturePlan | None
     chosen = request.calibrates and request.chooses_step and not method.has_own_step
     paid = promise.epsilon is not None and not promise.is_exact
     records = promise.unit == "record" and promise.trust != "shuffler"
-    free = request.model.is_linear and request.radius is None
+    free = request.model.output_mask() is not None and request.radius is None
     if not (chosen and paid and records and free and request.loss.link == "logit"):
         return None
     sizes = request.facts.silo_sizes

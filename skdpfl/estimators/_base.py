@@ -237,7 +237,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             committed = Committed(request, choice.settings, plan, spent.epsilon, row_norm)
             training = final_training(committed, method, partial(data.curvature, scales))
             algorithm, loss, settings, *_ = training
-            work = Work(request.model, loss, algorithm, plan, data.dtype, request.alpha)
+            model = request.model.started(scales)
+            work = Work(model, loss, algorithm, plan, data.dtype, request.alpha)
             work = replace(work, features=scales.features_map, target=scales.target_map)
             data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
             where = work, federation, streams
@@ -248,7 +249,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
                 factor = find_factor(*found, streams, training.walk)
         here = getattr(federation, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, work, here)
-        params = outcome.params if factor is None else outcome.params * work.dtype.type(factor)
+        params = outcome.params if factor is None else model.rescaled(outcome.params, factor)
         self._unpack(request.facts, settings, scales, work, params)
         self._unpack_outcome(outcome)
         if hasattr(self, "calibrate"):

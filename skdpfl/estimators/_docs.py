@@ -41,6 +41,10 @@ GROUPS = {
         "fit_intercept": """bool, default=True
     Whether the model has an intercept. If False, features and target are scaled but not
     centred.""",
+        "model": """"linear" or object, default="linear"
+    The model: "linear", or an object with parameters of its own such as
+    :class:`skdpfl.models.MLP`, searched as ``model__activation``. Networks have ``coefs_`` and
+    ``intercepts_`` instead of ``coef_`` and ``intercept_``.""",
         "huber_delta": """float, default=1.35
     The residual at which Huber's loss becomes linear, in units of the (scaled) target.""",
         "quantile": """float, default=0.5
@@ -161,6 +165,11 @@ coef_ : ndarray of shape (n_outputs, n_features), or (n_features,) in regressors
     ``scaling_.transform(X)``.
 intercept_ : ndarray of shape (n_outputs,), or float in regressors
     Intercepts in the same units.
+coefs_ : list of ndarray of shape (n_in, n_out)
+    Instead of ``coef_``, where ``model`` is a network: each layer's weights, the first one in the
+    same units.
+intercepts_ : list of ndarray of shape (n_out,)
+    The layers' intercepts.
 privacy_spent_ : PrivacySpent
     The privacy cost of the fit: ``epsilon, delta = estimator.privacy_spent_``.
 plan_ : PrivacyPlan

@@ -21,6 +21,7 @@ from skdpfl._arguments import (
 )
 from skdpfl.choosing import check_cohort
 from skdpfl.losses import Loss
+from skdpfl.models import Architecture
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.schedules import check_schedule
 from skdpfl.scaling import read_target_bounds
@@ -53,6 +54,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
     _check_running(params)
     _check_verbose(params["verbose"])
     _check_steps(params)
+    _check_model(params)
     _check_weights(params["silo_weights"])
     if params.get("noise_schedule") is not None:
         check_schedule(params["noise_schedule"])
@@ -125,6 +127,37 @@ def _check_running(params: dict[str, Any]) -> None:
     if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
         raise ValueError(
             f"n_jobs must be None, a positive number of threads, or -1 for all; got {jobs!r}."
+        )
+
+
+def _check_model(params: dict[str, Any]) -> None:
+    """Raise for a model that is none, and for what only holds where predictions are linear."""
+    model = params["model"]
+    if isinstance(model, str) and model == "linear":
+        return
+    if not isinstance(model, Architecture):
+        raise ValueError(
+            f'model must be "linear" or an object such as skdpfl.models.MLP((100,)); got {model!r}.'
+        )
+    name = type(model).__name__
+    if params.get("solver") in ("accelerated", "multistage"):
+        raise ValueError(
+            f"solver={params['solver']!r} takes its steps from the convexity of the objective, "
+            f'which {name} does not have; use solver="minibatch" or "local".'
+        )
+    if params["learning_rate"] == "optimal":
+        raise ValueError(
+            'learning_rate="optimal" is the published step for convex objectives; with '
+            f'model={name} use "auto" or a number.'
+        )
+    if params.get("radius") is not None:
+        raise ValueError(
+            f"radius={params['radius']!r} is about the distance to the optimum of a convex "
+            f"objective; with model={name} use alpha to keep weights small."
+        )
+    if not params["fit_intercept"]:
+        raise ValueError(
+            f"fit_intercept=False is for linear models; {name} has intercepts in every layer."
         )
 
 

@@ -40,6 +40,9 @@ INSTEAD = {
     "shuffle": "sampling says how a step draws records.",
     "batch_size": "sampling_rate is the share of its records that a silo reads in a step.",
     "eta0": "give learning_rate.",
+    "learning_rate_init": "give learning_rate.",
+    "hidden_layer_sizes": "give model=skdpfl.models.MLP(hidden_layer_sizes=...).",
+    "activation": "give model=skdpfl.models.MLP(activation=...).",
     "epochs": "give n_rounds.",
 }
 _NO_PARTIAL_FIT = (

@@ -1,18 +1,29 @@
 """Models: flat parameters, raw predictions, clipped gradient sums (see `Model`)."""
 
+from skdpfl.models._activations import Activation, TemperedSigmoid
+from skdpfl.models._architecture import Architecture
 from skdpfl.models._base import Map, Maps, Model
 from skdpfl.models._groups import Records
 from skdpfl.models._linear import LinearModel
 from skdpfl.models._linear_rules import LinearRules
+from skdpfl.models._mlp import MLP
+from skdpfl.models._network import Network
 from skdpfl.models._rules import Rules, Task
+from skdpfl.models._start import public
 
 __all__ = [
+    "MLP",
+    "Activation",
+    "Architecture",
     "LinearModel",
     "LinearRules",
     "Map",
     "Maps",
     "Model",
+    "Network",
     "Records",
     "Rules",
     "Task",
+    "TemperedSigmoid",
+    "public",
 ]

@@ -36,6 +36,9 @@ class Map(Protocol):
     def unscale(self, coef: NDArray, intercept: NDArray) -> tuple[NDArray, NDArray]:
         """Return a layer's coefficients (k, d) and intercepts (k,) in the original units."""
 
+    def rescale(self, coef: NDArray, intercept: NDArray) -> tuple[NDArray, NDArray]:
+        """Return those of mapped data, from ones in the original units."""
+
 
 class Maps(Protocol):
     """The maps of features and target."""
@@ -182,6 +185,24 @@ class Model(ABC):
         """Return raw predictions (n, k), in units of the target, from `fitted_attributes`."""
 
     # ---- defaults, which a model may replace ---------------------------------------------------
+
+    def started(self, maps: Maps) -> Model:
+        """Return the model with a starting point, if it was given one, for the mapped data."""
+        return self
+
+    def output_mask(self) -> NDArray | None:
+        """Return 1 for parameters whose multiples multiply raw predictions, 0 for others, (P,).
+
+        None if there are no such parameters, or they are not known.
+        """
+        return np.ones(self.size) if self.is_linear else None
+
+    def rescaled(self, params: NDArray, factor: float) -> NDArray:
+        """Return the parameters (P,) whose raw predictions are ``factor`` times as large."""
+        mask = self.output_mask()
+        if mask is None:
+            raise NotImplementedError(f"{type(self).__name__} has no output_mask.")
+        return params * np.where(mask > 0, params.dtype.type(factor), params.dtype.type(1))
 
     @property
     def rules(self) -> Rules:

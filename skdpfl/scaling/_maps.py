@@ -45,6 +45,10 @@ class Scaling(ABC):
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Coefficients (k, d) and intercepts (k,) in the original units where that is possible."""
 
+    def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Undo :meth:`unscale`; columns that are ignored keep their coefficients."""
+        return np.asarray(coef), np.asarray(intercept)
+
 
 @dataclass(frozen=True)
 class IdentityScaling(Scaling):
@@ -134,6 +138,11 @@ class AffineScaling(Scaling):
         coef = np.asarray(coef) / self.scale
         return coef, np.asarray(intercept) - coef @ self.center
 
+    def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts that give the same decision function on mapped rows."""
+        used = np.where(np.isinf(self.scale), 0, self.scale)
+        return np.asarray(coef) * used, np.asarray(intercept) + np.asarray(coef) @ self.center
+
 
 @dataclass(frozen=True, eq=False)
 class SquashScaling(Scaling):
@@ -215,6 +224,10 @@ class AffineTarget:
         """Coefficients and intercepts that predict ``y`` where the given ones predict ``t``."""
         return np.asarray(coef) * self.scale, self.inverse(intercept)
 
+    def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts that predict ``t`` where the given ones predict ``y``."""
+        return np.asarray(coef) / self.scale, (np.asarray(intercept) - self.center) / self.scale
+
 
 @dataclass(frozen=True)
 class RatioTarget:
@@ -233,6 +246,10 @@ class RatioTarget:
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Coefficients and intercepts of log means of ``y``, from those of ``y / scale``."""
         return np.asarray(coef), np.asarray(intercept) + np.log(self.scale)
+
+    def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts of log means of ``y / scale``, from those of ``y``."""
+        return np.asarray(coef), np.asarray(intercept) - np.log(self.scale)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ def slope_sums(
 
     A silo's terms are computed from blocks of its own records.
     """
-    params, sums = params * work.dtype.type(factor), np.zeros(len(data.sizes))
+    params, sums = work.model.rescaled(params, factor), np.zeros(len(data.sizes))
     for i, size in enumerate(data.sizes.tolist()):
         for start in range(0, size, _BLOCK):
             X, y = data.at(data.rows_of(i, slice(start, min(start + _BLOCK, size))), work.dtype)
@@ -63,5 +63,7 @@ def find_factor(
     def ask(factor: float, number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         return federation.ask(SlopeQuestion(plan, work, params, factor, number))
 
-    penalty = float(np.square(params, dtype=np.float64) @ work.penalty)
+    mask = work.model.output_mask()
+    scaled = work.penalty if mask is None else work.penalty * mask
+    penalty = float(np.square(params, dtype=np.float64) @ scaled)
     return plan.find(ask, streams, walk, penalty)

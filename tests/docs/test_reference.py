@@ -126,6 +126,7 @@ FIRST = [
     "loss",
     "alpha",
     "fit_intercept",
+    "model",
 ]
 LAST = ["n_jobs", "random_state", "verbose"]
 

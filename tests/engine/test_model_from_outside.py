@@ -7,11 +7,10 @@ import pytest
 
 from skdpfl import DPScaffoldRegressor, ISRLDPRegressor
 from skdpfl.algorithms import MinibatchSGD
-from skdpfl.choosing import _request
 from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work, _stacking
 from skdpfl.losses import LogLoss, SquaredError
-from skdpfl.models import LinearRules, Model
+from skdpfl.models import MLP, Architecture, LinearRules, Model
 from skdpfl.privacy.mechanisms import mechanism_for
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
@@ -78,6 +77,13 @@ class Tanh(Model):
     def raw_of_fitted(self, attributes, X):
         (V, W), (c, b) = attributes["coefs_"], attributes["intercepts_"]
         return np.tanh(X @ V + c) @ W + b
+
+
+class OneLayer(Architecture):
+    """What an estimator is given."""
+
+    def build(self, n_features, n_outputs):
+        return Tanh(n_features, n_outputs)
 
 
 def by_hand(model, params, X, y, loss, clip, weights=None):
@@ -173,10 +179,11 @@ def messages(work, X, y):
 @pytest.mark.parametrize("stacked", [True, False])
 @pytest.mark.parametrize("trust", ["silo", "server"])
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
-def test_messages_hold_the_sums_by_hand_and_noise(monkeypatch, sampling, trust, stacked):
+@pytest.mark.parametrize("kind", [OneLayer(), MLP((4, 3), "tanh")], ids=["outside", "inside"])
+def test_messages_hold_the_sums_by_hand_and_noise(monkeypatch, kind, sampling, trust, stacked):
     if not stacked:
         monkeypatch.setattr(_stacking, "STACK_WORK", 0)
-    model, (X, y) = Tanh(D, 1), records(SIZES.sum())
+    model, (X, y) = kind.build(D, 1), records(SIZES.sum())
     work = work_of(model, sampling, trust=trust)
     # the same noise, and no record that counts
     moved = messages(work, X, y) - messages(work, X, np.full_like(y, np.nan))
@@ -210,11 +217,11 @@ def test_the_engine_trains_it_under_noise_to_what_no_linear_model_learns():
 
 @pytest.mark.parametrize("make", [ISRLDPRegressor, DPScaffoldRegressor])
 @pytest.mark.parametrize("epsilon", [8.0, np.inf])
-def test_estimators_need_no_more_than_the_model(monkeypatch, make, epsilon):
-    monkeypatch.setattr(_request, "LinearModel", lambda d, k, intercept: Tanh(d, k))
+def test_estimators_need_no_more_than_the_model(make, epsilon):
     X, y = records(600)
     X, y, silos = 10 + 3 * X, 5 + 2 * y, np.arange(600) % 3
-    model = make(epsilon, feature_bounds=(0, 20), random_state=0).fit(X, y, silos=silos)
+    model = make(epsilon, model=OneLayer(), feature_bounds=(0, 20), random_state=0)
+    model.fit(X, y, silos=silos)
     assert [w.shape for w in model.coefs_] == [(D, WIDTH), (WIDTH, 1)]
     assert not hasattr(model, "coef_")
     assert model.plan_.spent().epsilon <= epsilon

@@ -1,0 +1,254 @@
+"""Fully connected networks, with flat parameters on the last axis.
+
+Shapes (leading axes, written ``...``, are silos; they broadcast)::
+
+    h_0 = d, h_1, .., h_{L-1}, h_L = k       units
+    params   (..., P)          W_0 (h_0, h_1) in C order, b_0 (h_1,), W_1, b_1, ...
+    X = a_0  (..., n, d)       a_{l+1} = activation(a_l W_l + b_l),  raw = a_{L-1} W_{L-1} + b_{L-1}
+    s_l      (..., n, h_{l+1}) gradient in a_l W_l + b_l: s_{L-1} = dloss / draw,
+                               s_{l-1} = (s_l W_l^T) * activation'(..)
+
+The gradient of record j in (W_l, b_l) is (a_l, 1) s_l^T. Its norm follows from those of a_l and s_l
+(:mod:`skdpfl.models._layer_norms`), and the clipped sum is one matrix product for each layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from skdpfl.losses import Loss
+from skdpfl.models._activations import Activation
+from skdpfl.models._base import Maps, Model, row_norms
+from skdpfl.models._clipping import zero_unless
+from skdpfl.models._layer_norms import clip_factors
+from skdpfl.models._products import in_one_piece
+from skdpfl.models._start import Start
+from skdpfl.privacy.randomness.streams import Stream
+
+#: standard deviation of the last layer's first weights, over that of the others
+_LAST = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Network(Model):
+    """A fully connected network.
+
+    Parameters
+    ----------
+    n_features : int
+        Number d of features.
+    n_outputs : int
+        Number k of raw predictions of a record.
+    hidden : tuple of int
+        Units of the hidden layers.
+    activation : Activation
+        Of the hidden layers.
+    start : Start, optional
+        Public weights to start from; None: random ones.
+    """
+
+    n_features: int
+    n_outputs: int
+    hidden: tuple[int, ...]
+    activation: Activation
+    start: Start | None = None
+
+    def __post_init__(self) -> None:
+        if self.start is not None:
+            self.start.check(self.units)
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """Numbers of units, the features first."""
+        return (self.n_features, *self.hidden, self.n_outputs)
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return sum((a + 1) * b for a, b in pairwise(self.units))
+
+    @property
+    def numbers_per_record(self) -> int:
+        """Features, and the values and slopes of all units."""
+        return self.n_features + 2 * sum(self.units[1:])
+
+    def split(self, params: NDArray) -> list[tuple[NDArray, NDArray]]:
+        """Return views: each layer's weights (..., h_l, h_{l+1}) and intercepts (..., h_{l+1})."""
+        layers, start = [], 0
+        for a, b in pairwise(self.units):
+            weights = params[..., start : start + a * b].reshape(*params.shape[:-1], a, b)
+            layers.append((weights, params[..., start + a * b : start + (a + 1) * b]))
+            start += (a + 1) * b
+        return layers
+
+    def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
+        """Return the starting point: what was given, or random weights and zero intercepts.
+
+        Weights are normal with variance 1 / (h_l gain), so that units of all layers vary alike.
+        """
+        params = np.zeros(self.size, dtype)
+        if self.start is not None:
+            given = zip(self.split(params), self.start.layers, strict=True)
+            for (weights, intercept), (w, b) in given:
+                weights[:], intercept[:] = w, b
+            return params
+        if stream is None:
+            raise ValueError("A network starts at random weights: give a stream.")
+        gain = 1.0  # of what enters the first layer
+        for weights, _ in self.split(params):
+            std = 1 / np.sqrt(len(weights) * gain)
+            weights[:] = std * stream.normal(weights.shape)
+            gain = self.activation.gain
+        self.split(params)[-1][0][:] *= _LAST
+        return params
+
+    def started(self, maps: Maps) -> Network:
+        """Return the network with its start in the units of the scaled data."""
+        if self.start is None:
+            return self
+        return replace(self, start=self.start.scaled(maps))
+
+    def penalty_mask(self) -> NDArray:
+        """Return 1 for weights and 0 for intercepts, which are not penalised, flat."""
+        mask = np.ones(self.size)
+        for _, intercept in self.split(mask):
+            intercept[:] = 0
+        return mask
+
+    def output_mask(self) -> NDArray:
+        """Return 1 for the last layer and 0 for the others, flat."""
+        mask = np.zeros(self.size)
+        for part in self.split(mask)[-1]:
+            part[:] = 1
+        return mask
+
+    def raw(self, params: NDArray, X: NDArray) -> NDArray:
+        """Return the raw predictions, shape (..., n, k)."""
+        return self._forward(self.split(params), X)[1]
+
+    def _forward(
+        self, layers: list[tuple[NDArray, NDArray]], X: NDArray
+    ) -> tuple[list[NDArray], NDArray]:
+        """Return what enters each layer, and the raw predictions."""
+        entering, z = [], X
+        for i, (weights, intercept) in enumerate(layers):
+            entering.append(z if i == 0 else self.activation.value(z))
+            z = np.matmul(entering[-1], weights)
+            z += intercept[..., None, :]
+        return entering, z
+
+    def clipped_gradient_sum(
+        self,
+        params: NDArray,
+        X: NDArray,
+        y: NDArray,
+        loss: Loss,
+        *,
+        clip_norm: float | NDArray,
+        squared_norms: NDArray | None = None,
+        weights: NDArray | None = None,
+        chunk: int | None = None,
+    ) -> NDArray:
+        """See `Model.clipped_gradient_sum`.
+
+        Notes
+        -----
+        **Formal guarantee.** That of `Model.clipped_gradient_sum`. *Proof.* Row j of every a_l and
+        s_l is a function of `params` and of row j of X and y: matrix products, activations and the
+        loss act on rows. c_j consists of the outer products (a_l, 1) (f s_l)^T of stored numbers,
+        of norm at most C by `skdpfl.models._layer_norms`. If any of a_l, s_l, their squared norms,
+        or the target is not finite, all of the record's rows are set to 0, so c_j = 0; this is
+        decided before clipping. Each coordinate of the sum is a sum over records of one product
+        each, like the linear model's: at most `chunk` of them are added up, in some order, before
+        chunks are, which is what `skdpfl.privacy.release.rounding` counts. Factors of weight 0 make
+        f 0: such a record does not change the result.
+        """
+        y, X = np.asarray(y), in_one_piece(X)
+        if squared_norms is None:
+            squared_norms = self.squared_row_norms(X)
+        layers = self.split(params)
+        with np.errstate(all="ignore"):
+            entering, raw = self._forward(layers, X)
+            slopes = [loss.gradient(y, raw, squared_norms=squared_norms, out=raw)]
+            for (w, _), a in zip(layers[:0:-1], entering[:0:-1], strict=True):
+                slopes.append(np.matmul(slopes[-1], np.swapaxes(w, -1, -2)))
+                slopes[-1] *= self.activation.slope(a)
+            slopes.reverse()
+            squared = self._squared(entering, slopes, squared_norms)
+            good = _good(squared, y)
+            if not good.all():
+                entering = [zero_unless(good, a) for a in entering]
+                slopes = [zero_unless(good, s) for s in slopes]
+                squared = [(np.where(good, A, 1), np.where(good, D, 1)) for A, D in squared]
+            clip = np.asarray(clip_norm)[..., None]
+            factors = clip_factors(squared, clip, max(self.units))
+            if weights is not None:
+                factors = weights if factors is None else factors * weights
+            if factors is not None:
+                slopes = [np.multiply(s, factors[..., None], out=s) for s in slopes]
+            return self._sums(entering, slopes, chunk)
+
+    def _squared(
+        self, entering: list[NDArray], slopes: list[NDArray], squared_norms: NDArray
+    ) -> list[tuple[NDArray, NDArray]]:
+        """Return each layer's |(a_l, 1)|^2 and |s_l|^2; not finite where an entry is not."""
+        ahead = [squared_norms, *(row_norms(a, 1.0) for a in entering[1:])]
+        return [(A, row_norms(s, 0.0)) for A, s in zip(ahead, slopes, strict=True)]
+
+    def _sums(self, entering: list[NDArray], slopes: list[NDArray], chunk: int | None) -> NDArray:
+        """Return the flat sums of outer products, at most ``chunk`` records at a time."""
+        n, last = slopes[-1].shape[-2], slopes[-1]
+        total = np.empty((*last.shape[:-2], self.size), last.dtype)
+        part = total
+        for i, (start, stop) in enumerate(pairwise(_edges(n, chunk))):
+            if i == 1:
+                part = np.empty_like(total)
+            for (weights, intercept), a, s in zip(self.split(part), entering, slopes, strict=True):
+                rows = s[..., start:stop, :]
+                np.matmul(np.swapaxes(a[..., start:stop, :], -1, -2), rows, out=weights)
+                np.add.reduce(rows, axis=-2, out=intercept)
+            if i:
+                total += part
+        return total
+
+    def fitted_attributes(
+        self, params: NDArray, maps: Maps, *, is_classifier: bool
+    ) -> dict[str, Any]:
+        """Return ``coefs_`` and ``intercepts_``, lists of a layer's (h_l, h_{l+1}) and (h_{l+1},).
+
+        The first layer undoes the map of the features, the last one that of the target.
+        """
+        layers = [(w.T, b) for w, b in self.split(params.astype(np.float64))]
+        layers[0] = maps.features.unscale(*layers[0])
+        layers[-1] = maps.target.unscale(*layers[-1])
+        kind = params.dtype
+        return {
+            "coefs_": [np.ascontiguousarray(w.T, dtype=kind) for w, _ in layers],
+            "intercepts_": [b.astype(kind) for _, b in layers],
+        }
+
+    def raw_of_fitted(self, attributes: Mapping[str, Any], X: NDArray) -> NDArray:
+        """Return raw predictions by the fitted layers."""
+        layers = list(zip(attributes["coefs_"], attributes["intercepts_"], strict=True))
+        return self._forward(layers, X)[1]
+
+
+def _good(squared: list[tuple[NDArray, NDArray]], y: NDArray) -> NDArray:
+    """Return which records are finite throughout, (..., n)."""
+    norms = [norm for pair in squared for norm in pair]
+    good = np.isfinite(norms[0])
+    for norm in norms[1:]:
+        good = good & np.isfinite(norm)
+    return good & np.isfinite(y) if y.dtype.kind == "f" else good
+
+
+def _edges(n: int, chunk: int | None) -> Iterator[int]:
+    """Return where chunks of equal length begin, and where the last one ends."""
+    count = 1 if chunk is None else max(1, -(-n // chunk))
+    return (n * i // count for i in range(count + 1))

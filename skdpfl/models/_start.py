@@ -1,0 +1,110 @@
+"""Weights that a network starts from, declared to be public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdpfl._warnings import warn
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.models._base import Maps
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Public weights: each layer's (h_l, h_{l+1}) and (h_{l+1},), in the units of X and y."""
+
+    layers: tuple[tuple[NDArray, NDArray], ...]
+
+    def __repr__(self) -> str:
+        units = [len(w) for w, _ in self.layers] + [len(b) for _, b in self.layers[-1:]]
+        return f"public({'-'.join(map(str, units))})"
+
+    def check(self, units: tuple[int, ...]) -> None:
+        """Raise unless the layers are those of a network of so many units."""
+        wanted = [(a, b) for a, b in pairwise(units)]
+        given = [w.shape for w, _ in self.layers]
+        if given != wanted or any(b.shape != w.shape[1:] for w, b in self.layers):
+            raise ValueError(
+                f"start has weights of shapes {given}; this network needs {wanted}, and intercepts "
+                "of the numbers behind: give the hidden_layer_sizes, features and classes of the "
+                "network that the weights are from."
+            )
+
+    def scaled(self, maps: Maps) -> Start:
+        """Return the weights for mapped features and targets."""
+        layers = [(w.T, b) for w, b in self.layers]
+        layers[0] = maps.features.rescale(*layers[0])
+        layers[-1] = maps.target.rescale(*layers[-1])
+        return Start(tuple((w.T, b) for w, b in layers))
+
+
+def public(model: Any) -> Start:
+    """Declare weights to be public: they may be seen by anyone, whatever the privacy budget.
+
+    Parameters
+    ----------
+    model : fitted estimator or (coefs, intercepts)
+        What has ``coefs_`` and ``intercepts_``, for instance scikit-learn's ``MLPClassifier``
+        fitted on public data; or these two lists of arrays.
+
+    Returns
+    -------
+    object
+        For ``MLP(start=...)``. The weights are copied.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        If the model is a private one. Its training was paid for by its own ``privacy_spent_``,
+        which the fit that starts from it does not contain.
+
+    See Also
+    --------
+    MLP : The network that starts from them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.models import MLP, public
+    >>> weights = [np.ones((4, 3)), np.zeros((3, 1))]
+    >>> MLP((3,), start=public((weights, [np.zeros(3), np.zeros(1)])))
+    MLP(hidden_layer_sizes=(3,), start=public(4-3-1))
+    """
+    if isinstance(model, Start):
+        return model
+    if isinstance(model, (tuple, list)) and len(model) == 2:
+        coefs, intercepts = model
+    else:
+        fitted = getattr(model, "__dict__", {})
+        if "coefs_" not in fitted or "intercepts_" not in fitted:
+            raise ValueError(
+                "public takes a fitted network (with coefs_ and intercepts_) or the two lists "
+                f"(coefs, intercepts); got {model!r}."
+            )
+        coefs, intercepts = fitted["coefs_"], fitted["intercepts_"]
+        if "privacy_spent_" in fitted:
+            _warn_of_cost(fitted["privacy_spent_"])
+    if len(coefs) != len(intercepts) or not len(coefs):
+        raise ValueError(
+            f"coefs and intercepts have one array for each layer; got {len(coefs)} and "
+            f"{len(intercepts)}."
+        )
+    each = zip(coefs, intercepts, strict=True)
+    layers = tuple((np.array(w, np.float64), np.array(b, np.float64)) for w, b in each)
+    if not all(np.isfinite(part).all() for layer in layers for part in layer):
+        raise ValueError("Weights to start from must be finite.")
+    return Start(layers)
+
+
+def _warn_of_cost(spent: Any) -> None:
+    warn(
+        f"The weights were trained privately ({spent!r}). A fit that starts from them does not "
+        "count that again: for records that are in both, the cost is the sum, "
+        "first.privacy_spent_ + second.privacy_spent_.",
+        PrivacyLeakWarning,
+    )

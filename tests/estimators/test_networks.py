@@ -1,0 +1,286 @@
+"""Estimators with ``model=MLP(...)``: the whole surface, refusals, and starts."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import skdpfl
+from skdpfl import estimators
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.federation import _local
+from skdpfl.models import MLP, TemperedSigmoid, public
+from tests.estimators.fits import ALL, RECORD, data
+
+SMALL = {"n_rounds": 4, "scaling": None, "random_state": 0}
+EVERY = estimators.__all__
+slow = pytest.mark.slow
+
+
+def make(name, model=None, **kw):
+    options = SMALL | kw
+    cls = getattr(skdpfl, name)
+    known = cls._get_param_names()
+    return cls(
+        model=MLP((6,)) if model is None else model,
+        **{key: value for key, value in options.items() if key in known},
+    )
+
+
+def network(name, **kw):
+    return getattr(skdpfl, name)(model=MLP((4,)), n_rounds=3, **kw)
+
+
+FIRST, *OTHERS = [network(name) for name in EVERY]
+checked = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@checked
+@parametrize_with_checks([FIRST])
+def test_checks(estimator, check):
+    check(estimator)
+
+
+@slow
+@checked
+@parametrize_with_checks(OTHERS)
+def test_checks_of_the_others(estimator, check):
+    check(estimator)
+
+
+SETTINGS = {
+    "silo": {},
+    "server": {"trust": "server"},
+    "whole silos": {"unit": "silo", "epsilon": 50.0},
+    "whole silos, server": {"unit": "silo", "trust": "server", "epsilon": 50.0},
+    "without replacement": {"sampling": "without_replacement", "sampling_rate": 0.3},
+    "disjoint": {"sampling": "disjoint"},
+    "add_remove": {"neighbours": "add_remove"},
+    "fractions": {"silo_fraction": 0.5},
+    "weights": {"silo_weights": "uniform", "alpha": 0.1},
+    "budgets": {"epsilon": {0: 1.0, 1: 2.0, 2: 0.5, 3: np.inf}},
+    "private scaling": {"scaling": "private", "epsilon": 20.0},
+    "exact": {"epsilon": np.inf},
+    "given": {"learning_rate": 0.2, "clip_norm": 0.5, "average": False},
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*Hiding a whole silo:UserWarning")
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPFedAvgRegressor"])
+def test_every_unit_trust_and_sampling(name, setting):
+    X, y, silos = data(name, n_classes=3)
+    options = {"local_steps": 1, "epsilon": 4.0} | SETTINGS[setting]
+    model = make(name, **options).fit(X, y, silos=silos)
+    k = 3 if name.endswith("Classifier") else 1
+    assert [w.shape for w in model.coefs_] == [(3, 6), (6, k)]
+    assert [b.shape for b in model.intercepts_] == [(6,), (k,)]
+    assert not hasattr(model, "coef_")
+    assert np.isfinite(model.predict(X)).all()
+    epsilon = options["epsilon"]
+    most = max(epsilon.values()) if isinstance(epsilon, dict) else epsilon
+    assert model.privacy_spent_.epsilon <= most
+    assert model.plan_.spent().epsilon == model.privacy_spent_.epsilon
+    if k == 3:
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("name", ["ISRLDPClassifier", "ISRLDPRegressor"])
+@pytest.mark.parametrize("solver", ["minibatch", "local"])
+def test_solvers(name, solver):
+    X, y, silos = data(name)
+    fitted = make(name, solver=solver).fit(X, y, silos=silos)
+    assert np.isfinite(fitted.predict(X)).all()
+
+
+@slow
+def test_a_shuffler():
+    X, y, silos = data("ISRLDPClassifier")
+    options = {"trust": "shuffler", "sampling_rate": 1.0, "epsilon": 8.0}
+    with pytest.warns(UserWarning, match="shuffler"):
+        fitted = make("ISRLDPClassifier", **options).fit(X, y, silos=silos)
+    assert fitted.privacy_spent_.epsilon <= 8.0
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_losses(loss):
+    X, y, silos = data("DPFedAvgClassifier")
+    fitted = make("DPFedAvgClassifier", loss=loss, epsilon=np.inf, n_rounds=200)
+    fitted.fit(X, y, silos=silos)
+    assert fitted.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("loss", ["absolute_error", "quantile", "huber", "poisson"])
+def test_losses_of_numbers(loss):
+    X, y, silos = data("DPFedAvgRegressor")
+    y = np.exp(y / 2) if loss == "poisson" else y
+    fitted = make("DPFedAvgRegressor", loss=loss, epsilon=np.inf, n_rounds=100)
+    fitted.fit(X, y, silos=silos)
+    assert fitted.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_threads_change_no_bit(monkeypatch, dtype):
+    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
+    X, y, silos = data("ISRLDPClassifier", n=4000, dtype=dtype)
+    fits = [
+        make("ISRLDPClassifier", MLP((60,)), n_jobs=n).fit(X, y, silos=silos).coefs_
+        for n in (None, 3)
+    ]
+    assert fits[0][0].dtype == dtype
+    for one, other in zip(*fits, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# ---- scikit-learn --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_clone_and_pickle(name):
+    X, y, silos = data(name)
+    estimator = make(name, MLP((5,), TemperedSigmoid(1.0))).fit(X, y, silos=silos)
+    copied = clone(estimator)
+    assert not hasattr(copied, "coefs_")
+    assert repr(copied.model) == repr(estimator.model)
+    assert copied.model is not estimator.model
+    again = pickle.loads(pickle.dumps(estimator))
+    np.testing.assert_array_equal(again.predict(X), estimator.predict(X))
+    refitted = copied.fit(X, y, silos=silos)
+    np.testing.assert_array_equal(refitted.predict(X), estimator.predict(X))
+
+
+def test_a_search_over_the_model_s_parameters():
+    X, y, silos = data("ISRLDPClassifier")
+    grid = {
+        "model__activation": ["relu", "tanh", TemperedSigmoid()],
+        "model__hidden_layer_sizes": [(3,), (4, 4)],
+    }
+    search = GridSearchCV(make("ISRLDPClassifier"), grid, cv=2).fit(X, y, silos=silos)
+    assert len(search.cv_results_["params"]) == 6
+    best = search.best_estimator_
+    assert best.coefs_[0].shape[1] == search.best_params_["model__hidden_layer_sizes"][0]
+    assert best.get_params()["model__activation"] == search.best_params_["model__activation"]
+    with pytest.raises(ValueError, match="no parameter 'width'"):
+        best.set_params(model__width=3)
+    mixed = GridSearchCV(make("ISRLDPClassifier"), {"model": ["linear", MLP((2,))]}, cv=2)
+    assert len(mixed.fit(X, y, silos=silos).cv_results_["params"]) == 2
+
+
+def test_the_representation_is_the_call():
+    assert repr(MLP()) == "MLP()"
+    given = MLP((3, 2), "tanh")
+    assert repr(given) == "MLP(hidden_layer_sizes=(3, 2), activation='tanh')"
+    assert "MLP(hidden_layer_sizes=(3,))" in repr(make("ISRLDPClassifier", MLP((3,))))
+
+
+def test_a_summary_is_for_linear_models():
+    X, y, silos = data("ISRLDPClassifier")
+    with pytest.raises(AttributeError, match="Network has none"):
+        make("ISRLDPClassifier").fit(X, y, silos=silos).summary()
+
+
+def test_probabilities_are_calibrated_within_the_budget():
+    X, y, silos = data("ISRLDPClassifier", n=2000, n_classes=3)
+    options = {"feature_bounds": (-5, 5), "scaling": "auto", "n_rounds": 30}
+    plain, calibrated = (
+        make("ISRLDPClassifier", calibrate=c, **options).fit(X, y, silos=silos)
+        for c in (False, True)
+    )
+    assert plain.temperature_ == 1.0 != calibrated.temperature_
+    assert calibrated.privacy_spent_.epsilon <= 1.0
+    assert calibrated.plan_.noise_multiplier[0] > plain.plan_.noise_multiplier[0]  # its share
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+REFUSED = {
+    "accelerated": ({"solver": "accelerated"}, 'use solver="minibatch"'),
+    "multistage": ({"solver": "multistage", "alpha": 0.1}, "convexity"),
+    "optimal": ({"learning_rate": "optimal"}, 'use "auto"'),
+    "radius": ({"radius": 2.0}, "use alpha"),
+    "fit_intercept": ({"fit_intercept": False}, "intercepts in every layer"),
+    "a class": ({"model": MLP}, "an object such as"),
+    "a word": ({"model": "mlp"}, "an object such as"),
+    "sizes": ({"model": MLP((0,))}, "hidden_layer_sizes"),
+    "sizes as text": ({"model": MLP("big")}, "sequence of integers"),
+    "activation": ({"model": MLP(activation="softplus")}, "TemperedSigmoid"),
+    "start": ({"model": MLP(start=[np.ones(3)])}, r"public\(model\)"),
+    "start of another shape": (
+        {"model": MLP((2,), start=public(([np.ones((2, 3))], [np.ones(3)])))},
+        "start has weights of shapes",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_go_together_is_said(case):
+    params, words = REFUSED[case]
+    X, y, silos = data("ISRLDPClassifier")
+    with pytest.raises(ValueError, match=words):
+        make("ISRLDPClassifier", **params).fit(X, y, silos=silos)
+
+
+def test_parameters_of_scikit_learn_s_networks_get_an_answer():
+    with pytest.raises(TypeError, match="MLP"):
+        skdpfl.ISRLDPClassifier(hidden_layer_sizes=(10,))
+
+
+# ---- starts --------------------------------------------------------------------------------------
+
+ALMOST_NOTHING = {"learning_rate": 1e-12, "epsilon": np.inf, "n_rounds": 1, "average": False}
+
+
+@pytest.mark.parametrize("scaling", [None, "auto"])
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_public_weights_are_the_start_whatever_the_scales(kind, scaling):
+    X, y, silos = data(f"ISRLDP{kind}", n_classes=3)
+    theirs = MLPClassifier if kind == "Classifier" else MLPRegressor
+    other = theirs(hidden_layer_sizes=(5,), max_iter=20, random_state=0, tol=1.0).fit(X, y)
+    bounds = {"feature_bounds": (-6, 8), "target_bounds": (-9, 20), "scaling": scaling}
+    model = make(f"ISRLDP{kind}", MLP((5,), start=public(other)), **ALMOST_NOTHING, **bounds)
+    model = clone(model).fit(X, y, silos=silos)
+    method = "predict_proba" if kind == "Classifier" else "predict"
+    got, want = (getattr(m, method)(X) for m in (model, other))
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-8)
+
+
+def test_a_private_model_as_a_start_is_said_to_cost():
+    X, y, silos = data("ISRLDPClassifier")
+    first = make("ISRLDPClassifier", epsilon=1.0).fit(X, y, silos=silos)
+    with pytest.warns(PrivacyLeakWarning, match="the cost is the sum"):
+        start = public(first)
+    second = make("ISRLDPClassifier", MLP((6,), start=start), epsilon=1.0, random_state=1)
+    second.fit(X, y, silos=silos)
+    assert (first.privacy_spent_ + second.privacy_spent_).epsilon > 1.3
+
+
+@pytest.mark.parametrize(
+    "given", [MLPClassifier(), ([np.ones((2, 2))], []), ([np.full((2, 1), np.nan)], [np.ones(1)])]
+)
+def test_public_takes_fitted_networks_only(given):
+    with pytest.raises(ValueError, match=r"fitted network|one array|finite"):
+        public(given)
+
+
+def test_the_random_start_is_the_seed_s_and_not_the_noise():
+    X, y, silos = data("ISRLDPClassifier")
+    starts = {}
+    for seed in (0, 1):
+        for epsilon in (0.5, np.inf):
+            options = ALMOST_NOTHING | {"epsilon": epsilon, "random_state": seed}
+            fitted = make("ISRLDPClassifier", **options).fit(X, y, silos=silos)
+            starts[seed, epsilon] = fitted.coefs_[0]
+    np.testing.assert_allclose(starts[0, 0.5], starts[0, np.inf], atol=1e-9)
+    assert not np.allclose(starts[0, np.inf], starts[1, np.inf], atol=1e-2)
+
+
+def test_whole_silos_by_every_estimator():
+    for name in set(EVERY) - set(RECORD):
+        X, y, silos = data(name)
+        with pytest.warns(UserWarning):
+            fitted = make(name, epsilon=8.0).fit(X, y, silos=silos)
+        assert len(fitted.coefs_) == 2
