@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skdpfl._pipelines import gives_out_width, learns_nothing
 from skdpfl.inspection._parts import parts
-from skdpfl.preprocessing import PayingTransformer, PrivateScaler
+from skdpfl.preprocessing import DPPCA, PayingTransformer, PrivateScaler
 from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -75,7 +75,7 @@ def _check_place(name: str, twins: dict[str, Any], given: dict[str, Any]) -> Non
 def _is_twin(inner: Any, fitted: Any) -> bool:
     """Tell whether the fitted part has the sizes that the other one is priced at."""
     if isinstance(inner, PrivateScaler | PayingTransformer):
-        return hasattr(fitted, "n_samples_seen_")
+        return isinstance(fitted, PrivateScaler | PayingTransformer)
     return hasattr(inner, "plan_for") and hasattr(fitted, "plan_")
 
 
@@ -104,22 +104,25 @@ def _of_transformer(
 ) -> PrivacySpent:
     """Return the cost of a private transformer, by its epsilon and delta.
 
-    A scaler's releases are Gaussian mechanisms whose mu, squared and added up, are at most the
-    square of the mu that meets (epsilon, delta): together they cost at most one of that mu. Others
-    are priced as any releases of their epsilon and delta.
+    The releases of scalers and of DPPCA are Gaussian mechanisms whose mu, squared and added up, are
+    at most the square of the mu that meets (epsilon, delta): together they cost at most one of that
+    mu. Others are priced as any releases of their epsilon and delta.
     """
-    n = max(1, math.floor(fitted.n_samples_seen_ * (1 - 1 / n_splits)))
+    spent = fitted.privacy_spent_
+    n = len(fitted.silo_ids_)  # where silos are protected
+    if spent.unit == "record":
+        n = max(1, math.floor(fitted.n_samples_seen_ * (1 - 1 / n_splits)))
     delta = automatic_delta(n) if isinstance(inner.delta, str) else float(inner.delta)
+    change = 2 if spent.neighbours == "replace" else 1
     composition: Composition = ((Exact(), 1),)
     if learns_nothing(inner):
         composition = ()
-    elif math.isfinite(inner.epsilon) and isinstance(inner, PrivateScaler):
-        composition = ((Gaussian(2 / gaussian_mu(float(inner.epsilon), delta)), 1),)
+    elif math.isfinite(inner.epsilon) and isinstance(inner, PrivateScaler | DPPCA):
+        composition = ((Gaussian(change / gaussian_mu(float(inner.epsilon), delta)), 1),)
     elif math.isfinite(inner.epsilon):
         composition = ((Approximate(float(inner.epsilon), delta), 1),)
-    spent = fitted.privacy_spent_
     return PrivacySpent.from_compositions(
-        unit="record",
+        unit=spent.unit,
         trust=spent.trust,
         neighbours=spent.neighbours,
         delta=delta,

@@ -1,5 +1,6 @@
 """Private preprocessing: transformers with their own privacy budget."""
 
+from skdpfl.preprocessing._dp_pca import DPPCA
 from skdpfl.preprocessing._encoder import DPOneHotEncoder
 from skdpfl.preprocessing._imputer import DPSimpleImputer
 from skdpfl.preprocessing._paying import PayingTransformer as PayingTransformer
@@ -8,6 +9,7 @@ from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler
 from skdpfl.preprocessing._scattering_transformer import ScatteringTransformer
 
 __all__ = [
+    "DPPCA",
     "DPMinMaxScaler",
     "DPOneHotEncoder",
     "DPSimpleImputer",

@@ -20,6 +20,7 @@ from skdpfl.privacy.events import Composition
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.spending.cost import Unit
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import Silos, read_silos, split_silo_column
@@ -118,7 +119,8 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         with advising(features):
             values = self._checked(features, reset=True)
         read = read_silos(silos, len(values), X)
-        delta = automatic_delta(len(values)) if is_auto(self.delta) else float(self.delta)
+        protected = len(values) if self._unit == "record" else len(read.ids)
+        delta = automatic_delta(protected) if is_auto(self.delta) else float(self.delta)
         held = Held(read.codes, read.sizes, self.trust == "server", self._relation, streams)
         cost = self._plan(held, delta)
         spent = self._spent(cost, delta, read, streams)
@@ -127,8 +129,13 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         named = self.silo_column is not None and self.keep_silo_column
         self._silo_position = list(X.columns).index(self.silo_column) if named else None
         self.silo_ids_, self.privacy_spent_ = read.ids.to_numpy(), spent
-        self.n_samples_seen_ = len(values)
+        if self._unit == "record":
+            self.n_samples_seen_ = len(values)
         return " ".join(text for text in (cost.advice, found) if text)
+
+    @property
+    def _unit(self) -> Unit:
+        return "record"
 
     @property
     def _relation(self) -> Neighbours:
@@ -158,7 +165,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
 
     def _spent(self, cost: Cost, delta: float, silos: Silos, streams: Streams) -> PrivacySpent:
         return PrivacySpent.from_compositions(
-            unit="record",
+            unit=self._unit,
             trust="server" if self.trust == "server" else "silo",
             neighbours=self._relation,
             delta=delta,
@@ -166,7 +173,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
             silo_ids=silos.ids.tolist(),
             group_of_silo=[0] * len(silos.ids),
             n_releases=cost.n_releases,
-            assignment=silos.digest(),
+            assignment=silos.digest() if self._unit == "record" else None,
             simulation_seeds=frozenset(() if streams.seed is None else (streams.seed,)),
         )
 

@@ -1,0 +1,236 @@
+"""``DPPCA``: principal components from noisy second moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from skdpfl._arguments import check_choice, check_count, check_positive
+from skdpfl._compat import as_frame, with_names
+from skdpfl.federation import LocalFederation, SiloData
+from skdpfl.preprocessing._paying import Cost, PayingTransformer, shared_docs
+from skdpfl.preprocessing._second_moments import Moments, MomentsPlan, cut, noisy_moments
+from skdpfl.preprocessing._sums import Held
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.spending.cost import Trust, Unit
+from skdpfl.scaling import Array, Setting
+from skdpfl.silos import without_column
+
+
+@shared_docs
+class DPPCA(PayingTransformer):
+    """Principal component analysis by noisy second moments within a privacy budget.
+
+    Rows are cut to a norm; each silo, or the server, adds Gaussian noise once to the sum of their
+    outer products and, where the mean is to be found, to the sum of the rows.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        How many components to keep; None: all.
+    epsilon : float, default=1.0
+        The privacy budget; ``inf`` computes exact moments, without privacy.
+    delta : "auto" or float, default="auto"
+        "auto" is the largest power of ten that is at most 1 / (10 n), for n records (for
+        ``unit="silo"``, which hides ``n_samples_seen_``: silos).
+    row_norm : float, default=1.0
+        Rows, less a declared center, that are longer than this are cut to it, in ``transform``,
+        too. Must not be computed from the data. Noise grows with its square: rows should not be
+        much shorter. Where all rows are longer, only their directions count.
+    center : bool or array-like of shape (n_features,), default=True
+        True: the mean of the rows is found within the budget. False: components are directions
+        from zero. An array: a center that is public knowledge.
+    unit : {"record", "silo"}, default="record"
+        What is protected: one record, or all records of a silo.
+    [running]
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Directions of largest variance, by decreasing variance.
+    explained_variance_ : ndarray of shape (n_components,)
+        The noisy variances along them, of rows that were cut; not below zero.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        Their shares of the variance of all directions.
+    mean_ : ndarray of shape (n_features,)
+        What is subtracted from rows: the noisy mean, or the declared center.
+    n_components_ : int
+        The number of components.
+    noise_scale_ : float
+        The standard deviation of the noise in an entry of the second moments (beside the diagonal).
+    [fitted]
+
+    See Also
+    --------
+    DPStandardScaler : Centers and scales features.
+    ScatteringTransformer : Features of images that cost nothing.
+
+    Notes
+    -----
+    **Formal guarantee.** What leaves a silo (``trust="server"``: the server) is one Gaussian
+    mechanism, priced exactly; everything else is computed from it. The proof of its sensitivity is
+    in :mod:`skdpfl.preprocessing._second_moments`.
+
+    Components are found as far as their variance exceeds the noise's largest eigenvalue, about
+    ``2 noise_scale_ sqrt(n_features)``; the rest is noise. A warning says where the public numbers
+    rule out that all are found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.preprocessing import DPPCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = 0.1 * rng.normal(size=(20_000, 10)) * ([3, 2] + 8 * [0.5])
+    >>> pca = DPPCA(2, random_state=0).fit(X)
+    >>> pca.privacy_spent_
+    PrivacySpent(ε=1.00, δ=1e-06, unit='record', trust='silo', neighbours='replace')
+    >>> abs(pca.components_[:, :2]).round(1)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        epsilon: float = 1.0,
+        *,
+        delta: Any = "auto",
+        row_norm: float = 1.0,
+        center: Any = True,
+        unit: str = "record",
+        trust: str = "silo",
+        neighbours: str = "auto",
+        silo_column: Any = None,
+        keep_silo_column: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.row_norm = row_norm
+        self.center = center
+        self.unit = unit
+        self.trust = trust
+        self.neighbours = neighbours
+        self.silo_column = silo_column
+        self.keep_silo_column = keep_silo_column
+        self.random_state = random_state
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Return the rows, cut, that projections come from, as far as the components hold them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        X = check_array(without_column(as_frame(X), self.silo_column))
+        return X @ self.components_ + self.mean_
+
+    @property
+    def _unit(self) -> Unit:
+        return "silo" if self.unit == "silo" else "record"
+
+    @property
+    def _relation(self) -> Neighbours:
+        hidden = self.unit == "silo" and self.trust == "server"
+        return "add_remove" if self.neighbours == "auto" and hidden else super()._relation
+
+    def _check(self) -> None:
+        super()._check()
+        if self.n_components is not None:
+            check_count("n_components", self.n_components)
+        check_positive("row_norm", self.row_norm)
+        check_choice("unit", self.unit, ("record", "silo"))
+
+    def _checked(self, features: Any, *, reset: bool) -> Array:
+        kinds = [np.float64, np.float32]
+        return validate_data(self, with_names(features), reset=reset, dtype=kinds)
+
+    def _plan(self, held: Held, delta: float) -> Cost:
+        n_features = self.n_features_in_
+        k = n_features if self.n_components is None else int(self.n_components)
+        if k > n_features:
+            raise ValueError(
+                f"n_components={k} must be at most the number of features; X has "
+                f"n_features={n_features}."
+            )
+        mu = np.full(len(held.sizes), gaussian_mu(float(self.epsilon), delta))
+        trust: Trust = "server" if held.at_server else "silo"
+        setting = Setting(held.sizes, mu, self._unit, trust, self._relation)
+        self._declared, with_mean = self._center(n_features)
+        self._moments = MomentsPlan(setting, float(self.row_norm), self._declared, with_mean)
+        self.n_components_, self.noise_scale_ = k, self._moments.noise_of_matrix
+        return Cost(self._moments.composition(), 1, _advice(self._moments, k))
+
+    def _learn(self, values: Array, held: Held) -> str:
+        plan = self._moments
+        del self._moments  # silos' sizes
+        nothing = np.broadcast_to(np.int8(0), len(values))
+        data = SiloData.from_codes(values, nothing, held.codes, len(held.sizes))
+        found = noisy_moments(plan, LocalFederation(data, held.streams), held.streams)
+        self._set(found)
+        return ""
+
+    def _center(self, n_features: int) -> tuple[Array, bool]:
+        """Return the declared center, zeros without one, and whether the mean is learnt."""
+        if isinstance(self.center, bool | np.bool_):
+            return np.zeros(n_features), bool(self.center)
+        center = check_array(self.center, ensure_2d=False, dtype=np.float64, input_name="center")
+        if center.shape != (n_features,):
+            raise ValueError(
+                f"center must be True, False or {n_features} numbers, one for each feature; got "
+                f"an array of shape {center.shape}."
+            )
+        return center, False
+
+    def _set(self, found: Moments) -> None:
+        """Set the fitted attributes: eigenvectors of the noisy covariance."""
+        covariance = found.second - np.outer(found.mean, found.mean)
+        d, k = len(covariance), self.n_components_
+        values, vectors = eigh(covariance, subset_by_index=[d - k, d - 1])
+        vectors = vectors.T[::-1]
+        largest = np.abs(vectors).argmax(axis=1)
+        self.components_ = vectors * np.sign(vectors[np.arange(k), largest])[:, None]
+        self.explained_variance_ = np.maximum(values[::-1], 0.0)
+        whole = max(np.trace(covariance), self.explained_variance_.sum())
+        self.explained_variance_ratio_ = self.explained_variance_ / (whole or 1.0)
+        self.mean_ = self._declared + found.mean
+
+    def _names_out(self, names: np.ndarray) -> np.ndarray:
+        return np.array([f"dppca{i}" for i in range(self.n_components_)], dtype=object)
+
+    def _place(self, position: int) -> int:
+        return min(position, self.n_components_)
+
+    def _map(self, X: Array, inverse: bool) -> Array:
+        rows = cut(X, self._declared, float(self.row_norm))
+        rows -= self.mean_ - self._declared
+        return (rows @ self.components_.T).astype(X.dtype, copy=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = False
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _advice(plan: MomentsPlan, k: int) -> str:
+    """Say where k components cannot all rise above the noise, by public numbers."""
+    noise = 2 * plan.noise_of_matrix * np.sqrt(len(plan.center))
+    most = plan.radius**2 / k
+    if noise <= most:
+        return ""
+    return (
+        f"Noise alone makes components of variance {noise:.2g}, and not all of {k} can have more "
+        f"than {most:.2g} (row_norm^2 / n_components): the last ones are noise. Fewer components "
+        'or features, more records, trust="server" or a larger epsilon would help.'
+    )

@@ -1,0 +1,309 @@
+"""DPPCA: the sensitivity of what is released, its noise and price, and what is found."""
+
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from dp_accounting import GaussianDpEvent
+from dp_accounting.pld import PLDAccountant
+from scipy.stats import chi2
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skdpfl import ISRLDPClassifier, privacy_spent
+from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
+from skdpfl.federation import LocalFederation, SiloData
+from skdpfl.preprocessing import DPPCA, DPStandardScaler
+from skdpfl.preprocessing._second_moments import (
+    PIECE,
+    MomentsPlan,
+    SecondMoments,
+    cut,
+    noisy_moments,
+)
+from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.scaling import Setting
+
+RELATIONS = ["replace", "add_remove"]
+PROTECTED = [(u, t, r) for u in ("record", "silo") for t in ("silo", "server") for r in RELATIONS]
+
+
+@pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")
+@parametrize_with_checks([DPPCA(), DPPCA(epsilon=np.inf, unit="silo", trust="server")])
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def plan_of(unit="record", trust="silo", neighbours="replace", *, mean=True, d=3, R=1.0, n=(4, 3)):
+    setting = Setting(np.array(n), np.full(len(n), 0.7), unit, trust, neighbours)
+    return MomentsPlan(setting, R, np.zeros(d), mean)
+
+
+def exact_sum(plan, X, codes=None):
+    codes = np.zeros(len(X), int) if codes is None else codes
+    data = SiloData.from_codes(X, np.zeros(len(X)), codes, codes.max() + 1)
+    return SecondMoments(plan)._sum(data, 0)
+
+
+def angle(R, t, b):
+    """Two rows of norm R whose product is -t b^2."""
+    c = -t * b**2 / R**2
+    return np.array([R, 0, 0]), R * np.array([c, np.sqrt(1 - c**2), 0])
+
+
+@pytest.mark.parametrize("R", [1.0, 3.0])
+@pytest.mark.parametrize("mean", [True, False], ids=["mean", "no mean"])
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_worst_neighbours_attain_the_sensitivity_and_none_exceeds_it(neighbours, mean, R):
+    plan = plan_of(neighbours=neighbours, mean=mean, R=R)
+    rng = np.random.default_rng(0)
+    rest = rng.normal(size=(5, 3))
+    worst = angle(R, 1.0, plan.lift)
+    rows = [*worst, *(angle(R, t, plan.lift)[1] for t in (-1.0, 0.5, 2.0)), np.zeros(3)]
+    rows += [[1e300, 1e300, 0], [3e38, -1, 0], [1e-200, 0, 0], *rng.normal(size=(20, 3))]
+    sums = [exact_sum(plan, np.vstack([rest, row])) for row in rows]
+    if neighbours == "add_remove":
+        zeroed = exact_sum(plan, rest)
+        moved = [np.linalg.norm(s - zeroed) for s in sums]
+    else:
+        moved = [np.linalg.norm(s - t) for s in sums for t in sums]
+    assert max(moved) <= plan.sensitivity * (1 + 1e-14)
+    assert max(moved) >= plan.sensitivity * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_a_whole_silo_moves_its_mean_no_more_than_a_record_would(neighbours):
+    plan = plan_of("silo", neighbours=neighbours)
+    x, y = angle(1.0, 1.0, plan.lift)
+    one, other = (exact_sum(plan, np.tile(row, (n, 1))) for row, n in ((x, 3), (y, 9)))
+    moved = np.linalg.norm(one - other if neighbours == "replace" else one)
+    assert plan.sensitivity * (1 - 1e-12) <= moved <= plan.sensitivity * (1 + 1e-14)
+
+
+def test_rows_are_cut_below_the_norm_in_exact_arithmetic():
+    rows = np.random.default_rng(0).normal(size=(20, 50)) * np.logspace(-3, 100, 20)[:, None]
+    for row in cut(rows, np.zeros(50), 0.3):
+        assert sum(Fraction(v) ** 2 for v in row.tolist()) <= Fraction(0.3) ** 2
+    short = np.full((1, 3), 0.1)
+    np.testing.assert_array_equal(cut(short, np.zeros(3), 1.0), short)
+    assert not cut(np.array([[np.nan, 1], [np.inf, 1], [1e200, 1]]), np.zeros(2), 1.0).any()
+
+
+@pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("protects", PROTECTED, ids="-".join)
+def test_the_price_is_that_of_the_noise_by_another_accountant(protects, epsilon):
+    names = dict(zip(("unit", "trust", "neighbours"), protects, strict=True))
+    X, silos = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 5
+    pca = DPPCA(1, epsilon, delta=1e-4, random_state=0, **names)
+    pca.fit(X, silos=silos)
+    spent = pca.privacy_spent_
+    assert 0.999 * epsilon <= spent.epsilon <= epsilon
+    assert (spent.unit, spent.trust, spent.neighbours) == protects
+    assert spent.n_releases == 1 and hasattr(pca, "n_samples_seen_") == (names["unit"] == "record")
+    # the noise of the mean matrix, times the number of units: that on the sum
+    units = 60 if names["unit"] == "record" else 5
+    parts = 5 if names["trust"] == "silo" else 1
+    b = 0.5
+    sensitivity = np.sqrt(2) * (1 + b**2) if protects[2] == "replace" else np.sqrt(1 + 2 * b**2)
+    multiplier = pca.noise_scale_ * np.sqrt(2) * units / np.sqrt(parts) / sensitivity
+    other = (
+        PLDAccountant(value_discretization_interval=1e-3)
+        .compose(GaussianDpEvent(multiplier))
+        .get_epsilon(1e-4)
+    )
+    assert 0.985 * epsilon <= other <= 1.001 * epsilon
+
+
+@pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")
+@pytest.mark.parametrize("protects", [PROTECTED[0], PROTECTED[2], PROTECTED[4]], ids="-".join)
+def test_the_noise_is_what_it_is_said_to_be(protects):
+    """Two-sided chi-square tests, false alarms below 1e-7 each; rows of zeros give noise only."""
+    names = dict(zip(("unit", "trust", "neighbours"), protects, strict=True))
+    X = np.zeros((60, 80))
+    plan = MomentsPlan(Setting(np.full(5, 12), np.full(5, 0.7), **names), 1.0, np.zeros(80), True)
+    streams = streams_for(1)
+    silos = SiloData.from_codes(X, np.zeros(60), np.arange(60) % 5, 5)
+    federation = LocalFederation(silos, streams)
+    found = noisy_moments(plan, federation, streams)
+    beside = found.second[np.triu_indices(80, 1)] / plan.noise_of_matrix
+    diagonal = found.second.diagonal() / (plan.noise_of_matrix * np.sqrt(2))
+    mean = found.mean / (plan.noise_of_matrix / plan.lift)
+    for values in (beside, diagonal, mean):
+        low, high = chi2.ppf([5e-8, 1 - 5e-8], values.size)
+        assert low < (values**2).sum() < high
+    np.testing.assert_array_equal(found.second, found.second.T)
+
+
+def data(n, d=12, seed=0):
+    """Rows of norm up to 1, variances falling from .04, around a mean off zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * 0.2 * 0.6 ** np.arange(d)
+    turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    return X @ turn + 0.05
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("center", [True, False, "given"])
+def test_components_are_recovered_from_many_records(center, trust):
+    X = data(50_000)
+    given = np.full(12, 0.05) if center == "given" else center
+    pca = DPPCA(2, 1.0, row_norm=1.5, center=given, trust=trust, random_state=0)
+    pca.fit(X, silos=np.arange(len(X)) % 5)
+    exact = PCA(2).fit(X) if center is not False else None
+    directions = (
+        np.linalg.svd(X, full_matrices=False)[2][:2] if exact is None else exact.components_
+    )
+    overlap = np.linalg.svd(pca.components_ @ directions.T)[1]
+    assert overlap.min() > 0.99
+    if exact is not None:
+        np.testing.assert_allclose(pca.explained_variance_, exact.explained_variance_, rtol=0.05)
+        np.testing.assert_allclose(pca.mean_, exact.mean_, atol=0.02)
+
+
+@pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")
+def test_less_noise_finds_more():
+    X = data(3000)
+    errors = []
+    for epsilon in (0.1, 1, 10, np.inf):
+        pca = DPPCA(3, epsilon, random_state=0)
+        pca.fit(X)
+        errors.append(np.linalg.norm(X - pca.inverse_transform(pca.transform(X))))
+    assert errors == sorted(errors, reverse=True) and errors[0] > 1.2 * errors[-1]
+
+
+@pytest.mark.parametrize("silos", [None, np.arange(3000) % 4], ids=["one", "four"])
+def test_without_privacy_it_is_scikit_learns(silos):
+    X = data(3000)
+    ours = DPPCA(4, np.inf, row_norm=10).fit(X, silos=silos)
+    exact = PCA(4).fit(X)
+    np.testing.assert_allclose(np.abs(ours.transform(X)), np.abs(exact.transform(X)), atol=1e-8)
+    np.testing.assert_allclose(
+        ours.explained_variance_ratio_, exact.explained_variance_ratio_, rtol=1e-6
+    )
+    whole = DPPCA(None, np.inf, row_norm=10).fit(X)
+    np.testing.assert_allclose(whole.inverse_transform(whole.transform(X)), X, atol=1e-8)
+    assert ours.privacy_spent_.epsilon == np.inf
+
+
+def test_a_silos_message_depends_on_no_other_silo():
+    X = data(200)
+    plan = plan_of(d=12, n=(100, 100))
+
+    def message(X, codes):
+        streams = streams_for(0)
+        silos = SiloData.from_codes(X, np.zeros(200), codes, 2)
+        return {int(s[0]): m for s, m in SecondMoments(plan).answers(silos, streams)}[0]
+
+    codes = np.repeat([0, 1], 100)
+    mixed = np.argsort(np.random.default_rng(0).permutation(200) % 2, kind="stable")
+    back = np.argsort(mixed)
+    other = X.copy()
+    other[100:] = 1e9
+    np.testing.assert_array_equal(message(X, codes), message(other, codes))
+    np.testing.assert_array_equal(message(X, codes), message(X[back], codes[back]))
+
+
+def test_records_beyond_a_piece_are_added():
+    X = np.zeros((PIECE + 5, 2))
+    X[-1] = 1, 0
+    assert exact_sum(plan_of(d=2, mean=False), X)[0] == pytest.approx(1)
+
+
+def test_a_declared_center_is_used_and_checked():
+    X = data(500)
+    pca = DPPCA(1, 20.0, center=np.full(12, 0.05), random_state=0).fit(X)
+    np.testing.assert_array_equal(pca.mean_, np.full(12, 0.05))
+    with pytest.raises(ValueError, match="12 numbers"):
+        DPPCA(1, center=np.ones(3)).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")
+def test_pipelines_know_what_it_cost():
+    X = data(1000)
+    y = X[:, 0] > 0.05
+    clf = ISRLDPClassifier(epsilon=2.0, delta=1e-5, scaling=None)
+    model = make_pipeline(DPPCA(3, 1.0, delta=1e-5), clf).fit(X, y)
+    whole = privacy_spent(model)
+    assert whole.epsilon == pytest.approx(
+        (model[0].privacy_spent_ + model[1].privacy_spent_).epsilon
+    )
+    assert 2 < whole.epsilon < 3
+    with pytest.warns(PrivacyLeakWarning, match="PCA learnt"):
+        assert privacy_spent(make_pipeline(PCA(3), clone(clf)).fit(X, y)).epsilon == np.inf
+    two = make_pipeline(DPStandardScaler(feature_bounds=(-1, 1), random_state=0),
+                        DPPCA(3, random_state=0)).fit(X)  # fmt: skip
+    with pytest.warns(PrivacyLeakWarning, match="random_state=0"):
+        privacy_spent(two)
+
+
+@pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")
+def test_searches_are_charged_for_each_of_its_fits():
+    X = data(600)
+    search = GridSearchCV(DPPCA(2, 1.0, delta=1e-5), {"n_components": [1, 2]}, cv=3,
+                          scoring=lambda e, X, y=None: 0.0).fit(X)  # fmt: skip
+    with pytest.warns(PrivacyLeakWarning, match="exact scores"):
+        spent = privacy_spent(search)
+    assert spent.epsilon > 2.4  # seven fits of epsilon 1: mu grows by sqrt(7)
+
+
+def test_a_ledger_refuses_what_it_cannot_pay():
+    X = data(200)
+    with PrivacyLedger(epsilon=1.0, delta=1e-5):
+        pca = DPPCA(1, 2.0, delta=1e-5)
+        with pytest.raises(BudgetExceeded):
+            pca.fit(X)
+    assert not [name for name in vars(pca) if name.endswith("_") or name.startswith("_")]
+
+
+@pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")
+def test_the_silo_column_passes_to_the_end_of_fewer_columns():
+    X = data(300)
+    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(12)])
+    frame["hospital"] = np.arange(300) % 3
+    pca = DPPCA(2, silo_column="hospital", random_state=0)
+    out = pca.fit(frame).transform(frame)
+    assert list(out.columns) == ["dppca0", "dppca1", "hospital"]
+    assert list(pca.get_feature_names_out()) == list(out.columns)
+    assert pca.inverse_transform(out).shape == (300, 12) and pca.n_features_in_ == 12
+    plain = DPPCA(2, random_state=0).fit(X, silos=frame["hospital"]).transform(X)
+    np.testing.assert_array_equal(out[["dppca0", "dppca1"]], plain)
+
+
+def test_hopeless_noise_is_said_from_public_numbers():
+    X = data(50)
+    with pytest.warns(UserWarning, match=r"Noise alone.*trust=.server."):
+        DPPCA(5, 0.1).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 0}, "n_components"),
+        ({"n_components": 13}, "n_components=13"),
+        ({"row_norm": 0}, "row_norm"),
+        ({"epsilon": 0}, "epsilon"),
+        ({"unit": "user"}, "unit"),
+        ({"trust": "shuffler"}, "trust"),
+        ({"neighbours": "swap"}, "neighbours"),
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        DPPCA(**parameters).fit(data(50))
+
+
+@pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")
+def test_it_pickles():
+    X = data(200)
+    fitted = DPPCA(2, random_state=0).fit(X)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.transform(X), fitted.transform(X))
+    assert again.privacy_spent_ == fitted.privacy_spent_
