@@ -28,30 +28,30 @@ class ConvergenceDisplay:
     """Scores of the rounds' models on held-out records.
 
     Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_cv_results`.
-    They should be public, or stay where they are. Scores of training records are not paid for:
-    where those are given, a warning and the picture's label say so.
+    The held-out records should be public, or the figure be kept secret. If training records are
+    scored, a warning and the label say so, as no budget covers their scores.
 
     Parameters
     ----------
     rounds : array-like of shape (n_rounds,)
         The rounds' numbers, from 1.
     scores : array-like of shape (n_rounds,) or (n_rounds, n_repeats)
-        The scores after each. Repeats are drawn as their mean with a band.
+        The scores after each round. Repeats are drawn as their mean with a band.
     score_name : str, default="score"
-        What the scores are.
+        Name of the score.
     estimator_name : str, default=None
         Label of the line.
     each_a_fit : bool, default=False
-        Whether each point is a fit of its own with so many rounds, and not a round of one fit.
+        Whether each point is a fit with this number of rounds, and not a round of one fit.
     records : str, default="held-out records"
-        What was scored, for the label.
+        The records that were scored, for the label.
 
     Attributes
     ----------
     line_, band_ : matplotlib artists
-        What :meth:`plot` drew; ``band_`` is None without repeats.
+        The artists of the plot; ``band_`` is None without repeats.
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+        The axes and the figure.
     estimator_ : estimator
         The fitted clone; only from :meth:`from_estimator`.
 
@@ -72,7 +72,7 @@ class ConvergenceDisplay:
     See Also
     --------
     PrivacyUtilityDisplay : Scores over epsilon.
-    PrivacySpentDisplay : What each silo, round or fit cost.
+    PrivacySpentDisplay : The cost of each silo, round or fit.
     """
 
     estimator_: Any
@@ -97,7 +97,7 @@ class ConvergenceDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            The axes to plot on; by default those of a new figure.
         color : str, default=None
             The line's colour.
 
@@ -139,12 +139,12 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimator : estimator
-            One of this library's, or a pipeline that ends in one; it is cloned, and the clone's fit
-            costs its budget.
+            An estimator of this library, or a pipeline that ends in one; it is cloned, and the fit
+            of the clone costs its budget.
         X, y : array-like
-            What it is fitted on.
+            The training records.
         X_test, y_test : array-like
-            What its rounds are scored on.
+            The held-out records.
         silos : array-like of shape (n_samples,), default=None
             Each training record's silo.
         scoring : str or callable, default=None
@@ -200,14 +200,14 @@ class ConvergenceDisplay:
         name: str | None = None,
         ax: Any = None,
     ) -> ConvergenceDisplay:
-        """Draw the scores of predictions that the rounds' models made of held-out records.
+        """Draw the scores of predictions of the rounds' models on held-out records.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
             The truth.
         y_pred : sequence of array-like, or mapping from int to array-like
-            The predictions after rounds 1, 2, ..., or for each round that was kept.
+            The predictions after rounds 1, 2, ..., or a mapping from round to predictions.
         metric : callable, default=None
             ``metric(y_true, y_pred)``; by default accuracy for labels, R² for numbers.
         name : str, default=None
@@ -238,9 +238,9 @@ class ConvergenceDisplay:
         name: str | None = None,
         ax: Any = None,
     ) -> ConvergenceDisplay:
-        """Draw scores over the number of rounds that a cross-validation has found.
+        """Draw the scores of a cross-validation over the number of rounds.
 
-        Each point is a fit of its own whose budget is divided by its rounds: more of them train
+        Each point is a separate fit, which divides its budget by its rounds: more rounds train
         longer, with more noise in each.
 
         Parameters
@@ -272,11 +272,11 @@ class ConvergenceDisplay:
 
 
 def _same_records(X: Any, X_test: Any) -> bool:
-    """Tell whether what is scored are the training records, or a slice of them."""
+    """Whether the scored records are the training records, or a slice of them."""
     if X is X_test:
         return True
     train, test = np.asarray(X), np.asarray(X_test)
     if train.ndim != 2 or test.ndim != 2:
-        return False  # the fit says what is wrong with them
+        return False  # fit raises a better error
     overlap = train.dtype.kind in "biuf" and np.shares_memory(train, test)
     return overlap or (train.shape == test.shape and bool((train == test).all()))

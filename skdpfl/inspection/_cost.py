@@ -24,7 +24,7 @@ from skdpfl.privacy.spending.spent import PrivacySpent, total
 
 
 class Leak(NamedTuple):
-    """Something learnt without a privacy cost: where, what, and a remedy."""
+    """Something fitted without a privacy cost: where, what, and a remedy."""
 
     path: str
     what: str
@@ -37,7 +37,7 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     Parameters
     ----------
     fitted : estimator
-        Anything fitted that holds estimators of this library.
+        A fitted object that contains estimators of this library.
     public : collection of str, default=()
         Names of steps (as in a pipeline; ``"a__b"`` for a step b within a step a) that learnt from
         public data only, so that they cost nothing.
@@ -45,8 +45,8 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     Returns
     -------
     PrivacySpent
-        The composition of all fits; epsilon is infinite if a step learnt from the records without
-        paying. Each such step gives a :class:`~skdpfl.exceptions.PrivacyLeakWarning`.
+        The composition of all fits; epsilon is infinite if a step was fitted on the records without
+        privacy. Each such step gives a :class:`~skdpfl.exceptions.PrivacyLeakWarning`.
 
     See Also
     --------
@@ -55,11 +55,11 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
 
     Notes
     -----
-    For searches each candidate's fit is charged on every split, by its plan at the mean size of a
-    training split, plus the refit, never only the best one; the choice by exact scores is not paid
-    for, and warned about. Ensembles pay for all their members; where a record can be drawn several
-    times (bagging with replacement) every member is priced for the largest multiplicity. An
-    estimator in a ``FrozenEstimator`` counts as if it had been fitted there.
+    For searches the fits of all candidates on all splits are charged, by their plans at the mean
+    size of a training split, plus the refit; the choice by exact scores is not covered by a budget
+    and gives a warning. Ensembles are charged for all their members; if a record can be drawn
+    several times (bagging with replacement) each member is priced for the largest multiplicity. An
+    estimator in a ``FrozenEstimator`` counts as if it was fitted there.
 
     Where an earlier step has found how many columns the next one sees (a ``DPOneHotEncoder`` of
     unknown categories without ``max_categories``), plans of later steps follow from an output. They
@@ -108,7 +108,7 @@ def _warn_if_noise_repeats(costs: Sequence[PrivacySpent]) -> None:
         )
 
 
-#: the one leak after which the cost of the fits alone is still reported
+#: the only leak for which the cost of the fits is still reported
 SCORES = "the choice was made by exact scores of the records"
 
 
@@ -119,21 +119,21 @@ class _Public:
         self._names, self._used, self._seen = frozenset(names), set[str](), list[str]()
 
     def covers(self, path: str) -> bool:
-        """Tell whether a step is declared public, by its path or by its own name."""
+        """Whether a step is declared public, by its path or its name."""
         self._seen.append(path)
         used = self._names & {path, path.rsplit("__", 1)[-1]}
         self._used |= used
         return bool(used)
 
     def check(self) -> None:
-        """Refuse names that no step has."""
+        """Raise for names that no step has."""
         unknown = sorted(self._names - self._used)
         if unknown:
             raise ValueError(f"public={unknown!r} names no step; there are {self._seen!r}.")
 
 
 def _check(fitted: Any) -> None:
-    """Refuse objects that are not fitted or cannot be."""
+    """Raise for objects that are not fitted or not estimators."""
     if not hasattr(fitted, "fit"):
         raise TypeError(
             f"fitted must be a fitted estimator; got {type(fitted).__name__}. Costs of several "
@@ -145,10 +145,10 @@ def _check(fitted: Any) -> None:
 
 
 def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak]:
-    """Yield the costs and the leaks of a fitted object and all within it."""
+    """Yield the costs and leaks of a fitted object and its parts."""
     if path and public.covers(path):
         return
-    if isinstance(obj, FrozenEstimator):  # it was fitted before, and counts all the same
+    if isinstance(obj, FrozenEstimator):  # its earlier fit counts as well
         obj = obj.estimator
     if hasattr(obj, "privacy_spent_"):
         yield obj.privacy_spent_
@@ -174,7 +174,7 @@ def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak
 
 
 def _beside(search: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak]:
-    """Yield what a search's own cost leaves out: steps of its best pipeline before the last."""
+    """Yield what the search's own cost does not cover: earlier steps of its best pipeline."""
     best = getattr(search, "best_estimator_", None)
     if isinstance(best, Pipeline):
         for name, part in best.steps[:-1]:

@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing
 from skdpfl._pipelines import private_step, silos_argument
 from skdpfl.model_selection import SiloStratifiedKFold
 
-#: Okabe and Ito's palette, which colour-blind people can tell apart, the dark ones first
+#: the colour-blind safe palette of Okabe and Ito, dark colours first
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 GREY = "0.35"
 
@@ -78,7 +78,7 @@ class Table(NamedTuple):
 
 
 def read_cv_results(results: Any, param: str) -> Table:
-    """Return the best scores at each value of ``param`` in whatever a cross-validation gave."""
+    """Return the best scores at each value of ``param`` in the results of a cross-validation."""
     if hasattr(results, "cv_results_"):
         kind = results.refit if results.multimetric_ else "score"
         name = results.scoring if isinstance(results.scoring, str) else None
@@ -145,7 +145,7 @@ def default_score(estimator: Any) -> str:
 def folds_of(
     cv: Any, y: np.ndarray, codes: np.ndarray | None, classifies: bool
 ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """Return training and test rows; every silo's share in each where nothing else was said."""
+    """Return training and test rows; by default with every silo in each fold."""
     if codes is not None and isinstance(cv, Integral):
         cv = SiloStratifiedKFold(int(cv))
     folds = check_cv(cv, y, classifier=classifies)

@@ -1,4 +1,4 @@
-"""Heterogeneity of silos: the spread of their gradients, computed without any protection.
+"""Heterogeneity of silos: the variance of their gradients, computed without privacy.
 
 With silo weights p_i that sum to 1 (1/N for "uniform", n_i / n for "size") and silo objectives
 F_i(w) = mean of the silo's losses + alpha/2 |w|^2, F = sum_i p_i F_i::
@@ -38,13 +38,13 @@ LOSSES = {
     "squared_error": losses.SquaredError(),
     "squared_hinge": losses.SquaredHinge(),
 }
-#: an optimum counts as found when |grad F|^2 is at most this share of the mean |grad F_i|^2
+#: the minimisation has converged if |grad F|^2 is at most this share of the mean |grad F_i|^2
 TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """The disagreement of silos at one model.
+    """Heterogeneity of silos at a model.
 
     Attributes
     ----------
@@ -85,10 +85,10 @@ def heterogeneity(
     coef: ArrayLike | None = None,
     intercept: ArrayLike | None = None,
 ) -> Heterogeneity:
-    """Report the heterogeneity of silos, on **public or synthetic** data.
+    """Compute the heterogeneity of silos, on **public or synthetic** data.
 
-    This reads every record without any protection: on records that a private fit is meant to
-    protect, its result (and anything chosen from it) is a leak that no epsilon accounts for.
+    Records are read without privacy: on sensitive records, the result (and anything chosen from it)
+    is a leak that no epsilon accounts for.
 
     Parameters
     ----------
@@ -107,14 +107,14 @@ def heterogeneity(
     silo_weights : {"uniform", "size"}, default="uniform"
         Weights of the silos in F; the papers weight them equally.
     coef : array-like of shape (d,) or (k, d), optional
-        The model at which to look. If None, the minimiser of F, found here without noise.
+        The model. If None, the minimiser of F, computed without noise.
     intercept : float or array-like of shape (k,), optional
         With ``coef``; 0 if None.
 
     Returns
     -------
     Heterogeneity
-        ``upsilon_squared`` and what it is made of.
+        ``upsilon_squared`` and its parts.
 
     Warns
     -----
@@ -123,7 +123,7 @@ def heterogeneity(
 
     See Also
     --------
-    skdpfl.datasets.split_into_silos : Silos that are more or less alike.
+    skdpfl.datasets.split_into_silos : Silos with a chosen heterogeneity.
 
     References
     ----------
@@ -133,7 +133,7 @@ def heterogeneity(
 
     Examples
     --------
-    Two silos whose least-squares means are 0 and 2; each pulls from the common mean 1:
+    Two silos with the means 0 and 2, and the common mean 1:
 
     >>> from skdpfl.inspection import heterogeneity
     >>> result = heterogeneity([[0.0]] * 4, [-1.0, 1.0, 1.0, 3.0], silos=["a", "a", "b", "b"])
@@ -169,7 +169,7 @@ def heterogeneity(
 def _spread(
     each: NDArray, weights: NDArray, ids: pd.Index, parts: tuple[NDArray, NDArray]
 ) -> Heterogeneity:
-    """Measure the silos' gradients, shape (n_silos, P)."""
+    """Return the heterogeneity from the silos' gradients, shape (n_silos, P)."""
     mean = weights @ each
     apart = np.square(each - mean).sum(axis=1)
     return Heterogeneity(
@@ -215,7 +215,7 @@ def optimum(
     record_weights: NDArray,
     penalty: NDArray,
 ) -> NDArray:
-    """Return the minimiser of F, found in coordinates in which its curvature is about even."""
+    """Return the minimiser of F, computed in coordinates with about equal curvature."""
     if loss.can_be_smoothed:
         raise ValueError(f"loss={loss!r} is not valid without coef; its gradient jumps. Give coef.")
     size = np.ones(model.size)
@@ -231,7 +231,7 @@ def optimum(
         gradient = model.gradient_sum(params, X, y, loss, weights=record_weights)
         return value + penalty @ params**2 / 2, (gradient + penalty * params) * scale
 
-    # the first value sets the unit, so that tolerances mean the same for any target
+    # the first value is the unit, so that tolerances are relative
     unit = max(objective(model.init())[0], np.finfo(float).tiny)
 
     def in_units(scaled: NDArray) -> tuple[float, NDArray]:

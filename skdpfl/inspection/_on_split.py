@@ -29,8 +29,8 @@ class Unknown(Exception):
 def costs_of_candidate(candidate: Any, best: Any, n_splits: int) -> list[PrivacySpent]:
     """Return the costs of a candidate's fits on all splits, or raise Unknown.
 
-    Every paying part of the candidate needs a fitted twin at the same place in the best one, whose
-    sizes it is priced at.
+    Every private part of the candidate needs a fitted counterpart at the same position in the best
+    one, whose sizes determine its price.
     """
     twins = dict(_fitted(best, ""))
     given = {"": candidate, **candidate.get_params(deep=True)}
@@ -39,7 +39,7 @@ def costs_of_candidate(candidate: Any, best: Any, n_splits: int) -> list[Privacy
             _check_place(name, twins, given)
     found = []
     for path, twin in twins.items():
-        if path not in given:  # a member of an ensemble, which is no parameter
+        if path not in given:  # a member of an ensemble, not a parameter
             raise Unknown(path)
         inner = given[path]
         if learns_nothing(inner) or isinstance(inner, FrozenEstimator):
@@ -51,7 +51,7 @@ def costs_of_candidate(candidate: Any, best: Any, n_splits: int) -> list[Privacy
 
 
 def _fitted(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield (path, part) of all fitted parts that paid; what is frozen was fitted before."""
+    """Yield (path, part) of all fitted private parts, except frozen ones."""
     if isinstance(obj, FrozenEstimator):
         return
     if hasattr(obj, "privacy_spent_"):
@@ -66,14 +66,14 @@ def _is_within(name: str, path: str) -> bool:
 
 
 def _check_place(name: str, twins: dict[str, Any], given: dict[str, Any]) -> None:
-    """Raise Unknown unless a paying parameter has a twin, is part of one, or is not fitted."""
+    """Raise Unknown unless a private parameter has a counterpart, is part of one or not fitted."""
     frozen = [n for n, value in given.items() if isinstance(value, FrozenEstimator)]
     if name not in twins and not any(_is_within(name, path) for path in (*twins, *frozen)):
         raise Unknown(name)
 
 
 def _is_twin(inner: Any, fitted: Any) -> bool:
-    """Tell whether the fitted part has the sizes that the other one is priced at."""
+    """Whether the fitted part has the sizes that determine the other one's price."""
     if isinstance(inner, PrivateScaler | PayingTransformer):
         return isinstance(fitted, PrivateScaler | PayingTransformer)
     return hasattr(inner, "plan_for") and hasattr(fitted, "plan_")
@@ -82,13 +82,13 @@ def _is_twin(inner: Any, fitted: Any) -> bool:
 def cost_on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
     """Return the cost of a candidate's fit on a training split of the mean size.
 
-    ``fitted`` is the candidate's twin, fitted on all records.
+    ``fitted`` is the candidate's counterpart, fitted on all records.
     """
     seed = inner.random_state
     if isinstance(inner, PrivateScaler | PayingTransformer):
         return _of_transformer(inner, fitted, n_splits, frozenset(_seeds(seed)))
     whole = fitted.plan_.silo_sizes
-    if whole is None:  # protected: nothing depends on them
+    if whole is None:  # protected sizes
         whole = np.ones(fitted.plan_.n_silos)
     sizes = np.maximum(1, np.floor(whole * (1 - 1 / n_splits))).astype(int)
     plan = clone(inner).plan_for(

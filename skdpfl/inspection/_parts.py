@@ -33,8 +33,8 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 _BAGS = (BaggingClassifier, BaggingRegressor)
 _STACKS = (StackingClassifier, StackingRegressor)
 _CHAINS = (ClassifierChain, RegressorChain)
-#: ensembles whose members read the records, and nothing else does; others may weigh or draw records
-#: by exact errors (boosting), so they are not taken apart
+#: ensembles in which only the members read the records; others may weight or draw records by exact
+#: errors (boosting) and are not supported
 ENSEMBLES = (
     *_BAGS,
     *_STACKS,
@@ -59,7 +59,7 @@ def parts(obj: Any) -> list[tuple[str, Any]] | None:
         return list(obj.transformer_list)
     if isinstance(obj, TransformedTargetRegressor):
         return [("regressor", obj.regressor_), ("transformer", obj.transformer_)]
-    if isinstance(obj, FixedThresholdClassifier):  # its threshold is given
+    if isinstance(obj, FixedThresholdClassifier):  # the threshold is a parameter
         return [("estimator", obj.estimator_)]
     if isinstance(obj, SelectFromModel) and not _reads_more(obj):
         return [("estimator", obj.estimator_)]
@@ -72,15 +72,15 @@ def parts(obj: Any) -> list[tuple[str, Any]] | None:
 
 
 def _reads_more(selector: SelectFromModel) -> bool:
-    """Tell whether what is kept may follow from more than the fitted model: from X, say."""
+    """Whether the selection may depend on more than the fitted model, such as X."""
     return callable(selector.max_features) or callable(selector.importance_getter)
 
 
 def cross_fits(obj: Any) -> Iterator[tuple[Any, int]]:
-    """Yield (member, n_splits) of the fits on parts of the records that only gave predictions.
+    """Yield (member, n_splits) of the fits on splits that were used for predictions only.
 
-    A stack, and a chain with ``cv``, predict each record by models of the other splits; a chain
-    does so for every member but the last.
+    Stacking, and chains with ``cv``, predict each record by models of the other splits; chains do
+    so for all members except the last.
     """
     if not isinstance(obj, (*_STACKS, *_CHAINS)):
         return
@@ -96,7 +96,7 @@ def cross_fits(obj: Any) -> Iterator[tuple[Any, int]]:
 
 
 def _paying_parts(member: Any) -> Iterator[Any]:
-    """Yield the estimators in a member that pay."""
+    """Yield the private estimators in a member."""
     if isinstance(member, Recorded):
         yield member
     else:

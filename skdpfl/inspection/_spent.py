@@ -14,12 +14,12 @@ from skdpfl.inspection._cost import costs_of_search, privacy_spent
 from skdpfl.inspection._display import COLOURS, GREY, axes_of, tidy
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 
-#: a curve over rounds or fits is priced at about this many of them
+#: the number of points of a curve over rounds or fits, about
 POINTS = 12
 
 
 class PrivacySpentDisplay:
-    """The cost of a fit, silo by silo or over its rounds; or of several fits, one after the other.
+    """The cost of a fit by silo or over its rounds, or of several fits.
 
     Make one with :meth:`from_estimator`, :meth:`from_ledger` or :meth:`from_cv_results`.
 
@@ -39,9 +39,9 @@ class PrivacySpentDisplay:
     Attributes
     ----------
     artists_ : matplotlib artists
-        What :meth:`plot` drew.
+        The artists of the plot.
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+        The axes and the figure.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class PrivacySpentDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            The axes to plot on; by default those of a new figure.
         color : str, default=None
             The bars' or the line's colour.
 
@@ -125,12 +125,12 @@ class PrivacySpentDisplay:
     def from_estimator(
         cls, estimator: Any, *, kind: str = "silos", ax: Any = None
     ) -> PrivacySpentDisplay:
-        """Draw what a fitted estimator cost; no data are read.
+        """Draw the cost of a fitted estimator; no data are read.
 
         Parameters
         ----------
         estimator : fitted estimator
-            One of this library's, or a pipeline or another estimator that holds some
+            An estimator of this library, or a pipeline or another estimator that contains some
             (:func:`skdpfl.privacy_spent`).
         kind : {"silos", "rounds"}, default="silos"
             Each silo's epsilon, or the epsilon after each number of rounds. A fit with
@@ -167,10 +167,10 @@ class PrivacySpentDisplay:
 
     @classmethod
     def from_ledger(cls, ledger: Any, *, ax: Any = None) -> PrivacySpentDisplay:
-        """Draw what the fits in a ledger cost together, one after the other, and its budget.
+        """Draw the cumulative cost of the fits in a ledger, and its budget.
 
-        The curve is the price as if all fits had been fixed beforehand (``ledger.spent``); a ledger
-        with a budget stops a little below it, since later fits may depend on earlier ones.
+        The curve is the price if all fits were fixed beforehand (``ledger.spent``); a ledger with a
+        budget stops slightly below it, since later fits may depend on earlier ones.
 
         Parameters
         ----------
@@ -187,14 +187,14 @@ class PrivacySpentDisplay:
 
     @classmethod
     def from_cv_results(cls, search: Any, *, ax: Any = None) -> PrivacySpentDisplay:
-        """Draw what the fits of a search cost together: each candidate on each split, the refit.
+        """Draw the cumulative cost of the fits of a search: all candidates, splits and the refit.
 
-        The choice by exact scores is not paid for, and not in the picture.
+        The choice by exact scores is not covered by a budget and not included.
 
         Parameters
         ----------
         search : fitted GridSearchCV or RandomizedSearchCV
-            Over an estimator of this library; fitted with ``refit``.
+            A search over an estimator of this library, fitted with ``refit``.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -250,6 +250,6 @@ def _finite(spent: PrivacySpent) -> PrivacySpent:
 
 
 def _after(plan: Any, n_rounds: int) -> float:
-    """Return the cost of the first rounds of a plan, the noise as it is."""
+    """Return the cost of the first rounds of a plan, with unchanged noise."""
     schedule = None if plan.schedule is None else plan.schedule[:n_rounds]
     return replace(plan, steps=plan.steps[:n_rounds], schedule=schedule).spent().epsilon

@@ -26,7 +26,7 @@ from skdpfl.silos import read_silos, split_silo_column
 
 
 class PrivacyUtilityDisplay:
-    """Scores over epsilon with a band, beside the score without privacy.
+    """Scores over epsilon with a band, and the score without privacy.
 
     Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_cv_results`.
 
@@ -39,16 +39,16 @@ class PrivacyUtilityDisplay:
     baseline : array-like of shape (n_repeats,), default=None
         The scores without privacy.
     score_name : str, default="score"
-        What the scores are.
+        Name of the score.
     estimator_name : str, default=None
         Label of the line.
 
     Attributes
     ----------
     line_, band_, baseline_ : matplotlib artists
-        What :meth:`plot` drew; ``baseline_`` is None without a baseline, ``band_`` without repeats.
+        The artists of the plot; None for a missing baseline, and for the band without repeats.
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
+        The axes and the figure.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class PrivacyUtilityDisplay:
     See Also
     --------
     ConvergenceDisplay : Scores on held-out records over rounds.
-    PrivacySpentDisplay : What each silo, round or fit cost.
+    PrivacySpentDisplay : The cost of each silo, round or fit.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class PrivacyUtilityDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            The axes to plot on; by default those of a new figure.
         color : str, default=None
             The line's colour.
 
@@ -131,8 +131,8 @@ class PrivacyUtilityDisplay:
         Parameters
         ----------
         estimator : estimator
-            One of this library's (its ``epsilon`` is set to each budget in turn, then to inf), or
-            a pipeline that ends in one.
+            An estimator of this library (its ``epsilon`` is set to each budget, then to inf), or a
+            pipeline that ends in one.
         X, y : array-like
             The data.
         silos : array-like of shape (n_samples,), default=None
@@ -140,8 +140,8 @@ class PrivacyUtilityDisplay:
         epsilons : sequence of float, default=(0.5, 1, 2, 4, 8)
             The budgets.
         cv : int or splitter, default=5
-            The folds; a number with silos means SiloStratifiedKFold, and splitters of
-            :mod:`skdpfl.model_selection` are given the silos.
+            The splitter; an integer with silos is SiloStratifiedKFold. Splitters of
+            :mod:`skdpfl.model_selection` get the silos.
         scoring : str or callable, default=None
             By default the estimator's own score.
         ax : matplotlib Axes, default=None
@@ -155,7 +155,7 @@ class PrivacyUtilityDisplay:
         -----
         PrivacyLeakWarning
             The scores are exact and one fit per fold is without privacy: use the figure for public
-            data, or where the records may be seen.
+            data, or keep it secret.
         """
         _, inner = private_step(estimator)
         warnings.warn(
@@ -192,14 +192,14 @@ class PrivacyUtilityDisplay:
         name: str | None = None,
         ax: Any = None,
     ) -> PrivacyUtilityDisplay:
-        """Draw the scores of predictions that models of several budgets made.
+        """Draw the scores of predictions of models with several budgets.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
             The truth.
         y_pred : mapping from float to array-like
-            For each epsilon the predictions; ``inf`` is drawn as the line without privacy.
+            The predictions for each epsilon; ``inf`` is the baseline without privacy.
         metric : callable, default=None
             ``metric(y_true, y_pred)``; by default accuracy for labels, R² for numbers.
         name : str, default=None
@@ -231,16 +231,16 @@ class PrivacyUtilityDisplay:
         name: str | None = None,
         ax: Any = None,
     ) -> PrivacyUtilityDisplay:
-        """Draw scores over epsilon that a cross-validation has found.
+        """Draw the scores of a cross-validation over epsilon.
 
         Parameters
         ----------
         results : fitted search, dict, or mapping from float to scores
-            A GridSearchCV or RandomizedSearchCV over epsilon, or its ``cv_results_``: the best
-            score at each budget is drawn. Or, for each epsilon, its scores: what
-            :func:`~sklearn.model_selection.cross_validate` returned, or a row of
-            :func:`~sklearn.model_selection.validation_curve`'s test scores. ``inf`` is drawn as the
-            line without privacy.
+            A GridSearchCV or RandomizedSearchCV over epsilon, or its ``cv_results_``, of which the
+            best score at each budget is drawn. Or a mapping from epsilon to scores: the result of
+            :func:`~sklearn.model_selection.cross_validate`, or a row of test scores of
+            :func:`~sklearn.model_selection.validation_curve`. ``inf`` is the baseline without
+            privacy.
         param : str, default="epsilon"
             The searched parameter, as ``"step__epsilon"`` within a pipeline.
         score_name : str, default=None

@@ -1,4 +1,4 @@
-"""Splits that know silos, and scores of each silo."""
+"""Splitters and scorers by silo."""
 
 from skdpfl._lazy import lazy
 

@@ -1,4 +1,4 @@
-"""The error of a regressor as a share of a constant's."""
+"""The error of a regressor relative to that of a constant."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ def neg_relative_rmse(estimator: Any, X: Any, y: Any, *, reference: float | None
     """Score a regressor by its negative relative root mean squared error.
 
     ``-sqrt(sum_j (y_j - prediction_j)^2 / sum_j (y_j - reference)^2)``: -1 is as bad as the
-    constant ``reference``, 0 is perfect. It goes wherever scikit-learn takes `scoring`. The score
-    is exact, and paid for by no budget.
+    constant ``reference``, 0 is perfect. It can be used as `scoring` in scikit-learn. The score is
+    exact and not covered by a privacy budget.
 
     Parameters
     ----------
@@ -21,13 +21,13 @@ def neg_relative_rmse(estimator: Any, X: Any, y: Any, *, reference: float | None
     y : array-like of shape (n_records,)
         The target.
     reference : float, default=None
-        The constant that errors are compared with, such as the mean of the training targets, by
-        `functools.partial`. None is the mean of `y`; the score is then ``-sqrt(1 - R^2)``.
+        The constant, such as the mean of the training targets, set by `functools.partial`. None
+        is the mean of `y`; the score is then ``-sqrt(1 - R^2)``.
 
     Returns
     -------
     score : float
-        Greater is better; NaN where every target is the reference.
+        Greater is better; NaN if all targets are equal to the reference.
 
     See Also
     --------

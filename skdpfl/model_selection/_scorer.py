@@ -1,8 +1,8 @@
-"""Scores of each silo, and scorers that make one number of them: the worst silo's, their mean.
+"""Scores of each silo, and scorers that aggregate them.
 
     s_i = score of the estimator on the records of silo i,  score = aggregate(s_1, ..., s_N)
 
-Exact scores on records are paid for by no budget.
+Exact scores are not covered by a privacy budget.
 """
 
 from collections.abc import Callable
@@ -31,16 +31,15 @@ def silo_scores(
     scoring: Any = None,
     silo_column: str | None = None,
 ) -> pd.Series:
-    """Score a fitted estimator on each silo's records by themselves.
+    """Score a fitted estimator on the records of each silo.
 
-    An average over all records hides a silo for which the model does badly; small silos suffer
-    from it most. The scores are exact, and paid for by no budget: look at them on public records,
-    or keep them where the records are.
+    An average over all records can hide a small silo with a bad score. The scores are exact and not
+    covered by a privacy budget: use public records, or keep them secret.
 
     Parameters
     ----------
     estimator : estimator
-        A fitted estimator, or whatever `scoring` can score.
+        A fitted estimator, or any object that `scoring` accepts.
     X : array-like of shape (n_records, n_features)
         The data.
     y : array-like of shape (n_records,)
@@ -48,9 +47,9 @@ def silo_scores(
     silos : array-like of shape (n_records,), default=None
         The silo of each record.
     scoring : str, callable or None, default=None
-        A scorer as everywhere in scikit-learn; None takes the estimator's `score`.
+        A scorer as in scikit-learn; None: the estimator's `score`.
     silo_column : str or None, default=None
-        Take the silos from this column of the DataFrame X. The estimator gets X with it. By default
+        The column of the DataFrame X with the silos, which is passed to the estimator. By default
         the estimator's own `silo_column`, also inside a pipeline, if X has such a column.
 
     Returns
@@ -93,7 +92,7 @@ def silo_scores(
 
 
 def _own_column(estimator, X) -> str | None:
-    """The silo column that the estimator, or one inside it, was told of, if X has it."""
+    """Return the ``silo_column`` of the estimator, or of one inside it, if X has it."""
     columns = list(getattr(X, "columns", ()))
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     named = {v for k, v in params.items() if k.split("__")[-1] == "silo_column" and v in columns}
@@ -101,14 +100,14 @@ def _own_column(estimator, X) -> str | None:
 
 
 class SiloScorer:
-    """A scorer that makes one number of the scores of all silos; see :func:`make_silo_scorer`.
+    """A scorer that aggregates the scores of all silos; see :func:`make_silo_scorer`.
 
     Parameters
     ----------
     scoring : str, callable or None
         The scorer for one silo.
     aggregate : {"min", "mean", "each"} or callable
-        What is made of the silos' scores.
+        How scores are aggregated.
     silo_column : str or None
         The column of X with the silo ids.
     """
@@ -147,7 +146,7 @@ class SiloScorer:
         return float(aggregate(scores.to_numpy()))
 
     def set_score_request(self, *, silos: bool | str | None) -> "SiloScorer":
-        """Say under which name metadata routing passes the silos.
+        """Set the name under which metadata routing passes the silos.
 
         Parameters
         ----------
@@ -164,12 +163,12 @@ class SiloScorer:
         return self
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Give the request for silos.
+        """Return the metadata request.
 
         Returns
         -------
         routing : MetadataRequest
-            What metadata routing is to pass.
+            The request for silos.
         """
         request = MetadataRequest(owner=self)
         request.score.add_request(param="silos", alias=self._request)
@@ -183,23 +182,23 @@ class SiloScorer:
 def make_silo_scorer(
     scoring: Any = None, *, aggregate: Aggregate = "min", silo_column: str | None = None
 ) -> SiloScorer:
-    """Make a scorer out of the scores of each silo.
+    """Make a scorer that aggregates the scores of each silo.
 
-    It goes wherever scikit-learn takes `scoring`. With metadata routing enabled the silos are asked
-    for by default; with routing off use `silo_column`. Every test set has to have the records of
-    the silos that count: :class:`SiloStratifiedKFold` sees to that.
+    It can be used as `scoring` in scikit-learn. With metadata routing enabled the silos are
+    requested by default; without it use `silo_column`. Test sets should have records of all silos,
+    as those of :class:`SiloStratifiedKFold` do.
 
     Parameters
     ----------
     scoring : str, callable or None, default=None
-        The scorer for one silo, as everywhere in scikit-learn; None takes the estimator's `score`.
+        The scorer for one silo, as in scikit-learn; None: the estimator's `score`.
     aggregate : {"min", "mean", "each"} or callable, default="min"
-        ``"min"`` is the worst silo's score, ``"mean"`` counts every silo the same whatever its
-        size, a callable gets the array of scores and gives a number. ``"each"`` gives them all, as
-        a dict ``silo_<id>`` -> score, which :func:`~sklearn.model_selection.cross_validate` turns
-        into columns. A score that is not defined (NaN) makes the result NaN.
+        ``"min"``: the score of the worst silo. ``"mean"``: the unweighted mean. A callable maps the
+        array of scores to a number. ``"each"``: a dict ``silo_<id>`` -> score, which
+        :func:`~sklearn.model_selection.cross_validate` turns into columns. If a score is undefined
+        (NaN), so is the result.
     silo_column : str or None, default=None
-        Take the silos from this column of the DataFrame X; by default the estimator's own.
+        The column of the DataFrame X with the silos; by default the estimator's `silo_column`.
 
     Returns
     -------
@@ -230,7 +229,7 @@ def make_silo_scorer(
 
 
 def worst_silo_scorer(scoring: Any = None, *, silo_column: str | None = None) -> SiloScorer:
-    """Make a scorer of the worst silo's score: ``make_silo_scorer(aggregate="min")``.
+    """Make a scorer for the worst silo: ``make_silo_scorer(aggregate="min")``.
 
     Parameters
     ----------

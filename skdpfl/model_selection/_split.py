@@ -1,10 +1,10 @@
-"""Folds in which every silo has its share.
+"""Folds with records of every silo.
 
-Folds depend on nothing but the rows' positions, their silos and `random_state`: replacing a record
-inside its silo moves no row to another fold. (`stratify_y=True` gives that up.)
+Folds depend on the rows' positions, their silos and `random_state` only: replacing a record inside
+its silo does not move any row to another fold (except with `stratify_y=True`).
 
-    rows ordered by silo (and y), dealt like cards: fold = place mod n_splits,
-    so each fold has n_i / n_splits records of silo i, to one
+    rows ordered by silo (and y), dealt in turn: fold = position mod n_splits,
+    so each fold has n_i / n_splits records of silo i, up to rounding
 """
 
 import warnings
@@ -19,7 +19,7 @@ from skdpfl.silos import Silos
 
 
 class SiloStratifiedKFold(SiloFolds):
-    """K folds, each with every silo's share of its records.
+    """K folds, each with the same share of every silo's records.
 
     A plain K-fold on records sorted by silo leaves whole silos out of a training set, and a
     shuffled one may leave a small silo with too few. Here the records of each silo are distributed
@@ -27,7 +27,7 @@ class SiloStratifiedKFold(SiloFolds):
     folds' sizes.
 
     Folds depend on the rows' positions and silos only, not on the records. Consecutive records of a
-    silo go to different folds; this matters if neighbouring rows are near-copies of each other.
+    silo are in different folds, which matters if adjacent rows are near-duplicates.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ class SiloStratifiedKFold(SiloFolds):
         For `shuffle`; an int gives the same folds every time.
     stratify_y : bool, default=False
         Keep the proportions of the target inside each silo as well (classes, or the order of a
-        number). **Such folds depend on the labels**: one changed label moves many records to other
-        folds, which no budget pays for, so that `split` gives a
+        number). **Such folds depend on the labels**: one changed label can move many records to
+        other folds, which no privacy budget covers, so that `split` gives a
         :class:`~skdpfl.exceptions.PrivacyLeakWarning`.
     silo_column : str or None, default=None
-        Take the silos from this column of the DataFrame X.
+        The column of the DataFrame X with the silos.
 
     See Also
     --------
@@ -83,7 +83,7 @@ class SiloStratifiedKFold(SiloFolds):
         self.stratify_y = stratify_y
 
     def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
-        """Order the rows by silo, then by y if asked, then at random if asked, and deal."""
+        """Sort the rows by silo, optionally by y or at random within it, and deal them in turn."""
         self._check_sizes(silos)
         n = len(silos.codes)
         random = as_generator(self.random_state).random(n) if self.shuffle else np.zeros(n)

@@ -1,4 +1,4 @@
-"""Folds of whole silos: largest first, each to the fold with the fewest records; or one a fold."""
+"""Folds of whole silos."""
 
 import heapq
 from typing import Any
@@ -11,23 +11,21 @@ from skdpfl.silos import Silos
 
 
 class SiloKFold(SiloFolds):
-    """K folds of whole silos: how well does a model do on silos it has not seen?
+    """K folds of whole silos, for scores on unseen silos.
 
-    Silos are dealt by their size, largest first, each to the fold that has the fewest records;
-    with `shuffle` in random order, in equal numbers.
-
-    Folds depend on the silo ids only.
+    Silos are assigned in order of their size, largest first, to the fold with the fewest records;
+    with `shuffle` in random order and equal numbers. Folds depend on the silo ids only.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds, at least 2 and at most the number of silos.
     shuffle : bool, default=False
-        Deal silos in random order, the same number to each fold (to one), whatever their sizes.
+        Assign silos in random order, the same number (up to one) to each fold.
     random_state : int, RandomState, Generator or None, default=None
         For `shuffle`; an int gives the same folds every time.
     silo_column : str or None, default=None
-        Take the silos from this column of the DataFrame X.
+        The column of the DataFrame X with the silos.
 
     See Also
     --------
@@ -60,7 +58,7 @@ class SiloKFold(SiloFolds):
         )
 
     def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
-        """Deal the silos, and give each record the fold of its silo."""
+        """Assign the silos to folds; a record is in the fold of its silo."""
         n_silos = len(silos.ids)
         if self.n_splits > n_silos:
             raise ValueError(
@@ -77,7 +75,7 @@ class SiloKFold(SiloFolds):
         return folds
 
     def _balanced(self, sizes: np.ndarray) -> np.ndarray:
-        """Largest silo first, each to the lightest fold; ties by number."""
+        """Assign the largest silo first, each to the smallest fold; ties by index."""
         folds = np.empty(len(sizes), dtype=np.intp)
         loads = [(0, fold) for fold in range(self.n_splits)]
         for silo in np.argsort(-sizes, kind="stable"):
@@ -87,14 +85,14 @@ class SiloKFold(SiloFolds):
 
 
 class LeaveOneSiloOut(SiloSplitter):
-    """Each silo in turn is the test set: how well does a model do at a new hospital?
+    """Each silo in turn is the test set, for the score on a new silo.
 
     Folds depend on the silo ids only.
 
     Parameters
     ----------
     silo_column : str or None, default=None
-        Take the silos from this column of the DataFrame X.
+        The column of the DataFrame X with the silos.
 
     See Also
     --------
@@ -122,16 +120,16 @@ class LeaveOneSiloOut(SiloSplitter):
     def get_n_splits(
         self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
     ) -> int:
-        """Give the number of splits: that of the silos.
+        """Return the number of splits, which is the number of silos.
 
         Parameters
         ----------
         X : array-like of shape (n_records, n_features), default=None
             The data; needed if `silo_column` is set.
         y : array-like, default=None
-            Not looked at.
+            Ignored.
         groups : array-like of shape (n_records,), default=None
-            The silo of each record, under the name scikit-learn uses without metadata routing.
+            The silo of each record; the name that scikit-learn uses without metadata routing.
         silos : array-like of shape (n_records,), default=None
             The silo of each record.
 

@@ -13,13 +13,13 @@ from skdpfl.silos import Silos, read_silos, split_silo_column
 
 
 class SiloSplitter(BaseCrossValidator):
-    """A splitter by silo: subclasses say which fold each row is in."""
+    """Base class of splitters by silo; subclasses implement the fold of each row."""
 
-    #: with metadata routing silos are asked for by default; without, they come as `groups`
+    #: with metadata routing silos are requested by default; without it they are passed as `groups`
     __metadata_request__split = {"silos": True, "groups": UNUSED}  # noqa: RUF012
 
     silo_column: str | None = None
-    #: whether test sets have silos that the training sets lack
+    #: whether test sets have silos that are not in the training sets
     _leaves_silos_out = False
 
     def split(
@@ -32,9 +32,9 @@ class SiloSplitter(BaseCrossValidator):
         X : array-like of shape (n_records, n_features)
             The data; a DataFrame if `silo_column` is set.
         y : array-like of shape (n_records,), default=None
-            The target; looked at only where the class says so.
+            The target; ignored unless the class says otherwise.
         groups : array-like of shape (n_records,), default=None
-            The silo of each record, under the name scikit-learn uses without metadata routing.
+            The silo of each record; the name that scikit-learn uses without metadata routing.
         silos : array-like of shape (n_records,), default=None
             The silo of each record.
 
@@ -53,7 +53,7 @@ class SiloSplitter(BaseCrossValidator):
             yield np.flatnonzero(folds != fold), marked
 
     def _silos(self, X, groups, silos) -> Silos:
-        """The silo of each record, however it was given."""
+        """Return the silo of each record, from any of the parameters."""
         if groups is not None and silos is not None:
             raise ValueError(
                 "silos and groups were both passed: give the silos of the records once"
@@ -70,7 +70,7 @@ class SiloSplitter(BaseCrossValidator):
         return read_silos(given, n_rows, X)
 
     def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
-        """The fold of each record (n,), and how many folds there are."""
+        """Return the fold of each record (n,), and the number of folds."""
         raise NotImplementedError
 
 
@@ -93,12 +93,12 @@ class SiloFolds(SiloSplitter):
     def get_n_splits(
         self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
     ) -> int:
-        """Give the number of splits; no argument matters.
+        """Return the number of splits.
 
         Parameters
         ----------
         X, y, groups, silos : object
-            Not looked at.
+            Ignored.
 
         Returns
         -------

@@ -11,10 +11,10 @@
 nonnegative vectors are at right angles at worst; setting it to zero by R and Q. Entries are rounded
 towards zero, to multiples of 2^-20, which leaves lengths and signs as they should be.
 
-Reason: the noise for boxes is that for rows as long as the boxes' corners, sqrt(d) half ranges.
-Typical deviations from the mean have a third or a fifth of that norm, less for wider bounds, and
-the first release estimates the mean and the norm of rows. Norms concentrate, so clipping rows
-somewhat below their typical norm shrinks the estimates but hardly changes their direction.
+Reason: the noise for boxes is calibrated to their corners, at a distance of sqrt(d) half ranges.
+Deviations from the mean typically have a third or a fifth of that norm, less for wider bounds, and
+the first release estimates mean and norm of rows. Norms concentrate, so clipping rows somewhat
+below their typical norm shrinks the estimates but hardly changes their direction.
 
 **Shrinkage.** The estimates of the first release, with their errors, are the prior.
 """
@@ -36,16 +36,15 @@ from skdpfl.scaling._moments import (
     variance_seen,
 )
 
-#: where deviations, and squares, are cut; the weight of squares; the target's box in deviations
+#: the limits of deviations and of squares; the weight of squares; the target's box in deviations
 _LONGEST, _SQUARE, HALF, _TARGET = 4.0, 6.0, 0.5, 3.0
-#: the smallest deviation that rows are measured in, in half boxes; where the target's variance is
-#: known better than that, down to the second
+#: the least unit of deviations, in half boxes; the second if the target's variance is known better
 _FINEST, _FINEST_TARGET = 0.15, 0.01
 #: the prior's variance of variances, in squares of their error: larger, as the prior may be wrong
 _LOOSER = 2.0
 #: all entries are multiples of this
 _STEP = 2.0**-20
-#: lengths are cut a little below their limits, so that rounding errors do not pass them
+#: lengths are cut slightly below their limits, so that rounding errors do not exceed them
 _BELOW = 1 - 2.0**-40
 
 
@@ -67,7 +66,7 @@ class Ball:
 
     @property
     def diameter(self) -> float:
-        """The furthest that two rows' contributions are apart."""
+        """The largest distance between the contributions of two rows."""
         return float(np.hypot(2 * self.radius, np.sqrt(2.0) * self.squares))
 
     @property
@@ -89,7 +88,7 @@ def _units(found: Estimate, is_feature: np.ndarray) -> Array:
 
 
 def contributions(columns: Array, boxes: Boxes, ball: Ball) -> Array:
-    """``(a, b)`` of each row (n, d, 2), whatever it holds."""
+    """``(a, b)`` of each row (n, d, 2), for any values."""
     both = np.empty((2, *columns.shape))
     v, squares = both
     with np.errstate(invalid="ignore", over="ignore"):
@@ -120,10 +119,10 @@ def sums_of_rows(columns: Array, first: np.ndarray, boxes: Boxes, ball: Ball) ->
 
 
 def refine(found: Estimate, noisy: Array, noise: Array, is_feature: np.ndarray) -> Estimate:
-    """Update the first look's estimates by noisy mean contributions (columns, 2).
+    """Update the estimates of the first release by noisy mean contributions (columns, 2).
 
-    ``noise`` (columns,) is the standard deviation of their entries; all estimates stay in the units
-    of the first look's boxes.
+    ``noise`` (columns,) is the standard deviation of their entries; all estimates are in the units
+    of the boxes of the first release.
     """
     unit = _units(found, is_feature)
     shift, noise_of_mean = noisy[:, 0] * unit, noise * unit

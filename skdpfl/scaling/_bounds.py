@@ -1,11 +1,11 @@
-"""Declared bounds, which are public knowledge, and the affine maps they give.
+"""Declared bounds, which are public, and their affine maps.
 
 ::
 
     center = (low + high) / 2,    scale = (high - low) / 2      values within bounds: [-1, 1]
 
-Each feature keeps its own unit interval, next to an intercept of 1, rather than rows of norm 1:
-a model's intercept and coefficients then learn at the same pace whatever the number of features.
+Each feature is mapped to [-1, 1], like the intercept's 1, instead of rows to norm 1: intercept and
+coefficients then converge at the same rate for any number of features.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pandas as pd
 
 from skdpfl.scaling._maps import AffineScaling, AffineTarget, Array
 
-#: root mean square of a value uniform on [-1, 1]: what to expect when only bounds are known
+#: root mean square of a value uniform on [-1, 1], expected if only bounds are known
 _UNIFORM_SPREAD = 1 / np.sqrt(3)
 
 
@@ -49,7 +49,7 @@ class Bounds:
 def read_feature_bounds(
     feature_bounds: Any, n_features: int, feature_names: Sequence[str] | None = None
 ) -> Bounds:
-    """Read ``feature_bounds`` as given by the user.
+    """Read the parameter ``feature_bounds``.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def read_target_bounds(target_bounds: Any) -> Bounds:
 
 
 def affine_from_bounds(bounds: Bounds, centred: bool = True) -> AffineScaling:
-    """The map of the bounds onto [-1, 1], into it if zero is to stay zero; ignored features: 0."""
+    """The map of the bounds onto [-1, 1] (uncentred: into it); ignored features become 0."""
     scale = np.where(bounds.used, bounds.half_range, np.inf)
     spread = np.where(bounds.used, _UNIFORM_SPREAD, 0.0)
     center, radius = bounds.center, float(np.sqrt(bounds.used.sum()))
@@ -126,7 +126,7 @@ def target_from_bounds(bounds: Bounds) -> AffineTarget:
 
 
 def _by_label(value: Any, names: list[Any]) -> Any:
-    """Return a Series' values in the order of the columns; anything else as it is."""
+    """Return a Series' values in the order of the columns; anything else unchanged."""
     if not isinstance(value, pd.Series) or isinstance(value.index, pd.RangeIndex):
         return value
     missing = [name for name in names if name not in value.index]
@@ -151,7 +151,7 @@ def _pair(value: Any, name: str, words: str = "") -> tuple[Array, Array]:
 
 
 def _all_pairs(value: Any) -> bool:
-    """Tell whether bounds were given as (low, high) of one feature after the other."""
+    """Whether bounds were given as a list of (low, high), one per feature."""
     return isinstance(value, (tuple, list, np.ndarray)) and all(np.shape(v) == (2,) for v in value)
 
 

@@ -14,11 +14,11 @@ from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._scaling_plan import Features, Release, ScalingPlan
 from skdpfl.scaling._setting import Neighbours, Setting, Trust, Unit
 
-#: records that are plenty: more are read only where the noise asks for them
+#: enough records: more are read only if the noise is small enough
 _PLENTY = 2**16
-#: a second round of moments pays below this noise
+#: a second round of moments is useful below this noise
 _SECOND_ROUND = 0.07
-#: noise of the typical feature's mean, in half ranges, beyond which moments teach nothing
+#: noise of a typical feature's mean, in half ranges, above which moments are useless
 _USELESS = 0.5
 #: a typical deviation, in half ranges
 _TYPICAL = 0.3
@@ -30,12 +30,12 @@ HOPELESS = 0.25
 
 @dataclass(frozen=True)
 class Shares:
-    """How much of mu scaling may take.
+    """The largest shares of mu for scaling.
 
-    Moments in known bounds, and two more looks at whole rows (0: none); or counts, moments after
-    them, and one more look. Shares shrink until the noise of a mean (in half ranges; of a count in
-    shares of the records) is no smaller than ``enough``, and inside known bounds, in deviations,
-    than ``precise``. ``floor`` is the smallest scale, in half ranges.
+    With bounds: moments, and two further releases of whole rows (0: none). Without: counts, moments
+    after them, and one further release. A share is reduced while the noise of a mean (in half
+    ranges; of a count in shares of the records) stays below ``enough`` and, with bounds and in
+    deviations, below ``precise``. ``floor`` is the smallest scale, in half ranges.
     """
 
     bounded: float = 0.3
@@ -48,7 +48,7 @@ class Shares:
     floor: float | None = 0.2
 
 
-#: scaling before a training, which is left 0.90 or 0.84 of mu; scaling and nothing else
+#: scaling before training, which gets the other 0.90 or 0.84 of mu; scaling alone
 TRAINING = Shares()
 EVERYTHING = Shares(
     bounded=1.0, rows=0.0, counts=0.5**0.5, moments=0.5**0.5, enough=0.0, precise=0.0, floor=None
@@ -79,24 +79,24 @@ def plan_scaling(
     mu : float or array-like of shape (n_silos,)
         The whole fit's budget as Gaussian DP (under ``neighbours``); ``inf`` for no privacy.
     scaling : {"auto", "private"} or None
-        "auto" squashes the features where finding scales is hopeless, "private" never does; None
-        leaves everything alone.
+        "auto" squashes the features if scales cannot be estimated, "private" never does; None: no
+        scaling.
     feature_bounds, target_bounds : Bounds, optional
         Public knowledge.
     has_target : bool
         Whether there is a target to scale (regression).
     unit, trust, neighbours : str
-        What is protected, from whom.
+        What is protected, and against whom.
     shares : Shares
-        How much of the budget scaling may take.
+        The largest shares of the budget for scaling.
     centred : bool
-        False: zero stays zero, for models without an intercept.
+        False: scale without centring, for models without an intercept.
 
     Returns
     -------
     ScalingPlan
     """
-    sizes = np.array(silo_sizes)  # copies: nobody changes a plan afterwards
+    sizes = np.array(silo_sizes)  # a copy, as plans are immutable
     budgets = np.full(sizes.shape, mu, np.float64)
     setting = Setting(sizes, budgets, unit, trust, neighbours)
     plan = ScalingPlan(
@@ -120,7 +120,7 @@ def _chosen(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
 
 
 def _refined(plan: ScalingPlan, refined: Features, public: Features, shares: Shares) -> ScalingPlan:
-    """Refine a public map by moments unless the noise hides even the typical feature."""
+    """Refine a public map by moments, unless the noise is too large."""
     better = _with_releases(replace(plan, features=refined), shares)
     n_read = int(better.features_read.sum())
     if n_read and better.noise(better.moments[0])[0] <= _USELESS * np.sqrt(n_read):
@@ -129,7 +129,7 @@ def _refined(plan: ScalingPlan, refined: Features, public: Features, shares: Sha
 
 
 def _without_bounds(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
-    """Find the features' scales privately where that will work, squash them elsewhere."""
+    """Estimate the features' scales privately, or squash the features if that is too noisy."""
     private = _with_releases(replace(plan, features="private"), shares)
     if scaling == "private" or counts_noise(private) <= HOPELESS:
         return private
@@ -137,7 +137,7 @@ def _without_bounds(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingP
 
 
 def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
-    """Add the releases, each spending as little as gives little noise."""
+    """Add the releases, each with the least share that is precise enough."""
     if not plan.is_feature.size:
         return plan
     plan = replace(plan, setting=_with_fewer_records(plan, shares))
@@ -160,7 +160,7 @@ def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
 
 
 def _releases_in_bounds(plan: ScalingPlan, shares: Shares) -> tuple[Release, ...]:
-    """Moments in known boxes, and then, twice, of rows in a ball around what was seen before."""
+    """Moments in known boxes, then twice those of rows in a ball around the last estimates."""
     first = _with_least_share(plan, Release(shares.bounded), _TYPICAL * shares.precise)
     return first, *[_rows_release(plan, shares.rows, shares)] * 2
 
@@ -172,7 +172,7 @@ def _rows_release(plan: ScalingPlan, share: float, shares: Shares) -> Release:
 
 
 def _with_fewer_records(plan: ScalingPlan, shares: Shares) -> Setting:
-    """Read a part of the records where that leaves little noise at a third of the shares."""
+    """Read a part of the records if the noise is small enough at a third of the shares."""
     setting = plan.setting
     if not shares.enough:
         return setting
@@ -190,7 +190,7 @@ def _with_fewer_records(plan: ScalingPlan, shares: Shares) -> Setting:
 
 
 def _with_least_share(plan: ScalingPlan, release: Release, enough: float) -> Release:
-    """The release with the smallest share, up to its own, that is precise enough."""
+    """The release with the smallest share that is precise enough, at most its own."""
     if not enough:
         return release
     needed = release.share * plan.noise(release).max() / enough
@@ -198,7 +198,7 @@ def _with_least_share(plan: ScalingPlan, release: Release, enough: float) -> Rel
 
 
 def with_advice(plan: ScalingPlan, target: str = "") -> ScalingPlan:
-    """Say what to give where the budget does not reach; ``target``: what became of it."""
+    """Add advice if the budget is too small; ``target``: what is done with it instead."""
     advice = []
     if plan.features in ("squash", "refined squash"):
         advice.append(
@@ -224,7 +224,7 @@ def with_advice(plan: ScalingPlan, target: str = "") -> ScalingPlan:
 
 
 def _silos(plan: ScalingPlan) -> str:
-    """How much data there is, in public numbers: a protected silo's size is none."""
+    """The amount of data in words, without protected sizes."""
     if plan.setting.unit == "silo":
         return f"{plan.setting.n_silos} protected silos"
     n_silos, n = plan.setting.n_silos, int(np.sum(plan.setting.silo_sizes))
@@ -232,7 +232,7 @@ def _silos(plan: ScalingPlan) -> str:
 
 
 def target_is_hopeless(plan: ScalingPlan) -> bool:
-    """Whether what would be found as the target's scale is noise, and nothing to predict by."""
+    """Whether the target's scale would be mostly noise."""
     alone = plan.target == "private" and plan.features != "private"
     return alone and counts_noise(plan) > HOPELESS
 

@@ -1,4 +1,4 @@
-"""What a record contributes to a release: a function of the record and of public numbers."""
+"""The contribution of a record to a release: a function of the record and of public numbers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Sums(ABC):
 
     @abstractmethod
     def __call__(self, columns: Array, silos: np.ndarray, n_silos: int) -> Array:
-        """Add up records (n, c) of sorted local silo numbers (n,): (n_silos, c, entries)."""
+        """Add records (n, c), sorted by local silo numbers (n,): (n_silos, c, entries)."""
 
 
 @dataclass(frozen=True, eq=False)
 class CountsOn(Sums):
-    """One-hot contributions: how many values of each silo and column lie in each bin."""
+    """One-hot contributions: counts of the values of each silo and column in each bin."""
 
     grid: MagnitudeGrid
 
@@ -70,7 +70,7 @@ class RowsIn(Sums):
 
 @dataclass(frozen=True, eq=False)
 class FiniteSums(Sums):
-    """How many values are finite, and their sum, or that of their squares around a center."""
+    """The number of finite values, and the sum of them or of their squares around a center."""
 
     center: Array | None = None
 

@@ -1,4 +1,4 @@
-"""Where a column's values lie, from noisy counts on a fixed logarithmic grid.
+"""The range of a column's values, from noisy counts on a fixed logarithmic grid.
 
 ::
 
@@ -8,10 +8,10 @@
     library      P[s, k] = shares of shape s at scale 2^k    shapes: normal, lognormal, 0/1, ...
     posterior    w[s, k] ~ a[s] b[k] exp((<p_hat, P[s, k]> - |P[s, k]|^2 / 2) / sigma^2)
 
-The answer for a column is a box [low, high], the 15 % and 85 % posterior quantiles of the shapes'
-ends, so doubt widens it. The priors ``a`` (shapes) and ``b`` (scales) are re-estimated from all
-columns together: many columns alike (pixels) help each other. All of this reads only noisy shares
-and public numbers; it is post-processing and costs nothing.
+The result for a column is a box [low, high], the 15 % and 85 % posterior quantiles of the shapes'
+ends, which is wider the larger the noise. The priors ``a`` (shapes) and ``b`` (scales) are
+estimated from all columns together, which helps if many are similar (pixels). All of this uses only
+noisy shares and public numbers; it is post-processing and costs nothing.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from scipy.sparse import csr_array
 
 from skdpfl.scaling._maps import Array
 
-#: the grid covers magnitudes 2^-20 (1e-6) to 2^40 (1e12); beyond, the end bins take all
+#: the grid covers magnitudes 2^-20 (1e-6) to 2^40 (1e12); the end bins hold all others
 _LOWEST, _HIGHEST = -20, 40
-#: real columns are no member of the library; their shares differ by about this
+#: the shares of real columns differ from those of the library by about this
 _MISFIT = 0.02
-#: columns that re-estimate the priors (more add nothing), rounds, and the priors' weight in columns
+#: the most columns that estimate the priors, iterations, and the priors' weight in columns
 _POOL, _ROUNDS, _PRIOR_WEIGHT = 512, 6, 5.0
 _QUANTILE = 0.85
-#: log likelihoods below this, relative to the best, count as none: products of what they stand for
-#: would be subnormal, which is ten times slower
+#: smaller log likelihoods, relative to the best, count as 0: their products would be subnormal
+#: numbers, which are ten times slower
 _UNLIKELY = -50.0
 
 
 @dataclass(frozen=True)
 class MagnitudeGrid:
-    """Signed logarithmic bins of ``octaves`` each: negatives, the zero bin, positives, one."""
+    """Signed logarithmic bins of ``octaves`` each: negatives, zero, positives, exactly one."""
 
     octaves: float
 
@@ -49,12 +49,12 @@ class MagnitudeGrid:
 
     @property
     def n_positive(self) -> int:
-        """How many positive bins there are."""
+        """The number of positive bins."""
         return int(np.ceil(_HIGHEST / self.octaves)) - self.first
 
     @property
     def n_bins(self) -> int:
-        """How many bins there are in all."""
+        """The number of bins."""
         return 2 * self.n_positive + 2
 
     @property
@@ -90,7 +90,7 @@ class ShapeLibrary:
     def boxes(self, noisy: Array, noise: Array, is_feature: np.ndarray) -> tuple[Array, Array]:
         """Boxes [low, high] of columns, from noisy shares (columns, bins) and their noise.
 
-        ``is_feature`` marks the columns (features, not the target) that inform each other.
+        ``is_feature`` marks the columns (features, not the target) that estimate the priors.
         """
         likelihoods = self._likelihoods(noisy, noise)
         nonzero = np.clip(1 - noisy[:, self.shares.shape[2] // 2 - 1] - 2 * noise, 0.0, 1.0)
@@ -136,9 +136,9 @@ class ShapeLibrary:
         return np.exp(logs, out=logs).reshape(len(noisy), *self.low.shape)
 
     def _learn_priors(self, likelihoods: Array, nonzero: Array) -> tuple[Array, Array]:
-        """Expectation-maximisation of the two priors; few columns leave them as they are.
+        """Expectation-maximisation of the two priors, which few columns hardly change.
 
-        A column tells its scale by the part ``nonzero`` of its values that are not zero.
+        A column's weight is the share ``nonzero`` of its values that are not zero.
         """
         shapes, scales = self._own
         for _ in range(_ROUNDS if len(likelihoods) else 0):
@@ -154,7 +154,7 @@ class ShapeLibrary:
 def _quantiles(values: Array, order: np.ndarray, weights: Array, q: float) -> Array:
     """The q-quantile of ``values`` under each row of ``weights``, which sum to 1.
 
-    ``order`` (groups, in each) sorts the values; groups first, for one long sum takes longer.
+    ``order`` (groups, in each) sorts the values; groups first, as one long sum is slower.
     """
     rows, each = np.arange(len(weights)), weights.take(order, axis=1)
     upto = np.cumsum(each.sum(axis=2), axis=1)

@@ -27,7 +27,7 @@ Array = NDArray[np.floating]
 
 
 class Scaling(ABC):
-    """A fixed map of feature rows; it holds numbers found before, and is itself no secret."""
+    """A fixed, public map of feature rows."""
 
     #: whether the map is affine, so that coefficients can be given in the original units
     affine: ClassVar[bool]
@@ -35,7 +35,7 @@ class Scaling(ABC):
     @property
     @abstractmethod
     def row_norm(self) -> float | None:
-        """Norm to expect of a transformed row, from public or paid-for numbers; None: unknown."""
+        """Expected norm of a transformed row, from public or released numbers; None: unknown."""
 
     @abstractmethod
     def transform(self, X: Array, out: Array | None = None) -> Array:
@@ -43,7 +43,7 @@ class Scaling(ABC):
 
     @abstractmethod
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Coefficients (k, d) and intercepts (k,) in the original units where that is possible."""
+        """Coefficients (k, d) and intercepts (k,) in the original units if possible."""
 
     def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Undo :meth:`unscale`; columns that are ignored keep their coefficients."""
@@ -52,17 +52,17 @@ class Scaling(ABC):
 
 @dataclass(frozen=True)
 class IdentityScaling(Scaling):
-    """Leaves the features alone: somebody else scaled them."""
+    """No scaling."""
 
     affine: ClassVar[bool] = True
 
     @property
     def row_norm(self) -> float | None:
-        """Unknown: nothing is known about the features."""
+        """None, as nothing is known about the features."""
         return None
 
     def transform(self, X: Array, out: Array | None = None) -> Array:
-        """Return ``X``, copied only where ``out`` asks for it."""
+        """Return ``X``, or a copy in ``out``."""
         X = as_floats(X)
         if out is None:
             return X
@@ -87,7 +87,7 @@ class AffineScaling(Scaling):
         A bound on the norm of a transformed row within the declared bounds; ``inf`` without
         bounds. Rows beyond the bounds may have a larger norm.
     spread : ndarray of shape (d,), optional
-        Root mean square of each transformed feature, as far as public or paid-for numbers tell.
+        Root mean square of each transformed feature, from public or released numbers.
     """
 
     center: Array
@@ -120,14 +120,14 @@ class AffineScaling(Scaling):
         return None if self.spread is None else float(np.linalg.norm(self.spread))
 
     def transform(self, X: Array, out: Array | None = None) -> Array:
-        """Map rows ``X`` (n, d); the subtraction comes first, so large offsets cost no digits."""
+        """Map rows ``X`` (n, d); subtracts first, so that large offsets cost no precision."""
         X = as_floats(X)
         out = np.subtract(X, self.center.astype(X.dtype), out=out)
         out *= (1.0 / self.scale).astype(X.dtype)
         return out
 
     def inverse(self, Z: Array) -> Array:
-        """Undo :meth:`transform`; ignored features come back as their center."""
+        """Undo :meth:`transform`; ignored features are set to their center."""
         Z = as_floats(Z)
         return Z * np.where(np.isinf(self.scale), 0, self.scale).astype(Z.dtype) + (
             self.center.astype(Z.dtype)
@@ -146,18 +146,18 @@ class AffineScaling(Scaling):
 
 @dataclass(frozen=True, eq=False)
 class SquashScaling(Scaling):
-    """Map each value into (-1, 1) whatever its scale, then center and scale what comes out.
+    """Map each value into (-1, 1), whatever its scale, then center and scale the results.
 
-    With ``a = asinh(x)``, which is linear near 0 and a logarithm far out, ``s(x) = a / sqrt(4 +
-    a^2)`` keeps the order of values from 1e-3 to 1e9 apart and knows no data. Not affine:
-    coefficients refer to ``transform(X)``.
+    With ``a = asinh(x)``, which is linear near 0 and logarithmic for large values,
+    ``s(x) = a / sqrt(4 + a^2)`` distinguishes magnitudes from 1e-3 to 1e9 and depends on no data.
+    Not affine: coefficients refer to ``transform(X)``.
 
     Parameters
     ----------
     center, scale : ndarray of shape (d,), optional
-        Of the squashed features; None leaves them as they are.
+        Of the squashed features; None: neither.
     spread : ndarray of shape (d,), optional
-        Root mean square of each transformed feature, as far as public or paid-for numbers tell.
+        Root mean square of each transformed feature, from public or released numbers.
     """
 
     center: Array | None = None
@@ -254,9 +254,9 @@ class RatioTarget:
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """What a fit trains on: the features' map and the target's (the identity in classifiers).
+    """The maps of features and of the target (the identity in classifiers).
 
-    ``coarse_target``: what was paid for shows that the target's scale does not fit it.
+    ``coarse_target``: whether the released moments show that the target's scale is too large.
     """
 
     features: Scaling
@@ -265,21 +265,21 @@ class Scales:
 
     @property
     def features_map(self) -> Scaling | None:
-        """What features are mapped by; None: they stay as they are."""
+        """The map of the features; None: no scaling."""
         return None if isinstance(self.features, IdentityScaling) else self.features
 
     @property
     def target_map(self) -> AffineTarget | RatioTarget | None:
-        """What the target is mapped by; None: it stays as it is."""
+        """The map of the target; None: no scaling."""
         return None if self.target == AffineTarget() else self.target
 
     def without_shift(self) -> Scales:
-        """Return scales for a loss under a log link: targets over their root mean square."""
+        """Return scales for a log link: targets divided by their root mean square."""
         size = float(np.hypot(self.target.scale, getattr(self.target, "center", 0.0)))
         return replace(self, target=RatioTarget(size))
 
 
 def as_floats(X: Array) -> Array:
-    """``X`` as floats: float32 and float64 as they are, anything else as float64."""
+    """``X`` as floats: float32 and float64 unchanged, anything else as float64."""
     X = np.asarray(X)
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)

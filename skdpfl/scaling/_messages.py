@@ -36,17 +36,17 @@ from skdpfl.scaling._contributions import Sums
 from skdpfl.scaling._maps import Array, squash
 from skdpfl.scaling._scaling_plan import STEP, Release, ScalingPlan
 
-#: numbers held at once, of messages and of rows read: larger blocks leave the cache, and fresh
-#: memory for each of them costs more than what is computed
+#: the largest block of messages and of rows, in numbers: larger blocks leave the cache, and
+#: allocating them takes longer than the computation
 _MESSAGES, _ROWS = 2**18, 2**16
-#: rows whose exact sums are formed at once
+#: rows per exact sum
 _PIECE = 2**14
-#: row numbers, or rows that stand together
+#: row numbers, or consecutive rows
 Rows = np.ndarray | slice
 
 
 class Messages:
-    """The noisy means of a plan's releases, asked of a federation's silos."""
+    """The noisy means of a plan's releases, from the silos of a federation."""
 
     def __init__(self, plan: ScalingPlan, federation: Federation, streams: Streams) -> None:
         self.plan, self.federation, self.streams = plan, federation, streams
@@ -114,7 +114,7 @@ class Look(Question):
 
 @dataclass(frozen=True, eq=False)
 class ExactLook(Question):
-    """Each silo's exact sums, where nothing is hidden: its own pieces, whoever else is here."""
+    """Each silo's exact sums, in fits without privacy; independent of other silos' sizes."""
 
     plan: ScalingPlan
     sums: Sums
@@ -136,7 +136,7 @@ class ExactLook(Question):
                 yield from self._small(data, silos)
 
     def _small(self, data: SiloData, silos: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Answer for silos that are read at once, in runs of neighbours."""
+        """Answer for small silos, in runs of adjacent ones."""
         for run in np.split(silos, np.flatnonzero(np.diff(silos) > 1) + 1):
             rows = range(data.starts[run[0]], data.starts[run[-1] + 1])
             yield run, self._answers(data, run, rows)
@@ -153,7 +153,7 @@ class ExactLook(Question):
 
 
 class RowsRead:
-    """The records that a plan reads, silo by silo: all, or evenly spaced ones."""
+    """The records that a plan reads, silo by silo: all or evenly spaced ones."""
 
     def __init__(self, plan: ScalingPlan, data: SiloData) -> None:
         self.plan, self.data, self.order, self.sizes = plan, data, data.order, data.sizes

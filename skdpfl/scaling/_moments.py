@@ -36,7 +36,7 @@ _STEP = 2.0**-12
 
 
 class _Prior(NamedTuple):
-    """Columns' values are normal around a common center, which is normal itself."""
+    """A normal hierarchy: columns' values around a common center, and the center's prior."""
 
     center: float
     center_width: float
@@ -68,7 +68,7 @@ class Estimate(NamedTuple):
 
 
 def levels(columns: Array, boxes: Boxes) -> Array:
-    """``u`` of each value in steps of 2^-12: integers from -4096 to 4096, whatever the values."""
+    """``u`` of each value in steps of 2^-12: integers from -4096 to 4096, for any values."""
     u = np.empty(columns.shape)
     with np.errstate(invalid="ignore", over="ignore"):
         np.subtract(columns, boxes.center, out=u)
@@ -116,11 +116,11 @@ def narrowed(boxes: Boxes, found: Estimate, noise: Array) -> Boxes:
 
 
 def deviations(found: Estimate, floor: float | None) -> Array:
-    """Each column's standard deviation in box units, at least ``floor``; None: as expected.
+    """Each column's standard deviation in box units, at least ``floor``; None: no floor.
 
-    What is expected of a variance that drowns in noise is a part of that noise. Training does
-    better with the floor: features that come out larger are clipped with their gradients, features
-    that come out smaller are lost.
+    Without a floor, the estimate of a variance far below the noise is a part of the noise. Training
+    does better with it: features that are scaled too large are clipped with their gradients, but
+    features that are scaled too small are lost.
     """
     if floor is None:
         return np.sqrt(np.minimum(_positive(found.variance, found.variance_error), 1.0))
@@ -132,8 +132,8 @@ def center_and_scale(
 ) -> tuple[Array, Array, Array]:
     """Center and scale in the columns' units, and the spread that scaled columns should have.
 
-    The target's scale (not in ``is_feature``) goes below the floor as far as its variance is known:
-    errors of its predictions grow with it.
+    The target's scale (not in ``is_feature``) may be below the floor if its variance is precise
+    enough, as errors of predictions grow with it.
     """
     deviation = deviations(found, floor)
     if floor is not None:
@@ -149,13 +149,13 @@ def center_and_scale(
 
 
 def target_is_unresolved(found: Estimate, floor: float | None, bounded: bool) -> bool:
-    """Whether the target, the last column, hardly fills its box, or is not in it.
+    """Whether the target, the last column, varies far less than its box, or is not in it.
 
-    How far below the floor it varies cannot be told, and predictions err by parts of the floor.
-    Declared boxes (``bounded``) are doubted only if the variance is four deviations of its noise
-    below the floor's square and a tenth: the floor itself is doubted once in thousands of fits,
-    0.7 of it once in twenty, a fortieth of it in every second fit or more where the noise lets any
-    of them be told apart. Boxes that were found should fit, so less is needed to doubt them.
+    Then its scale is unknown, and predictions err by parts of the floor. For declared boxes
+    (``bounded``) the variance must be four deviations of its noise below a tenth above the floor's
+    square: that happens once in thousands of fits at the floor itself, once in twenty at 0.7 of
+    it, and in at least every second fit at a fortieth of it, if the noise allows to distinguish
+    them. Estimated boxes should fit, so less is required for them.
     """
     if floor is None:
         return False
@@ -184,14 +184,14 @@ def _shrink(
 
 
 def _between(values: Array, noise: Array, width: float) -> float:
-    """Variance between columns: what is seen beyond the noise, averaged with the prior's."""
+    """Variance between columns: the estimate minus the noise, averaged with the prior's."""
     seen = ((values - values.mean()) ** 2 - noise).sum()
     total = _WIDTH_WEIGHT * width**2 + seen
     return float(max(total / (_WIDTH_WEIGHT + len(values) - 1), (width / 4) ** 2))
 
 
 def _positive(means: Array, spread: Array) -> Array:
-    """Means of normals given that they are positive."""
+    """Means of normal variables, conditional on being positive."""
     spread = np.maximum(spread, 1e-15)
     a = means / spread
     return means + spread * np.exp(-(a**2) / 2 - log_ndtr(a)) / np.sqrt(2 * np.pi)

@@ -39,7 +39,7 @@ from skdpfl.scaling._shapes import shape_library
 
 
 def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> Scales:
-    """Ask the silos as the plan says and return the maps of features and target.
+    """Run the plan's releases and return the maps of features and target.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> 
     federation : Federation
         The silos, in the order of the plan's ``silo_sizes``.
     streams : Streams
-        Where noise at the server comes from.
+        The streams of the server's noise.
     """
     if plan.is_free:
         return Scales(_features_without_data(plan))
@@ -57,7 +57,7 @@ def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> 
 
 
 class FoundMoments(NamedTuple):
-    """The boxes a plan began with, those it ended with, and the moments within."""
+    """The first boxes, the last ones, and the moments within."""
 
     first: Boxes
     last: Boxes
@@ -65,7 +65,7 @@ class FoundMoments(NamedTuple):
 
 
 def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
-    """Boxes for all columns, then moments inside them, then perhaps again in narrower ones."""
+    """Boxes for all columns, moments in them, and optionally again in narrower ones."""
     first = boxes = _boxes(plan, messages)
     found = _moments(plan, messages, boxes, 0)
     for number in range(1, len(plan.moments)):
@@ -122,7 +122,7 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
 
 
 def _exact(plan: ScalingPlan, federation: Federation) -> Scales:
-    """Standardise by exact moments: every budget is infinite. Values not finite are left out."""
+    """Standardise by exact moments, in fits without privacy; ignores values that are not finite."""
     count, total = _exact_sums(plan, federation, FiniteSums(), 0)
     center = total / np.maximum(count, 1)
     _, squares = _exact_sums(plan, federation, FiniteSums(center), 1)
@@ -140,7 +140,7 @@ def _exact_sums(plan: ScalingPlan, federation: Federation, sums: FiniteSums, num
 
 
 def _maps(plan: ScalingPlan, center: Array, scale: Array, spread: Array) -> Scales:
-    """The maps of features and target, from what was found for the columns read."""
+    """The maps of features and target, from the results for the columns that were read."""
     if not plan.centred:
         center, scale, spread = uncentred(center, scale, spread)
     target = AffineTarget()
@@ -160,13 +160,13 @@ def _maps(plan: ScalingPlan, center: Array, scale: Array, spread: Array) -> Scal
 
 
 def uncentred(center: Array, scale: Array, spread: Array) -> tuple[Array, Array, Array]:
-    """Leave zero where it is: scale by the root mean square instead of the deviation."""
+    """Scale by the root mean square, without centring."""
     whole = np.hypot(center, scale)
     return np.zeros_like(center), whole, np.hypot(spread * scale, center) / whole
 
 
 def _spread_out(plan: ScalingPlan, values: Array, fill: float) -> Array:
-    """Values of the features read, at their places among all features."""
+    """Values for all features, from those of the features that were read."""
     full = np.full(plan.n_features, fill)
     full[plan.features_read] = values[plan.is_feature]
     return full
@@ -182,7 +182,7 @@ def _radius(plan: ScalingPlan, center: Array, scale: Array) -> float:
 
 
 def _features_without_data(plan: ScalingPlan) -> Scaling:
-    """The features' map where no feature is read."""
+    """The features' map if no feature is read."""
     if plan.features in ("squash", "refined squash"):
         return SquashScaling()
     if plan.features != "none" and plan.feature_bounds is not None:

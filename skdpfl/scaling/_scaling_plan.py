@@ -1,4 +1,4 @@
-"""How features and target will be scaled, and what that releases: fixed before data are read."""
+"""The plan of scaling features and target, and of its releases: fixed before data are read."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from skdpfl.scaling._setting import Setting
 Features = Literal["none", "bounds", "refined bounds", "private", "squash", "refined squash"]
 Target = Literal["none", "refined bounds", "private"]
 
-#: means of whole silos are rounded to this grid, on which all other sums lie anyway
+#: the grid of means of whole silos; all other sums lie on it
 STEP = 2.0**-27
-#: the target is one column, and matters more than a feature; a power of two, so sums stay exact
+#: the weight of the target, which matters more than a feature; a power of two keeps sums exact
 TARGET_WEIGHT = 2.0
 
 
@@ -42,17 +42,17 @@ class Release:
 
     @property
     def is_counts(self) -> bool:
-        """Whether it counts magnitudes; it sums moments otherwise."""
+        """Whether it counts magnitudes, not moments."""
         return self.grid is not None
 
     @property
     def entries(self) -> int:
-        """Numbers per column."""
+        """The number of values per column."""
         return self.grid.n_bins if self.grid is not None else 2
 
     @property
     def diameter(self) -> float:
-        """The furthest that two records' contributions are apart."""
+        """The largest distance between the contributions of two records."""
         return float(np.sqrt(2.0)) if self.is_counts else DIAMETER
 
     @property
@@ -63,26 +63,26 @@ class Release:
 
 @dataclass(frozen=True, eq=False)
 class ScalingPlan:
-    """What will be released to scale the data, and what it costs.
+    """The releases for scaling the data, and their cost.
 
     Attributes
     ----------
     setting : Setting
     features : {"none", "bounds", "refined bounds", "private", "squash", "refined squash"}
-        Left alone; mapped by declared bounds; squashed; either of them refined by noisy moments;
-        found privately without bounds.
+        No scaling; by declared bounds; squashed; either of them refined by noisy moments;
+        estimated without bounds.
     target : {"none", "refined bounds", "private"}
     counts : Release or None
         Finds the magnitude of columns without bounds.
     moments : tuple of Release
         Rounds of means and variances; the second in boxes that the first narrowed, or in a ball.
     floor : float or None
-        The smallest scale, in half boxes; None: as the data have it.
+        The smallest scale, in half boxes; None: no floor.
     advice : str
-        Text for a UserWarning where something given would help; empty otherwise.
+        Text for a UserWarning, "" for none.
     centred : bool
-        False for models without an intercept: columns and target keep their zero, and their scale
-        is their root mean square.
+        False for models without an intercept: columns and target are scaled by their root mean
+        square.
 
     Notes
     -----
@@ -106,7 +106,7 @@ class ScalingPlan:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """All releases in their order."""
+        """All releases in order."""
         return (self.counts, *self.moments) if self.counts is not None else self.moments
 
     @property
@@ -120,7 +120,7 @@ class ScalingPlan:
         return float(np.sqrt(sum(release.share**2 for release in self.releases)))
 
     def composition(self, silo: int = 0) -> Composition:
-        """What the silo at this position releases, for the accountant."""
+        """The releases of the silo at this position, for the accountant."""
         mu = self.setting.spends[silo]
         factor = 2.0 if self.setting.neighbours == "replace" else 1.0
         parts: list[tuple[Event, int]] = [
@@ -131,7 +131,7 @@ class ScalingPlan:
 
     @cached_property
     def features_read(self) -> np.ndarray:
-        """Which features are read: those not ignored by their bounds, where any are."""
+        """The features that are read: those that are not ignored by their bounds."""
         if self.features == "refined bounds" and self.feature_bounds is not None:
             return self.feature_bounds.used
         return np.full(self.n_features, self.features in ("private", "refined squash"))
@@ -157,7 +157,7 @@ class ScalingPlan:
         return weights[self.unbounded] if release.is_counts else weights
 
     def sensitivity(self, release: Release) -> float:
-        """How far one unit's data move the sum (unit "silo": mean) of contributions, in L2."""
+        """The change of the sum (unit "silo": mean) of contributions by one unit's data, in L2."""
         replaced = self.setting.neighbours == "replace"
         each = release.diameter if replaced else release.radius
         if release.ball is None:
@@ -177,9 +177,9 @@ class ScalingPlan:
     def noise_scale(self, release: Release) -> Array:
         """Standard deviation of the noise on each silo's message (M,); 0 for an infinite budget.
 
-        Contributions cannot be made smaller, as they lie on a grid of their own: the noise pays for
-        rounding (:mod:`skdpfl.privacy.release.rounding`). Sums are exact; a division by the number
-        of records and one by the grid, and rounding a silo's mean to STEP, are not.
+        It includes a margin for rounding (:mod:`skdpfl.privacy.release.rounding`). Sums are exact;
+        a division by the number of records and one by the grid, and rounding a silo's mean to STEP,
+        are not.
         """
         if release not in self._noise_scales:
             self._noise_scales[release] = self._noise_scale(release)

@@ -1,4 +1,4 @@
-"""The library of column shapes that noisy counts are compared with; it knows no data.
+"""The library of column shapes for noisy counts; it does not depend on data.
 
 A shape is a distribution at scale 1 (normal around 1 or 0, lognormal with and without zeros, two
 values) that is stretched by scales 2^k, or a few small integers, which exist at scale 1 only.
@@ -17,15 +17,15 @@ from skdpfl.scaling._maps import Array
 
 #: log2 of the scales that are tried
 _SCALES = np.arange(-16, 36, 0.5)
-#: prior of a scale's log2: tables hold lengths in metres and incomes in cents
+#: prior of a scale's log2: wide, as columns may be lengths in metres or incomes in cents
 _PRIOR_LOG2, _PRIOR_OCTAVES = 3.0, 7.0
-#: smaller shares count as none
+#: smaller shares are set to 0
 _NEGLIGIBLE = 1e-9
 
 
 @cache
 def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
-    """The library on a grid; the same for everybody, it knows no data."""
+    """The library on a grid."""
     scales = 2.0**_SCALES
     shapes = _normals() + _lognormals()
     shares = [_shares(grid, cdf, zeros, scales) for cdf, zeros, *_ in shapes]

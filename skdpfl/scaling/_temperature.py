@@ -1,8 +1,8 @@
 """The scale of a classifier's raw predictions, found after training within the budget.
 
-Clipped gradients and noise leave predictions that rank labels well and are too extreme, or too
-timid, as log odds. One factor t on all of them mends most of it; with z a record's raw prediction
-and l its loss::
+With clipped gradients and noise, predictions rank labels well but are too large or too small as log
+odds. One factor t on all of them corrects most of it; with z a record's raw prediction and l its
+loss::
 
     u        = log t                                 prior: normal with mean m0, deviation 0.45
     slope_j  = d l(y_j, t z_j) / du = sum over outputs of (dl / dz)(t z_j) t z_j
@@ -11,10 +11,10 @@ and l its loss::
     g        = sum_i w_i S_i / n_i  (+ alpha t^2 |w|^2)         w_i ~ n_i, the same as in scales
     u       <- u - K g,   K = P h / (h^2 P + v),   P <- P (1 - K h),    P = 0.45^2 at first
 
-v is the variance of the noise of g, h = 0.3 the curvature in u that a logistic model has where its
-raw predictions are of ordinary size: a Kalman filter's steps. Two of them do as well as more.
-4 % of mu^2 pay for both, so training has 2 % more noise. The prior leans towards shrinking where
-the noise of the training carries predictions far: its mean is public.
+v is the variance of the noise of g, h = 0.3 the curvature in u of a logistic model with typical raw
+predictions: these are the steps of a Kalman filter. Two of them are as good as more. Both together
+cost 4 % of mu^2, so training has 2 % more noise. The prior's mean, which is public, is smaller if
+the noise of training moves predictions far.
 
 **Formal guarantee.** Let D be 2 where a record is replaced and 1 where its contribution is set to
 zero. c_j is a function of record j and of what was released before (the model, the scales, u), and
@@ -45,9 +45,9 @@ from skdpfl.scaling._setting import Setting
 
 #: evaluations of the slope, and the part of mu that each of them spends: 4 % of mu^2 in all
 EVALUATIONS, SHARE = 2, math.sqrt(0.04 / 2)
-#: the prior's deviation, the curvature in u, and where u may end
+#: the prior's deviation, the curvature in u, and the limits of u
 _PRIOR, _CURVATURE, _RANGE = 0.45, 0.3, (-2.5, 1.5)
-#: the cut: as wide as leaves this noise on the mean slope, within limits
+#: the cut is as wide as this noise on the mean slope allows, within limits
 _NOISE, _CUTS = 0.15, (0.7, 4.0)
 #: all terms are multiples of this
 _STEP = 2.0**-20
@@ -60,7 +60,7 @@ Answers = Iterable[tuple[np.ndarray, Array]]
 
 @dataclass(frozen=True, eq=False)
 class TemperaturePlan:
-    """What will be released to find the factor, and what it costs: public numbers only.
+    """The releases that estimate the factor, and their cost, from public numbers.
 
     Parameters
     ----------
@@ -71,14 +71,14 @@ class TemperaturePlan:
     setting: Setting
 
     def composition(self, silo: int) -> Composition:
-        """What the silo at this position releases, for the accountant."""
+        """The releases of the silo at this position, for the accountant."""
         mu = float(self._mu[silo])
         event = Exact() if math.isinf(mu) else Gaussian(self._change / mu)
         return ((event, EVALUATIONS),)
 
     @cached_property
     def _mu(self) -> Array:
-        """What each evaluation spends of each silo's mu; nobody needs more than 1."""
+        """The mu that each silo spends on each evaluation, at most 1."""
         mu = self.setting.spends
         return np.where(np.isfinite(mu), np.minimum(SHARE * mu, 1.0), np.inf)
 

@@ -23,7 +23,7 @@ _CLASSES = "(n_samples, n_classes)"
 
 
 def _of_best(method: str, what: str, shape: str) -> Any:
-    """Return a documented method that hands records to the best model's method of that name."""
+    """Return a documented method that calls the best model's method of that name."""
 
     def handed_on(self: Any, X: Any) -> np.ndarray:
         return getattr(self._best, method)(X)
@@ -75,7 +75,7 @@ class BestModel:
         Returns
         -------
         float
-            By the model's own score method: exact, so it is not for publication.
+            The model's own score: exact, and not covered by the budget.
         """
         return self._best.score(X, y)
 

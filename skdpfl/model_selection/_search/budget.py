@@ -1,8 +1,8 @@
-"""How a search's one budget is divided: the largest epsilon a run can have.
+"""The division of a search's budget: the largest epsilon of a run.
 
 Training records: n fits composed, or the best of a random number of runs, must cost at most
 (epsilon, delta); the largest epsilon of a single fit with that property is found by bisection.
-Scoring records pay for nothing but the scores, so these have the whole budget to themselves.
+Scoring records are used for the scores only, which have the whole budget.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.repetition import ORDERS, Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
 
-#: (epsilon, delta) -> what a candidate's fit costs
+#: (epsilon, delta) -> the cost of a candidate's fit
 Price = Callable[[float, float], PrivacySpent]
 
 
 class SearchBudget(NamedTuple):
-    """Each run's epsilon, the scores' noise multiplier, and what the two kinds of records pay."""
+    """Each run's epsilon, the noise multiplier of scores, and the costs of training and scoring."""
 
     epsilon: float
     score_noise: float

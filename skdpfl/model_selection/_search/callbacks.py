@@ -15,14 +15,14 @@ from skdpfl._warnings import warn
 
 
 class Runs:
-    """Tells the callbacks of a search (scikit-learn 1.9 on) about its runs.
+    """Calls the callbacks of a search (from scikit-learn 1.9 on) for its runs.
 
     Parameters
     ----------
     search : estimator
         The search.
     count : int or None
-        The number of runs; None where it is secret.
+        The number of runs; None if it is secret.
     """
 
     def __init__(self, search: Any, count: int | None) -> None:
@@ -55,7 +55,7 @@ class Runs:
             context.call_on_fit_task_end(estimator=self._search)
 
     def end(self) -> None:
-        """Close the search's own task."""
+        """End the search's task."""
         if self._context is not None:
             self._context.call_on_fit_task_end(estimator=self._search)
 
@@ -69,7 +69,7 @@ def callback_attributes(model: Any) -> Iterator[tuple[Any, str]]:
 
 
 def remove_callbacks(model: Any) -> None:
-    """Take callbacks off a model and all its parts: they would see a run that stays secret."""
+    """Remove the callbacks of a model and its parts, which would reveal a secret run."""
     for part, name in list(callback_attributes(model)):
         delattr(part, name)
 

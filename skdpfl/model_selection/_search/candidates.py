@@ -1,4 +1,4 @@
-"""The candidates of a search: points drawn from public numbers, each one's price and fit."""
+"""The candidates of a search: their parameters, price and fit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Space:
 
     @property
     def names(self) -> set[str]:
-        """The parameters that are searched over."""
+        """The names of the searched parameters."""
         return {name for part in self._parts for name in part}
 
     @property
@@ -39,7 +39,7 @@ class Space:
         return len(ParameterGrid(self.distributions))
 
     def warn_of_repeats(self, count: int) -> None:
-        """Warn where a grid has fewer points than there are runs, each of which is paid for."""
+        """Warn if a grid has fewer points than there are runs, each of which is charged."""
         if 0 < self.n_points < count:
             warn(
                 f"param_distributions has {self.n_points} point(s), so n_iter={count} tries some "
@@ -52,7 +52,7 @@ class Space:
         return [whole] if isinstance(whole, Mapping) else list(whole)
 
     def draw(self, count: int, seed: int, *, distinct: bool) -> list[dict[str, Any]]:
-        """Return ``count`` points: none again before all others were drawn, or independent ones."""
+        """Return ``count`` points: independent, or without repeats until all were drawn."""
         if distinct and self.n_points:
             once = min(count, self.n_points)
             points = list(ParameterSampler(self.distributions, once, random_state=seed))
@@ -62,28 +62,27 @@ class Space:
 
 
 def seed_from(streams: Streams, purpose: str, number: int) -> int | None:
-    """Return a seed that follows from the search's; None where its numbers are secret."""
+    """Return a seed derived from the search's; None if that is secret."""
     if not streams.is_simulation:
         return None
     return int(streams.stream(purpose, number).integers(0, 2**31, ()))
 
 
 class Candidate:
-    """A point of the space, with what a fit of it depends on in public.
+    """A point of the space, with the public facts of its fit.
 
     Parameters
     ----------
     template : estimator
         The searched estimator; it is cloned.
     params : dict
-        What is set on the clone.
+        The parameters of the clone.
     sizes : dict
         Each training silo's number of records.
     X, y : array-like
-        All records; only their width and their label set are looked at until :meth:`fit`.
+        All records; until :meth:`fit` only the number of columns and the labels are used.
     schedule : Streams
-        Who takes part in which round is drawn from these, so that the plan that is priced is the
-        one that runs, whatever the noise is drawn from.
+        The streams of the schedule, so that the plan that runs is the one that was priced.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class Candidate:
         return width_seen(self.model(), self._X)
 
     def price(self, epsilon: float, delta: float) -> PrivacySpent:
-        """Return what the candidate's fit costs with this budget of its own."""
+        """Return the cost of the candidate's fit with this budget."""
         if (epsilon, delta) not in self._priced:
             inner = self._paying(self.model(), epsilon, delta)
             plan = inner.plan_for(
@@ -129,15 +128,15 @@ class Candidate:
     ) -> Any:
         """Return the model fitted to the training rows of (X, y, silos).
 
-        ``runs`` tells the search's callbacks of it, unless it is a secret; ``paid``: it must have
-        released what :meth:`price` said.
+        ``runs`` calls the search's callbacks, unless the run is secret; ``paid``: check that it
+        released what :meth:`price` returned.
         """
         X, y, silos = (None if part is None else _safe_indexing(part, train) for part in data)
         model = self.model()
         inner = self._paying(model, *budget)
         inner.set_params(random_state=seed, verbose=0)
         if self._labels is not None and inner.classes is None:
-            inner.set_params(classes=self._labels)  # they are public, and priced; some may be rare
+            inner.set_params(classes=self._labels)  # public; rare ones may be missing
         inner._covered = True  # the search has charged the ledgers
         with runs.run(model):
             model.fit(X, y, **silos_argument(model, silos))
@@ -147,7 +146,7 @@ class Candidate:
         return model
 
     def check(self, fitted: Any, epsilon: float, delta: float) -> None:
-        """Raise unless the fit released what was priced: the search's cost would be wrong."""
+        """Raise unless the fit released what was priced."""
         ran, priced = private_step(fitted)[1].privacy_spent_.costs, self.price(epsilon, delta).costs
         if ran != priced:
             raise RuntimeError(

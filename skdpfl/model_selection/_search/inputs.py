@@ -29,7 +29,7 @@ from skdpfl.privacy.spending.spent import Trust, Unit
 
 
 class Guarantee(NamedTuple):
-    """What is protected, against whom, under which relation."""
+    """What is protected, against whom, and the neighbouring relation."""
 
     unit: Unit
     trust: Trust
@@ -37,7 +37,7 @@ class Guarantee(NamedTuple):
 
 
 def guarantee_of(inner: Any) -> Guarantee:
-    """Return the guarantee of a search over this estimator; refuse where there is none to make."""
+    """Return the guarantee of a search over this estimator; raise if there is none."""
     unit: Any = inner.unit
     if inner.trust == "shuffler":
         raise ValueError(
@@ -54,7 +54,7 @@ def guarantee_of(inner: Any) -> Guarantee:
 
 
 def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
-    """Return X and y as they can be indexed; ``alone``: no step before the estimator reads X."""
+    """Return X and y in a form that can be indexed; ``alone``: there are no earlier steps."""
     if y is None:
         raise ValueError("A search requires y to be passed, but the target y is None.")
     if alone:
@@ -76,7 +76,7 @@ def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
 
 
 def width_seen(model: Any, X: Any) -> int:
-    """Return how many features the paying step will see, from the shape of some rows."""
+    """Return the number of features of the last step, from the shape of some rows."""
     if isinstance(model, Pipeline) and len(model.steps) > 1:
         few = _safe_indexing(X, np.arange(min(1000, _num_samples(X))))
         X = clone(model[:-1]).fit(few).transform(few)
@@ -86,7 +86,7 @@ def width_seen(model: Any, X: Any) -> int:
 
 
 def unpaid_steps(models: Iterable[Any]) -> dict[str, str]:
-    """Return the steps that learn without paying, {path: kind}; refuse those that pay apart."""
+    """Return the steps that learn without privacy, {path: kind}; raise for private ones."""
     found: dict[str, str] = {}
     for model in models:
         for path, step in _before_last(model):
@@ -99,7 +99,7 @@ def unpaid_steps(models: Iterable[Any]) -> dict[str, str]:
 
 
 def check_budgets(names: Iterable[str]) -> None:
-    """Refuse to search over what decides the cost: the search divides its own budget."""
+    """Raise for searched parameters that determine the cost, which the search sets itself."""
     for name in names:
         if name.rsplit("__", 1)[-1] in ("epsilon", "delta", "noise_multiplier"):
             raise ValueError(
@@ -109,7 +109,7 @@ def check_budgets(names: Iterable[str]) -> None:
 
 
 def warn_of(unpaid: dict[str, str]) -> None:
-    """Warn of each step that learns without paying."""
+    """Warn of each step that learns without privacy."""
     for path, kind in unpaid.items():
         warn(
             f"{path}: {kind} learns from the records in every run of the search, and nothing pays "
@@ -128,14 +128,14 @@ _PAYS_APART = (
 
 
 def _before_last(model: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (path, step) of all that is fitted before the last step."""
+    """Yield (path, step) of all steps before the last."""
     if isinstance(model, Pipeline):
         for name, part in model.steps[:-1]:
             yield from _leaves(part, name)
 
 
 def _leaves(step: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the innermost steps; what is frozen was fitted before and learns nothing now."""
+    """Yield the innermost steps, except frozen ones."""
     if isinstance(step, FrozenEstimator):
         return
     if isinstance(step, Pipeline):

@@ -45,7 +45,7 @@ class NoisyScore:
         """Return the models' noisy scores (k,)."""
         rows = self._split.test
         features, truth = _safe_indexing(X, rows), np.asarray(_safe_indexing(y, rows))
-        with np.errstate(all="ignore"):  # a wild record is cut off, and no warning tells of it
+        with np.errstate(all="ignore"):  # a warning could depend on a single record
             scores = np.column_stack([self._records(m.predict(features), truth) for m in models])
         return self._released(self._units(scores), noise_multiplier, streams)
 
@@ -66,7 +66,7 @@ class NoisyScore:
         return released.sum(axis=0) / shrunk / n + 0.5
 
     def _units(self, scores: np.ndarray) -> np.ndarray:
-        """Return one row of scores for each protected unit."""
+        """Return a row of scores for each protected unit."""
         if self._guarantee.unit == "record":
             return scores
         codes, counts = self._split.codes, np.bincount(self._split.codes)
@@ -74,7 +74,7 @@ class NoisyScore:
         return np.clip(np.column_stack(means), 0.0, 1.0)
 
     def _senders(self, n_units: int) -> np.ndarray:
-        """Return which sum each unit enters."""
+        """Return the index of each unit's sum."""
         if self._guarantee.trust != "silo":
             return np.zeros(n_units, dtype=int)
         return np.arange(n_units) if self._guarantee.unit == "silo" else self._split.codes

@@ -1,4 +1,4 @@
-"""A search over hyper-parameters whose whole cost is one budget; see DPRandomizedSearchCV.
+"""A search over hyper-parameters within one budget; see DPRandomizedSearchCV.
 
 Under ``trust="silo"`` the server sees every run, so hiding the other runs would gain nothing: a
 fixed number of fits is paid for. Under ``trust="server"`` there is a random number of runs, and
@@ -42,7 +42,7 @@ from skdpfl.privacy.spending.repetition import Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column
 
-#: draws from the law of candidates that a secret search's budget is divided for
+#: candidates that are drawn to divide the budget of a secret search
 REFERENCE = 16
 
 
@@ -54,32 +54,33 @@ class DPRandomizedSearchCV(
     Parameters
     ----------
     estimator : estimator
-        One of this library's with ``trust="silo"`` or ``"server"``, or a pipeline that ends in
-        one. Its ``epsilon`` and ``delta`` are overridden. Other steps should learn nothing or be
-        frozen (:class:`sklearn.frozen.FrozenEstimator`): one that learns without paying makes the
-        cost infinite, with a warning; one that pays by itself is refused.
+        An estimator of this library with ``trust="silo"`` or ``"server"``, or a pipeline that ends
+        in one. Its ``epsilon`` and ``delta`` are overridden. Other steps should learn nothing or be
+        frozen (:class:`sklearn.frozen.FrozenEstimator`): a step that learns without privacy makes
+        the cost infinite, with a warning; one with its own budget is an error.
     param_distributions : mapping or list of mappings
-        As in RandomizedSearchCV. They are public, and so must not have been chosen by the data.
-        Under ``trust="silo"`` no point of a grid of lists is drawn again before all others were;
-        fewer points than runs are warned of.
+        As in RandomizedSearchCV. They are public and must not depend on the data. With
+        ``trust="silo"`` a grid of lists is sampled without replacement until all points were drawn;
+        a warning says if it has fewer points than runs.
     n_iter : int, default=8
-        The number of candidates; under ``trust="server"`` the expected number of runs.
+        The number of candidates; with ``trust="server"`` the expected number of runs.
     epsilon : float, default=1.0
         The budget of the whole search.
     delta : "auto" or float, default="auto"
         Its delta; "auto" is the largest power of ten that is at most 1 / (10 n_records), or
         1 / (10 n_silos) with ``unit="silo"``.
     holdout : float, default=0.2
-        The share of each silo's records that scores the candidates and is not trained on; with
-        ``unit="silo"`` the share of the silos, whole ones.
+        The share of each silo's records that is held out to score the candidates; with
+        ``unit="silo"`` the share of whole silos.
     random_state : int, RandomState, Generator or None, default=None
-        None draws cryptographic noise; anything else is a simulation. Every run has fresh noise.
+        None: cryptographically secure noise; anything else is for simulations. Every run has fresh
+        noise.
 
     Attributes
     ----------
     best_estimator_ : estimator
-        The best run's model. It is not refitted, since that would cost privacy again. (Its own
-        ``privacy_spent_`` is the cost of that fit alone.)
+        The model of the best run, without a refit, which would cost privacy again. (Its own
+        ``privacy_spent_`` is the cost of that fit only.)
     best_params_ : dict
         Its parameters.
     best_score_ : float
@@ -89,9 +90,9 @@ class DPRandomizedSearchCV(
     privacy_spent_ : PrivacySpent
         The privacy cost of the whole search.
     candidates_ : DataFrame
-        All candidates with their noisy scores; only under ``trust="silo"``, where all are paid for.
+        All candidates with their noisy scores; only with ``trust="silo"``, where all are charged.
     fit_epsilon_ : float
-        The epsilon that each run was given.
+        The epsilon of each run.
 
     See Also
     --------
@@ -101,21 +102,21 @@ class DPRandomizedSearchCV(
     -----
     **Formal guarantee.** The search is (epsilon, delta)-DP for one record, or with ``unit="silo"``
     for one silo with all its records, under the estimator's ``trust`` and ``neighbours``.
-    Neighbouring data have the same split, since it is drawn from public numbers; so what they
-    differ in is either trained on or scored, the same in both.
+    Neighbouring data have the same split, since it is drawn from public numbers; so the record or
+    silo in which they differ is used for training in both, or for scoring in both.
 
-    - Trained on: the fits are all that reads it. They compose (``trust="silo"``; each candidate's
+    - Training: only the fits read it. They compose (``trust="silo"``; each candidate's
       plan is priced as it then runs), or their largest Renyi divergence prices keeping the best of
       a random number of runs (``trust="server"``). Scores read other records of fitted models, and
       the choice is made by these: post-processing.
-    - Scored: models do not depend on it. All candidates' scores of a record, or the one score of a
+    - Scoring: models do not depend on it. All candidates' scores of a record, or the one score of a
       silo for each candidate, are a vector of norm at most sqrt(n) / 2 that enters one sum, with
-      Gaussian noise of the priced multiplier, whatever the models are.
+      Gaussian noise of the priced multiplier, for any models.
 
     The reported cost is the larger of the two.
 
-    A search pays when candidates differ by more than the noise that dividing the budget adds: with
-    n candidates each fit has about epsilon / sqrt(n). "auto" parameters cost nothing.
+    A search is worth its cost if candidates differ by more than the noise that dividing the budget
+    adds: with n candidates each fit has about epsilon / sqrt(n). "auto" parameters cost nothing.
 
     Examples
     --------
@@ -154,7 +155,7 @@ class DPRandomizedSearchCV(
 
     @with_callbacks
     def fit(self, X: Any, y: Any, *, silos: Any = None) -> DPRandomizedSearchCV:
-        """Search, and keep the best run's model.
+        """Run the search, and keep the best run's model.
 
         Parameters
         ----------
@@ -188,8 +189,8 @@ class DPRandomizedSearchCV(
         quiet = warnings_off if law else nullcontext
         with quiet():
             candidates = public("candidates", count, distinct=law is None)
-            # the division of the budget is published, so it must not tell which and how many runs
-            # there are: where that is secret it is made for other draws from the same public law
+            # the division of the budget is published, so it must not reveal secret runs: it is
+            # computed for other draws from the same distribution
             reference = public("reference", REFERENCE, distinct=False) if law else candidates
             unpaid = unpaid_steps(candidate.model() for candidate in [*reference, *candidates])
             prices = [candidate.price for candidate in reference]
@@ -214,7 +215,7 @@ class DPRandomizedSearchCV(
         return self
 
     def _runs(self, guarantee: Guarantee, streams: Streams) -> tuple[int, Repetition | None]:
-        """Return the number of runs, and the law it was drawn from if it is secret."""
+        """Return the number of runs, and its distribution if it is secret."""
         if guarantee.trust == "silo" or self.n_iter == 1:
             return int(self.n_iter), None
         law = Repetition(float(self.n_iter))
@@ -223,7 +224,7 @@ class DPRandomizedSearchCV(
     def _candidates(
         self, purpose: str, count: int, *, streams: Streams, distinct: bool, **data: Any
     ) -> list[Candidate]:
-        """Draw candidates from the public law: independently, as secret runs have to be."""
+        """Draw candidates; independent ones for secret runs."""
         seed = int(streams.stream(purpose).integers(0, 2**31, ()))
         points = Space(self.param_distributions).draw(count, seed, distinct=distinct)
         seeds = [seed_from(streams, f"{purpose} schedule", i) for i in range(count)]
@@ -246,7 +247,7 @@ class DPRandomizedSearchCV(
         *,
         exact: bool,
     ) -> PrivacySpent:
-        """Return what training and scoring cost, each for its own part of the data."""
+        """Return the costs of training and of scoring, which use different data."""
         parts = [*budget.cost, ((Exact(), 1),)] if exact else budget.cost
         return PrivacySpent.from_compositions(
             **guarantee._asdict(),
@@ -263,7 +264,7 @@ class DPRandomizedSearchCV(
         noisy: np.ndarray,
         guarantee: Guarantee,
     ) -> None:
-        """Set the attributes; under trust="server" nothing but the best run's."""
+        """Set the attributes; with trust="server" only those of the best run."""
         best = int(np.argmax(noisy))
         self.best_estimator_, self.best_params_ = models[best], points[best]
         self.best_score_ = float(noisy[best])

@@ -25,7 +25,7 @@ class Split(NamedTuple):
 
 
 def split(silos: Silos, unit: str, holdout: float, streams: Streams) -> Split:
-    """Return who trains and who scores; the same whatever the records are.
+    """Return the split; it does not depend on the records.
 
     Formal guarantee
     ----------------
@@ -36,7 +36,7 @@ def split(silos: Silos, unit: str, holdout: float, streams: Streams) -> Split:
     scores = (_of_silos if unit == "silo" else _of_records)(silos, holdout, streams)
     train, test = np.flatnonzero(~scores), np.flatnonzero(scores)
     sizes = np.bincount(silos.codes[train], minlength=len(silos.ids))
-    if unit == "silo":  # no choice may depend on them
+    if unit == "silo":  # sizes are protected
         sizes = np.minimum(sizes, 1)
     kept = {silo: n for silo, n in zip(silos.ids.tolist(), sizes.tolist(), strict=True) if n}
     used, codes = np.unique(silos.codes[test], return_inverse=True)
@@ -44,7 +44,7 @@ def split(silos: Silos, unit: str, holdout: float, streams: Streams) -> Split:
 
 
 def _of_records(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
-    """Return which rows score: a share of each silo's."""
+    """Return a mask of scoring rows: a share of each silo's."""
     order = streams.stream("holdout").permutation(len(silos.codes))
     rank = np.empty(len(order), dtype=np.int64)
     by_silo = order[np.argsort(silos.codes[order], kind="stable")]
@@ -61,7 +61,7 @@ def _of_records(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
 
 
 def _of_silos(silos: Silos, holdout: float, streams: Streams) -> np.ndarray:
-    """Return which rows score: those of a share of the silos."""
+    """Return a mask of scoring rows: those of a share of the silos."""
     n = len(silos.ids)
     n_scoring = max(1, round(holdout * n))
     if n_scoring >= n:
