@@ -196,9 +196,9 @@ def test_displays_take_pipelines():
         utility = PrivacyUtilityDisplay.from_estimator(pipe, X, y, silos=SILOS, epsilons=[1], cv=2)
     assert np.shape(utility.scores) == (1, 2)
     for display in (PrivacyUtilityDisplay, ConvergenceDisplay):
-        held_out = {"X_test": X, "y_test": y} if display is ConvergenceDisplay else {}
+        held_out = {"X_test": X_test, "y_test": y_test} if display is ConvergenceDisplay else {}
         with pytest.raises(ValueError, match="one of skdpfl's"):
-            display.from_estimator(LogisticRegression(), X, y, **held_out)
+            display.from_estimator(LogisticRegression(), X_train, y_train, **held_out)
 
 
 def test_convergence_from_predictions():

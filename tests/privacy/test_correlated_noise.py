@@ -215,7 +215,13 @@ def test_fresh_noise_keeps_nothing():
 
 
 def classifier(**kw):
-    options = {"n_rounds": 4, "scaling": None, "mechanism": TreeGradients(), "random_state": 0}
+    options = {
+        "n_rounds": 4,
+        "scaling": None,
+        "mechanism": TreeGradients(),
+        "random_state": 0,
+        "calibrate": False,
+    }
     return DPFederatedClassifier(**(options | kw))
 
 

@@ -120,6 +120,16 @@ def test_more_releases_never_cost_less(seed):
         assert high >= low * (1 - slack) - 1e-5 or low == high, (few, more, delta, neighbours)
 
 
+def test_a_release_that_tells_all_hides_no_other():
+    """A rare loss of 3,000 among small ones: far more than a double's exponents reach."""
+    rare = PoissonGaussian(0.0135, 4e-8), 1
+    alone = price_epsilon((rare,), 1.4e-11, "add_remove")
+    assert alone > 2900
+    for q in (1e-4, 1e-2):
+        both = price_epsilon((rare, (PoissonGaussian(190.0, q), 2)), 1.4e-11, "add_remove")
+        assert alone * (1 - 1e-4) <= both <= 1.001 * alone
+
+
 # ---- far tails ------------------------------------------------------------------------------
 
 

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+#: Larger exponents (of natural numbers) are not computed: they stand for infinity.
+_LARGEST = 600.0
+
 
 class Bound(NamedTuple):
     """An upper bound, and estimates of its relative error in epsilon.
@@ -61,6 +64,8 @@ class Window:
         ``rounded`` is the probability of losses that were rounded up to infinity. The last quarter
         of the losses is tried first.
         """
+        if self.scale == math.inf:
+            return Bound(math.inf, math.inf)
         size = self.losses.size
         for first in (size - 1 - size // 4, size // 2, 0):
             deltas, margins, above, above_q = self._tail_sums(first)
@@ -88,9 +93,12 @@ class Window:
     def delta(self, epsilon: float) -> Bound:
         """Return the finite part of delta at one epsilon."""
         distance = self.losses[self.losses > epsilon] - epsilon
-        above = self.masses[self.losses.size - distance.size :] * np.exp(-self.tilt * distance)
+        decay = np.exp(np.maximum(-self.tilt * distance, -_LARGEST))
+        above = self.masses[self.losses.size - distance.size :] * decay
         terms = above * -np.expm1(-distance)
-        log_scale = min(700.0, self.k - self.tilt * epsilon)
+        log_scale = self.k - self.tilt * epsilon
+        if log_scale > _LARGEST:
+            return Bound(1.0, math.inf)
         missing = self.error + self.relative * float(above.sum())
         value = min(1.0, math.exp(log_scale) * (float(terms.sum()) + missing))
         of_q = above - terms
@@ -117,17 +125,20 @@ class Window:
     def _tail_sums(self, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Delta from each loss on, the part that may be missing, and P and Q from there on.
 
-        All but the first are relative to the scale.
+        All but the first are relative to the scale. P's probabilities are never rounded down, nor
+        Q's up, however far from the centre.
         """
         from_centre, masses = self.losses[first:] - self.centre, self.masses[first:]
-        decay = np.exp(np.minimum(600.0, -self.tilt * from_centre))
-        above = _from_the_right(masses * decay)
+        exponent = np.maximum(-self.tilt * from_centre, -_LARGEST)
+        decay = np.exp(np.where(exponent < _LARGEST, exponent, math.inf))
+        with np.errstate(invalid="ignore"):
+            above = _from_the_right(masses * decay)
         above_q = _from_the_right(
             masses * np.exp(np.minimum(600.0, -(self.tilt + 1.0) * from_centre))
         )
         with np.errstate(over="ignore", invalid="ignore"):
             deltas = above - np.exp(np.minimum(from_centre, 600.0)) * above_q
-            deltas = np.maximum(np.nan_to_num(deltas, nan=1.0), 0.0)
+            deltas = np.maximum(np.nan_to_num(deltas, nan=math.inf, posinf=math.inf), 0.0)
             margins = self.error * decay + self.relative * above
             return self.scale * (deltas + margins), margins, above, above_q
 
