@@ -65,6 +65,11 @@ class LossSum:
         """The probability that some loss is infinite."""
         return -math.expm1(sum(n * _log1m(grid.infinite) for grid, n in self.parts))
 
+    @property
+    def _top(self) -> float:
+        """The largest finite loss."""
+        return self.h * sum(n * (grid.low + grid.probs.size - 1) for grid, n in self.parts)
+
     @cached_property
     def _laws(self) -> _Laws:
         return tuple(((grid.losses, grid.probs), n) for grid, n in self.parts)
@@ -76,12 +81,12 @@ class LossSum:
             return Bound(math.inf, math.inf)
         saddle = self._solve(_minus_log_delta, -math.log(room))
         window = self._window(saddle, _cumulants(self._laws, saddle)[1], math.log(room))
-        return window.epsilon(room, min(self.infinite, _SHARE * delta))
+        found = window.epsilon(room, min(self.infinite, _SHARE * delta))
+        return min(found, Bound(max(0.0, self._top), math.inf))
 
     def finite_delta(self, epsilon: float, size: float) -> Bound:
         """Return the part of delta(epsilon) from finite losses, sharp if at least ``size``."""
-        top = self.h * sum(n * (grid.low + grid.probs.size - 1) for grid, n in self.parts)
-        if epsilon >= top or self.infinite == 1.0:
+        if epsilon >= self._top or self.infinite == 1.0:
             return Bound(0.0)
         saddle = self._solve(lambda t, k, mean, variance: mean, epsilon)
         chernoff = math.exp(min(0.0, _cumulants(self._laws, saddle)[0] - saddle * epsilon))
