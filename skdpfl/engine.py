@@ -228,7 +228,12 @@ def _round(
     shared = work.algorithm.broadcast(state)
     for silos, messages in federation.round(now.number, shared, now.cohort, now.clip_norm):
         total.add(silos, messages)
-    sampled, weight = len(now.cohort) / plan.n_silos, float(weights.sum())
+    came, weight = len(now.cohort), float(weights.sum())
+    absent = federation.absent()
+    if len(absent):  # the mean is over the others, as if they had been the cohort
+        total.add(absent, np.zeros((len(absent), size + plan.mechanism.n_extra)))
+        came, weight = came - len(absent), weight - float(plan.weights[absent].sum())
+    sampled = came / plan.n_silos
     if plan.secret_cohorts:
         sampled = weight = plan.silo_fraction
     aggregate = Aggregate(total.result(), sampled, now.clip_norm)

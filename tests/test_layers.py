@@ -33,6 +33,7 @@ LAYERS = [
     {"engine"},
     {"silos"},
     {"scaling"},
+    {"remote"},
     {"preprocessing"},
     {"choosing"},
     {"estimators"},
@@ -54,7 +55,16 @@ INSIDE_PRIVACY = [
     {"plan"},
 ]
 #: numerical layers know numpy and scipy, not the scikit-learn surface
-NO_SKLEARN = {"privacy", "losses", "models", "algorithms", "federation", "engine", "scaling"}
+NO_SKLEARN = {
+    "privacy",
+    "losses",
+    "models",
+    "algorithms",
+    "federation",
+    "engine",
+    "scaling",
+    "remote",
+}
 
 
 def module_name(path):

@@ -14,7 +14,7 @@ from skdpfl.algorithms._fedexp import FedExp
 from skdpfl.algorithms._local_sgd import LocalSGD
 from skdpfl.algorithms._minibatch import MinibatchSGD
 from skdpfl.algorithms._multistage import MultistageSGD
-from skdpfl.algorithms._scaffold import Scaffold, whole_silo_control_rate
+from skdpfl.algorithms._scaffold import Scaffold, ScaffoldBroadcast, whole_silo_control_rate
 
 __all__ = [
     "AcceleratedSGD",
@@ -29,6 +29,7 @@ __all__ = [
     "MultistageSGD",
     "Released",
     "Scaffold",
+    "ScaffoldBroadcast",
     "sends_one_gradient",
     "whole_silo_control_rate",
 ]

@@ -226,12 +226,15 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         request = self._request(data.facts)
         choice = choose(request, method)
         plan = make_plan(request, method, choice, self._schedule_from(streams))
+        if data.may_miss:  # the noise of silos that may be missing hides nobody else's records
+            plan = replace(plan, gradients_only=False)
         spent = _priced(plan, data, streams)
         self._charge(spent)
         if choice.advice:
             warn(choice.advice)
         with one_blas_thread():
             federation = data.federation(streams, self.n_jobs)
+            federation.agree(plan, choice.scaling.plan, choice.temperature, streams.seed)
             scales = choice.scaling.find(federation, streams)
             row_norm = scales.features.row_norm
             committed = Committed(request, choice.settings, plan, spent.epsilon, row_norm)

@@ -24,6 +24,8 @@ class DataSource(ABC):
 
     facts: Facts
     dtype: np.dtype
+    #: whether rounds may end without the messages of some silos
+    may_miss = False
 
     @abstractmethod
     def federation(self, streams: Streams, n_jobs: int | None) -> Federation:
@@ -87,6 +89,10 @@ class DataElsewhere(DataSource):
     silos: Federation
     facts: Facts
     dtype: np.dtype
+
+    @property
+    def may_miss(self) -> bool:  # type: ignore[override]
+        return self.silos.may_miss
 
     def federation(self, streams: Streams, n_jobs: int | None) -> Federation:
         return self.silos

@@ -98,6 +98,15 @@ class Federation(ABC):
     def n_silos(self) -> int:
         """The number of silos."""
 
+    def agree(  # noqa: B027
+        self, plan: PrivacyPlan, before: object, after: object, seed: int | None
+    ) -> None:
+        """Tell all silos what the fit will release, before any is asked; by default nothing.
+
+        ``before`` and ``after`` say what is asked beside the plan's rounds (scales, the scale of
+        raw predictions), ``seed`` is that of a simulation. Silos that do not agree raise an error.
+        """
+
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Ask all silos about their records.
 
@@ -112,6 +121,15 @@ class Federation(ABC):
             f"{type(self).__name__} cannot be asked about records ({type(question).__name__}); "
             "give feature_bounds (and target_bounds), or scaling=None for data that are scaled."
         )
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether a round may end without the messages of some of its cohort."""
+        return False
+
+    def absent(self) -> np.ndarray:
+        """Return the silos of the last round's cohort whose messages did not come."""
+        return np.zeros(0, dtype=int)
 
     @abstractmethod
     def start(self, work: Work) -> None:

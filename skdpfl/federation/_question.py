@@ -22,6 +22,15 @@ class Question(ABC):
     purpose: str
     number: int
 
+    @property
+    def asked(self) -> object:
+        """What silos elsewhere need to know beside the plans that they agreed to."""
+        raise ValueError(
+            f"{type(self).__name__} asks for exact numbers (epsilon=inf), which silos elsewhere do "
+            "not give out. Give a finite epsilon, or feature_bounds (and target_bounds), or "
+            "scaling=None for data that are scaled."
+        )
+
     @abstractmethod
     def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Answer for the silos whose records are in ``data``.

@@ -90,11 +90,7 @@ class Silo:
         ndarray of shape (width,)
             The answer.
         """
-        if question.number < self._next_question.get(question.purpose, 0):
-            raise ValueError(
-                f"Silos answer each question once and in order; asked again for number "
-                f"{question.number}. Its noise would be that of the first answer."
-            )
+        self.check_new(question)
         self._next_question[question.purpose] = question.number + 1
         found = self._federation.ask(question)
         ((_, answers),) = ((who, what) for who, what in found if self.index in who)
@@ -129,7 +125,7 @@ class Silo:
         ndarray of shape (size + n_extra,)
             The message, with the additional numbers that the mechanism sends.
         """
-        self._check_due(round)
+        self.check_due(round)
         ((_, messages),) = self._federation.round(round, shared, self._cohort, clip_norm)
         return np.asarray(messages[0])
 
@@ -202,13 +198,35 @@ class Silo:
         seed = self._federation.streams.seed
         return np.array("" if seed is None else str(seed))
 
-    def _check_due(self, round: int) -> None:
-        """Raise if a message in this round is not part of the priced plan."""
+    def check_new(self, question: Question) -> None:
+        """Raise if a question, or one that comes after it, was answered before.
+
+        Parameters
+        ----------
+        question : Question
+            What is asked.
+        """
+        if question.number < self._next_question.get(question.purpose, 0):
+            raise ValueError(
+                f"Silos answer each question once and in order; asked again for number "
+                f"{question.number}. Its noise would be that of the first answer."
+            )
+
+    def check_due(self, round: int) -> None:
+        """Raise if a message in this round is not part of the priced plan.
+
+        Parameters
+        ----------
+        round : int
+            The round's number.
+        """
         plan = self._federation.work.plan
         if not 0 <= round < plan.n_rounds:
             raise ValueError(f"The plan has {plan.n_rounds} rounds, no round {round}.")
         if plan.schedule is not None and self.index not in plan.schedule[round]:
             raise ValueError(f"Silo number {self.index} is not scheduled in round {round}.")
+        if self._federation.kept.next_round[self.index] > round:
+            raise ValueError(f"Silos answer each round once and in order; asked again for {round}.")
         paid = int(plan.levels[1][self.index].sum()) if plan.unit == "silo" else plan.n_rounds
         if self._federation.kept.n_answered[self.index] >= paid:
             raise ValueError(f"Silo number {self.index} pays for {paid} rounds and answered them.")

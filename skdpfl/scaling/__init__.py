@@ -7,6 +7,7 @@ _maps        Scales: the fixed maps of features and target
 _temperature the scale of a classifier's raw predictions, found after training (``_slopes`` asks)
 """
 
+from skdpfl.scaling._ball import Ball
 from skdpfl.scaling._bounds import (
     Bounds,
     affine_from_bounds,
@@ -14,27 +15,46 @@ from skdpfl.scaling._bounds import (
     read_target_bounds,
 )
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
+from skdpfl.scaling._contributions import CountsOn, MomentsIn, RowsIn
 from skdpfl.scaling._magnitudes import MagnitudeGrid
-from skdpfl.scaling._maps import AffineScaling, Array, IdentityScaling, Scales
-from skdpfl.scaling._messages import Messages
-from skdpfl.scaling._moments import deviations
+from skdpfl.scaling._maps import (
+    AffineScaling,
+    AffineTarget,
+    Array,
+    IdentityScaling,
+    RatioTarget,
+    Scales,
+    SquashScaling,
+)
+from skdpfl.scaling._messages import Messages, scales_question
+from skdpfl.scaling._moments import Boxes, deviations
 from skdpfl.scaling._run import find_moments, run_scaling
-from skdpfl.scaling._scaling_plan import ScalingPlan
+from skdpfl.scaling._scaling_plan import Release, ScalingPlan
 from skdpfl.scaling._setting import Setting
-from skdpfl.scaling._slopes import find_factor
+from skdpfl.scaling._slopes import Slope, find_factor, slope_question
 from skdpfl.scaling._temperature import TemperaturePlan
 
 __all__ = [
     "EVERYTHING",
     "AffineScaling",
+    "AffineTarget",
     "Array",
+    "Ball",
     "Bounds",
+    "Boxes",
+    "CountsOn",
     "IdentityScaling",
     "MagnitudeGrid",
     "Messages",
+    "MomentsIn",
+    "RatioTarget",
+    "Release",
+    "RowsIn",
     "Scales",
     "ScalingPlan",
     "Setting",
+    "Slope",
+    "SquashScaling",
     "TemperaturePlan",
     "affine_from_bounds",
     "deviations",
@@ -44,4 +64,6 @@ __all__ = [
     "read_feature_bounds",
     "read_target_bounds",
     "run_scaling",
+    "scales_question",
+    "slope_question",
 ]

@@ -11,10 +11,15 @@ from skdpfl.scaling._ball import Ball, sums_of_rows
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import Array
 from skdpfl.scaling._moments import Boxes, levels, phi_sums
+from skdpfl.scaling._scaling_plan import Release
 
 
 class Sums(ABC):
     """Sums of contributions, silo by silo."""
+
+    @abstractmethod
+    def check(self, release: Release, is_feature: np.ndarray) -> None:
+        """Raise unless these are the contributions that a release was planned for."""
 
     @abstractmethod
     def __call__(self, columns: Array, silos: np.ndarray, n_silos: int) -> Array:
@@ -26,6 +31,9 @@ class CountsOn(Sums):
     """One-hot contributions: counts of the values of each silo and column in each bin."""
 
     grid: MagnitudeGrid
+
+    def check(self, release: Release, is_feature: np.ndarray) -> None:
+        _check(release.grid == self.grid)
 
     def __call__(self, columns: Array, silos: np.ndarray, n_silos: int) -> Array:
         shape = (n_silos, columns.shape[1], self.grid.n_bins)
@@ -41,6 +49,10 @@ class MomentsIn(Sums):
     """``phi`` inside boxes: all terms are integers until the last line."""
 
     boxes: Boxes
+
+    def check(self, release: Release, is_feature: np.ndarray) -> None:
+        _check(release.grid is None and release.ball is None)
+        _check_boxes(self.boxes, is_feature.size)
 
     def __call__(self, columns: Array, silos: np.ndarray, n_silos: int) -> Array:
         total = np.zeros((n_silos, 2, columns.shape[1]))
@@ -61,6 +73,10 @@ class RowsIn(Sums):
     boxes: Boxes
     ball: Ball
 
+    def check(self, release: Release, is_feature: np.ndarray) -> None:
+        _check(release.ball == self.ball and self.ball.n_features == is_feature.sum())
+        _check_boxes(self.boxes, is_feature.size)
+
     def __call__(self, columns: Array, silos: np.ndarray, n_silos: int) -> Array:
         total = np.zeros((n_silos, columns.shape[1], 2))
         first = np.flatnonzero(np.diff(silos, prepend=-1))
@@ -74,6 +90,9 @@ class FiniteSums(Sums):
 
     center: Array | None = None
 
+    def check(self, release: Release, is_feature: np.ndarray) -> None:
+        _check(False)  # no release that is paid for is exact
+
     def __call__(self, columns: Array, silos: np.ndarray, n_silos: int) -> Array:
         columns = columns.astype(np.float64, copy=False)
         finite = np.isfinite(columns)
@@ -85,3 +104,15 @@ class FiniteSums(Sums):
         values = np.where(finite, columns, 0.0)
         total[silos[first], :, 1] = np.add.reduceat(values, first, axis=0)
         return total
+
+
+def _check(planned: bool) -> None:
+    if not planned:
+        raise ValueError("Other contributions are asked for than those that were planned.")
+
+
+def _check_boxes(boxes: Boxes, n_columns: int) -> None:
+    """Raise unless there is a center and a half length for each column."""
+    for values in boxes:
+        _check(values.shape == (n_columns,) and values.dtype.kind == "f")
+    _check(bool(np.isfinite(boxes.center).all() and (boxes.half > 0).all()))

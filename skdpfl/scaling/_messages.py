@@ -82,6 +82,10 @@ class Look(Question):
     number: int
     purpose = "scales"
 
+    @property
+    def asked(self) -> Sums:
+        return self.sums
+
     def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         noised = noised_sums(self.plan, self.release)
         for silos, exact in self.exact_sums(data):
@@ -110,6 +114,20 @@ class Look(Question):
                 exact *= STEP
             exact *= weights
             yield silos, exact
+
+
+def scales_question(plan: ScalingPlan, number: int, asked: object) -> Look:
+    """Return a question that somebody else asks, if it is one of the plan's; raise otherwise.
+
+    Counts are number 0 and moments follow; boxes may be any, as contributions are bounded in all.
+    """
+    releases = dict(enumerate(plan.moments, 1))
+    if plan.counts is not None:
+        releases[0] = plan.counts
+    if number not in releases or not isinstance(asked, Sums):
+        raise ValueError(f"The plan has no question about scales of the number {number!r}.")
+    asked.check(releases[number], plan.is_feature)
+    return Look(plan, releases[number], asked, number)
 
 
 @dataclass(frozen=True, eq=False)

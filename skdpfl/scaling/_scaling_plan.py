@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -103,6 +103,10 @@ class ScalingPlan:
     floor: float | None = 0.2
     advice: str = field(default="", repr=False)
     centred: bool = True
+
+    def of_silo(self, i: int) -> ScalingPlan:
+        """Return what one silo needs to know of the plan."""
+        return replace(self, setting=self.setting.of_silo(i), floor=None, advice="")
 
     @property
     def releases(self) -> tuple[Release, ...]:

@@ -17,7 +17,7 @@ better than n_i mu_i, by less than the standard error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -47,6 +47,10 @@ class Setting:
     neighbours: Neighbours = "replace"
     every: int = 1
     most: int | None = None
+
+    def of_silo(self, i: int) -> Setting:
+        """Return what one silo needs to know, where each adds its own noise."""
+        return replace(self, silo_sizes=self.silo_sizes[i : i + 1], mu=self.mu[i : i + 1])
 
     @property
     def n_silos(self) -> int:

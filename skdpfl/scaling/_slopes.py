@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from skdpfl.federation import Federation, Question, SiloData, Work
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling._temperature import TemperaturePlan, slope_terms
+from skdpfl.scaling._temperature import EVALUATIONS, TemperaturePlan, slope_terms
 
 #: records of a silo whose raw predictions are held at once
 _BLOCK = 2**12
+
+
+class Slope(NamedTuple):
+    """Where the slope is asked for: a model, and the factor on its raw predictions."""
+
+    params: np.ndarray
+    factor: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +34,24 @@ class SlopeQuestion(Question):
     number: int
     purpose = "temperature"
 
+    @property
+    def asked(self) -> Slope:
+        return Slope(self.params, self.factor)
+
     def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         here, work = np.flatnonzero(data.sizes), self.work
         mapped = data.mapped(work.features, work.target, work.target_dtype)
         exact = slope_sums(mapped, work, self.params, self.factor, self.plan.cut)[here]
         yield here, self.plan.answers(here, exact, streams, self.number)[:, None]
+
+
+def slope_question(plan: TemperaturePlan, work: Work, number: int, asked: object) -> SlopeQuestion:
+    """Return a question that somebody else asks, if it is one of the plan's; raise otherwise."""
+    known = isinstance(asked, Slope) and asked.params.shape == (work.model.size,)
+    if not known or number not in range(EVALUATIONS):
+        raise ValueError(f"The plan has no question about slopes of the number {number!r}.")
+    assert isinstance(asked, Slope)
+    return SlopeQuestion(plan, work, asked.params, asked.factor, number)
 
 
 def slope_sums(

@@ -66,9 +66,20 @@ class TemperaturePlan:
     ----------
     setting : Setting
         Silo sizes, budgets as mu, trust and relation; records are protected.
+    given_cut : float, optional
+        The cut, where it follows from silos that the setting does not know.
     """
 
     setting: Setting
+    given_cut: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.given_cut is not None and not 0 < self.given_cut <= _CUTS[1]:
+            raise ValueError(f"The cut lies in (0, {_CUTS[1]}], got {self.given_cut!r}.")
+
+    def of_silo(self, i: int) -> TemperaturePlan:
+        """Return what one silo needs to know of the plan."""
+        return TemperaturePlan(self.setting.of_silo(i), self.cut)
 
     def composition(self, silo: int) -> Composition:
         """The releases of the silo at this position, for the accountant."""
@@ -90,6 +101,8 @@ class TemperaturePlan:
     @cached_property
     def cut(self) -> float:
         """c, a public number."""
+        if self.given_cut is not None:
+            return self.given_cut
         per = self.setting.noise_of_mean(self._std(1.0))
         return min(_CUTS[1], max(_CUTS[0], _NOISE / per)) if per > 0 else _CUTS[1]
 

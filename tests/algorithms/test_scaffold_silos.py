@@ -6,7 +6,7 @@ import pytest
 
 from skdpfl.algorithms import FedAvg, Scaffold, whole_silo_control_rate
 from skdpfl.engine import run
-from skdpfl.federation import LocalFederation, SiloData, Work
+from skdpfl.federation import Federation, LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.plan import PrivacyPlan
@@ -23,8 +23,10 @@ def problem(spread=1.0):
     return X, y
 
 
-class Watched:
+class Watched(Federation):
     """A federation whose silos' memories and messages can be looked at."""
+
+    n_silos = 0
 
     def __init__(self, data, streams):
         self.inner, self.memories, self.sent = LocalFederation(data, streams), [], []

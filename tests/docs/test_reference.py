@@ -16,7 +16,15 @@ from skdpfl.estimators._docs import GROUPS
 PAGE = Path(__file__).parents[2] / "docs" / "api.rst"
 NAMES = re.findall(r"^   ([a-z_A-Z0-9.]+)$", PAGE.read_text(), re.MULTILINE)
 #: for those who extend
-BLOCKS = ("algorithms.", "losses.", "models.", "federation.", "engine.", "exceptions.")
+BLOCKS = (
+    "algorithms.",
+    "losses.",
+    "models.",
+    "federation.",
+    "engine.",
+    "exceptions.",
+    "remote.",
+)
 USED = [name for name in NAMES if not name.startswith(BLOCKS)]
 ESTIMATORS = [name for name in NAMES if "." not in name and name[0].isupper()]
 MODULES = (

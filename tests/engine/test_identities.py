@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.engine import run
+from skdpfl.federation import Federation
 from skdpfl.privacy.mechanisms import ServerGradients
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Poisson
@@ -18,8 +19,10 @@ def setting(**kw):
     return Setting(**(options | {"weights": SIZES / SIZES.sum()} | kw))
 
 
-class Watched:
+class Watched(Federation):
     """A federation whose silos' memories can be looked at, after each round."""
+
+    n_silos = 0
 
     def __init__(self, federation):
         self.inner, self.controls = federation, []

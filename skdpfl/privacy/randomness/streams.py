@@ -28,7 +28,13 @@ from numpy.typing import ArrayLike, DTypeLike
 from skdpfl.privacy.randomness import draws as _draws
 from skdpfl.privacy.randomness import samples as _sampling
 from skdpfl.privacy.randomness.secure import secure_words
-from skdpfl.privacy.randomness.words import LIMIT, REFINED, SimulationWords, WordSource
+from skdpfl.privacy.randomness.words import (
+    LIMIT,
+    REFINED,
+    MovedWords,
+    SimulationWords,
+    WordSource,
+)
 
 Shape = int | tuple[int, ...]
 Silos = Sequence[int] | np.ndarray
@@ -116,6 +122,10 @@ class Streams:
     def is_simulation(self) -> bool:
         """Whether the numbers follow from a seed, which others could know."""
         return self.seed is not None
+
+    def of_silo(self, silo: int) -> Streams:
+        """Return the streams in which this silo is number 0: for one that knows no other."""
+        return Streams(MovedWords(self._source, silo))
 
     def stream(self, purpose: str, silo: int = 0, round: int = 0) -> Stream:
         """Return a new stream."""

@@ -214,3 +214,34 @@ def _runs(silos: np.ndarray) -> list[slice]:
     cuts = np.flatnonzero(np.abs(np.diff(silos)) > 8) + 1
     edges = [0, *cuts.tolist(), len(silos)]
     return [slice(a, b) for a, b in pairwise(edges)]
+
+
+class MovedWords:
+    """The words of a source, silos counted from ``first`` on."""
+
+    def __init__(self, source: WordSource, first: int) -> None:
+        self._source, self._first = source, first
+
+    @property
+    def seed(self) -> int | None:
+        """The source's seed, if it has one."""
+        return getattr(self._source, "seed", None)
+
+    def words(
+        self,
+        purpose: str,
+        silos: Sequence[int] | np.ndarray,
+        round: int,
+        draw: int,
+        count: int,
+        scratch: bool = False,
+    ) -> Words:
+        """Return (len(silos), count) words; each row is contiguous."""
+        moved = np.asarray(silos, np.int64) + self._first
+        return self._source.words(purpose, moved, round, draw, count, scratch)
+
+    def words_of_rounds(
+        self, purpose: str, silos: np.ndarray, rounds: range, count: int
+    ) -> np.ndarray:
+        """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
+        return self._source.words_of_rounds(purpose, silos + self._first, rounds, count)

@@ -262,6 +262,18 @@ class PrivacyLedger:
         """
         charge_all([self], name, spent)
 
+    def check(self, spent: PrivacySpent) -> None:
+        """Raise BudgetExceeded if a fit of this cost would be refused now; nothing is recorded.
+
+        Parameters
+        ----------
+        spent : PrivacySpent
+            Its cost.
+        """
+        book = self._content()
+        budget = self._budget if book is None else book.budget
+        budget.admit([entry.spent for entry in self.entries], spent)
+
     def raise_budget(self, epsilon: float, *, reason: str) -> None:
         """Raise the budget, and record the reason.
 

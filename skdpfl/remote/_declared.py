@@ -1,0 +1,187 @@
+"""Which classes are sent between machines: their fields, nothing else, and no code.
+
+An object is sent as the name of its class and its fields. The receiver makes it of its own class of
+that name; names that it did not declare, fields that are missing, and values of the wrong type are
+refused. Whoever brings an algorithm, a loss, a model or a mechanism of their own declares the class
+with :func:`declare`, on the server and in every silo.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from skdpfl import algorithms, losses, models
+from skdpfl.algorithms import theory
+from skdpfl.privacy import sampling
+from skdpfl.privacy.mechanisms import LearntClip, PrivUnitMessages, SiloGradients, SiloMessages
+from skdpfl.remote._wire import WireError, from_bytes, to_bytes
+from skdpfl.scaling import (
+    AffineScaling,
+    AffineTarget,
+    Ball,
+    Bounds,
+    Boxes,
+    CountsOn,
+    MagnitudeGrid,
+    MomentsIn,
+    RatioTarget,
+    Release,
+    RowsIn,
+    ScalingPlan,
+    Setting,
+    Slope,
+    SquashScaling,
+    TemperaturePlan,
+)
+
+#: the declared classes by name, and the types of their fields
+_BY_NAME: dict[str, type] = {}
+_FIELDS: dict[type, dict[str, Any]] = {}
+
+
+def declare(*kinds: type) -> None:
+    """Let objects of these classes be sent between machines.
+
+    Parameters
+    ----------
+    *kinds : type
+        Dataclasses or named tuples, each of a name of its own. Both sides declare them.
+    """
+    for kind in kinds:
+        if not (dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")):
+            raise TypeError(f"{kind.__name__} is neither a dataclass nor a named tuple.")
+        name = _name(kind)
+        if _BY_NAME.setdefault(name, kind) is not kind:
+            raise ValueError(f"Another class of the name {name!r} was declared before.")
+        _FIELDS[kind] = _hints_of(kind)
+
+
+def pack(value: Any) -> bytes:
+    """Return a value as bytes.
+
+    Parameters
+    ----------
+    value : object
+        Numbers, text, arrays, tuples, mappings from text, objects of declared classes.
+
+    Returns
+    -------
+    bytes
+        A message.
+    """
+    return to_bytes(value, _opened)
+
+
+def unpack(data: bytes) -> Any:
+    """Return the value that bytes stand for; a WireError if they stand for none.
+
+    Parameters
+    ----------
+    data : bytes
+        What somebody sent.
+
+    Returns
+    -------
+    object
+        The value; lists are tuples.
+    """
+    return from_bytes(data, _made)
+
+
+def _name(kind: type) -> str:
+    """Return what a class is called between machines: ours by their package, others as they are."""
+    packages = kind.__module__.split(".")
+    ours = packages[0] == "skdpfl" and len(packages) > 1
+    return f"{packages[1]}.{kind.__name__}" if ours else kind.__name__
+
+
+def _opened(value: Any) -> tuple[str, dict[str, Any]]:
+    kind = type(value)
+    if _BY_NAME.get(_name(kind)) is not kind:
+        raise WireError(
+            f"{kind.__name__} is not sent between machines; declare it with "
+            "skdpfl.remote.declare(...), on the server and in the silos."
+        )
+    return _name(kind), {name: getattr(value, name) for name in _FIELDS[kind]}
+
+
+def _made(name: str, fields: dict[str, Any]) -> Any:
+    kind = _BY_NAME.get(name)
+    if kind is None:
+        raise WireError(f"A class {name[:40]!r} was not declared here (skdpfl.remote.declare).")
+    hints = _FIELDS[kind]
+    if fields.keys() != hints.keys():
+        raise WireError(f"{name} has the fields {list(hints)}.")
+    for field, hint in hints.items():
+        if not _fits(fields[field], hint):
+            raise WireError(f"{name}.{field} is of another type than it should be.")
+    return kind(**fields)
+
+
+def _hints_of(kind: Any) -> dict[str, Any]:
+    """Return the types of a class's fields, those that its constructor takes."""
+    hints = typing.get_type_hints(kind)
+    if dataclasses.is_dataclass(kind):
+        return {f.name: hints[f.name] for f in dataclasses.fields(kind) if f.init}
+    return {name: hints[name] for name in kind._fields}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value may stand in a field of this type; fields of any type are checked later."""
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, each) for each in inside)
+    if origin is typing.Literal:
+        return value in inside
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if len(inside) == 2 and inside[1] is Ellipsis:
+            return all(_fits(each, inside[0]) for each in value)
+        return len(inside) == len(value) and all(map(_fits, value, inside))
+    if isinstance(origin, type) and issubclass(origin, np.ndarray):
+        return isinstance(value, np.ndarray)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, Mapping)
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return isinstance(value, tuple) and all(_fits(each, inside[0]) for each in value)
+    if hint is Any:
+        return True
+    if hint is float:
+        return isinstance(value, float | int) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if hint is None or hint is type(None):
+        return value is None
+    if isinstance(hint, type) and not getattr(hint, "_is_protocol", False):
+        return isinstance(value, hint)
+    if callable(hint) and origin is not None:  # a callable, such as a projection: declared ones
+        return callable(value) and _name(type(value)) in _BY_NAME
+    return True
+
+
+declare(*losses.LOSSES)
+declare(models.LinearModel)
+declare(
+    algorithms.AcceleratedSGD,
+    algorithms.Ball,
+    algorithms.FedAvg,
+    algorithms.FedExp,
+    algorithms.LocalSGD,
+    algorithms.MinibatchSGD,
+    algorithms.MultistageSGD,
+    algorithms.Scaffold,
+    algorithms.ScaffoldBroadcast,
+    theory.Stage,
+)
+declare(sampling.Everyone, sampling.Poisson, sampling.WithoutReplacement, sampling.Disjoint)
+declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
+declare(Ball, Bounds, MagnitudeGrid, Release, Setting, ScalingPlan, TemperaturePlan)
+declare(Boxes, CountsOn, MomentsIn, RowsIn, Slope)
+declare(AffineScaling, AffineTarget, RatioTarget, SquashScaling)

@@ -1,0 +1,145 @@
+"""What server and silos say to each other; each letter names its fit, each answer its question.
+
+::
+
+    server                                     silo
+    Hello                                      Introduction      its name and public facts
+    Offer: schema, the silo's row of the plan  Agreement: what it costs        or Refusal
+    Ask: a question of the plan                Answer: noised numbers          or Refusal
+    Ask: a round, with the broadcast           Answer: the noised message      or Refusal
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from skdpfl.algorithms import Algorithm
+from skdpfl.federation import Work
+from skdpfl.losses import Loss
+from skdpfl.models import Model
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.remote._declared import declare
+from skdpfl.remote._row import Refused, Row
+
+#: what an answer is about
+Purpose = Literal["scales", "round", "temperature"]
+Label = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is public of a silo's records, and what everybody's are expected to be.
+
+    ``n_records`` is None where it is a secret, ``classes`` for regression.
+    """
+
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    classes: tuple[Label, ...] | None
+    dtype: Literal["float64", "float32"]
+    n_records: int | None
+
+
+@dataclass(frozen=True)
+class Hello:
+    """Who are you?"""
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """A silo's name, which is its identity wherever it runs."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """A fit that a silo is asked to take part in; ``index`` is its number, for simulations."""
+
+    fit: str
+    estimator: str
+    facts: Facts
+    row: Row
+    index: int
+    seed: int | None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The silo takes part; what it will have spent, by its own computation."""
+
+    fit: str
+    epsilon: float
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A fit's work but for its plan: the silo has its own."""
+
+    model: Model
+    loss: Loss
+    algorithm: Algorithm
+    alpha: float
+    features: Any
+    target: Any
+
+    @classmethod
+    def of(cls, work: Work) -> Task:
+        """Return what is sent of a fit's work."""
+        maps = work.features, work.target
+        return cls(work.model, work.loss, work.algorithm, float(work.alpha), *maps)
+
+    def check(self, offer: Offer) -> None:
+        """Raise unless the task is one for the records and the plan of an offer."""
+        steps, facts = offer.row.steps, offer.facts
+        declared = tuple(self.algorithm.n_gradients(r) for r in range(len(steps)))
+        n_classes = None if facts.classes is None else len(facts.classes)
+        fits = self.loss.is_classifier == (facts.classes is not None)
+        if not fits or self.model.n_outputs != self.loss.n_outputs(n_classes):
+            raise Refused("The fit's loss or model is not for these classes.")
+        if declared != steps or self.model.n_features != facts.n_features:
+            raise Refused("The fit's steps or features are not those of the plan agreed to.")
+
+    def work(self, plan: PrivacyPlan, dtype: np.dtype) -> Work:
+        """Return the work under a plan."""
+        terms = self.model, self.loss, self.algorithm, plan, dtype
+        return Work(*terms, self.alpha, self.features, self.target)
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """A question of the plan, or a round: ``content`` is what was broadcast.
+
+    ``task`` comes with the first round; the silo keeps it.
+    """
+
+    fit: str
+    purpose: Purpose
+    number: int
+    content: Any
+    clip_norm: float
+    task: Task | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a silo releases."""
+
+    fit: str
+    purpose: Purpose
+    number: int
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a silo does not do what it was asked for; nothing of its records."""
+
+    fit: str
+    reason: str
+
+
+declare(Row, Facts, Hello, Introduction, Offer, Agreement, Task, Ask, Answer, Refusal)

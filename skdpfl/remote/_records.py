@@ -1,0 +1,81 @@
+"""A silo's own records, under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skdpfl.remote._letters import Facts
+from skdpfl.remote._row import Refused
+
+
+class SiloRecords:
+    """The records of one silo, as it holds them.
+
+    Parameters
+    ----------
+    name : str
+        The silo's name: its identity, whatever computer it runs on.
+    X : array-like or DataFrame of shape (n, n_features)
+        Features; the same rows in the same order whenever they are loaded.
+    y : array-like of shape (n,)
+        Labels, or numbers.
+    feature_names : sequence of str, optional
+        The features' names; by default a frame's columns.
+
+    Examples
+    --------
+    >>> from skdpfl.remote import SiloRecords
+    >>> SiloRecords("north", [[1.0, 2.0], [3.0, 4.0]], [0, 1])
+    SiloRecords('north', 2 features)
+    """
+
+    def __init__(
+        self, name: str, X: Any, y: Any, *, feature_names: Sequence[str] | None = None
+    ) -> None:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"A silo's name is a text; got {name!r}.")
+        if feature_names is None and hasattr(X, "columns"):
+            feature_names = list(X.columns)
+        self.name, self.y = name, np.asarray(y)
+        values = np.asarray(X)
+        self.X = values if values.dtype == np.float32 else values.astype(np.float64)
+        self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
+        if self.X.ndim != 2 or self.y.shape != (len(self.X),) or not len(self.X):
+            raise ValueError("X is a table with at least one row, and y has one entry for each.")
+        if not np.isfinite(self.X).all():
+            raise ValueError("X holds values that are missing or not finite; fill them in first.")
+
+    def __repr__(self) -> str:
+        return f"SiloRecords({self.name!r}, {self.X.shape[1]} features)"
+
+    def check(self, facts: Facts) -> None:
+        """Raise, in words that tell of no record, unless the records are as it is declared."""
+        if facts.n_features != self.X.shape[1]:
+            raise Refused(
+                f"The fit is for {facts.n_features} features, this silo has {self.X.shape[1]}."
+            )
+        names = self.feature_names
+        if None not in (names, facts.feature_names) and names != facts.feature_names:
+            raise Refused("The fit names other features than this silo has, or in another order.")
+        if facts.n_records is not None and facts.n_records != len(self.y):
+            raise Refused(
+                f"The fit counts on {facts.n_records} records here, which is not their number."
+            )
+        if facts.dtype != self.X.dtype.name:
+            raise Refused(f"The fit is in {facts.dtype}, this silo's features are not.")
+        if facts.classes is not None and not set(self.y.tolist()) <= set(facts.classes):
+            raise Refused(f"Some label here is not one of classes={list(facts.classes)}.")
+        if facts.classes is None and self.y.dtype.kind not in "fiu":
+            raise Refused("The fit is a regression; this silo's targets are not numbers.")
+
+    def targets(self, facts: Facts) -> np.ndarray:
+        """Return the targets as losses want them: codes of sorted classes, or numbers."""
+        if facts.classes is None:
+            limits = np.finfo(self.X.dtype)
+            return np.clip(self.y.astype(self.X.dtype), limits.min, limits.max)
+        classes = np.unique(np.asarray(facts.classes))
+        codes = np.searchsorted(classes, self.y)
+        return codes.astype(np.int8 if len(classes) == 2 else np.min_scalar_type(len(classes)))

@@ -1,0 +1,97 @@
+"""What a silo keeps of its fits on disk: one file a fit, written before an answer leaves.
+
+A file is replaced as a whole: it is written beside, forced to the disk, and renamed, and then its
+folder is forced to the disk, too. A process that is killed leaves the old file or the new one. The
+file holds the silo's memory, which is as secret as its records: only its owner may read it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from skdpfl.remote._declared import pack, unpack
+from skdpfl.remote._row import Refused
+from skdpfl.remote._wire import WireError
+
+#: seconds to wait for another process of this silo that answers
+PATIENCE = 30.0
+
+
+class Store:
+    """The fits of one silo, in a folder of its own."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @property
+    def has_fits(self) -> bool:
+        """Whether anything was kept."""
+        return any(self.folder.glob("*.fit"))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let one process of this silo answer at a time."""
+        lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _wait_for(lock)
+            yield
+        finally:
+            os.close(lock)  # and unlocked, as when the process is killed
+
+    def read(self, fit: str) -> dict[str, Any] | None:
+        """Return what was kept of a fit; None if there is nothing."""
+        try:
+            data = self._path(fit).read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            kept = unpack(data)
+        except WireError as error:
+            raise Refused(
+                "What this silo kept of the fit is damaged, so it takes part no more; its spending "
+                "is in its ledger."
+            ) from error
+        assert isinstance(kept, dict)
+        return kept
+
+    def write(self, fit: str, kept: dict[str, Any]) -> None:
+        """Keep this of a fit; it is on the disk when this returns."""
+        path = self._path(fit)
+        new = path.with_suffix(".new")
+        with suppress(FileNotFoundError):
+            new.unlink()  # left by a process that was killed
+        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(file, "wb") as opened:
+            opened.write(pack(kept))
+            opened.flush()
+            os.fsync(file)
+        os.replace(new, path)
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _path(self, fit: str) -> Path:
+        return self.folder / f"{hashlib.sha256(fit.encode()).hexdigest()[:32]}.fit"
+
+
+def _wait_for(lock: int) -> None:
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES) or time.monotonic() > end:
+                raise
+            time.sleep(0.05)

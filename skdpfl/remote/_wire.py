@@ -1,0 +1,172 @@
+"""Values as bytes and back: what two machines send each other.
+
+::
+
+    bytes = "skdpflw" | version (1 byte) | length of the header (4 bytes) | header | arrays
+
+The header is JSON; numbers of arrays follow it, little-endian, one array after the other. There are
+numbers, text, tuples, mappings from text, arrays of the types in ``DTYPES``, and objects of classes
+that were declared (:mod:`skdpfl.remote._declared`), field by field. Reading bytes runs no code but
+the constructors of declared classes, and ends in a value or in a :class:`WireError`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+MAGIC, VERSION = b"skdpflw", 1
+#: longer messages, longer headers and deeper nesting are refused
+MOST_BYTES, MOST_HEADER, MOST_DEPTH = 2**30, 2**26, 24
+DTYPES = {"<f8", "<f4", "<i8", "<i4", "|i1", "|u1", "|b1"}
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_START = struct.Struct("<7sBI")
+
+#: object -> (name, fields), and back
+Fields = dict[str, Any]
+Open = Callable[[Any], tuple[str, Fields]]
+Make = Callable[[str, Fields], Any]
+
+
+class WireError(ValueError):
+    """Bytes that are no message of this version, or a value that cannot be sent."""
+
+
+def to_bytes(value: Any, opened: Open) -> bytes:
+    """Return a value as bytes; ``opened`` names a declared object and its fields."""
+    arrays: list[np.ndarray] = []
+    header = json.dumps(_packed(value, arrays, opened, 0), allow_nan=False).encode()
+    blocks = [a.astype(a.dtype.newbyteorder("<"), copy=False).tobytes() for a in arrays]
+    data = b"".join([_START.pack(MAGIC, VERSION, len(header)), header, *blocks])
+    if len(data) > MOST_BYTES or len(header) > MOST_HEADER:
+        raise WireError(f"The message has {len(data):,} bytes; at most {MOST_BYTES:,} are sent.")
+    return data
+
+
+def from_bytes(data: bytes, make: Make) -> Any:
+    """Return the value that bytes stand for; ``make`` makes a declared object of its fields."""
+    try:
+        return _read(data, make)
+    except WireError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError) as error:
+        raise WireError(f"These bytes are no message of version {VERSION}.") from error
+
+
+def _read(data: bytes, make: Make) -> Any:
+    if not isinstance(data, bytes) or not _START.size <= len(data) <= MOST_BYTES:
+        raise WireError("A message is a string of bytes that has a beginning and is not too long.")
+    magic, version, length = _START.unpack_from(data)
+    if magic != MAGIC:
+        raise WireError("These bytes are no message of skdpfl.")
+    if version != VERSION:
+        raise WireError(
+            f"The message is of version {version}, this installation reads version {VERSION}; "
+            "server and silos need the same release of skdpfl."
+        )
+    if length > MOST_HEADER or _START.size + length > len(data):
+        raise WireError("The message ends too early.")
+    start = _START.size + length
+    header = json.loads(data[_START.size : start].decode(), parse_constant=_refuse_constant)
+    reader = _Arrays(memoryview(data)[start:])
+    value = _unpacked(header, reader, make, 0)
+    if reader.left:
+        raise WireError(f"The message has {reader.left} bytes too many.")
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise WireError(f"{name} is not sent like this.")
+
+
+class _Arrays:
+    """The arrays after a header, taken one by one."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data, self._at = data, 0
+
+    @property
+    def left(self) -> int:
+        """How many bytes were not taken."""
+        return len(self._data) - self._at
+
+    def take(self, dtype: str, shape: list[Any]) -> np.ndarray:
+        """Return the next array, a copy."""
+        if dtype not in DTYPES:
+            raise WireError(f"Arrays of type {str(dtype)[:10]!r} are not sent.")
+        if len(shape) > 4 or not all(type(n) is int and n >= 0 for n in shape):
+            raise WireError("An array's shape is a few lengths.")
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if size > self.left:
+            raise WireError("The message ends too early.")
+        block = self._data[self._at : self._at + size]
+        self._at += size
+        values = np.frombuffer(block, np.uint8 if dtype == "|b1" else dtype)
+        if dtype == "|b1" and (values > 1).any():
+            raise WireError("A truth value is 0 or 1.")
+        native = np.dtype(dtype).newbyteorder("=")
+        return values.astype(native).reshape(shape)
+
+
+def _packed(value: Any, arrays: list[np.ndarray], opened: Open, depth: int) -> Any:
+    """Return a value as JSON, its arrays appended to ``arrays``."""
+    if depth > MOST_DEPTH:
+        raise WireError("The value is nested too deep to be sent.")
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"f": repr(value)}
+    if isinstance(value, np.ndarray):
+        return _packed_array(value, arrays)
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise WireError("Mappings are sent if all keys are text.")
+        items = value.items()
+        return {"d": {k: _packed(v, arrays, opened, depth + 1) for k, v in items}}
+    if isinstance(value, list) or type(value) is tuple:
+        return [_packed(v, arrays, opened, depth + 1) for v in value]
+    name, fields = opened(value)
+    inside = {k: _packed(v, arrays, opened, depth + 1) for k, v in fields.items()}
+    return {"o": name, "v": inside}
+
+
+def _packed_array(value: np.ndarray, arrays: list[np.ndarray]) -> Any:
+    if value.dtype.kind == "U":
+        return {"t": value.ravel().tolist(), "s": list(value.shape)}
+    dtype = value.dtype.newbyteorder("<").str
+    if dtype not in DTYPES:
+        raise WireError(f"Arrays of dtype {value.dtype} are not sent.")
+    arrays.append(value)
+    return {"a": dtype, "s": list(value.shape)}
+
+
+def _unpacked(node: Any, arrays: _Arrays, make: Make, depth: int) -> Any:
+    """Return the value that a part of the header stands for."""
+    if depth > MOST_DEPTH:
+        raise WireError("The message is nested too deep.")
+    if isinstance(node, list):
+        return tuple(_unpacked(v, arrays, make, depth + 1) for v in node)
+    if not isinstance(node, dict):
+        return node
+    kinds = tuple(node)
+    if kinds == ("f",):
+        return _NOT_FINITE[node["f"]]
+    if kinds == ("a", "s"):
+        return arrays.take(node["a"], node["s"])
+    if kinds == ("t", "s"):
+        if not all(isinstance(text, str) for text in node["t"]):
+            raise WireError("Arrays of text hold text.")
+        return np.array(node["t"], dtype=np.str_).reshape(node["s"])
+    if kinds == ("d",):
+        return {k: _unpacked(v, arrays, make, depth + 1) for k, v in node["d"].items()}
+    if kinds == ("o", "v") and isinstance(node["o"], str):
+        fields = {k: _unpacked(v, arrays, make, depth + 1) for k, v in node["v"].items()}
+        return make(node["o"], fields)
+    raise WireError("The message holds something that is not sent.")

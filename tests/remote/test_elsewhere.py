@@ -1,0 +1,209 @@
+"""Fits of silos elsewhere: the same model, each release paid once, faults in words."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skdpfl.remote import Refused, RemoteFederation, SilosMissing, pack, unpack
+from tests.remote.silos_here import (
+    NAMES,
+    Here,
+    estimator,
+    fit_elsewhere,
+    fit_here,
+    problem,
+    schema,
+)
+
+FITS = {
+    "as it is": ("ISRLDPClassifier", {}),
+    "bounds": ("ISRLDPClassifier", {"feature_bounds": (-4, 4)}),
+    "private scales": ("ISRLDPRegressor", {"scaling": "private", "epsilon": 8.0}),
+    "disjoint, some silos": ("ISRLDPRegressor", {"sampling": "disjoint", "silo_fraction": 0.5}),
+    "scaffold": ("DPScaffoldClassifier", {"local_steps": 3, "sampling_rate": 0.5}),
+    "budgets": ("ISRLDPClassifier", {"epsilon": {n: 1.0 + i for i, n in enumerate(NAMES)}}),
+    "whole silos": ("DPScaffoldClassifier", {"unit": "silo", "epsilon": 8.0}),
+    "learnt clip": ("DPFedAvgClassifier", {"unit": "silo", "clip_norm": "auto"}),
+    "privunit": ("DPFedEXPRegressor", {"mechanism": "privunit", "epsilon": 8.0}),
+    "multistage": ("ISRLDPClassifier", {"solver": "multistage", "n_rounds": 6, "alpha": 0.1}),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_model_is_that_of_one_process(tmp_path, name):
+    kind, options = FITS[name]
+    data = problem("Regressor" if "Regressor" in kind else "Classifier")
+    model, here = estimator(kind, **options), Here(tmp_path, data)
+    if model.unit == "silo":
+        from skdpfl.remote import Terms
+
+        here.options["terms"] = Terms(unit="silo", delta=0.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        there = fit_elsewhere(clone(model), here)
+        model = fit_here(model, data)
+    assert np.array_equal(model.coef_, there.coef_)
+    assert np.array_equal(model.intercept_, there.intercept_)
+    spent = model.privacy_spent_
+    assert there.privacy_spent_.epsilon == spent.epsilon
+    for silo in NAMES:
+        ((_, _, charged),) = here.entries(silo)  # once, whatever the number of answers
+        expected = spent.epsilon if spent.per_silo is None else spent.per_silo[silo]
+        assert charged.epsilon == pytest.approx(expected, rel=1e-9)
+
+
+def test_without_a_seed_every_fit_has_noise_of_its_own(tmp_path):
+    here = Here(tmp_path, problem(), allow_simulation=False)
+    one, other = (fit_elsewhere(estimator(random_state=None), here) for _ in range(2))
+    assert not np.array_equal(one.coef_, other.coef_)
+    assert [len(here.entries(silo)) for silo in NAMES] == [2] * 4
+
+
+def test_a_silo_that_never_saw_a_round_pays_nothing(tmp_path):
+    """One silo refuses: nobody is asked anything, nobody has spent."""
+    here = Here(tmp_path, problem(), budget=(2.0, 1e-3))
+    with pytest.raises(SilosMissing, match=r"do not take part.*costs more than this silo's"):
+        fit_elsewhere(estimator(), here)
+    assert [len(here.entries(silo)) for silo in NAMES] == [0] * 4
+
+
+# ---- faults -------------------------------------------------------------------------------------
+
+
+def spoilt_once(change, at=22, silo="north"):
+    """Spoil one silo's first answer after letter ``at``, among the rounds."""
+    done = []
+
+    def spoil(name, count, answer):
+        if name == silo and count > at and not done:
+            done.append(name)
+            return change(answer)
+        return answer
+
+    return spoil
+
+
+def with_values(answer, values):
+    letter = unpack(answer)
+    return pack(type(letter)(letter.fit, letter.purpose, letter.number, values))
+
+
+FAULTS = {
+    "silent": lambda answer: None,
+    "garbage": lambda answer: b"garbage",
+    "cut": lambda answer: answer[:-3],
+    "nan": lambda answer: with_values(answer, np.full(5, np.nan)),
+    "another round": lambda a: pack(type(unpack(a))(unpack(a).fit, "round", 99, np.zeros(5))),
+    "another fit": lambda a: pack(type(unpack(a))("other", "round", 0, np.zeros(5))),
+    "no vector": lambda answer: with_values(answer, np.zeros((5, 1))),
+    "something else": lambda answer: pack(3),
+}
+PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 4}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_answer_that_was_lost_is_sent_again(tmp_path, fault):
+    """The silo sends the bytes that it has sent before: same model, one charge."""
+    data = problem()
+    here = Here(tmp_path, data, spoil=spoilt_once(FAULTS[fault], at=8))
+    there = fit_elsewhere(estimator(**PLAIN), here)
+    assert np.array_equal(there.coef_, fit_here(estimator(**PLAIN), data).coef_)
+    assert [len(here.entries(silo)) for silo in NAMES] == [1] * 4
+    assert len(here.letters) == 4 * (1 + 4) + 1
+
+
+def never(silo, at=8):
+    return lambda name, count, answer: None if name == silo and count > at else answer
+
+
+@pytest.mark.parametrize("fault", ["silent", "nan", "wrong length"])
+def test_a_silo_that_fails_for_good_is_named(tmp_path, fault):
+    faults = FAULTS | {"wrong length": lambda answer: with_values(answer, np.zeros(1))}
+
+    def spoil(name, count, answer):
+        return faults[fault](answer) if name == "north" and count > 8 else answer
+
+    here = Here(tmp_path, problem(), spoil=spoil)
+    model = estimator(**PLAIN)
+    with pytest.raises(SilosMissing, match=r"Round 1 lacks answers; whoever answered has paid. n"):
+        fit_elsewhere(model, here)
+    assert not hasattr(model, "coef_")
+    assert [len(here.entries(silo)) for silo in NAMES] == [1] * 4
+
+
+def test_rounds_go_on_without_a_missing_silo(tmp_path):
+    """The mean is then over the others; the outsider's view counts on nobody's noise."""
+    data = problem()
+    here = Here(tmp_path, data, spoil=never("north", at=8))
+    model = fit_elsewhere(estimator(**PLAIN), here, on_missing="skip", n_attempts=1)
+    assert model.privacy_spent_.outsider is None
+    whole = fit_here(estimator(**PLAIN), data)
+    assert whole.privacy_spent_.outsider is not None
+    assert not np.array_equal(model.coef_, whole.coef_)
+    assert [len(here.entries(silo)) for silo in NAMES] == [1] * 4
+    again = Here(tmp_path / "again", data, spoil=lambda *a: a[2])
+    everyone = fit_elsewhere(estimator(**PLAIN), again, on_missing="skip")
+    assert np.array_equal(everyone.coef_, whole.coef_)
+
+
+def test_the_mean_without_a_silo_is_that_of_the_others(tmp_path):
+    """One round at a point: the released mean is the sum over the cohort over its share."""
+    from skdpfl.engine import Round, _round
+    from skdpfl.federation import Federation
+    from skdpfl.privacy.randomness.streams import streams_for
+    from tests.engine.settings import problem as small
+    from tests.engine.settings import work_of
+    from tests.federation.test_local import setting
+
+    p, s = small(), setting(z=[1e-9] * 4, weights=np.array([0.1, 0.2, 0.3, 0.4]))
+
+    class Given(Federation):
+        n_silos, may_miss = 4, True
+
+        def start(self, work):
+            pass
+
+        def absent(self):
+            return np.array([1])
+
+        def round(self, round, shared, cohort, clip_norm):
+            yield np.array([0, 2, 3]), np.ones((3, p.size)) * np.array([[1.0], [2.0], [3.0]])
+
+    work = work_of("fedavg", p, s)
+    now = Round(0, np.arange(4), np.inf)
+    state = work.algorithm.init(np.zeros(p.size))
+    released = _round(work, Given(), streams_for(0), now, state)
+    np.testing.assert_allclose(released.mean, (0.1 + 0.3 * 2 + 0.4 * 3) / 0.75)
+    assert released.sampled == 0.75 and released.fraction == pytest.approx(0.8)
+
+
+REFUSED = {
+    "server": ({"trust": "server"}, "each silo then adds its own noise"),
+    "exact": ({"epsilon": np.inf, "learning_rate": 0.1}, "Give a finite epsilon"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_silos_elsewhere_do_not_do_is_said(tmp_path, name):
+    options, words = REFUSED[name]
+    here = Here(tmp_path, problem())
+    with pytest.raises(Refused, match=words), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fit_elsewhere(estimator(**options), here)
+    assert not here.letters
+
+
+def test_a_memory_in_silos_does_not_go_with_missing_answers(tmp_path):
+    here = Here(tmp_path, problem())
+    with pytest.raises(Refused, match='give on_missing="fail"'):
+        fit_elsewhere(estimator("DPScaffoldClassifier"), here, on_missing="skip")
+
+
+def test_arguments():
+    data = problem()
+    with pytest.raises(ValueError, match="on_missing must be"):
+        RemoteFederation(None, schema(data), on_missing="wait")
+    with pytest.raises(ValueError, match="known by its name"):
+        RemoteFederation(None, schema(data, silo_sizes={0: 3}))

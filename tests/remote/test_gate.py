@@ -1,0 +1,418 @@
+"""The rules by which a silo takes part; each test speaks to one silo, as a server would."""
+
+import dataclasses
+import os
+import stat
+
+import numpy as np
+import pytest
+
+from skdpfl.exceptions import LedgerError
+from skdpfl.privacy import PrivacyLedger
+from skdpfl.remote import Gate, SiloRecords, Terms, pack, unpack
+from skdpfl.remote._letters import (
+    Agreement,
+    Answer,
+    Ask,
+    Facts,
+    Hello,
+    Introduction,
+    Offer,
+    Refusal,
+)
+from skdpfl.remote._store import Store
+from skdpfl.scaling import Boxes, MomentsIn, Slope
+from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """What the server says to one silo in a fit with scales, two rounds and a temperature."""
+    here = Here(tmp_path_factory.mktemp("fit"), problem())
+    fit_elsewhere(estimator(n_rounds=2, feature_bounds=(-4, 4), random_state=None), here)
+    letters = [unpack(letter) for name, letter in here.letters if name == "north"]
+    X, y, silos = problem()
+    return letters, SiloRecords("north", X[silos == 1], y[silos == 1])
+
+
+class Silo:
+    """One silo that a test talks to; each letter meets a new Gate, as after a restart."""
+
+    def __init__(self, folder, records, budget=(50.0, 1e-3), **options):
+        self.path, self.records = folder / "north.ledger", records
+        self.budget, self.options = budget, options
+
+    def gate(self):
+        ledger = PrivacyLedger(*self.budget, path=self.path)
+        return Gate(self.records, ledger, **self.options)
+
+    def tell(self, letter):
+        return unpack(self.gate().answer(letter if isinstance(letter, bytes) else pack(letter)))
+
+    @property
+    def n_charged(self):
+        return len(PrivacyLedger(path=self.path, must_exist=True).entries)
+
+
+@pytest.fixture
+def silo(tmp_path, said):
+    return Silo(tmp_path, said[1])
+
+
+def refused(answer, words):
+    assert isinstance(answer, Refusal), answer
+    assert words in answer.reason, answer.reason
+
+
+def offer_of(said, **changes):
+    offer = said[0][0]
+    row = {k: v for k, v in changes.items() if k in {f.name for f in dataclasses.fields(offer.row)}}
+    rest = {k: v for k, v in changes.items() if k not in row}
+    return dataclasses.replace(offer, row=dataclasses.replace(offer.row, **row), **rest)
+
+
+# ---- before it agrees ---------------------------------------------------------------------------
+
+
+def test_it_says_its_name(silo):
+    assert silo.tell(Hello()) == Introduction("north")
+
+
+def test_it_agrees_and_says_the_price_but_pays_nothing_yet(silo, said):
+    answer = silo.tell(said[0][0])
+    assert isinstance(answer, Agreement) and 2.9 < answer.epsilon <= 3.0
+    assert silo.tell(said[0][0]) == answer
+    assert silo.n_charged == 0
+
+
+def test_it_refuses_what_its_ledger_cannot_pay(tmp_path, said):
+    silo = Silo(tmp_path, said[1], budget=(2.0, 1e-3))
+    refused(silo.tell(said[0][0]), "costs more than this silo's ledger has left")
+    refused(silo.tell(said[0][1]), "agreed to no such fit")
+
+
+def test_it_computes_the_price_itself(tmp_path, said):
+    """A row with less noise is not the plan that its terms allow, whatever the server says."""
+    silo = Silo(tmp_path, said[1], terms=Terms(epsilon=3.0, delta=1e-4))
+    less = offer_of(said, noise_multiplier=said[0][0].row.noise_multiplier / 1.05)
+    refused(silo.tell(less), "by its own computation this one costs 3.")
+    assert isinstance(silo.tell(said[0][0]), Agreement)
+    more_steps = offer_of(said, steps=(1, 2), fit="longer")
+    refused(silo.tell(more_steps), "by its own computation")
+    tighter = Silo(tmp_path / "b", said[1], terms=Terms(delta=1e-6))
+    refused(tighter.tell(said[0][0]), "agreed to epsilon=inf at delta=1e-06")
+    whole = Silo(tmp_path / "c", said[1], terms=Terms(unit="silo"))
+    refused(whole.tell(said[0][0]), "agreed to unit='silo'")
+
+
+def test_releases_beside_the_rounds_are_part_of_the_price(silo, said):
+    """Without them the rounds are cheaper; each one more costs more."""
+    whole = silo.tell(said[0][0]).epsilon
+    none = silo.tell(offer_of(said, scales=None, temperature=None, fit="a")).epsilon
+    scales = said[0][0].row.scales
+    twice = dataclasses.replace(scales, moments=scales.moments + scales.moments)
+    assert none < whole < silo.tell(offer_of(said, scales=twice, fit="b")).epsilon
+
+
+FACTS = {
+    "another name": ({"name": "east"}, "This silo is 'north'"),
+    "a seed": ({"seed": 3}, "Whoever knows the seed knows the noise"),
+    "sizes apart": ({"size": 7}, "do not belong together"),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_it_refuses_offers_for_others(silo, said, name):
+    changes, words = FACTS[name]
+    if "size" in changes:
+        with pytest.raises(ValueError, match=words):
+            offer_of(said, **changes)
+        return
+    refused(silo.tell(offer_of(said, **changes)), words)
+
+
+DECLARED = {
+    "features": ({"n_features": 9}, "this silo has 4"),
+    "classes": ({"classes": (5, 6)}, "is not one of classes=[5, 6]"),
+    "records": ({"n_records": 5}, "different numbers of records"),
+    "dtype": ({"dtype": "float32"}, "in float32"),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_it_compares_what_is_declared_with_what_it_has(silo, said, name):
+    changes, words = DECLARED[name]
+    facts = dataclasses.replace(said[0][0].facts, **changes)
+    scales = None if "n_features" in changes else said[0][0].row.scales
+    refused(silo.tell(offer_of(said, facts=facts, scales=scales)), words)
+
+
+def test_names_of_features_are_compared(tmp_path, said):
+    import pandas as pd
+
+    frame = pd.DataFrame(said[1].X, columns=list("abcd"))
+    silo = Silo(tmp_path, SiloRecords("north", frame, said[1].y))
+    facts = dataclasses.replace(said[0][0].facts, feature_names=("a", "b", "d", "c"))
+    refused(silo.tell(offer_of(said, facts=facts)), "other features")
+    facts = dataclasses.replace(said[0][0].facts, feature_names=("a", "b", "c", "d"))
+    assert isinstance(silo.tell(offer_of(said, facts=facts)), Agreement)
+
+
+def test_an_agreement_is_for_one_offer(silo, said):
+    silo.tell(said[0][0])
+    refused(silo.tell(offer_of(said, noise_multiplier=99.0)), "another offer under the name")
+
+
+BAD_ROWS = {
+    "noise": {"noise_multiplier": 0.0},
+    "no noise": {"noise_multiplier": np.nan},
+    "clip": {"clip_norm": np.inf},
+    "no rounds": {"steps": ()},
+    "rounds": {"rounds": (1, 0)},
+    "later round": {"rounds": (0, 2)},
+    "trust": {"trust": "server"},
+    "delta": {"delta": 0.0},
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_rows_that_mean_nothing_are_refused(said, name):
+    with pytest.raises(ValueError, match="do not belong together"):
+        offer_of(said, **BAD_ROWS[name])
+
+
+@pytest.mark.parametrize("change", [{"share": -0.1}, {"share": 0.0}, {"ball": 3}], ids=str)
+def test_releases_of_another_sensitivity_are_refused(said, change):
+    from skdpfl.scaling import Ball
+
+    scales = said[0][0].row.scales
+    if "ball" in change:
+        change = {"ball": Ball(change["ball"])}
+    moments = (dataclasses.replace(scales.moments[0], **change),)
+    with pytest.raises(ValueError, match="do not belong together"):
+        offer_of(said, scales=dataclasses.replace(scales, moments=moments))
+
+
+# ---- once ---------------------------------------------------------------------------------------
+
+
+def told(silo, letters):
+    """Tell a silo all of these; return the last answer's bytes."""
+    for letter in letters:
+        answer = silo.gate().answer(pack(letter))
+        assert not isinstance(unpack(answer), Refusal), unpack(answer)
+    return answer
+
+
+def test_it_answers_all_of_a_fit_and_pays_once(silo, said):
+    told(silo, said[0])
+    assert silo.n_charged == 1
+
+
+@pytest.mark.parametrize("last", [1, 3, 4, 5, 7])
+def test_asked_again_it_sends_the_same_bytes_or_nothing(silo, said, last):
+    """The same words: the same bytes, after a restart too. Other words: no second release."""
+    letters = said[0][: last + 1]
+    assert len(letters) == last + 1
+    answer = told(silo, letters)
+    assert silo.gate().answer(pack(letters[-1])) == answer
+    ask = letters[-1]
+    other = ask.content
+    if isinstance(other, np.ndarray):
+        other = other + 1
+    elif isinstance(other, Slope):
+        other = other._replace(factor=other.factor * 2)
+    else:
+        boxes = other.boxes._replace(center=other.boxes.center + 1)
+        other = dataclasses.replace(other, boxes=boxes)
+    refused(silo.tell(dataclasses.replace(ask, content=other)), "once and in order")
+    for earlier in letters[1:-1]:
+        reply = silo.tell(earlier)
+        assert isinstance(reply, Refusal)
+    assert silo.n_charged == 1
+
+
+def test_rounds_beyond_the_plan_are_refused(silo, said):
+    told(silo, said[0][:-2])
+    last = said[0][-3]
+    assert last.purpose == "round"
+    refused(silo.tell(dataclasses.replace(last, number=2)), "no round 2")
+
+
+UNPLANNED = {
+    "another release": (
+        Ask("", "scales", 7, MomentsIn(Boxes(np.zeros(4), np.ones(4))), 1.0),
+        "no question about scales",
+    ),
+    "empty boxes": (
+        Ask("", "scales", 1, MomentsIn(Boxes(np.zeros(4), np.zeros(4))), 1.0),
+        "Other contributions",
+    ),
+    "fewer columns": (
+        Ask("", "scales", 1, MomentsIn(Boxes(np.zeros(3), np.ones(3))), 1.0),
+        "Other contributions",
+    ),
+    "no question": (Ask("", "scales", 1, "all of them", 1.0), "no question about scales"),
+    "slopes too early": (Ask("", "temperature", 0, Slope(np.zeros(5), 1.0), 1.0), "no question"),
+    "a round without a task": (Ask("", "round", 0, np.zeros(5), 1.0), "needs a task"),
+}
+
+
+@pytest.mark.parametrize("name", UNPLANNED)
+def test_questions_that_were_not_planned_are_refused(silo, said, name):
+    ask, words = UNPLANNED[name]
+    silo.tell(said[0][0])
+    refused(silo.tell(dataclasses.replace(ask, fit=said[0][0].fit)), words)
+
+
+def test_a_third_question_about_slopes_is_refused(silo, said):
+    told(silo, said[0])
+    ask = said[0][-1]
+    assert (ask.purpose, ask.number) == ("temperature", 1)
+    refused(silo.tell(dataclasses.replace(ask, number=2)), "no question about slopes")
+
+
+def test_the_task_is_that_of_the_plan(silo, said):
+    k = [letter.purpose if i else "" for i, letter in enumerate(said[0])].index("round")
+    told(silo, said[0][:k])
+    first = said[0][k]
+    model = dataclasses.replace(first.task.model, n_features=3)
+    for changes in ({"model": model}, {"algorithm": scaffold()}):
+        task = dataclasses.replace(first.task, **changes)
+        refused(silo.tell(dataclasses.replace(first, task=task)), "plan agreed to")
+    told(silo, [first])
+    later = dataclasses.replace(said[0][k + 1], task=dataclasses.replace(first.task, alpha=1.0))
+    refused(silo.tell(later), "stays what it was")
+
+
+def scaffold():
+    from skdpfl.algorithms import Scaffold
+
+    return Scaffold(0.1, 3)
+
+
+# ---- noise --------------------------------------------------------------------------------------
+
+
+def test_two_silos_alike_draw_noise_of_their_own(tmp_path, said):
+    """The operating system's entropy: no letter decides it."""
+    answers = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        answers.append(unpack(told(Silo(folder, said[1]), said[0][:2])).values)
+    assert isinstance(unpack(pack(1)), int)
+    assert not (answers[0] == answers[1]).any()
+
+
+# ---- on disk ------------------------------------------------------------------------------------
+
+
+def test_files_are_the_owners_alone(silo, said):
+    told(silo, said[0][:4])
+    files = [p for p in silo.path.parent.rglob("*") if p.is_file()]
+    assert {p.suffix for p in files} == {".ledger", ".fit", ""}
+    for path in files:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((silo.path.parent / "north.ledger.fits").stat().st_mode) == 0o700
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("where", ["before writing", "written beside", "written"])
+def test_a_silo_that_is_killed_forgets_nothing_it_sent(monkeypatch, silo, said, where):
+    """Nothing left before it was on disk; afterwards the bytes on disk are what is sent."""
+    told(silo, said[0][:3])
+    n_files = len(list(silo.path.parent.rglob("*.fit")))
+    write, replace = Store.write, os.replace
+
+    def killed(*args):
+        if where == "written":
+            write(*args)
+        raise Killed
+
+    def killed_beside(source, target):
+        if str(target).endswith(".fit"):
+            raise Killed
+        replace(source, target)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        if where == "written beside":
+            patch.setattr(os, "replace", killed_beside)
+        else:
+            patch.setattr(Store, "write", killed)
+        silo.tell(said[0][3])
+    answer = silo.gate().answer(pack(said[0][3]))
+    assert isinstance(unpack(answer), Answer)
+    assert silo.gate().answer(pack(said[0][3])) == answer
+    assert silo.n_charged == 1 and len(list(silo.path.parent.rglob("*.fit"))) == n_files
+    told(silo, said[0][4:])
+
+
+def test_a_silo_that_is_killed_while_it_pays_pays_once(monkeypatch, silo, said):
+    told(silo, said[0][:1])
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Store, "write", lambda *args: (_ for _ in ()).throw(Killed))
+        silo.tell(said[0][1])
+    assert silo.n_charged == 1
+    told(silo, said[0][1:])
+    assert silo.n_charged == 1
+
+
+def test_a_ledger_that_is_gone_or_old_is_noticed(silo, said):
+    old = None
+    told(silo, said[0][:1])
+    old = silo.path.read_bytes()
+    told(silo, said[0][1:3])
+    new = silo.path.read_bytes()
+    silo.path.write_bytes(old)
+    refused(silo.tell(said[0][3]), "ledger cannot be used")
+    silo.path.unlink()
+    with pytest.raises(LedgerError, match="is gone"):
+        silo.gate()
+    silo.path.write_bytes(new)
+    told(silo, said[0][3:])
+
+
+def test_a_damaged_memory_ends_the_fit(silo, said):
+    told(silo, said[0][:3])
+    (file,) = silo.path.parent.rglob("*.fit")
+    file.write_bytes(file.read_bytes()[:-9])
+    refused(silo.tell(said[0][3]), "damaged")
+
+
+# ---- errors tell nothing ------------------------------------------------------------------------
+
+
+def test_errors_inside_do_not_leave_the_silo(monkeypatch, caplog, silo, said):
+    told(silo, said[0][:1])
+    secret = f"the record {said[1].X[0, 0]}"
+
+    def fails(self, offer):
+        raise KeyError(secret)
+
+    monkeypatch.setattr(Gate, "_streams", fails)
+    answer = silo.tell(said[0][1])
+    refused(answer, "its own log says more")
+    assert secret not in answer.reason and secret in caplog.text
+
+
+@pytest.mark.parametrize("letter", [b"", b"GET / HTTP/1.1", pack("hello"), pack(Refusal("", "no"))])
+def test_other_letters_are_refused(silo, letter):
+    assert isinstance(silo.tell(letter), Refusal)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("", [[1.0]], [0]), ("a", [1.0], [0]), ("a", [[1.0]], [0, 1]), ("a", [[np.nan]], [0])],
+)
+def test_records_that_are_none(arguments):
+    with pytest.raises(ValueError, match=r"name|table|missing"):
+        SiloRecords(*arguments)
+
+
+def test_a_ledger_needs_a_file(said):
+    with pytest.raises(ValueError, match="needs a file"):
+        Gate(said[1], PrivacyLedger(1.0))
+    assert isinstance(said[0][0], Offer) and isinstance(said[0][0].facts, Facts)

@@ -1,0 +1,162 @@
+"""What crosses between machines: bytes without code, and a reader that nothing surprises."""
+
+import json
+import math
+import struct
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from skdpfl.remote import WireError, declare, pack, unpack
+from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
+
+ARRAYS = [
+    np.arange(6, dtype=dtype).reshape(2, 3)
+    for dtype in ("f8", "f4", "i8", "i4", "i1", "u1", ">f8", ">i4")
+] + [np.array([True, False]), np.zeros((0, 3)), np.array(2.5), np.array(["é", ""]), np.array("x")]
+
+
+def same(a, b):
+    if isinstance(a, np.ndarray):
+        return a.shape == b.shape and a.dtype.newbyteorder("=") == b.dtype and (a == b).all()
+    return a == b and type(a) is type(b)
+
+
+@pytest.mark.parametrize("value", ARRAYS, ids=lambda a: f"{a.dtype}{a.shape}")
+def test_arrays_come_back(value):
+    assert same(value, unpack(pack(value)))
+
+
+PLAIN = [
+    None, True, 0, -(2**70), "", "naïve \ud800", 0.1, -0.0, math.nan, -math.inf, 5e-324, 2.0,
+    (1, (2.0, "x", ()), None), {"": {"f": (1,)}, "o": {"a": 1}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", PLAIN, ids=repr)
+def test_plain_values_come_back(value):
+    assert repr(unpack(pack(value))) == repr(value)  # NaN, -0.0 and the type of numbers included
+
+
+class Pair(NamedTuple):
+    one: float
+    other: np.ndarray
+
+
+@dataclass(frozen=True)
+class Own:
+    rate: float
+    pair: Pair | None = None
+
+
+def test_declared_classes_come_back_and_others_do_not():
+    with pytest.raises(WireError, match="declare"):
+        pack(Own(1.0))
+    declare(Pair, Own)
+    declare(Own)
+    back = unpack(pack(Own(0.1, Pair(math.inf, np.ones(2)))))
+    assert back.rate == 0.1 and back.pair.one == math.inf and (back.pair.other == 1).all()
+    with pytest.raises(ValueError, match="Another class"):
+        declare(dataclass(frozen=True)(type("Own", (), {"__annotations__": {"x": int}})))
+    with pytest.raises(TypeError, match="neither"):
+        declare(int)
+    with pytest.raises(WireError, match="other type than"):
+        unpack(pack(Own("fast")))  # type: ignore[arg-type]
+
+
+def changed(data, **changes):
+    """Return a message with another header."""
+    length = struct.unpack_from("<I", data, 8)[0]
+    header = json.loads(data[12 : 12 + length]) | changes
+    new = json.dumps(header).encode()
+    return data[:8] + struct.pack("<I", len(new)) + new + data[12 + length :]
+
+
+WRONG = {
+    "empty": lambda d: b"",
+    "text": lambda d: b"hello, this is no message",
+    "pickle": lambda d: b"\x80\x04\x95" + d,
+    "cut": lambda d: d[:-1],
+    "longer": lambda d: d + b"0",
+    "header cut": lambda d: d[:20],
+    "longer than it says": lambda d: changed(d, s=[10**9, 10**9]),
+    "negative": lambda d: changed(d, s=[-1]),
+    "object array": lambda d: changed(d, a="|O"),
+    "another key": lambda d: changed(d, z=1),
+    "no text": lambda d: d[:12] + b"\xff" + d[13:],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_bytes_are_an_error_in_words(name):
+    with pytest.raises(WireError, match=r"message|Arrays|array|NaN"):
+        unpack(WRONG[name](pack(np.ones(3))))
+
+
+def test_the_version_is_checked():
+    data = pack(1)
+    with pytest.raises(WireError, match=r"version 9.*reads version 1"):
+        unpack(data[:7] + b"\x09" + data[8:])
+
+
+DEEP = [0]
+for _ in range(40):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    "value", [DEEP, object(), {1: 2}, np.array([object()]), np.array([1j])], ids=type
+)
+def test_what_cannot_be_sent(value):
+    with pytest.raises(WireError):
+        pack(value)
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory):
+    """All that is said in a fit."""
+    here = Here(tmp_path_factory.mktemp("silos"), problem())
+    fit_elsewhere(estimator(n_rounds=2, feature_bounds=(-3, 3)), here)
+    return here.letters, here.answers
+
+
+def test_letters_hold_names_and_numbers_only(letters):
+    """Inspect the bytes: a header of JSON that names declared classes; numbers after it."""
+    for _, data in letters[0] + letters[1]:
+        assert data[:7] == b"skdpflw" and data[7] == 1
+        length = struct.unpack_from("<I", data, 8)[0]
+        header = json.loads(data[12 : 12 + length].decode("ascii"))
+        assert set(header) == {"o", "v"} and header["o"].startswith("remote.")
+        assert (len(data) - 12 - length) % 4 == 0
+        for word in (b"pickle", b"__reduce__", b"numpy", b"builtins", b"\x80\x04\x95"):
+            assert word not in data
+
+
+def test_a_silo_is_told_of_itself_only(letters):
+    for name, data in letters[0]:
+        for other in ("east", "north", "south", "west"):
+            assert (other.encode() in data) <= (other == name)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bytes_that_were_changed_are_read_or_refused(letters, seed):
+    """Whatever happens to a letter on its way: another letter, or a WireError."""
+    rng, said = np.random.default_rng(seed), [d for _, d in letters[0][::5] + letters[1][::5]]
+    refused = 0
+    for _ in range(150):
+        data = bytearray(said[rng.integers(len(said))])
+        for _ in range(rng.integers(1, 4)):
+            at = int(rng.integers(min(len(data), 700)))
+            if rng.random() < 0.5:
+                data[at] = rng.choice([*b'{}[]",:-0919eE.', rng.integers(256)])
+            elif rng.random() < 0.5:
+                del data[at : at + int(rng.integers(1, 40))]
+            else:
+                data[at:at] = data[: int(rng.integers(60))]
+        try:
+            unpack(bytes(data))
+        except WireError:
+            refused += 1
+    assert refused > 75
