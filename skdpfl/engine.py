@@ -182,6 +182,7 @@ def _next(
     if len(cohort) or plan.secret_cohorts:
         now = Round(r, cohort, clip_norm)
         released = _round(work, federation, streams, now, before.state)
+        federation.told(r, released)
         clip_norm = plan.mechanism.next_clip_norm(plan, clip_norm, released.unclipped, r)
         state = algorithm.aggregate(before.state, released)
     else:

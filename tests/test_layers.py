@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from skdpfl._lazy import path_of
+
 ROOT = Path(__file__).parents[1] / "skdpfl"
 
 #: lowest first; a module may import from its own layer or a lower one
@@ -43,7 +45,7 @@ LAYERS = [
 ]
 #: the same inside skdpfl/privacy: what is counted lies under what is run
 INSIDE_PRIVACY = [
-    {"events", "randomness", "schedules", "published"},
+    {"events", "lower_bounds", "randomness", "schedules", "published"},
     {"sampling", "pricing", "release"},
     {"calibration", "spending"},
     {"accounting"},
@@ -93,7 +95,7 @@ def written(path):
 def loaded_lazily(module, name):
     """Return the module that a name is in, of a package which loads its names on first use."""
     where = getattr(import_module(module), "_WHERE", {}) if module in MODULES else {}
-    return f"{module}.{where[name]}" if name in where else None
+    return path_of(module, where[name]) if name in where else None
 
 
 def edges(path):
@@ -165,6 +167,8 @@ def test_this_test_sees_lazy_names_and_private_modules(tmp_path):
     named = {"skdpfl.privacy.plan", "skdpfl._lazy", "skdpfl.inspection"}
     assert written(odd) == named
     assert edges(odd) == named | {"skdpfl.inspection._heterogeneity"}
+    (tmp_path / "upwards.py").write_text("from skdpfl.privacy import audit_epsilon\n")
+    assert edges(tmp_path / "upwards.py") == {"skdpfl.privacy", "skdpfl.inspection.audits"}
     assert private_owner("skdpfl.scaling._bounds") == "skdpfl.scaling"
     assert private_owner("skdpfl.privacy.plan") is None
 

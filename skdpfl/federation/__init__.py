@@ -1,6 +1,6 @@
 """Back ends: they hold the silos' data and memory, and run rounds."""
 
-from skdpfl.federation._base import Federation, Work
+from skdpfl.federation._base import Federation, Map, Work
 from skdpfl.federation._cohort_sum import CohortSum
 from skdpfl.federation._data import SiloData
 from skdpfl.federation._local import LocalFederation
@@ -12,6 +12,7 @@ __all__ = [
     "CohortSum",
     "Federation",
     "LocalFederation",
+    "Map",
     "Question",
     "Schema",
     "Silo",

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from skdpfl.algorithms import Algorithm
+from skdpfl.algorithms import Algorithm, Released
 from skdpfl.federation._question import Question
 from skdpfl.losses import Loss
 from skdpfl.models import Model
@@ -151,3 +151,6 @@ class Federation(ABC):
             Their messages, with the additional numbers that the mechanism sends. If the mechanism
             is ``noised_later``, gradients are without the penalty's.
         """
+
+    def told(self, round: int, released: Released) -> None:  # noqa: B027
+        """Hear what a round released, which is public; by default nothing is done with it."""

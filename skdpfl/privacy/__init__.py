@@ -7,6 +7,7 @@ _WHERE = {
     "PrivacyLedger": "spending.ledger",
     "PrivacyPlan": "plan",
     "PrivacySpent": "spending.spent",
+    "audit_epsilon": "skdpfl.inspection.audits",  # it fits estimators
     "epsilon_of": "accounting",
     "n_steps_for": "accounting",
     "noise_multiplier_for": "accounting",

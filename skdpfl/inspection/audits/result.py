@@ -1,0 +1,204 @@
+"""What an audit found, and how trials are judged."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from skdpfl.inspection._display import COLOURS, axes_of, tidy
+from skdpfl.inspection.audits.scores import Trials, fitted_score
+from skdpfl.privacy.lower_bounds import (
+    Rates,
+    epsilon_from_rates,
+    mu_from_rates,
+    one_run_epsilon,
+    rates_from_counts,
+)
+from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
+from skdpfl.privacy.spending.spent import PrivacySpent
+
+#: thresholds that are tried on half of the trials
+THRESHOLDS = 200
+#: epsilons at which the reported curve is compared, in units of the reported epsilon
+CURVE = (0.0, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
+#: shares of the canaries that are guessed in one run
+GUESSED = 1.0, 0.5, 0.2, 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class PrivacyAudit:
+    """The result of :func:`skdpfl.privacy.audit_epsilon`.
+
+    Attributes
+    ----------
+    lower_bound : float
+        The true epsilon, at the reported delta, is at least this; nothing is assumed.
+    gaussian_bound : float
+        The same if the releases are like one Gaussian release: larger, and right for full batches
+        and Gaussian noise. NaN in an audit with one run.
+    reported : float
+        The epsilon that the estimator reports against this view.
+    delta : float
+        The delta of all three.
+    confidence : float
+        The probability that the bounds are right.
+    contradicted : bool
+        Whether the trials contradict the reported guarantee at some (epsilon, delta): the reported
+        is a whole curve, ``privacy_spent_.delta_at(epsilon)``.
+    view : str
+        What the adversary saw.
+    n_trials, n_fits : int
+        Coins that were judged, and fits.
+    score : str
+        How trials were scored.
+    rates : Rates
+        The bounds of false and true positive rates.
+    """
+
+    lower_bound: float
+    gaussian_bound: float
+    reported: float
+    delta: float
+    confidence: float
+    contradicted: bool
+    view: str
+    n_trials: int
+    n_fits: int
+    score: str
+    rates: Rates
+    curve: tuple[tuple[float, float], ...] = field(repr=False, default=())
+
+    def __repr__(self) -> str:
+        verdict = "contradicted" if self.contradicted else "not contradicted"
+        return (
+            f"PrivacyAudit(ε ≥ {self.lower_bound:.2f}, reported {self.reported:.2f} at "
+            f"δ={self.delta:.2g}: {verdict}; view={self.view!r}, {self.n_trials} trials, "
+            f"confidence {self.confidence:g})"
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the reported trade-off curve and the point that the attack reached.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            With false positives to the right and false negatives upwards. A point below the curve
+            contradicts the guarantee.
+        """
+        _, ax = axes_of(ax)
+        a = np.linspace(0, 1, 400)
+        missed = [np.zeros_like(a)]
+        for epsilon, delta in self.curve:
+            missed.append(1 - delta - math.exp(epsilon) * a)
+            missed.append(math.exp(-epsilon) * (1 - delta - a))
+        ax.plot(
+            a, np.max(missed, axis=0), color=COLOURS[0], label=f"reported, ε = {self.reported:.2f}"
+        )
+        ax.plot(
+            [self.rates.false_positive],
+            [1 - self.rates.true_positive],
+            "o",
+            color=COLOURS[1],
+            label=f"attack, ε ≥ {self.lower_bound:.2f}",
+        )
+        ax.set(xlabel="false positives", ylabel="false negatives", xlim=(0, 1), ylim=(0, 1))
+        ax.legend(frameon=False)
+        tidy(ax)
+        return ax
+
+
+def judged(
+    trials: Trials,
+    law: np.ndarray | None,
+    reported: PrivacySpent,
+    confidence: float,
+    view: str,
+    n_fits: int,
+    rng: np.random.Generator,
+) -> PrivacyAudit:
+    """Choose score and thresholds on half of the trials, and judge on the others."""
+    train = rng.permutation(len(trials.coin)) < len(trials.coin) // 2
+    epsilon, delta = reported.epsilon, reported.delta
+    scores = {"linear, fitted": fitted_score(trials, train)}
+    if law is not None:
+        scores["likelihood ratio"] = law
+    error = (1 - confidence) / 2  # one half for lower_bound, one for the curve
+    best: list[tuple[float, str, float, float]] = []
+    for aim in (lambda r: epsilon_from_rates(r, delta), mu_from_rates):
+        found = [(-1.0, "linear, fitted", 0.0, 1.0)]
+        for name, score in scores.items():
+            for sign in (1.0, -1.0):
+                values, coins = sign * score[train], trials.coin[train]
+                for cut in np.unique(np.quantile(values, np.linspace(0, 1, THRESHOLDS))):
+                    found.append((aim(_rates(values, coins, cut, error)), name, float(cut), sign))
+        best.append(max(found))
+    rates = []
+    for _, name, cut, sign in best:
+        rates.append(_rates(sign * scores[name][~train], trials.coin[~train], cut, error))
+    curve = _curve(reported)
+    return PrivacyAudit(
+        epsilon_from_rates(rates[0], delta),
+        gaussian_epsilon(mu, delta) if (mu := mu_from_rates(rates[1])) > 0 and delta else mu * 0,
+        epsilon,
+        delta,
+        confidence,
+        any(epsilon_from_rates(r, d) > e for r in rates for e, d in curve),
+        view,
+        int((~train).sum()),
+        n_fits,
+        best[1][1],
+        rates[1],
+        curve,
+    )
+
+
+def judged_one_run(
+    scores: np.ndarray,
+    coins: np.ndarray,
+    zero_out: bool,
+    reported: PrivacySpent,
+    confidence: float,
+    view: str,
+) -> PrivacyAudit:
+    """Guess the coins of one run's canaries, the surest ones."""
+    m, delta = len(scores), reported.delta
+    centred = scores - np.median(scores) if zero_out else scores
+    sure, curve = np.argsort(-np.abs(centred)), _curve(reported)
+    error, bound, contradicted = (1 - confidence) / len(GUESSED), 0.0, False
+    for share in GUESSED:
+        guessed = sure[: max(1, round(share * m))]
+        right = int(np.count_nonzero((centred[guessed] > 0) == coins[guessed]))
+        bound = max(bound, one_run_epsilon(m, len(guessed), right, delta, error))
+        contradicted |= any(one_run_epsilon(m, len(guessed), right, d, error) > e for e, d in curve)
+    positive = centred > 0
+    rates = Rates(float(positive[~coins].mean()), float(positive[coins].mean()))
+    return PrivacyAudit(
+        bound, math.nan, reported.epsilon, delta, confidence, contradicted, view, m, 1, "sum of "
+        "projections", rates, curve,
+    )  # fmt: skip
+
+
+def _rates(scores: np.ndarray, coins: np.ndarray, cut: float, error: float) -> Rates:
+    guess = scores >= cut
+    negatives, positives = int((~coins).sum()), int(coins.sum())
+    if not negatives or not positives:
+        return Rates(1.0, 0.0)
+    false, true = int((guess & ~coins).sum()), int((guess & coins).sum())
+    return rates_from_counts(false, negatives, true, positives, error)
+
+
+def _curve(reported: PrivacySpent) -> tuple[tuple[float, float], ...]:
+    """Return some pairs (epsilon, delta) of the reported guarantee."""
+    if not math.isfinite(reported.epsilon):
+        return ()
+    epsilons = [share * reported.epsilon for share in CURVE]
+    pairs = [(e, float(reported.delta_at(e))) for e in epsilons]
+    return (*pairs, (reported.epsilon, reported.delta))

@@ -1,0 +1,100 @@
+r"""Lower bounds on epsilon from the outcomes of attacks.
+
+An attack guesses which of two neighbouring data sets was used. With false positive rate ``a`` and
+true positive rate ``b``, an (epsilon, delta)-DP mechanism has ::
+
+    b <= e^epsilon a + delta        and        1 - a <= e^epsilon (1 - b) + delta
+
+Rates are bounded by Clopper-Pearson intervals from independent trials. Under one run with m
+canaries, whose coins are independent, the number of correct guesses among r is bounded by
+Binomial(r, e^epsilon / (1 + e^epsilon)) up to a term in m delta (Steinke, Nasr & Jagielski,
+"Privacy auditing with one (1) training run", NeurIPS 2023, theorem 5.2).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+from scipy.stats import binom
+
+#: larger bounds are not distinguished
+MOST = 60.0
+
+
+class Rates(NamedTuple):
+    """An upper bound of the false positive rate and a lower bound of the true positive rate."""
+
+    false_positive: float
+    true_positive: float
+
+
+def rates_from_counts(
+    false_positives: int, negatives: int, true_positives: int, positives: int, error: float
+) -> Rates:
+    """Bound both rates, which are wrong together with probability at most ``error``."""
+    k, n = false_positives, negatives
+    most = float(betaincinv(k + 1, n - k, 1 - error / 2)) if k < n else 1.0
+    k, n = true_positives, positives
+    least = float(betaincinv(k, n - k + 1, error / 2)) if k else 0.0
+    return Rates(most, least)
+
+
+def epsilon_from_rates(rates: Rates, delta: float) -> float:
+    """Return the smallest epsilon at which these rates are possible."""
+    a, b = rates
+    bounds = [
+        math.log((gain - delta) / loss)
+        for gain, loss in ((b, a), (1 - a, 1 - b))
+        if gain > delta and loss > 0
+    ]
+    return min(MOST, max([0.0, *bounds]))
+
+
+def mu_from_rates(rates: Rates) -> float:
+    """Return the smallest mu at which a mu-GDP mechanism has these rates."""
+    a, b = rates
+    if a >= 1 or b <= 0:
+        return 0.0
+    return max(0.0, float(ndtri(b) - ndtri(a)))
+
+
+def one_run_epsilon(
+    n_canaries: int, n_guesses: int, n_correct: int, delta: float, error: float
+) -> float:
+    """Return a lower bound from one run, wrong with probability at most ``error``.
+
+    Parameters
+    ----------
+    n_canaries : int
+        The canaries m, each in or out (or one of two) by an independent fair coin.
+    n_guesses, n_correct : int
+        How many coins were guessed, a number fixed beforehand, and how many of them right.
+    delta : float
+        The delta of the guarantee.
+    error : float
+        The probability that the bound is wrong.
+    """
+    if _one_run_p_value(n_canaries, n_guesses, n_correct, 0.0, delta) > error:
+        return 0.0
+    low, high = 0.0, MOST
+    for _ in range(30):
+        middle = (low + high) / 2
+        if _one_run_p_value(n_canaries, n_guesses, n_correct, middle, delta) > error:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _one_run_p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
+    """Bound the probability of v correct guesses or more under (epsilon, delta)-DP."""
+    right = 1 / (1 + math.exp(-epsilon))
+    exact = float(binom.sf(v - 1, r, right))
+    if not delta or not v:
+        return min(1.0, exact)
+    below = np.cumsum(binom.pmf(np.arange(v - 1, -1, -1), r, right))
+    worst = float((below / np.arange(1, v + 1)).max())
+    return min(1.0, exact + 2 * m * delta * worst)

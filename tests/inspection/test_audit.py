@@ -1,0 +1,259 @@
+"""Audits find planted bugs, and bound what is right from below."""
+
+import numpy as np
+import pytest
+
+from skdpfl import (
+    DPFedAvgClassifier,
+    DPFedEXPClassifier,
+    DPScaffoldClassifier,
+    ISRLDPClassifier,
+    ISRLDPRegressor,
+)
+from skdpfl.federation import _gradient, _noise
+from skdpfl.models import LinearModel
+from skdpfl.privacy import audit_epsilon
+from skdpfl.privacy.lower_bounds import (
+    Rates,
+    epsilon_from_rates,
+    mu_from_rates,
+    one_run_epsilon,
+    rates_from_counts,
+)
+from skdpfl.privacy.release.noise import FreshNoise
+from skdpfl.privacy.release.noised_sum import NoisedSum
+
+
+def audit(estimator, n_silos=400, size=1, n_fits=4, **kw):
+    kw = {"random_state": 0, "n_features": 4} | kw
+    return audit_epsilon(estimator, silo_sizes=[size] * n_silos, n_fits=n_fits, **kw)
+
+
+def full(n_rounds=2, z=1.0, **kw):
+    return ISRLDPClassifier(None, noise_multiplier=z, n_rounds=n_rounds, scaling=None,
+                            sampling_rate=1.0, delta=1e-5, **kw)  # fmt: skip
+
+
+def sampled(n_rounds=100, z=2.0, rate=0.05, **kw):
+    return ISRLDPClassifier(None, noise_multiplier=z, n_rounds=n_rounds, scaling=None,
+                            sampling_rate=rate, delta=1e-5, **kw)  # fmt: skip
+
+
+# ---- planted bugs ------------------------------------------------------------------------------
+
+
+def halve(patch):
+    draw = _noise.NoiseMaker._draw
+    patch.setattr(_noise.NoiseMaker, "_draw", lambda *a: draw(*a) // 2)
+
+
+def one_for_all(patch):
+    draw = _noise.NoiseMaker._draw
+    patch.setattr(_noise.NoiseMaker, "_draw", lambda *a: 0 * draw(*a) + draw(*a)[:, :1])
+
+
+def reuse(patch):
+    units = FreshNoise.units
+    patch.setattr(
+        FreshNoise,
+        "units",
+        lambda self, silos, steps: np.repeat(units(self, silos, range(1)), len(steps), axis=0),
+    )
+
+
+def clip_batches(patch):
+    sums = LinearModel.clipped_gradient_sum
+
+    def of_batch(self, *args, clip_norm, weights=None, **kw):
+        total = sums(self, *args, clip_norm=np.inf, weights=weights, **kw)
+        n = args[2].shape[-1] if weights is None else weights.sum(axis=-1, keepdims=True)
+        norms = np.linalg.norm(total, axis=-1, keepdims=True)
+        return total * np.minimum(n, np.asarray(clip_norm)[..., None] * n / np.maximum(norms, 1e-9))
+
+    patch.setattr(LinearModel, "clipped_gradient_sum", of_batch)
+
+
+def no_noise_on_empty(patch):
+    added = NoisedSum.added
+
+    def unless_empty(self, sums, units, **kw):
+        return added(self, sums, units * (sums != 0).any(axis=-1, keepdims=True), **kw)
+
+    patch.setattr(NoisedSum, "added", unless_empty)
+
+
+def realised(patch):
+    sums = _gradient.PrivateGradient._sum
+
+    def dividing(self, params, batch):
+        batch = list(batch)
+        n = np.concatenate([b.weights.sum(axis=-1) for b in batch])
+        public = self._terms.divisor
+        self._terms = self._terms._replace(divisor=np.where(n > 0, n, public[:, 0])[:, None])
+        return sums(self, params, batch)
+
+    patch.setattr(_gradient.PrivateGradient, "_sum", dividing)
+
+
+def clip_late(patch):
+    sums = _gradient.PrivateGradient._sum
+
+    def unclipped(self, params, batch):
+        self._terms = self._terms._replace(clip=np.inf)
+        return sums(self, params, batch)
+
+    def clipping(self, total, units, divisor=1.0, out=None):
+        noisy = total + units * np.reshape(self.grid, (-1, 1))
+        norms = np.linalg.norm(noisy, axis=-1, keepdims=True)
+        return noisy * np.minimum(1.0, np.reshape(self.clip, (-1, 1)) / norms) / divisor
+
+    patch.setattr(_gradient.PrivateGradient, "_sum", unclipped)
+    patch.setattr(NoisedSum, "added", clipping)
+
+
+BUGS = {
+    "noise halved": (halve, full(), {}),
+    "one noise for all silos": (one_for_all, full(), {}),
+    "noise of the first round in all": (reuse, full(n_rounds=6, z=3.0), {}),
+    "batches' means are clipped": (clip_batches, full(z=8.0), {"size": 10}),
+    "clipped after the noise": (clip_late, full(), {}),
+    "no noise on empty batches": (no_noise_on_empty, sampled(), {}),
+    "realised normaliser": (realised, sampled(), {"size": 2, "n_silos": 1000}),
+}
+SLOW = {"no noise on empty batches", "realised normaliser"}
+
+
+def some_slow(names, slow):
+    return [pytest.param(n, marks=pytest.mark.slow) if n in slow else n for n in names]
+
+
+@pytest.mark.parametrize("name", some_slow(BUGS, SLOW))
+def test_planted_bugs_are_found(name, monkeypatch):
+    plant, estimator, kw = BUGS[name]
+    plant(monkeypatch)
+    assert audit(estimator, **kw).contradicted
+
+
+# ---- what is right -----------------------------------------------------------------------------
+
+RIGHT = {
+    "full batches": (full(), {}),
+    "regression": (
+        ISRLDPRegressor(4.0, n_rounds=3, scaling=None, sampling_rate=1.0, delta=1e-5), {}
+    ),
+    "local steps": (
+        DPFedAvgClassifier(4.0, n_rounds=3, local_steps=3, scaling=None, sampling_rate=1.0), {}
+    ),
+    "control variates": (
+        DPScaffoldClassifier(4.0, n_rounds=3, local_steps=3, scaling=None, sampling_rate=1.0), {}
+    ),
+    "whole silos": (DPFedEXPClassifier(4.0, n_rounds=3, scaling=None), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", some_slow(RIGHT, set(RIGHT) - {"full batches"}))
+def test_bounds_come_near_what_is_reported(name):
+    estimator, kw = RIGHT[name]
+    found = audit(estimator, n_silos=1500, **kw)
+    assert not found.contradicted
+    assert 0 < found.lower_bound <= found.reported
+    assert found.reported / 2 <= found.gaussian_bound <= found.reported
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", [sampled(), sampled(sampling="without_replacement")])
+def test_sampled_batches_are_not_contradicted(estimator):
+    found = audit(estimator, size=20)
+    assert not found.contradicted and found.lower_bound <= found.reported
+
+
+def test_one_run_with_many_canaries():
+    found = audit(full(n_rounds=1), n_silos=300, size=20, n_features=10, n_fits=1)
+    assert (found.n_trials, found.n_fits) == (3000, 1)
+    assert 1 < found.lower_bound <= found.reported and not found.contradicted
+
+
+def test_one_run_finds_noise_that_is_not_there(monkeypatch):
+    draw = _noise.NoiseMaker._draw
+    monkeypatch.setattr(_noise.NoiseMaker, "_draw", lambda *a: draw(*a) // 8)
+    estimator = full(n_rounds=1, z=4.0)
+    assert audit(estimator, size=10, n_features=10, n_fits=1).contradicted
+
+
+def test_data_of_the_user(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, silos = rng.normal(size=(600, 4)), np.repeat(np.arange(60), 10)
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    kw = {"X": X, "y": y, "silos": silos, "n_fits": 15, "random_state": 0}
+    assert not audit_epsilon(full(), **kw).contradicted
+    halve(monkeypatch)
+    draw = _noise.NoiseMaker._draw
+    monkeypatch.setattr(_noise.NoiseMaker, "_draw", lambda *a: draw(*a) // 2)
+    assert audit_epsilon(full(), **kw).contradicted
+
+
+@pytest.mark.parametrize("view", ["server", pytest.param("model", marks=pytest.mark.slow)])
+def test_trusted_server(view, monkeypatch):
+    estimator = full(n_rounds=1, z=6.0, trust="server")
+    kw = {"n_silos": 2, "size": 5, "n_fits": 50, "view": view, "confidence": 0.95}
+    right = audit(estimator, **kw)
+    assert right.view == view and not right.contradicted
+    added = NoisedSum.added
+    monkeypatch.setattr(NoisedSum, "added", lambda self, s, u, **kw: added(self, s, u // 64, **kw))
+    assert audit(estimator, **kw).contradicted
+
+
+def test_results_say_what_they_are():
+    pytest.importorskip("matplotlib")
+    found = audit(full(), n_silos=50, n_fits=2)
+    assert "ε ≥" in repr(found) and "view='silo'" in repr(found)
+    (reported, reached) = found.plot().lines
+    curve = reported.get_ydata()
+    assert curve[0] > 0.99 and curve[-1] == 0 and (np.diff(curve) <= 1e-12).all()
+    assert reached.get_xdata()[0] == found.rates.false_positive
+
+
+def test_what_cannot_be_audited_is_said():
+    with pytest.raises(ValueError, match="silo_sizes and n_features"):
+        audit_epsilon(full())
+    with pytest.raises(ValueError, match="view='server'"):
+        audit(full(trust="server"), view="silo")
+    with pytest.raises(ValueError, match="one of silo, server, model"):
+        audit(full(), view="world")
+    with pytest.raises(ValueError, match="many fits"):
+        audit(full(), view="model", n_fits=1)
+    with pytest.raises(ValueError, match="confidence"):
+        audit(full(), confidence=1.0)
+
+
+# ---- bounds ------------------------------------------------------------------------------------
+
+
+def test_rates_hold_with_their_probability():
+    rng, wrong = np.random.default_rng(0), 0
+    for _ in range(2000):
+        k, m = rng.binomial(200, 0.1), rng.binomial(150, 0.3)
+        rates = rates_from_counts(k, 200, m, 150, 0.05)
+        wrong += rates.false_positive < 0.1 or rates.true_positive > 0.3
+    assert wrong <= 0.05 * 2000 + 3 * np.sqrt(0.05 * 2000)
+    assert rates_from_counts(0, 10, 10, 10, 0.05).false_positive < 1
+    assert rates_from_counts(10, 10, 0, 10, 0.05) == (1.0, 0.0)
+
+
+def test_bounds_of_exact_rates_are_attained():
+    """Randomised response: e^epsilon is the ratio of its rates, delta is what is added."""
+    p = np.exp(2.0) / (1 + np.exp(2.0))
+    assert epsilon_from_rates(Rates(1 - p, p), 0.0) == pytest.approx(2.0)
+    b = 0.9 * p + 0.1  # with probability 0.1 the bit is told
+    assert epsilon_from_rates(Rates(0.9 * (1 - p), b), 0.1) == pytest.approx(2.0)
+    assert epsilon_from_rates(Rates(0.5, 0.4), 0.0) == 0
+    assert mu_from_rates(Rates(0.15865525393145707, 0.5)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_one_run_bound_holds_for_randomised_response(delta):
+    rng, p = np.random.default_rng(0), np.e / (1 + np.e)
+    bounds = [one_run_epsilon(1000, 500, int(rng.binomial(500, p)), delta, 0.1) for _ in range(60)]
+    assert np.mean(np.array(bounds) > 1.0) <= 0.1 + 3 * np.sqrt(0.1 / 60)
+    assert np.median(bounds) > 0.75
+    assert one_run_epsilon(1000, 500, 250, 0.0, 0.1) == 0
