@@ -30,7 +30,8 @@ class Watched(Federation):
 
     def __init__(self, data, streams):
         self.inner, self.memories, self.sent = LocalFederation(data, streams), [], []
-        self.n_silos = self.inner.n_silos
+
+    n_silos = property(lambda self: self.inner.n_silos)
 
     def start(self, work):
         self.inner.start(work)

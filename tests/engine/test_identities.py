@@ -26,7 +26,8 @@ class Watched(Federation):
 
     def __init__(self, federation):
         self.inner, self.controls = federation, []
-        self.n_silos = federation.n_silos
+
+    n_silos = property(lambda self: self.inner.n_silos)
 
     def start(self, work):
         self.inner.start(work)
