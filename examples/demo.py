@@ -186,7 +186,7 @@ def main():
     save_picture(tables, options.output)
     seconds = time.perf_counter() - start
     print("\nSilos by label are a benchmark's way of making silos unlike; real ones must not be,")
-    print("since a silo's id is public. What is promised, to whom: docs/privacy.md.")
+    print("since a silo's id is public. The guarantees: docs/privacy.md.")
     print(f"Picture: {Path(options.output).resolve()}   ({seconds:.0f} s)")
 
 
