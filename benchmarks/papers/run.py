@@ -21,7 +21,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 import argparse
-import importlib
 import multiprocessing
 import re
 import sys
@@ -31,7 +30,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from _common.cells import Figure, run_cell
+from _common.cells import figure_of, run_cell
 from _common.draw import draw
 from _common.pages import DOCS, fill_pages
 from _common.table import Store, key
@@ -40,15 +39,10 @@ HERE = Path(__file__).parent
 #: the cheapest first
 FIGURES = (
     "scaffold/table1", "scaffold/table4", "scaffold/accuracy", "scaffold/best", "scaffold/curves",
-    "scaffold/emnist", "scaffold/local_steps", "scaffold/emnist_paper",
-    "isrl/insurance", "isrl/obesity", "isrl/mnist", "drift/bounds", "drift/schemes",
+    "scaffold/theory", "scaffold/emnist", "scaffold/local_steps", "scaffold/emnist_paper",
+    "isrl/bounds", "isrl/insurance", "isrl/obesity", "isrl/mnist", "drift/bounds", "drift/schemes",
     "fedexp/synthetic", "fedexp/mnist", "pfl/linear",
 )  # fmt: skip
-
-
-def figure_of(name: str) -> Figure:
-    """Return a figure, from the module of its name."""
-    return importlib.import_module(name.replace("/", ".")).FIGURE
 
 
 def work(task: tuple[str, int, bool]) -> tuple[str, list[dict[str, Any]]]:

@@ -136,6 +136,29 @@ def test_a_page_s_table_is_a_mean_with_its_deviation(papers, tmp_path):
     assert "old" not in text
 
 
+def test_a_page_compares_the_printed_the_claim_and_ours(papers, tmp_path, monkeypatch):
+    pages, claims, cells = (papers(f"_common.{m}") for m in ("pages", "claims", "cells"))
+    store = papers("_common.table").Store(tmp_path, "a/b")
+
+    def ours(method, epsilon, setting="s"):
+        return cells.Cell(method, epsilon, lambda seed: epsilon, (), setting, epsilon)
+
+    def wanted(quick):
+        found = [claims.claim(3.0, lambda: 0.5, "s"), claims.printed("ours", 3.0, 0.25, "s", 3.0)]
+        found += [ours("ours", epsilon) for epsilon in (3.0, 1.0, float("inf"))]
+        return [*found, ours("idle", 3.0), ours("ours", 7.0, "elsewhere")]
+
+    fig = cells.Figure("title", "score", wanted)
+    monkeypatch.setattr(pages, "figure_of", lambda name: fig)
+    for cell in wanted(False)[:3]:
+        store.append(list(cells.run_cell(fig, cell, quick=True)))
+    text = pages.filled("<!-- paper a/b: 3 -->\nold\n<!-- end -->", tmp_path)
+    assert "| s | ours | 0.25 | ε 0.5 | 3 | not run | not run |" in text
+    assert "Not run: s (1 methods)." in text
+    assert "elsewhere" not in text
+    assert "old" not in text
+
+
 @pytest.mark.slow
 def test_a_figure_runs_from_the_command_line(tmp_path):
     command = [sys.executable, str(PAPERS / "run.py"), "--quick", "--out", str(tmp_path)]

@@ -9,6 +9,7 @@ seeds (splits, cohorts, noise) of their own and is not paid for: figures compare
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -93,6 +94,11 @@ class Figure:
     panels: tuple[str, ...] = ("setting",)
     lines: tuple[str, ...] = ("method",)
     leave_out: tuple[str, ...] = field(default=())
+
+
+def figure_of(name: str) -> Figure:
+    """Return the figure that a script defines."""
+    return importlib.import_module(name.replace("/", ".")).FIGURE
 
 
 class Tuned(NamedTuple):

@@ -10,11 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from _common.cells import Figure
+from _common.claims import CLAIM
 
 
 def draw(figure: Figure, table: pd.DataFrame, path: Path) -> None:
-    """Write the picture."""
-    table = table[~table["metric"].isin(figure.leave_out)]
+    """Write the picture, if there is anything to see."""
+    table = table[~table["metric"].isin((*figure.leave_out, CLAIM))]
+    if not len(table):
+        return
     panels = list(table.groupby(list(figure.panels), sort=False))
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)

@@ -7,7 +7,11 @@ A page says what it wants in a comment and gets it between that and the next one
     <!-- end -->
 
 rows before the slash, columns behind it; ``where metric=accuracy`` picks rows. A cell is the mean
-over the seeds, with their standard deviation if there are several.
+over the seeds, with their standard deviation if there are several. ::
+
+    <!-- paper scaffold/accuracy: 3 -->
+
+is the table that every page has, with 3 as the published epsilon: see :func:`compared`.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from _common.cells import figure_of
+from _common.claims import CLAIM, PRINTED
 from _common.table import Store
 
 DOCS = Path(__file__).parents[3] / "docs" / "papers"
@@ -25,6 +31,9 @@ WANTED = re.compile(
     r"(<!-- table (?P<name>\S+): (?P<rows>[\w, ]+) / (?P<columns>[\w, ]+?)"
     r"(?: where (?P<where>.+?))? -->\n).*?(<!-- end -->)",
     re.DOTALL,
+)
+COMPARED = re.compile(
+    r"(<!-- paper (?P<name>\S+): (?P<epsilon>[\d.]+) -->\n).*?(<!-- end -->)", re.DOTALL
 )
 
 
@@ -36,7 +45,58 @@ def fill_pages(folder: Path) -> None:
 
 def filled(text: str, folder: Path) -> str:
     """Return a page's text with its tables as they are on disk."""
-    return WANTED.sub(lambda found: found[1] + markdown(found, folder) + found[6], text)
+    text = WANTED.sub(lambda found: found[1] + markdown(found, folder) + found[6], text)
+    return COMPARED.sub(
+        lambda found: (
+            found[1] + compared(found["name"], float(found["epsilon"]), folder) + found[4]
+        ),
+        text,
+    )
+
+
+def compared(name: str, published: float, folder: Path) -> str:
+    """Return a figure's table: what is printed, the claim priced soundly, ours at three budgets.
+
+    Printed values and the claim are cells of their own, see ``_common.claims``. "not run" is a cell
+    of the full run that the table on disk lacks, a dash one that there is not; rows without any
+    value are named below. Settings without cells at the published epsilon are left out.
+    """
+    figure = figure_of(name)
+    table, wanted = Store(folder, name).read(), figure.cells(False)
+    keys = {(cell.setting, cell.method, round(cell.epsilon, 4)) for cell in wanted}
+    there = {setting for setting, _, epsilon in keys if epsilon == round(published, 4)}
+    rows = dict.fromkeys(
+        (cell.setting, cell.method) for cell in wanted if not cell.fixed and cell.setting in there
+    )
+    table = table.assign(epsilon=table["epsilon"].round(4))
+    last = {cell.metric or figure.metric for cell in wanted if not cell.fixed}
+    means = table[table["metric"].isin(last | {CLAIM})].groupby(["setting", "method", "epsilon"])
+    means = means["value"].agg(["mean", "std"])
+
+    def cell(setting: str, method: str, epsilon: float) -> str:
+        if (at := (setting, method, round(epsilon, 4))) in means.index:
+            return number(*means.loc[at])
+        return "not run" if at in keys else "–"
+
+    told = ["setting", "method", "published", f"the claim (ε {published:g}), sound"]
+    told += [f"ours, ε {published:g}", "ours, ε 1", "no privacy"]
+    lines, idle = [told, ["---"] * len(told)], dict.fromkeys((s for s, _ in rows), 0)
+    for setting, method in rows:
+        claim, printed = cell(setting, CLAIM, published), f"{PRINTED}{method}"
+        ours = [cell(setting, method, epsilon) for epsilon in (published, 1.0, np.inf)]
+        claim = claim if claim in ("–", "not run") else f"ε {claim}"
+        line = [setting, method, cell(setting, printed, published), claim, *ours]
+        if set(line[2:3] + ours) <= {"–", "not run"}:
+            idle[setting] += 1
+        else:
+            lines.append(line)
+    body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    body = f"{body}\n\n" if len(lines) > 2 else ""
+    rest = "; ".join(f"{s} ({idle[s]} methods)" for s in idle if idle[s])
+    rest = f"Not run: {rest}.\n\n" if rest else ""
+    fits = table[table["method"].isin({method for _, method in rows})]
+    made = source(name, fits) if len(fits) else f"*`{name}` has not been run in full.*"
+    return f"\n{body}{rest}{made}\n\n"
 
 
 def markdown(wanted: re.Match[str], folder: Path) -> str:

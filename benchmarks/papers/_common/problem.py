@@ -30,9 +30,3 @@ def parted(X: np.ndarray, y: np.ndarray, silos: np.ndarray, rng: np.random.Gener
         rank[mine] = np.arange(len(mine)) / len(mine)
     test = rank >= 0.8
     return Problem(X[~test], y[~test], silos[~test], X[test], y[test])
-
-
-def unit_rows(X: np.ndarray) -> np.ndarray:
-    """Return rows of norm 1: a function of each record alone, so it costs nothing."""
-    norms = np.linalg.norm(X, axis=1, keepdims=True)
-    return X / np.maximum(norms, np.finfo(X.dtype).tiny)

@@ -8,15 +8,19 @@ epsilon 3 or 1 asks for.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from _common.cells import Axis
+from _common.cells import Axis, Cell, known
+from _common.claims import CLAIM
 
 from skdpfl import DPFedAvgClassifier
 from skdpfl.algorithms import Algorithm, FedAvg, FedExp, Released, Scaffold
+from skdpfl.privacy.published import takakura2025
 
 #: noise on a message over its clip norm, where every silo adds its own
 LOCAL_NOISE = 0.7
@@ -63,29 +67,46 @@ def algorithm(
     return FedAvg(learning_rate, local_steps, server_step)
 
 
-def budget(trust: str, epsilon: float) -> dict[str, Any]:
+def budget(setting: str, epsilon: float) -> dict[str, Any]:
     """Return the estimator's parameters: a budget, or the noise of every silo's own."""
     if math.isinf(epsilon):
         return {"epsilon": np.inf, "trust": "server"}
-    if trust == "silo":
+    if setting == OWN:
         return {"epsilon": None, "noise_multiplier": LOCAL_NOISE, "trust": "silo"}
     return {"epsilon": epsilon, "trust": "server"}
 
 
-#: panel -> trust and epsilon; what the noise of silos' own costs depends on the rounds
-OWN = "noise of silos' own, 0.7 C"
-PANELS = {
-    "trusted server, epsilon 3": ("server", 3.0),
-    "trusted server, epsilon 1": ("server", 1.0),
-    OWN: ("silo", np.nan),
-    "no privacy": ("server", np.inf),
-}
+#: where the noise is -> trust and epsilons; what that of silos' own costs depends on the rounds
+SERVER, OWN = "trusted server", "noise of silos' own, 0.7 C"
+PANELS = {SERVER: ("server", (3.0, 1.0, np.inf)), OWN: ("silo", (np.nan,))}
 
 
-def local_price(n_silos: int, n_rounds: int) -> float:
-    """Return the epsilon of silos' own noise over all rounds, for every silo."""
+def panels(n_silos: int, n_rounds: int) -> Iterator[tuple[str, str, float]]:
+    """Yield (setting, method, epsilon); without a bias in the numerator none is corrected."""
+    for setting, (trust, epsilons) in PANELS.items():
+        for epsilon in epsilons:
+            paid = priced(n_silos, n_rounds)[0] if trust == "silo" else epsilon
+            for method in METHODS:
+                if "naive" not in method or setting == OWN:
+                    yield setting, method, paid
+
+
+def claims(n_silos: int, n_rounds: int, setting: str) -> list[Cell]:
+    """Return what the paper's proposition says that silos' own noise costs, and what it costs."""
+    sound, delta = priced(n_silos, n_rounds)
+    by_formula = takakura2025(noise_multiplier=LOCAL_NOISE, n_rounds=n_rounds, delta=delta)
+    place = {"setting": setting, "metric": CLAIM}
+    return [
+        known("proposition 4.1", sound, by_formula, **place),
+        known(CLAIM, sound, sound, **place),
+    ]
+
+
+@functools.cache
+def priced(n_silos: int, n_rounds: int) -> tuple[float, float]:
+    """Return the epsilon of silos' own noise over all rounds, for every silo, and its delta."""
     model = DPFedAvgClassifier(
-        **budget("silo", np.nan), unit="silo", n_rounds=n_rounds, clip_norm=1.0, scaling=None
+        **budget(OWN, np.nan), unit="silo", n_rounds=n_rounds, clip_norm=1.0, scaling=None
     )
-    plan = model.plan_for(silo_sizes=[10] * n_silos, n_features=1)
-    return round(float(plan.spent().epsilon), 1)
+    spent = model.plan_for(silo_sizes=[10] * n_silos, n_features=1).spent()
+    return round(float(spent.epsilon), 1), float(spent.delta)

@@ -10,10 +10,18 @@ from functools import partial
 
 import numpy as np
 from _common.cells import Cell, Figure, Fit
-from _common.problem import Problem, unit_rows
+from _common.problem import Problem
 from _common.watch import scores_by_round
 
-from fedexp.methods import LOCAL_NOISE, METHODS, OWN, PANELS, algorithm, axes, budget, local_price
+from fedexp.methods import (
+    LOCAL_NOISE,
+    OWN,
+    algorithm,
+    axes,
+    budget,
+    claims,
+    panels,
+)
 from skdpfl import DPFederatedClassifier
 from skdpfl.datasets import fetch_mnist
 
@@ -23,20 +31,23 @@ LOCAL_STEPS = 5
 @functools.lru_cache(maxsize=2)
 def problem(seed: int, quick: bool) -> Problem:
     """Return the silos, sorted by digit and cut; test images."""
-    train = fetch_mnist(subset="train", n_silos=1000, split="sorted", random_state=seed)
-    test = fetch_mnist(subset="test", n_silos=1)
+    dealt = {"n_silos": 1000, "split": "sorted", "random_state": seed}
+    train = fetch_mnist(subset="train", unit_norm=True, **dealt)
+    test = fetch_mnist(subset="test", n_silos=1, unit_norm=True)
     keep = train.silos % 10 == 0 if quick else np.full(len(train.silos), True)
-    X, X_test = (unit_rows(part.astype(np.float32)) for part in (train.data[keep], test.data))
-    return Problem(X, train.target[keep], train.silos[keep], X_test, test.target)
+    return Problem(
+        train.data[keep], train.target[keep], train.silos[keep], test.data, test.target
+    )  # fmt: skip
 
 
-def accuracy(method: str, panel: str, quick: bool, seed: int, **chosen: float) -> Fit:
+def accuracy(
+    method: str, setting: str, epsilon: float, quick: bool, seed: int, **chosen: float
+) -> Fit:
     """Return the last accuracy and that of every second round."""
-    data, (trust, epsilon) = problem(seed, quick), PANELS[panel]
-    clip_norm = chosen.pop("clip_norm", "auto")
-    noise = LOCAL_NOISE * clip_norm if trust == "silo" and clip_norm != "auto" else 0.0
+    data, clip_norm = problem(seed, quick), chosen.pop("clip_norm", "auto")
+    noise = LOCAL_NOISE * clip_norm if setting == OWN else 0.0
     model = DPFederatedClassifier(
-        **budget(trust, epsilon), algorithm=algorithm(method, 7850, LOCAL_STEPS, noise, **chosen),
+        **budget(setting, epsilon), algorithm=algorithm(method, 7850, LOCAL_STEPS, noise, **chosen),
         unit="silo", n_rounds=5 if quick else 50, clip_norm=clip_norm, scaling=None, average=False,
         random_state=seed,
     )  # fmt: skip
@@ -50,20 +61,17 @@ def accuracy(method: str, panel: str, quick: bool, seed: int, **chosen: float) -
 
 def cells(quick: bool) -> list[Cell]:
     """Return the cells."""
-    found = []
-    for panel, (trust, epsilon) in list(PANELS.items())[3 if quick else 0 :]:
-        if trust == "silo":
-            epsilon = local_price(1000, 50)
-        for method in METHODS:
-            if "naive" in method and panel != OWN:
-                continue
-            tuned = axes(method, epsilon < np.inf)
-            fit = partial(accuracy, method, panel, quick)
-            found.append(Cell(method, epsilon, fit, tuned, panel, metric="last accuracy"))
+    found = claims(1000, 50, OWN)
+    for setting, method, epsilon in panels(1000, 50):
+        if quick and epsilon < np.inf:
+            continue
+        tuned = axes(method, epsilon < np.inf)
+        fit = partial(accuracy, method, setting, epsilon, quick)
+        found.append(Cell(method, epsilon, fit, tuned, setting, metric="last accuracy"))
     return found
 
 
 FIGURE = Figure(
     "MNIST, 1000 silos of one or two digits", "accuracy", cells, xlabel="round", logx=False,
-    leave_out=("last accuracy",),
+    panels=("setting", "epsilon"), leave_out=("last accuracy",),
 )  # fmt: skip

@@ -12,10 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 from _common.cells import Cell, Figure, Fit
-from _common.problem import Problem, unit_rows
+from _common.problem import Problem
 from _common.watch import scores_by_round
+from sklearn.preprocessing import normalize
 
-from fedexp.methods import LOCAL_NOISE, METHODS, OWN, PANELS, algorithm, axes, budget, local_price
+from fedexp.methods import (
+    LOCAL_NOISE,
+    OWN,
+    SERVER,
+    algorithm,
+    axes,
+    budget,
+    claims,
+    panels,
+)
 from skdpfl import DPFederatedRegressor
 
 LOCAL_STEPS = 5
@@ -38,7 +48,7 @@ def problem(size: Size, seed: int) -> tuple[Problem, np.ndarray]:
     rng = np.random.default_rng(seed)
     means = rng.normal(size=(size.silos, 1, size.features))
     X = means + rng.normal(size=(size.silos, 10, size.features))
-    X = unit_rows(X.reshape(-1, size.features)).astype(np.float32)
+    X = normalize(X.reshape(-1, size.features)).astype(np.float32)
     best = rng.normal(size=size.features)
     best /= np.linalg.norm(best)
     y = X @ best.astype(np.float32)
@@ -46,23 +56,24 @@ def problem(size: Size, seed: int) -> tuple[Problem, np.ndarray]:
 
 
 def model_of(
-    method: str, panel: str, size: Size, seed: int, **chosen: float
+    method: str, setting: str, epsilon: float, size: Size, seed: int, **chosen: float
 ) -> DPFederatedRegressor:
-    """Return the unfitted model of a method in a panel."""
-    trust, epsilon = PANELS[panel]
+    """Return the unfitted model of a method."""
     clip_norm = chosen.pop("clip_norm", "auto")
-    noise = LOCAL_NOISE * clip_norm if trust == "silo" and clip_norm != "auto" else 0.0
+    noise = LOCAL_NOISE * clip_norm if setting == OWN else 0.0
     how = algorithm(method, size.features, LOCAL_STEPS, noise, **chosen)
     return DPFederatedRegressor(
-        **budget(trust, epsilon), algorithm=how, unit="silo", n_rounds=size.rounds,
+        **budget(setting, epsilon), algorithm=how, unit="silo", n_rounds=size.rounds,
         clip_norm=clip_norm, fit_intercept=False, scaling=None, average=False, random_state=seed,
     )  # fmt: skip
 
 
-def distance(method: str, panel: str, size: Size, seed: int, **chosen: float) -> Fit:
+def distance(
+    method: str, setting: str, epsilon: float, size: Size, seed: int, **chosen: float
+) -> Fit:
     """Return the last distance to w* and all of them; the server's steps where it has some."""
     data, best = problem(size, seed)
-    model = model_of(method, panel, size, seed, **chosen)
+    model = model_of(method, setting, epsilon, size, seed, **chosen)
     if seed >= 100:
         model.fit(data.X, data.y, silos=data.silos)
         return Fit(float(np.linalg.norm(model.coef_ - best)))
@@ -76,21 +87,17 @@ def distance(method: str, panel: str, size: Size, seed: int, **chosen: float) ->
 def cells(quick: bool) -> list[Cell]:
     """Return the cells."""
     size = QUICK if quick else SIZE
-    panels = dict(list(PANELS.items())[::2]) if quick else PANELS
-    found = []
-    for panel, (trust, epsilon) in panels.items():
-        if trust == "silo":
-            epsilon = local_price(size.silos, size.rounds)
-        for method in METHODS:
-            if "naive" in method and panel != OWN:
-                continue  # there the numerator has no bias to correct
-            tuned = axes(method, epsilon < np.inf)
-            fit = partial(distance, method, panel, size)
-            found.append(Cell(method, epsilon, fit, tuned, panel, metric="last distance"))
+    found = claims(size.silos, size.rounds, OWN)
+    for setting, method, epsilon in panels(size.silos, size.rounds):
+        if quick and setting == SERVER and epsilon != 3.0:
+            continue
+        tuned = axes(method, epsilon < np.inf)
+        fit = partial(distance, method, setting, epsilon, size)
+        found.append(Cell(method, epsilon, fit, tuned, setting, metric="last distance"))
     return found
 
 
 FIGURE = Figure(
     "FedEXP, 1000 silos, 1000 features", "distance", cells, higher_is_better=False, xlabel="round",
-    logx=False, logy=True, panels=("metric", "setting"), leave_out=("last distance",),
+    logx=False, logy=True, panels=("metric", "setting", "epsilon"), leave_out=("last distance",),
 )  # fmt: skip

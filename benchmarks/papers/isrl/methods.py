@@ -2,9 +2,9 @@
 
 The paper draws M of N silos a round (the network does, in its words); here M / N is the share of
 the rounds that every silo takes part in, dealt like cards. delta = 1 / n^2 of a silo, as in the
-paper.
-"untuned" is the library as it comes. The paper's baseline without privacy clips as well; here
-nothing is clipped where there is no noise.
+paper. "silos by the network" has the paper's cohorts instead: M of N, uniform, given from outside;
+the silo that answers most often pays most. "untuned" is the library as it comes. The paper's
+baselines without privacy clip as well: "clipped".
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
 from _common.cells import Axis
+
+from skdpfl.privacy import epsilon_of
+from skdpfl.privacy.published import lowy2023_sigma
 
 STEP = Axis("learning_rate", 0.3, 3.0, 1e-4, 1e4)
 CLIP = Axis("clip_norm", 0.5, 2.0, 1e-2, 1e3)
@@ -29,9 +33,14 @@ METHODS: dict[str, dict[str, Any]] = {
     "one pass, accelerated": ONE_PASS,
     "local, 5 steps": {"solver": "local", "local_steps": 5},
     "minibatch, shuffled": SHUFFLED,
+    "minibatch, silos by the network": {},
+    "minibatch, clipped": {},
+    "local, 5 steps, clipped": {"solver": "local", "local_steps": 5},
 }
-#: without privacy
-EXACT = ("minibatch", "accelerated", "local, 5 steps")
+#: without privacy, and with it
+EXACT = ("minibatch", "accelerated", "local, 5 steps", "minibatch, clipped",
+         "local, 5 steps, clipped")  # fmt: skip
+PRIVATE = tuple(name for name in METHODS if "clipped" not in name)
 
 
 def axes(method: str, epsilon: float) -> tuple[Axis, ...]:
@@ -39,7 +48,7 @@ def axes(method: str, epsilon: float) -> tuple[Axis, ...]:
     if method == "untuned":
         return ()
     if math.isinf(epsilon):
-        return (STEP,)
+        return (STEP, CLIP) if "clipped" in method else (STEP,)
     rounds = ROUNDS._replace(start=10, high=50) if METHODS[method] is ONE_PASS else ROUNDS
     return (STEP, CLIP, rounds)
 
@@ -48,7 +57,33 @@ def fitted(cls: type, method: str, epsilon: float, problem: Any, **setting: Any)
     """Return a fitted model."""
     if math.isinf(epsilon):
         setting["n_rounds"] = 300
+    if "network" in method:
+        share = setting.pop("silo_fraction")
+        setting["cohort"] = answers(problem, share, setting["n_rounds"], setting["random_state"])
     model = cls(epsilon=epsilon, **(METHODS[method] | setting))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # delta above 1/n, steps that diverge
         return model.fit(problem.X, problem.y, silos=problem.silos)
+
+
+def answers(problem: Any, share: float, n_rounds: int, seed: int) -> np.ndarray:
+    """Return who answers in which round: always the same number of silos, uniformly drawn."""
+    n_silos, rng = len(np.unique(problem.silos)), np.random.default_rng(seed)
+    order = rng.random((n_rounds, n_silos)).argsort(axis=1)
+    return order < round(share * n_silos)
+
+
+def sound(epsilon: float, n_records: int, n_rounds: int, batch: int) -> float:
+    """Return what the noise of the paper's experiments costs a silo, batches without replacement.
+
+    A proven upper bound; delta = 1 / n^2.
+    """
+    delta = 1 / n_records**2
+    setting = {"epsilon": epsilon, "delta": delta, "n_records": n_records, "n_rounds": n_rounds}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # smaller batches than the formula is for
+        sigma = lowy2023_sigma(**setting, batch=batch, lipschitz=1, form="practice")
+    return epsilon_of(
+        noise_multiplier=sigma * batch, sampling_rate=batch / n_records, n_steps=n_rounds,
+        delta=delta, sampling="without_replacement",
+    )  # fmt: skip

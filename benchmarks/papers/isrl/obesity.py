@@ -12,9 +12,10 @@ from functools import partial
 
 import numpy as np
 from _common.cells import Cell, Figure
+from _common.claims import claim
 from _common.problem import Problem, parted
 
-from isrl.methods import EXACT, METHODS, axes, fitted
+from isrl.methods import EXACT, PRIVATE, axes, fitted, sound
 from skdpfl import ISRLDPClassifier
 from skdpfl.datasets import fetch_obesity
 
@@ -43,8 +44,12 @@ def cells(quick: bool) -> list[Cell]:
     """Return the cells."""
     found = []
     for sampled in (7,) if quick else (7, 3):
+        price = partial(sound, 3.0, 211, 100, 31)  # the paper's silos, rounds and batches
+        found.append(claim(3.0, price, f"{sampled} of 7 silos a round"))
         for epsilon in (3.0,) if quick else (*EPSILONS, np.inf):
-            for method in METHODS if epsilon < np.inf else EXACT:
+            for method in PRIVATE if epsilon < np.inf else EXACT:
+                if "network" in method and sampled == 7:
+                    continue  # all of them answer
                 fit = partial(error, method, epsilon, sampled)
                 setting = f"{sampled} of 7 silos a round"
                 found.append(Cell(method, epsilon, fit, axes(method, epsilon), setting, epsilon))

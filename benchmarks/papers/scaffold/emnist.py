@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 from _common.cells import Cell, Figure, Fit
-from _common.emnist import emnist
+from _common.emnist import one_class_silos
 
 from scaffold.methods import STEP, model_of
 
@@ -28,7 +28,7 @@ def accuracy(
     method: str, epsilon: float, share: float, quick: bool, seed: int, **setting: float
 ) -> Fit:
     """Return the test accuracy of one fit."""
-    problem = emnist(share, seed, quick)
+    problem = one_class_silos(share, seed, quick)
     model = model_of(method, epsilon, seed, problem, clip_norm=1.0, silo_fraction=0.2, **setting)
     model.fit(problem.X, problem.y, silos=problem.silos)
     return Fit(model.score(problem.X_test, problem.y_test))

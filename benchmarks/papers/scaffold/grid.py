@@ -13,8 +13,7 @@ from functools import partial
 
 from _common.cells import Cell, Figure, Fit, known
 
-from scaffold.methods import QUICK_SIZE, STEP, accuracy, model_of, synthetic
-from skdpfl.privacy import epsilon_of
+from scaffold.methods import QUICK_SIZE, STEP, accuracy, model_of, sound, synthetic
 from skdpfl.privacy.published import noble2022_rounds
 
 LOCAL_STEPS = (1, 5, 10, 20, 40)
@@ -27,7 +26,6 @@ ROUNDS = {
     160: (546, 506, 458, 362, 87),
 }
 N_SILOS, N_RECORDS, SILO_RATE, RECORD_RATE, EPSILON = 100, 4000, 0.05, 0.2, 3.0
-DELTA = 1 / (N_SILOS * N_RECORDS)
 
 
 def recomputed(sigma: float, local_steps: int) -> float:
@@ -35,14 +33,6 @@ def recomputed(sigma: float, local_steps: int) -> float:
     return noble2022_rounds(
         epsilon=EPSILON, sigma_g=sigma, n_silos=N_SILOS, n_records=N_RECORDS,
         silo_rate=SILO_RATE, record_rate=RECORD_RATE, local_steps=local_steps,
-    )  # fmt: skip
-
-
-def sound(sigma: float, local_steps: int, rounds: int) -> float:
-    """Return epsilon against the server of a silo that takes part in its share of the rounds."""
-    return epsilon_of(
-        noise_multiplier=2 * sigma, sampling_rate=RECORD_RATE, delta=DELTA,
-        n_steps=math.ceil(SILO_RATE * rounds) * local_steps, sampling="without_replacement",
     )  # fmt: skip
 
 
@@ -64,7 +54,9 @@ def row(spread: float, sigma: int, at: int, printed: float, quick: bool) -> list
     start = float(f"{2 / steps**0.5 * min(1, 40 / sigma):.1g}")
     axes = (STEP._replace(start=start),)
     same = partial(same_noise, spread, sigma, quick, **setting)
-    true_price, formula = partial(sound, sigma, steps, rounds), partial(recomputed, sigma, steps)
+    n_steps = math.ceil(SILO_RATE * rounds) * steps
+    true_price = partial(sound, sigma, N_SILOS * N_RECORDS, n_steps)
+    formula = partial(recomputed, sigma, steps)
     found = [
         known("T, printed", EPSILON, rounds, metric="rounds", **place),
         known("T, recomputed", EPSILON, formula, metric="rounds", **place),

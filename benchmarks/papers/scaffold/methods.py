@@ -13,11 +13,14 @@ import math
 from typing import Any
 
 import numpy as np
-from _common.cells import Axis, Fit
+from _common.cells import Axis, Cell, Fit
+from _common.claims import claim
 from _common.problem import Problem
 
 from skdpfl import DPFedAvgClassifier, DPScaffoldClassifier
+from skdpfl.algorithms.theory import noble2022_local_step
 from skdpfl.datasets import make_federated_classification
+from skdpfl.privacy import epsilon_of
 
 METHODS = {
     "DP-SCAFFOLD": DPScaffoldClassifier,
@@ -32,16 +35,17 @@ CLIP = Axis("clip_norm", 1.0, 3.0, low=1e-3, high=1e3)
 
 
 @functools.lru_cache(maxsize=4)
-def synthetic(spread: float, quick: bool) -> Problem:
+def synthetic(spread: float, quick: bool, scaled: bool = False) -> Problem:
     """Return the synthetic (spread, spread) silos: 40 features, 10 classes, a fifth for the test.
 
-    One data set for all runs, as in the paper: runs differ by cohorts, batches and noise.
+    One data set for all runs, as in the paper: runs differ by cohorts, batches and noise. Scaled:
+    standardised columns, then rows of norm 1, as in the paper.
     """
     n_silos, n_train, _ = QUICK_SIZE if quick else SIZE
     n_records = n_train * 5 // 4
     bunch = make_federated_classification(
         n_silos, n_records, n_features=40, n_classes=10, alpha=spread, beta=spread,
-        random_state=0,
+        standardize=scaled, unit_norm=scaled, random_state=0,
     )  # fmt: skip
     X, y = bunch.data.astype(np.float32), bunch.target
     train = np.tile(np.arange(n_records) < n_train, n_silos)
@@ -78,5 +82,22 @@ def accuracy(
 def axes(epsilon: float, local_steps: int) -> tuple[Axis, ...]:
     """Return what is tuned: the step, and the clip norm where anything is clipped."""
     first = 0.03 if math.isinf(epsilon) else 0.3
-    step = STEP._replace(start=float(f"{first * min(1, 5 / local_steps):.1g}"))
+    longest = noble2022_local_step(step=first, record_rate=0.2, local_steps=local_steps)
+    step = STEP._replace(start=float(f"{min(first, longest):.1g}"))
     return (step,) if math.isinf(epsilon) else (step, CLIP)
+
+
+def sound(sigma: float, n_records: int, n_steps: int) -> float:
+    """Return epsilon against the server of a silo that takes this many steps.
+
+    ``sigma`` is the paper's noise scale, ``n_records`` are those of all silos (1 / delta).
+    """
+    return epsilon_of(
+        noise_multiplier=2 * sigma, sampling_rate=0.2, delta=1 / n_records, n_steps=n_steps,
+        sampling="without_replacement",
+    )  # fmt: skip
+
+
+def claimed(epsilon: float, sigma: float, n_records: int, n_steps: int, setting: str) -> Cell:
+    """Return the cell of what the noise behind a published epsilon costs."""
+    return claim(epsilon, functools.partial(sound, sigma, n_records, n_steps), setting)
