@@ -20,6 +20,7 @@ from skdpfl.inspection._display import (
     logarithmic,
     predicted_scores,
     read_cv_results,
+    score_label,
     tidy,
 )
 
@@ -161,6 +162,8 @@ class ConvergenceDisplay:
         PrivacyLeakWarning
             X_test holds records of X.
         """
+        model, scores = clone(estimator), []
+        _, inner = private_step(model)
         trained_on = _same_records(X, X_test)
         if trained_on:
             warn(
@@ -168,8 +171,6 @@ class ConvergenceDisplay:
                 "new ones. Give records that were held out.",
                 PrivacyLeakWarning,
             )
-        model, scores = clone(estimator), []
-        _, inner = private_step(model)
 
         def watch(current: Any) -> None:
             records = model[:-1].transform(X_test) if isinstance(model, Pipeline) else X_test
@@ -183,7 +184,9 @@ class ConvergenceDisplay:
         display = cls(
             rounds=np.arange(1, len(scores) + 1),
             scores=scores,
-            score_name=scoring if isinstance(scoring, str) else default_score(estimator),
+            score_name=score_label(scoring)
+            if isinstance(scoring, str)
+            else default_score(estimator),
             estimator_name=type(inner).__name__,
             records="training records" if trained_on else "held-out records",
         )

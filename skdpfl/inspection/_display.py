@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from copy import copy
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -14,11 +16,14 @@ from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
 
 from skdpfl._pipelines import private_step, silos_argument
-from skdpfl.model_selection import SiloStratifiedKFold
+from skdpfl._silo_warnings import LeftOut, new_silos_expected
+from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
 
 #: the colour-blind safe palette of Okabe and Ito, dark colours first
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 GREY = "0.35"
+
+_SILO_FOLDS = (LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold)
 
 
 def axes_of(ax: Any) -> tuple[Any, Any]:
@@ -58,6 +63,8 @@ def draw_scores(ax: Any, x: Any, scores: Any, **line: Any) -> tuple[Any, Any]:
     (drawn,) = ax.plot(x, mean, **line)
     if scores.shape[1] == 1:
         return drawn, None
+    if len(x) == 1:  # a band has no width there
+        return drawn, ax.errorbar(x, mean, std, color=line["color"], capsize=4)
     shade = {"color": line["color"], "alpha": 0.15, "linewidth": 0}
     return drawn, ax.fill_between(x, mean - std, mean + std, **shade)
 
@@ -86,7 +93,7 @@ def read_cv_results(results: Any, param: str) -> Table:
             name = kind if isinstance(kind, str) else None
         return Table(
             _searched(results.cv_results_, param, kind if isinstance(kind, str) else "score"),
-            name.replace("_", " ") if name else default_score(results.estimator),
+            score_label(name) if name else default_score(results.estimator),
             type(results.estimator).__name__,
         )
     if not isinstance(results, Mapping):
@@ -125,16 +132,22 @@ def _scores(found: Any) -> np.ndarray:
     return np.atleast_1d(np.asarray(found, dtype=float))
 
 
+def score_label(scoring: str) -> str:
+    """Return a score's name in words: "neg_log_loss" is "negative log loss"."""
+    known = {"r2": "R²", "roc auc": "ROC AUC", "f1": "F1"}
+    words = scoring.removeprefix("neg_").removesuffix("_score").replace("_", " ")
+    return ("negative " if scoring.startswith("neg_") else "") + known.get(words, words)
+
+
 def predicted_scores(
     y_true: Any, y_pred: Mapping[Any, Any], metric: Callable[..., float] | None
 ) -> tuple[dict[float, float], str]:
     """Return the score of each model's predictions, and its name."""
     if metric is None:
         metric = r2_score if np.asarray(y_true).dtype.kind == "f" else accuracy_score
-    names = {"r2_score": "R²"}
     name = getattr(metric, "__name__", "score")
     score = {float(value): float(metric(y_true, p)) for value, p in y_pred.items()}
-    return score, names.get(name, name.replace("_score", "").replace("_", " "))
+    return score, score_label(name)
 
 
 def default_score(estimator: Any) -> str:
@@ -143,14 +156,18 @@ def default_score(estimator: Any) -> str:
 
 
 def folds_of(
-    cv: Any, y: np.ndarray, codes: np.ndarray | None, classifies: bool
+    cv: Any, X: Any, y: np.ndarray, codes: np.ndarray | None, classifies: bool
 ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
     """Return training and test rows; by default with every silo in each fold."""
     if codes is not None and isinstance(cv, Integral):
         cv = SiloStratifiedKFold(int(cv))
     folds = check_cv(cv, y, classifier=classifies)
-    # the splitters of skdpfl.model_selection have a silo_column
-    wants_silos = isinstance(folds, GroupsConsumerMixin) or hasattr(folds, "silo_column")
+    if isinstance(folds, _SILO_FOLDS) and folds.silo_column is not None:
+        if codes is None:
+            return folds.split(X, y)
+        folds = copy(folds)
+        folds.silo_column = None  # the silos are known already
+    wants_silos = isinstance(folds, (GroupsConsumerMixin, *_SILO_FOLDS))
     return folds.split(np.zeros(len(y)), y, codes if wants_silos else None)
 
 
@@ -171,4 +188,5 @@ def score_at(
     params = silos_argument(model, None if silos is None else _safe_indexing(silos, train))
     model.fit(_safe_indexing(X, train), _safe_indexing(y, train), **params)
     score = check_scoring(model, scoring=scoring)
-    return float(score(model, _safe_indexing(X, test), _safe_indexing(y, test)))
+    with new_silos_expected() if isinstance(test, LeftOut) else nullcontext():
+        return float(score(model, _safe_indexing(X, test), _safe_indexing(y, test)))

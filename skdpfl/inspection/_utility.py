@@ -20,6 +20,7 @@ from skdpfl.inspection._display import (
     predicted_scores,
     read_cv_results,
     score_at,
+    score_label,
     tidy,
 )
 from skdpfl.silos import read_silos, split_silo_column
@@ -110,7 +111,9 @@ class PrivacyUtilityDisplay:
         self.ax_.set_ylabel(f"{self.score_name}{repeats}")
         tidy(self.ax_)
         if self.estimator_name or self.baseline is not None:
-            self.ax_.legend(frameon=False)
+            # below the axes: there is no point under it, and a title above stays free
+            place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2}
+            self.ax_.legend(frameon=False, **place)
         return self
 
     @classmethod
@@ -124,6 +127,7 @@ class PrivacyUtilityDisplay:
         epsilons: Sequence[float] = (0.5, 1.0, 2.0, 4.0, 8.0),
         cv: Any = 5,
         scoring: Any = None,
+        name: str | None = None,
         ax: Any = None,
     ) -> PrivacyUtilityDisplay:
         """Cross-validate an estimator at several budgets and draw the scores.
@@ -144,6 +148,8 @@ class PrivacyUtilityDisplay:
             :mod:`skdpfl.model_selection` get the silos.
         scoring : str or callable, default=None
             By default the estimator's own score.
+        name : str, default=None
+            Label of the line; by default the estimator's name.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -167,19 +173,19 @@ class PrivacyUtilityDisplay:
         )
         _, given = split_silo_column(X, silos, inner.silo_column)
         codes = None if given is None else read_silos(given, len(y)).codes
-        folds = list(folds_of(cv, np.asarray(y), codes, is_classifier(inner)))
+        folds = list(folds_of(cv, X, np.asarray(y), codes, is_classifier(inner)))
         budgets = sorted(float(e) for e in epsilons)
         table = [
             [score_at(estimator, e, X, y, silos, fold, scoring) for fold in folds]
             for e in [*budgets, np.inf]
         ]
-        name = scoring if isinstance(scoring, str) else default_score(estimator)
+        what = score_label(scoring) if isinstance(scoring, str) else default_score(estimator)
         return cls(
             epsilons=budgets,
             scores=table[:-1],
             baseline=table[-1],
-            score_name=name,
-            estimator_name=type(inner).__name__,
+            score_name=what,
+            estimator_name=name or type(inner).__name__,
         ).plot(ax)
 
     @classmethod

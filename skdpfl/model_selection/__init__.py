@@ -1,4 +1,4 @@
-"""Splitters and scorers by silo."""
+"""Splitters and scorers by silo; searches and pipelines under one budget."""
 
 from skdpfl._lazy import lazy
 
@@ -6,6 +6,7 @@ from skdpfl._lazy import lazy
 _WHERE = {
     "DPRandomizedSearchCV": "_search",
     "LeaveOneSiloOut": "_split_whole",
+    "SharedBudget": "_shared_budget",
     "SiloKFold": "_split_whole",
     "SiloStratifiedKFold": "_split",
     "make_silo_scorer": "_scorer",

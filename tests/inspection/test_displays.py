@@ -2,7 +2,9 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -19,7 +21,12 @@ from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import ConvergenceDisplay, PrivacySpentDisplay, PrivacyUtilityDisplay
-from skdpfl.model_selection import DPRandomizedSearchCV, SiloStratifiedKFold
+from skdpfl.model_selection import (
+    DPRandomizedSearchCV,
+    LeaveOneSiloOut,
+    SiloKFold,
+    SiloStratifiedKFold,
+)
 from skdpfl.privacy import PrivacyLedger
 
 X, y = load_breast_cancer(return_X_y=True)
@@ -53,6 +60,31 @@ def test_utility_from_estimator_draws_means_band_and_baseline():
     assert np.mean(shown.baseline) > 0.95
     assert "ε" in shown.ax_.get_xlabel()
     assert shown.ax_.get_ylabel().startswith("accuracy")
+
+
+@pytest.mark.parametrize("given", ["column", "argument"])
+@pytest.mark.parametrize("splitter", [LeaveOneSiloOut(), SiloKFold(2), SiloStratifiedKFold(2)])
+def test_utility_with_splitters_that_know_the_silo_column(splitter, given):
+    frame = pd.DataFrame(X).rename(columns=str).assign(hospital=SILOS)
+    column, silos = ("hospital", None) if given == "column" else (None, SILOS)
+    cv = clone(splitter, safe=False)
+    cv.silo_column = "hospital"
+    with pytest.warns(PrivacyLeakWarning) as told:
+        shown = PrivacyUtilityDisplay.from_estimator(
+            clf(silo_column=column),
+            frame if given == "column" else X,
+            y,
+            silos=silos,
+            epsilons=[2.0],
+            cv=cv,
+        )
+    assert len(told) == 1  # silos that were left out on purpose are not warned of
+    folds = list(cv.split(frame, y))
+    assert np.shape(shown.scores) == (1, len(folds))
+    train, test = folds[0]
+    by_hand = clf(epsilon=2.0).fit(X[train], y[train], silos=SILOS[train])
+    assert shown.scores[0][0] == by_hand.score(X[test], y[test])
+    assert cv.silo_column == "hospital"
 
 
 def test_utility_of_a_regressor_on_given_axes():
@@ -179,7 +211,7 @@ def test_several_metrics_show_the_one_that_refits():
     ).fit(X, y, silos=SILOS)
     shown = PrivacyUtilityDisplay.from_cv_results(grid)
     assert np.allclose(np.mean(shown.scores, axis=1), grid.cv_results_["mean_test_roc_auc"])
-    assert shown.ax_.get_ylabel().startswith("roc auc")
+    assert shown.ax_.get_ylabel().startswith("ROC AUC")
 
 
 def test_displays_take_pipelines():

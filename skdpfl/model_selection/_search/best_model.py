@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 def _best_has(method: str) -> Callable[[Any], bool]:
     def check(search: Any) -> bool:
-        return hasattr(getattr(search, "best_estimator_", search.estimator), method)
+        return hasattr(getattr(search, search._fitted, search.estimator), method)
 
     return check
 
@@ -48,12 +48,13 @@ class BestModel:
     """Mixin for searches: the best model's methods, attributes, tags and picture."""
 
     estimator: Any
-    best_estimator_: Any
+    #: the attribute that has the model
+    _fitted = "best_estimator_"
 
     @property
     def _best(self) -> Any:
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_
+        check_is_fitted(self, self._fitted)
+        return getattr(self, self._fitted)
 
     predict = _of_best("predict", "predictions", "(n_samples,)")
     predict_proba = _of_best("predict_proba", "probabilities", _CLASSES)

@@ -89,7 +89,7 @@ def unpaid_steps(models: Iterable[Any]) -> dict[str, str]:
     """Return the steps that learn without privacy, {path: kind}; raise for private ones."""
     found: dict[str, str] = {}
     for model in models:
-        for path, step in _before_last(model):
+        for path, step in steps_before_last(model):
             if learns_nothing(step):
                 continue
             if isinstance(step, Recorded):
@@ -127,10 +127,10 @@ _PAYS_APART = (
 )
 
 
-def _before_last(model: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (path, step) of all steps before the last."""
+def steps_before_last(model: Any, *, whole: bool = False) -> Iterator[tuple[str, Any]]:
+    """Yield (path, step) of all steps before the last; ``whole``: of the last, too."""
     if isinstance(model, Pipeline):
-        for name, part in model.steps[:-1]:
+        for name, part in model.steps[: None if whole else -1]:
             yield from _leaves(part, name)
 
 
@@ -144,6 +144,8 @@ def _leaves(step: Any, path: str) -> Iterator[tuple[str, Any]]:
         parts = step.transformer_list
     elif isinstance(step, ColumnTransformer):
         parts = [*(t[:2] for t in step.transformers), ("remainder", step.remainder)]
+        if hasattr(step, "transformers_"):  # copies that were fitted
+            parts = [t[:2] for t in step.transformers_]
     else:
         yield path, step
         return

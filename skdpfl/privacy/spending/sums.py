@@ -11,11 +11,14 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import reduce
+from typing import TypeVar
 
 from skdpfl.privacy.events import Approximate, Profile, compose
 from skdpfl.privacy.pricing.dominance import undominated
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
+
+Paid = TypeVar("Paid", bound=SiloCosts)
 
 #: Largest number of incomparable costs of a fit that are composed one by one.
 _MOST_COSTS = 5
@@ -56,6 +59,12 @@ def reprice(paid: SiloCosts, neighbours: Neighbours) -> SiloCosts:
         )
     costs = tuple(Cost.of(c.composition, c.delta, neighbours) for c in paid.costs)
     return dataclasses.replace(paid, neighbours=neighbours, costs=costs)
+
+
+def at_delta(paid: Paid, delta: float) -> Paid:
+    """Price the same releases at another delta."""
+    costs = tuple(Cost.of(c.composition, delta, paid.neighbours) for c in paid.costs)
+    return dataclasses.replace(paid, costs=costs)
 
 
 def _aligned(parts: Sequence[SiloCosts]) -> bool:

@@ -1,0 +1,218 @@
+"""A pipeline under one budget: what transformers and the estimator may spend; see SharedBudget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _num_samples
+
+from skdpfl._arguments import check_number, check_share, is_auto
+from skdpfl._compat import as_frame
+from skdpfl._pipelines import gives_out_width, private_step
+from skdpfl.choosing import relation
+from skdpfl.model_selection._search.best_model import BestModel
+from skdpfl.model_selection._search.candidates import seed_from
+from skdpfl.model_selection._shares import (
+    check_steps,
+    largest,
+    paying_steps,
+    shares_of,
+    takes_silos,
+)
+from skdpfl.preprocessing import PayingTransformer
+from skdpfl.privacy.pricing.automatic_delta import automatic_delta
+from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
+from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.spending.chosen import chosen_by_outputs
+from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.spent import PrivacySpent, total
+from skdpfl.privacy.spending.sums import at_delta
+from skdpfl.silos import read_silos, split_silo_column
+
+
+class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
+    """One privacy budget for a pipeline: its transformers' and its estimator's together.
+
+    Every step that pays gets a part; the last one gets what is left after the releases of all
+    others were composed, which is more than the difference of the epsilons.
+
+    Parameters
+    ----------
+    estimator : Pipeline
+        It ends in an estimator of this library with ``unit="record"``. The epsilon, delta and
+        random_state of all steps that pay are overridden.
+    epsilon : float, default=1.0
+        The budget of the whole fit.
+    delta : "auto" or float, default="auto"
+        Its delta; "auto" is the largest power of ten that is at most 1 / (10 n_records).
+    shares : "auto" or mapping, default="auto"
+        How much of the budget each step before the last gets: ``{"imputer": 0.05, "columns__cat":
+        0.1}``. Shares are of the squared Gaussian noise budget, which is what adds up: 0.1 leaves
+        the last step noise that is 5 % larger. "auto": 0.1 in all, in equal parts.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws cryptographic noise; anything else is a simulation. Each step has its own noise.
+
+    Attributes
+    ----------
+    estimator_ : Pipeline
+        The fitted pipeline.
+    privacy_spent_ : PrivacySpent
+        What the whole fit cost.
+    epsilons_ : dict
+        What each step that pays was given, by its name; they need not add up to ``epsilon``.
+
+    See Also
+    --------
+    DPRandomizedSearchCV : One budget for a search.
+    skdpfl.privacy_spent : What a pipeline with budgets of its own cost.
+
+    Notes
+    -----
+    **Formal guarantee.** Transformers' budgets are functions of public numbers. Their releases are
+    fixed then, and the last step's are those of the plan that has the largest epsilon for which all
+    releases together, composed as distributions and priced, are within (epsilon, delta). If the
+    number of columns was found in the records (``DPOneHotEncoder`` without ``max_categories``), the
+    plan follows from an output: it gets half of delta, and is priced as any releases of its epsilon
+    and delta (:mod:`skdpfl.privacy.spending.chosen`). The fit fails if the last step released
+    anything but what was priced.
+
+    Ledgers see each step's own fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdpfl import ISRLDPClassifier
+    >>> from skdpfl.model_selection import SharedBudget
+    >>> from skdpfl.preprocessing import DPSimpleImputer
+    >>> X = np.random.default_rng(0).uniform(0, 100, (2000, 2))
+    >>> y = X[:, 0] > 50
+    >>> X[::7, 0] = np.nan
+    >>> model = make_pipeline(
+    ...     DPSimpleImputer(feature_bounds=(0, 100)), ISRLDPClassifier(feature_bounds=(0, 100)))
+    >>> shared = SharedBudget(model, epsilon=2.0, delta=1e-5, random_state=0).fit(X, y)
+    >>> shared.privacy_spent_
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
+    >>> {name: round(epsilon, 1) for name, epsilon in shared.epsilons_.items()}
+    {'dpsimpleimputer': 0.6, 'isrldpclassifier': 1.9}
+    """
+
+    __metadata_request__fit = {"silos": True}  # noqa: RUF012
+    _fitted = "estimator_"
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        epsilon: float = 1.0,
+        delta: Any = "auto",
+        shares: Any = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.delta = delta
+        self.shares = shares
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, silos: Any = None) -> SharedBudget:
+        """Fit the pipeline within the budget.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            The records of all silos.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        silos : array-like of shape (n_samples,), default=None
+            Each record's silo, unless the steps have a ``silo_column``.
+
+        Returns
+        -------
+        self : SharedBudget
+        """
+        check_number("epsilon", self.epsilon, low=0, open_low=True, words=" (inf for no privacy)")
+        if not is_auto(self.delta):
+            check_share("delta", self.delta, words=' (or "auto")')
+        model = clone(self.estimator)
+        if not isinstance(model, Pipeline):
+            raise ValueError(
+                "SharedBudget divides a budget among the steps of a Pipeline; an estimator alone "
+                f"has its own epsilon. Got {type(model).__name__}."
+            )
+        name, last = model.steps[-1][0], private_step(model)[1]
+        paying = paying_steps(model)
+        check_steps(last, paying)
+        X, streams = as_frame(X), streams_for(self.random_state)
+        n = _num_samples(X)
+        delta = automatic_delta(n) if is_auto(self.delta) else float(self.delta)
+        self._give(last, paying, delta, streams)
+        last.set_params(random_state=seed_from(streams, "step", len(paying)))
+        with config_context(enable_metadata_routing=True):
+            routed = {} if silos is None else {"silos": silos}
+            before = model[:-1]
+            Z = before.fit_transform(X, y, **(routed if takes_silos(before) else {}))
+            model.steps[:-1] = before.steps
+            spents = [step.privacy_spent_ for step in paying_steps(model).values()]
+            together = partial(_together, spents, gives_out_width(before), delta)
+            own = delta / 2 if gives_out_width(before) else delta
+            price = _price(last, own, Z, y, silos, streams)
+            epsilon = largest(lambda e: together(price(e)).epsilon, float(self.epsilon))
+            last.set_params(epsilon=epsilon, delta=own, noise_multiplier=None)
+            last.fit(Z, y, **routed)
+        del last._schedule_streams
+        spent = together(last.privacy_spent_)
+        if spent.epsilon > float(self.epsilon):
+            raise RuntimeError(
+                f"The fit cost {spent!r}, which is not what was priced; it is not given out."
+            )
+        self.estimator_, self.privacy_spent_ = model, spent
+        self.epsilons_ = {path: float(step.epsilon) for path, step in paying.items()}
+        self.epsilons_[name] = float(epsilon)
+        return self
+
+    def _give(self, last: Any, paying: Mapping[str, Any], delta: float, streams: Streams) -> None:
+        """Set the budgets of all steps before the last."""
+        shares = shares_of(self.shares, list(paying))
+        mu = gaussian_mu(float(self.epsilon), delta)
+        own = delta / max(1, len(paying))
+        for i, (path, step) in enumerate(paying.items()):
+            part = gaussian_epsilon(math.sqrt(shares[path]) * mu, own)
+            step.set_params(epsilon=part, delta=own, random_state=seed_from(streams, "step", i))
+            if isinstance(step, PayingTransformer):
+                step.set_params(neighbours=relation(last.neighbours, "record", last.trust))
+
+
+def _price(
+    last: Any, delta: float, Z: Any, y: Any, silos: Any, streams: Streams
+) -> Callable[[float], PrivacySpent]:
+    """Return what the last step costs, by its epsilon."""
+    _, given = split_silo_column(Z, silos, last.silo_column)
+    read = read_silos(given, _num_samples(Z), Z)
+    labels = np.unique(np.asarray(y)) if is_classifier(last) else (0, 1)
+    last._schedule_streams = lambda: streams  # the plan that is priced is the one that runs
+
+    def price(epsilon: float) -> PrivacySpent:
+        last.set_params(epsilon=epsilon, delta=delta, noise_multiplier=None)
+        plan = last.plan_for(
+            silo_sizes=dict(zip(read.ids.tolist(), read.sizes.tolist(), strict=True)),
+            n_features=np.shape(Z)[1] - (last.silo_column is not None),
+            n_classes=len(labels),
+        )
+        return plan.spent()
+
+    return price
+
+
+def _together(
+    before: list[PrivacySpent], chosen: bool, delta: float, own: PrivacySpent
+) -> PrivacySpent:
+    """Return what all steps cost at delta; ``chosen``: an output has chosen the last one's plan."""
+    return at_delta(total([*before, chosen_by_outputs(own) if chosen else own]), delta)
