@@ -132,7 +132,7 @@ def _read(silos: Any, n_rows: int, X: Any) -> Silos:
         raise ValueError(
             f"silos must have one id per row: X has {n_rows} rows, silos {len(values)}."
         )
-    _check_index(silos, X)
+    check_index(silos, X)
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low <= 2 * len(values) and high < 2**63:
@@ -195,15 +195,16 @@ def _from_list(silos: Any) -> np.ndarray:
     return values if mixed else np.asarray(items)
 
 
-def _check_index(silos: Any, X: Any) -> None:
-    if not isinstance(silos, pd.Series) or not isinstance(X, pd.DataFrame):
+def check_index(values: Any, X: Any, name: str = "silos") -> None:
+    """Raise for a Series that has the labels of the rows of X in another order."""
+    if not isinstance(values, pd.Series) or not isinstance(X, pd.DataFrame):
         return
-    ours, theirs = silos.index, X.index
+    ours, theirs = values.index, X.index
     if ours.equals(theirs) or set(ours) != set(theirs):
         return
     raise ValueError(
-        "silos is a Series whose index has the labels of X's index in another order; it would be "
-        "read by position. Use silos.loc[X.index]."
+        f"{name} is a Series whose index has the labels of X's index in another order; it would be "
+        f"read by position. Use {name}.loc[X.index]."
     )
 
 

@@ -55,6 +55,7 @@ class Curvature:
     scales: Scales
     loss: Loss
     committed: Committed
+    factors: np.ndarray | None = None  # what the records' losses are multiplied by
 
     @cached_property
     def whole(self) -> float:
@@ -141,16 +142,26 @@ class Curvature:
         if math.isinf(self.loss.curvature(self.committed.request.facts.n_outputs)):
             norms = np.linalg.norm(rows, axis=1, keepdims=True)
             rows = rows / np.maximum(norms, np.finfo(np.float64).tiny)
+        if self.factors is not None:
+            rows = rows * np.sqrt(self.factors[which], dtype=np.float64)[:, None]
         return rows
 
 
 def with_curvature(
-    committed: Committed, algorithm: Algorithm, X: np.ndarray, silos: Silos, scales: Scales
+    committed: Committed,
+    algorithm: Algorithm,
+    X: np.ndarray,
+    silos: Silos,
+    scales: Scales,
+    factors: np.ndarray | None = None,
 ) -> Committed:
-    """Return it with the curvature of the data and, if "auto", the learning rate."""
+    """Return it with the curvature of the data and, if "auto", the learning rate.
+
+    ``factors`` (n,) are the records' weights, None for 1.
+    """
     request, settings = committed.request, committed.settings
     loss = smoothed(request.loss, committed)
-    curvature = Curvature(X, silos, scales, loss, committed)
+    curvature = Curvature(X, silos, scales, loss, committed, factors)
     if request.chooses_step:
         eta = bearable_step(algorithm, settings.server_step, curvature)
         settings = dataclasses.replace(settings, learning_rate=eta)

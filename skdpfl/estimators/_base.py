@@ -47,6 +47,7 @@ from skdpfl.estimators._refusals import (
     refusing_parameters,
 )
 from skdpfl.estimators._summary import summary
+from skdpfl.estimators._weights import read_sample_weight
 from skdpfl.federation import Federation, Schema, Work
 from skdpfl.losses import Loss
 from skdpfl.privacy.plan import PrivacyPlan
@@ -146,10 +147,22 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     def _n_outputs(self) -> int:
         raise NotImplementedError
 
+    def _class_weights(self) -> tuple[float, ...] | None:
+        """Return what the losses of each class are multiplied by, None for nothing."""
+        return None
+
     # ---- fit ---------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, *unnamed: Any, silos: Any = None, **refused: Any) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *unnamed: Any,
+        silos: Any = None,
+        sample_weight: Any = None,
+        **refused: Any,
+    ) -> Any:
         """Fit a model within the privacy budget.
 
         Parameters
@@ -161,11 +174,15 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         silos : array-like of shape (n_samples,), default=None
             Each record's silo id. Without it (and without ``silo_column``) all records are one
             silo, which is central differential privacy.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Each record's weight, at least 0: what its loss is multiplied by before its gradient is
+            clipped. It costs nothing as long as it is part of the record; weights that were
+            computed from other records are not paid for. Divisors and everything that "auto"
+            chooses ignore weights, so let them be about 1.
         *unnamed
-            Not allowed: ``silos`` is keyword-only.
+            Not allowed: ``silos`` and ``sample_weight`` are keyword-only.
         **refused
-            Not allowed, with an error that names the alternative; ``sample_weight`` is not
-            supported.
+            Not allowed, with an error that names the alternative.
 
         Returns
         -------
@@ -175,11 +192,11 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         refuse_arguments(type(self).__name__, unnamed, refused)
         # a warning (or, with np.seterr, an error) of arithmetic could reveal a single outlier
         with unchanged_on_error(self), np.errstate(all="ignore"):
-            return self._fit(X, y, silos)
+            return self._fit(X, y, silos, sample_weight)
 
-    def _fit(self, X: Any, y: Any, silos: Any) -> Any:
+    def _fit(self, X: Any, y: Any, silos: Any, sample_weight: Any) -> Any:
         self._check()
-        return self._train(self._read(X, y, silos))
+        return self._train(self._read(X, y, silos, sample_weight))
 
     def fit_federation(self, federation: Federation, facts: Schema) -> Any:
         """Fit a model with remote silos.
@@ -215,7 +232,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         if facts.feature_names is not None:
             self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
         known = self._facts(sizes.index, sizes.to_numpy(), self.n_features_in_, self._n_outputs())
-        return DataElsewhere(federation, known, np.dtype(facts.dtype))
+        return DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
 
     def _declare_targets(self) -> None:
         """Set the attributes that depend on targets, for remote data."""
@@ -243,6 +260,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             model = request.model.started(scales)
             work = Work(model, loss, algorithm, plan, data.dtype, request.alpha)
             work = replace(work, features=scales.features_map, target=scales.target_map)
+            work = replace(work, class_weights=data.class_weights)
             data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
             where = work, federation, streams
             outcome = self._run(data, scales, training, where)
@@ -332,7 +350,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         given: Callable[[], Streams] | None = self.__dict__.get("_schedule_streams")
         return streams if given is None else given()
 
-    def _read(self, X: Any, y: Any, silos: Any) -> LocalData:
+    def _read(self, X: Any, y: Any, silos: Any, sample_weight: Any) -> LocalData:
         """Validate the data, and set the attributes with their public numbers."""
         refuse_sparse(X)
         X = as_frame(X)
@@ -350,7 +368,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         warn_of_forgotten_column(named, silos)
         read = read_silos(silos, len(features), X)
         facts = self._facts(read.ids, read.sizes, features.shape[1], self._n_outputs())
-        return LocalData(features, y, read, facts)
+        weights = read_sample_weight(sample_weight, len(features), X, features.dtype)
+        return LocalData(features, y, read, facts, weights, self._class_weights())
 
     def _facts(self, ids: pd.Index, sizes: np.ndarray, n_features: int, n_outputs: int) -> Facts:
         """Return the public numbers, without the sizes if whole silos are protected."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Committed, Facts, with_curvature
-from skdpfl.federation import Federation, LocalFederation, SiloData
+from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import Scales
 from skdpfl.silos import Silos
@@ -26,6 +26,8 @@ class DataSource(ABC):
     dtype: np.dtype
     #: whether rounds may end without the messages of some silos
     may_miss = False
+    #: what losses are multiplied by, for each class code; None: 1
+    class_weights: tuple[float, ...] | None = None
 
     @abstractmethod
     def federation(self, streams: Streams, n_jobs: int | None) -> Federation:
@@ -50,19 +52,22 @@ class DataSource(ABC):
 
 @dataclass(frozen=True, eq=False)
 class LocalData(DataSource):
-    """Validated records: features, coded targets, each record's silo."""
+    """Validated records: features, coded targets, each record's silo and perhaps its weight."""
 
     X: np.ndarray
     y: np.ndarray
     silos: Silos
     facts: Facts
+    weights: np.ndarray | None = None
+    class_weights: tuple[float, ...] | None = None
 
     @property
     def dtype(self) -> np.dtype:  # type: ignore[override]
         return self.X.dtype
 
     def federation(self, streams: Streams, n_jobs: int | None) -> LocalFederation:
-        records = SiloData.from_codes(self.X, self.y, self.silos.codes, self.facts.n_silos)
+        given = self.X, self.y, self.silos.codes, self.facts.n_silos
+        records = SiloData.from_codes(*given, weights=self.weights)
         return LocalFederation(records, streams, n_jobs)
 
     def assignment(self) -> str:
@@ -71,7 +76,15 @@ class LocalData(DataSource):
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
         highest = float(scales.target.transform(self.y.max()))
         committed = replace(committed, largest_target=highest)
-        return with_curvature(committed, algorithm, self.X, self.silos, scales)
+        return with_curvature(committed, algorithm, self.X, self.silos, scales, self._factors())
+
+    def _factors(self) -> np.ndarray | None:
+        """Return what each record's loss is multiplied by, None for nothing."""
+        if self.class_weights is None:
+            return self.weights
+        codes = class_codes(self.y, len(self.class_weights))
+        factors = np.asarray(self.class_weights)[codes]
+        return factors if self.weights is None else factors * self.weights
 
     def records(self) -> tuple[np.ndarray, np.ndarray]:
         return self.X, self.y
@@ -79,7 +92,7 @@ class LocalData(DataSource):
     def for_callbacks(self, keep_y: bool) -> LocalData:
         y = self.y if keep_y else self.y[:0].copy()
         silos = self.silos._replace(codes=self.silos.codes[:0].copy(), rows=None)
-        return replace(self, y=y, silos=silos)
+        return replace(self, y=y, silos=silos, weights=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +102,7 @@ class DataElsewhere(DataSource):
     silos: Federation
     facts: Facts
     dtype: np.dtype
+    class_weights: tuple[float, ...] | None = None
 
     @property
     def may_miss(self) -> bool:  # type: ignore[override]

@@ -6,6 +6,7 @@ import numpy as np
 
 from skdpfl._warnings import warn
 from skdpfl.federation import SiloData, Work
+from skdpfl.losses import loss_for
 
 #: an objective this many times that of the model 0 counts as divergence
 _WORSE, _BLOCK = 2.0, 2**14
@@ -33,5 +34,6 @@ def objective(params: np.ndarray, work: Work, data: SiloData) -> float:
     params = params.astype(np.float64)
     for i in range(0, n, _BLOCK):
         X, y = data.at(slice(i, i + _BLOCK))
-        total += len(y) / n * float(work.model.mean_loss(params, X, y, work.loss))
+        loss = loss_for(work.loss, y)
+        total += len(y) / n * float(work.model.mean_loss(params, X, y, loss))
     return total + float(work.penalty @ np.square(params)) / 2

@@ -52,6 +52,10 @@ GROUPS = {
         "scaling": """{"auto", "private"} or None, default="auto"
     How features (and the target) are scaled. "auto" uses the bounds; without bounds scales are
     estimated with a part of the budget if it is large enough. None: no scaling.""",
+        "class_weight": """mapping, default=None
+    Weights of the classes, at least 0: the losses of a class are multiplied by its weight before
+    gradients are clipped. Weights are public numbers and cost nothing; a class without an entry has
+    weight 1. "balanced" is not allowed, since it counts labels.""",
     },
     "Privacy": {
         "unit": """{"record", "silo"}, default="record"

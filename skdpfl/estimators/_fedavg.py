@@ -57,6 +57,7 @@ class DPFedAvgClassifier(_DPFedAvg, FederatedClassifier):
         fit_intercept: bool = True,
         model: Any = "linear",
         scaling: str | None = "auto",
+        class_weight: Any = None,
         unit: str = "record",
         trust: str = "silo",
         neighbours: str = "auto",

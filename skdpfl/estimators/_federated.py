@@ -82,6 +82,7 @@ class DPFederatedClassifier(_DPFederated, FederatedClassifier):
         fit_intercept: bool = True,
         model: Any = "linear",
         scaling: str | None = "auto",
+        class_weight: Any = None,
         unit: str = "record",
         trust: str = "silo",
         neighbours: str = "auto",

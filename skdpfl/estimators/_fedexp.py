@@ -161,6 +161,7 @@ class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
         fit_intercept: bool = True,
         model: Any = "linear",
         scaling: str | None = "auto",
+        class_weight: Any = None,
         trust: str = "silo",
         neighbours: str = "auto",
         noise_multiplier: float | None = None,

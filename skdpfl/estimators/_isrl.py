@@ -136,6 +136,7 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
         fit_intercept: bool = True,
         model: Any = "linear",
         scaling: str | None = "auto",
+        class_weight: Any = None,
         trust: str = "silo",
         neighbours: str = "auto",
         noise_multiplier: float | None = None,

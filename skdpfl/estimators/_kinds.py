@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._parameters import check_target_bounds, targets_of
 from skdpfl.estimators._refusals import ScoresWithoutSilos
+from skdpfl.estimators._weights import weights_of_classes
 from skdpfl.losses import (
     AbsoluteError,
     Hinge,
@@ -143,6 +144,9 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
 
     def _n_outputs(self) -> int:
         return self._loss().n_outputs(len(self.classes_))
+
+    def _class_weights(self) -> tuple[float, ...] | None:
+        return weights_of_classes(self.class_weight, self.classes_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

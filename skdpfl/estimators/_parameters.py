@@ -20,6 +20,7 @@ from skdpfl._arguments import (
     is_auto,
 )
 from skdpfl.choosing import check_cohort
+from skdpfl.estimators._weights import check_class_weight
 from skdpfl.losses import Loss
 from skdpfl.models import Architecture
 from skdpfl.privacy.public_numbers import MOST_STEPS
@@ -50,6 +51,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
             check_choice(parameter, params[parameter], choices)
     _check_trust(params["trust"], name, words["trust"])
     check_choice("loss", params.get("loss", words["loss"][0]), words["loss"])
+    check_class_weight(params.get("class_weight"))
     _check_numbers(params, words["learning_rate"])
     _check_running(params)
     _check_verbose(params["verbose"])

@@ -12,25 +12,17 @@ def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, A
     """Raise for arguments that ``fit`` does not have."""
     if unnamed:
         raise TypeError(
-            f"{name}.fit takes the silos by name only: fit(X, y, silos=...), one id per row."
+            f"{name}.fit takes silos and weights by name only: fit(X, y, silos=...), one id per "
+            "row."
         )
-    given = [name for name, value in arguments.items() if value is not None]
-    if "sample_weight" in given:
-        raise TypeError(
-            "sample_weight is not supported: a record of weight w moves the gradients by w times "
-            "the clipping norm, which the privacy accounting would have to know beforehand. Fit "
-            "without it; silo_weights takes public weights of whole silos."
-        )
-    if arguments.keys() - {"sample_weight"}:
+    if arguments:
         names = ", ".join(map(repr, arguments))
-        raise TypeError(f"{name}.fit takes X, y and silos; got {names}.")
+        raise TypeError(f"{name}.fit takes X, y, silos and sample_weight; got {names}.")
 
 
 #: parameters of scikit-learn's linear models -> the alternative
 INSTEAD = {
-    "class_weight": '"balanced" would count labels, learnt from the data and not paid for. '
-    "Fit without it and move the decision threshold, for instance with "
-    "sklearn.model_selection.FixedThresholdClassifier.",
+    "class_weight": "it is for classifiers; fit takes a sample_weight.",
     "C": "give alpha=1 / (n_records * C).",
     "penalty": "alpha is the strength of a squared penalty, alpha=0 is none.",
     "l1_ratio": "alpha is the strength of a squared penalty; there is none by absolute values.",

@@ -55,6 +55,8 @@ class Work:
         Strength of the penalty.
     features, target : Map, optional
         The maps of features and targets; None: no scaling.
+    class_weights : tuple of float, optional
+        What losses are multiplied by, for each class code; None: 1.
 
     See Also
     --------
@@ -69,6 +71,7 @@ class Work:
     alpha: float = 0.0
     features: Map | None = None
     target: Map | None = None
+    class_weights: tuple[float, ...] | None = None
 
     @property
     def target_dtype(self) -> np.dtype | None:

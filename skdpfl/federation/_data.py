@@ -9,12 +9,14 @@ rows of a column layout are slow to read: such a table is copied once, from fron
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from skdpfl.losses import with_weights
 
 #: larger data, in memory or mapped, are gathered and transformed batch by batch, never copied whole
 LARGE = 2**28
@@ -44,6 +46,11 @@ class SiloData:
         Applied to every batch of features.
     y_dtype : dtype, optional
         The dtype of returned targets; None: unchanged.
+    weights : ndarray of shape (n,), optional
+        Weights of the records; None: 1.
+    class_weights : ndarray of shape (n_classes,), optional
+        Weights of the classes, by code; None: 1. With weights of either kind, targets are returned
+        as pairs (:func:`skdpfl.losses.with_weights`).
     """
 
     X: np.ndarray
@@ -52,6 +59,8 @@ class SiloData:
     order: np.ndarray | None = None
     transform: Transform | None = None
     y_dtype: np.dtype | None = None
+    weights: np.ndarray | None = None
+    class_weights: np.ndarray | None = None
 
     @classmethod
     def from_codes(
@@ -62,6 +71,7 @@ class SiloData:
         n_silos: int,
         transform: Transform | None = None,
         y_dtype: np.dtype | None = None,
+        weights: np.ndarray | None = None,
     ) -> SiloData:
         """Group rows by their silo's code 0..n_silos-1."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=n_silos))])
@@ -71,20 +81,35 @@ class SiloData:
             small = codes.astype(np.uint16) if n_silos <= 2**16 else codes
             order = np.argsort(small, kind="stable")
             order = order.astype(np.int32) if len(codes) < 2**31 else order
-        return cls(np.asarray(X), y, starts, order, transform, y_dtype)
+        return cls(np.asarray(X), y, starts, order, transform, y_dtype, weights)
 
     @classmethod
-    def of_one(cls, X: np.ndarray, y: np.ndarray, index: int, n_silos: int) -> SiloData:
+    def of_one(
+        cls,
+        X: np.ndarray,
+        y: np.ndarray,
+        index: int,
+        n_silos: int,
+        weights: np.ndarray | None = None,
+    ) -> SiloData:
         """Return the records of one of ``n_silos`` silos, without those of the others."""
         starts = np.zeros(n_silos + 1, np.int64)
         starts[index + 1 :] = len(y)
-        return cls(np.asarray(X), y, starts)
+        return cls(np.asarray(X), y, starts, weights=weights)
 
-    def mapped(self, features: Any, target: Any, y_dtype: np.dtype | None) -> SiloData:
+    def mapped(
+        self,
+        features: Any,
+        target: Any,
+        y_dtype: np.dtype | None,
+        class_weights: Sequence[float] | None = None,
+    ) -> SiloData:
         """Return the records with maps of features (applied to batches) and targets (at once)."""
         y = self.y if target is None else target.transform(self.y).astype(self.y.dtype, copy=False)
         transform = self.transform if features is None else features.transform
-        return replace(self, y=y, transform=transform, y_dtype=y_dtype or self.y_dtype)
+        factors = None if class_weights is None else np.asarray(class_weights, self.X.dtype)
+        y_dtype = y_dtype or self.y_dtype
+        return replace(self, y=y, transform=transform, y_dtype=y_dtype, class_weights=factors)
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -109,12 +134,15 @@ class SiloData:
         if self.order is None and self.transform is None and self.is_by_row:
             return self
         X, y = np.empty(self.X.shape, self.X.dtype), np.empty_like(self.y)
+        weights = None if self.weights is None else np.empty_like(self.weights)
         if not self.is_by_row:
             X.fill(0)  # allocates memory from front to back, which is ten times faster
         rows = _as_items(X)
         for read, write in self._moves():
             rows[write], y[write] = _as_items(self._given(read)), self.y[read]
-        return SiloData(X, y, self.starts, y_dtype=self.y_dtype)
+            if self.weights is not None and weights is not None:
+                weights[write] = self.weights[read]
+        return replace(self, X=X, y=y, order=None, transform=None, weights=weights)
 
     def _moves(self) -> Iterator[tuple[Rows, Rows]]:
         """Yield blocks of rows to read, and where to write them in the silos' order.
@@ -155,9 +183,18 @@ class SiloData:
         return self._features(rows, dtype or self.X.dtype), self.targets(rows)
 
     def targets(self, rows: Rows) -> np.ndarray:
-        """Return the targets of the records at ``rows``."""
+        """Return the targets of the records at ``rows``, with weights as pairs."""
         y = self.y[rows]
-        return y if self.y_dtype is None else y.astype(self.y_dtype, copy=False)
+        y = y if self.y_dtype is None else y.astype(self.y_dtype, copy=False)
+        weights = self._weights(rows)
+        return y if weights is None else with_weights(y, weights)
+
+    def _weights(self, rows: Rows) -> np.ndarray | None:
+        own = None if self.weights is None else self.weights[rows]
+        if self.class_weights is None:
+            return own
+        factors = self.class_weights[class_codes(self.y[rows], len(self.class_weights))]
+        return factors if own is None else own * factors
 
     def _features(self, rows: Rows, dtype: np.dtype) -> np.ndarray:
         if dtype == self.X.dtype or isinstance(rows, slice) or rows.size <= BLOCK:
@@ -177,6 +214,11 @@ class SiloData:
         else:  # take() would copy the whole table
             X = np.ascontiguousarray(self.X[rows])
         return X if self.transform is None else np.ascontiguousarray(self.transform(X))
+
+
+def class_codes(y: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return classes as codes of 0 .. n_classes - 1, whatever numbers they are given as."""
+    return np.clip(np.nan_to_num(y), 0, n_classes - 1).astype(np.intp)
 
 
 def _as_items(X: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpfl.federation._base import Work
+from skdpfl.losses import loss_for
 from skdpfl.models import Records
 from skdpfl.privacy.release import NoisedSum, Precision
 
@@ -115,7 +116,8 @@ class PrivateGradient:
 
     def _part(self, params: np.ndarray, batch: Batch | Group) -> tuple[np.ndarray, bool]:
         """Return the sum of a part, and whether parts are of different silos (not of records)."""
-        terms, work = self._terms, self._work
+        terms, model = self._terms, self._work.model
+        loss = loss_for(self._work.loss, batch.y)
         common: dict[str, Any] = {
             "clip_norm": terms.clip,
             "squared_norms": batch.squared_norms,
@@ -125,16 +127,16 @@ class PrivateGradient:
             dtype = batch.records.table.dtype
             dtype = dtype if terms.precision is None else terms.precision.products
             params = params.astype(dtype, copy=False)
-            of_group = work.model.clipped_gradient_sums
-            return of_group(params, batch.records, batch.y, work.loss, **common), False
+            of_group = model.clipped_gradient_sums
+            return of_group(params, batch.records, batch.y, loss, **common), False
         params = params.astype(batch.X.dtype, copy=False)
         common["weights"] = batch.weights
         if params.ndim > 1:
             params = params[batch.silos]
         if isinstance(terms.clip, np.ndarray):
             common["clip_norm"] = terms.clip[batch.silos]
-        of_stack = work.model.clipped_gradient_sum
-        return of_stack(params, batch.X, batch.y, work.loss, **common), True
+        of_stack = model.clipped_gradient_sum
+        return of_stack(params, batch.X, batch.y, loss, **common), True
 
     def check_used(self) -> None:
         """Raise unless the declared number of gradients was used."""

@@ -105,7 +105,9 @@ class LocalFederation(Federation):
             work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
         self._work, plan = work, work.plan
         _check_sizes(plan, self._data.sizes)
-        self._data = self._given.mapped(work.features, work.target, work.target_dtype)
+        self._data = self._given.mapped(
+            work.features, work.target, work.target_dtype, work.class_weights
+        )
         if self._worth_copying():
             self._data = self._data.in_order()
             if work.features is None and work.target is None:

@@ -51,7 +51,13 @@ class Silo:
 
     @classmethod
     def alone(
-        cls, index: int, X: np.ndarray, y: np.ndarray, n_silos: int, streams: Streams
+        cls,
+        index: int,
+        X: np.ndarray,
+        y: np.ndarray,
+        n_silos: int,
+        streams: Streams,
+        weights: np.ndarray | None = None,
     ) -> Silo:
         """Return a silo in a process of its own.
 
@@ -67,6 +73,8 @@ class Silo:
             The number of silos.
         streams : Streams
             Its random streams, for one fit.
+        weights : ndarray of shape (n,), default=None
+            What its records' losses are multiplied by before they are clipped: part of the records.
 
         Returns
         -------
@@ -75,7 +83,13 @@ class Silo:
         """
         if not len(y):
             raise ValueError("A silo has at least one record.")
-        return cls(LocalFederation(SiloData.of_one(X, y, index, n_silos), streams), index)
+        if weights is not None and np.shape(weights) != np.shape(y):
+            raise ValueError(
+                f"weights must be one number for each of the {len(y)} records; got shape "
+                f"{np.shape(weights)}."
+            )
+        records = SiloData.of_one(X, y, index, n_silos, weights)
+        return cls(LocalFederation(records, streams), index)
 
     def answer(self, question: Question) -> np.ndarray:
         """Answer a question about the records; each number of a purpose once, in order.

@@ -6,6 +6,7 @@ from skdpfl.losses._log import LogLoss
 from skdpfl.losses._moreau import Kink, Kinked
 from skdpfl.losses._poisson import Poisson
 from skdpfl.losses._regression import AbsoluteError, Huber, Quantile, SquaredError
+from skdpfl.losses._weighted import Weighted, loss_for, with_weights
 
 #: every loss of this package; the property tests run over it
 LOSSES: tuple[type[Loss], ...] = (
@@ -32,4 +33,7 @@ __all__ = [
     "Quantile",
     "SquaredError",
     "SquaredHinge",
+    "Weighted",
+    "loss_for",
+    "with_weights",
 ]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.federation import Federation, Question, SiloData, Work
+from skdpfl.losses import loss_for
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._temperature import EVALUATIONS, TemperaturePlan, slope_terms
 
@@ -40,7 +41,8 @@ class SlopeQuestion(Question):
 
     def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         here, work = np.flatnonzero(data.sizes), self.work
-        mapped = data.mapped(work.features, work.target, work.target_dtype)
+        maps = work.features, work.target, work.target_dtype, work.class_weights
+        mapped = data.mapped(*maps)
         exact = slope_sums(mapped, work, self.params, self.factor, self.plan.cut)[here]
         yield here, self.plan.answers(here, exact, streams, self.number)[:, None]
 
@@ -66,7 +68,7 @@ def slope_sums(
         for start in range(0, size, _BLOCK):
             X, y = data.at(data.rows_of(i, slice(start, min(start + _BLOCK, size))), work.dtype)
             raw = work.model.raw(params, X)
-            slopes = (work.loss.gradient(y, raw) * raw).sum(axis=-1)
+            slopes = (loss_for(work.loss, y).gradient(y, raw) * raw).sum(axis=-1)
             sums[i] += slope_terms(slopes, cut).sum()
     return sums
 

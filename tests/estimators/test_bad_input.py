@@ -253,31 +253,61 @@ def test_sparse(name, container):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_weights_of_records(name):
+def test_other_arguments_of_fit(name):
     X, y, silos = data(name)
     estimator = make(name, scaling=None, n_rounds=2)
-    with pytest.raises(TypeError, match=r"sample_weight is not supported.*silo_weights"):
-        estimator.fit(X, y, silos=silos, sample_weight=np.ones(240))
-    with pytest.raises(TypeError, match=r"takes X, y and silos; got 'groups'"):
+    with pytest.raises(TypeError, match=r"takes X, y, silos and sample_weight; got 'groups'"):
         estimator.fit(X, y, groups=silos)
-    estimator.fit(X, y, silos=silos, sample_weight=None)
-    with pytest.raises(TypeError, match=r"DP\w+\.fit takes the silos by name only: fit\(X, y, sil"):
+    with pytest.raises(TypeError, match=r"DP\w+\.fit takes silos and weights by name only: fit\(X"):
         estimator.fit(X, y, silos)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_weights_of_classes(name):
-    import inspect
-
     import skdpfl
 
-    cls = getattr(skdpfl, name)
-    with pytest.raises(TypeError, match=r"no class_weight \(got 'balanced'\).*threshold"):
-        cls(class_weight="balanced")
+    cls, (X, y, silos) = getattr(skdpfl, name), data(name)
+    with pytest.raises(ValueError, match=r'class_weight="balanced" counts labels.*threshold'):
+        cls(class_weight="balanced").fit(X, y, silos=silos)
+    with pytest.raises(ValueError, match=r"class_weight must be None or a mapping.*got \[1, 2\]"):
+        cls(class_weight=[1, 2]).fit(X, y, silos=silos)
+    with pytest.raises(ValueError, match=r"class_weight\[1\] must be .*got -1"):
+        cls(class_weight={1: -1}).fit(X, y, silos=silos)
+    with pytest.raises(ValueError, match="positive entry"):
+        cls(class_weight={0: 0, 1: 0}).fit(X, y, silos=silos)
+    with pytest.raises(ValueError, match=r"entries for \['1'\], which are no labels, and none for"):
+        cls(class_weight={"1": 2.0}).fit(X, y, silos=silos)
     with pytest.raises(TypeError, match="nonsense"):
         cls(nonsense=1)
-    assert "class_weight" not in inspect.signature(cls).parameters
-    assert "epsilon" in inspect.signature(cls).parameters
+    with pytest.raises(TypeError, match="it is for classifiers"):
+        getattr(skdpfl, name.replace("Classifier", "Regressor"))(class_weight={0: 1})
+
+
+WEIGHTS = {
+    "negative": (lambda w: w - 2, "must not be negative"),
+    "NaN": (lambda w: np.where(np.arange(len(w)) == 7, np.nan, w), "sample_weight contains NaN"),
+    "infinite": (lambda w: np.where(np.arange(len(w)) == 7, np.inf, w), "infinity"),
+    "too few": (lambda w: w[:-1], "one number for each of the 240 rows"),
+    "a table": (lambda w: w[:, None], "one number for each of the 240 rows"),
+    "all zero": (lambda w: 0 * w, "must not be zero everywhere"),
+    "text": (lambda w: np.full(len(w), "a"), "could not convert"),
+}
+
+
+@pytest.mark.parametrize("wrong", WEIGHTS)
+def test_weights_of_records(wrong):
+    X, y, silos = data("ISRLDPClassifier")
+    estimator, (spoil, words) = make("ISRLDPClassifier", scaling=None, n_rounds=2), WEIGHTS[wrong]
+    with pytest.raises(ValueError, match=words):
+        estimator.fit(X, y, silos=silos, sample_weight=spoil(np.ones(240)))
+    assert not hasattr(estimator, "n_features_in_")
+
+
+def test_weights_in_another_order():
+    X, y, silos = data("ISRLDPClassifier")
+    frame, weights = pd.DataFrame(X), pd.Series(np.ones(240))[::-1]
+    with pytest.raises(ValueError, match=r"sample_weight is a Series.*sample_weight\.loc"):
+        make("ISRLDPClassifier").fit(frame, y, silos=silos, sample_weight=weights)
 
 
 @pytest.mark.parametrize("name", ALL)

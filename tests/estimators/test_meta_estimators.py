@@ -218,7 +218,7 @@ TABLE = {
         meta(lambda m: AdaBoostClassifier(m, n_estimators=2)),
         "unexpected keyword argument 'silos'",
         "unexpected keyword argument 'silos'",
-        "doesn't support sample_weight",
+        FRAME_LOST,
     ),
 }
 MODES = ("silos, routing off", "silos, routing on", "silo_column")

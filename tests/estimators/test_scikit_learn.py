@@ -8,18 +8,20 @@ import skdpfl
 from skdpfl import estimators
 
 ESTIMATORS = [getattr(estimators, name)() for name in estimators.__all__]
+#: a weight of 2 is not a record twice: divisors are public, and sizes are counted without weights
+EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "normalisers are public"}
 
 # without bounds and with a few dozen records the library says what it would need
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED)
 def test_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED)
 def test_checks_with_routing(estimator, check):
     with sklearn.config_context(enable_metadata_routing=True):
         check(estimator)

@@ -1,0 +1,241 @@
+"""Weights of records and of classes: factors of the loss before clipping, which cost nothing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import skdpfl
+from skdpfl.federation import LocalFederation, Silo, SiloData, Work
+from skdpfl.losses import LogLoss, loss_for, with_weights
+from skdpfl.models import MLP, LinearModel
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.scaling._slopes import slope_sums
+from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make, plain
+
+N = 240
+BOUNDED = {"feature_bounds": (-4, 6), "target_bounds": (-6, 6), "random_state": 0}
+HUGE = [0.0, 1e-300, 3.0, 1e12, 1e300]
+
+
+def weights_of(n=N, seed=1):
+    return np.random.default_rng(seed).exponential(size=n)
+
+
+# ---- privacy --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", HUGE)
+@pytest.mark.parametrize("name", ALL)
+def test_a_weight_lifts_no_record_beyond_the_clip_norm(name, weight):
+    """**Formal guarantee**: one round, another record of any weight: 2 C / n at most."""
+    X, y, silos = data(name)
+    weights, other, target = weights_of(), X.copy(), y.copy()
+    other[7], target[7] = 1e6, y[7] if name in REGRESSORS else 1 - y[7]
+    new = weights.copy()
+    new[7] = weight
+    model = plain(name, epsilon=None, noise_multiplier=1.0, clip_norm=0.6, random_state=3)
+    before = model.fit(X, y, silos=silos, sample_weight=weights)
+    before = np.append(np.ravel(before.coef_), before.intercept_)
+    after = model.fit(other, target, silos=silos, sample_weight=new)
+    after = np.append(np.ravel(after.coef_), after.intercept_)
+    distance = np.linalg.norm(after - before)
+    assert distance <= 2 * 0.6 / N * (1 + 1e-9)
+    assert distance > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("kind", ["linear", "network"])
+def test_the_clipped_sum_of_one_record_is_within_the_norm(kind, n_classes, dtype):
+    """For the numbers as stored, whatever weight, features and label."""
+    rng = np.random.default_rng(0)
+    outputs = 1 if n_classes == 2 else n_classes
+    model = LinearModel(3, outputs) if kind == "linear" else MLP((4,), "tanh").build(3, outputs)
+    X = (rng.normal(size=(500, 1, 3)) * 10 ** rng.uniform(-20, 20, (500, 1, 1))).astype(dtype)
+    labels = rng.integers(0, n_classes, (500, 1))
+    weights = np.append(10 ** rng.uniform(-30, 30, 498), [np.inf, np.nan])[:, None].astype(dtype)
+    y = with_weights(labels, weights)
+    params = rng.normal(size=(500, model.size)).astype(dtype)
+    with np.errstate(over="ignore"):
+        sums = model.clipped_gradient_sum(params, X, y, loss_for(LogLoss(), y), clip_norm=0.3)
+    norms = np.linalg.norm(sums.astype(np.longdouble), axis=1)
+    assert (norms <= 0.3).all()
+    assert (norms[:498] > 0.29).sum() > 100
+    assert (norms[-2:] == 0).all()
+
+
+@pytest.mark.parametrize("weight", [*HUGE, np.inf, np.nan])
+def test_the_temperature_is_cut_after_weighting(weight):
+    X, y, silos = data("ISRLDPClassifier")
+    work = Work(LinearModel(3, 1), LogLoss(), None, None, X.dtype)
+    params, weights, cut = np.array([1.0, -2.0, 3.0, 0.5]), weights_of(), 0.9
+
+    def sums(weights, **changed):
+        given = SiloData.from_codes(X, y, silos, 4, weights=weights)
+        with np.errstate(all="ignore"):
+            return slope_sums(given, work, params, 1.0, cut)
+
+    new = weights.copy()
+    new[7] = weight
+    before, after = sums(weights), sums(new)
+    assert np.isfinite(after).all()
+    assert abs(after - before).max() <= 2 * cut
+    assert np.array_equal(np.delete(after, silos[7]), np.delete(before, silos[7]))
+    assert not np.array_equal(before, sums(None))
+
+
+@pytest.mark.parametrize("name", ["ISRLDPClassifier", "DPScaffoldRegressor"])
+def test_public_numbers_ignore_weights(name):
+    X, y, silos = data(name)
+    model = make(name, epsilon=2.0, **BOUNDED)
+    with_, without = (
+        model.fit(X, y, silos=silos, sample_weight=w).__dict__.copy()
+        for w in (1e3 * weights_of(), None)
+    )
+    for what in ("clip_norm_", "learning_rate_", "sampling_rate_", "n_rounds_"):
+        assert with_[what] == without[what], what
+    assert with_["privacy_spent_"].to_dict() == without["privacy_spent_"].to_dict()
+    assert np.array_equal(with_["plan_"].noise_multiplier, without["plan_"].noise_multiplier)
+    assert not np.array_equal(with_["coef_"], without["coef_"])
+
+
+# ---- what they mean --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.4])
+@pytest.mark.parametrize("name", ALL)
+def test_weights_of_one_change_no_bit(name, rate):
+    X, y, silos = data(name, n_classes=3)
+    kw = {"sampling_rate": rate, "n_rounds": 4, "class_weight": {0: 1, 1: 1, 2: 1}} | BOUNDED
+    model, twin = make(name, **kw), make(name, **(kw | {"class_weight": None}))
+    model.fit(X, y, silos=silos, sample_weight=np.ones(N))
+    twin.fit(X, y, silos=silos)
+    assert np.array_equal(model.coef_, twin.coef_)
+    assert np.array_equal(model.intercept_, twin.intercept_)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_weights_of_classes_are_weights_of_their_records(name, n_classes):
+    X, y, silos = data(name, n_classes=n_classes)
+    labels, table = np.array(["a", "b", "c"])[y], {"b": 3.0, "a": 0.5}
+    own = np.array([0.5, 3.0, 1.0])[y]
+    kw = {"n_rounds": 4} | BOUNDED
+    by_class = make(name, class_weight=pd.Series(table), **kw)
+    by_class.fit(X, labels, silos=silos, sample_weight=weights_of())
+    by_record = make(name, **kw).fit(X, labels, silos=silos, sample_weight=own * weights_of())
+    np.testing.assert_allclose(by_class.coef_, by_record.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("by", ["record", "class"])
+def test_without_privacy_it_is_the_weighted_optimum(by):
+    X, y, silos = data("ISRLDPClassifier")
+    weights = weights_of() if by == "record" else np.array([0.3, 4.0])[y]
+    kw = {"epsilon": np.inf, "alpha": 0.05, "scaling": None, "silo_weights": "size"}
+    kw |= {"class_weight": {0: 0.3, 1: 4.0}} if by == "class" else {}
+    model = make("ISRLDPClassifier", **kw)
+    model.fit(X, y, silos=silos, sample_weight=weights if by == "record" else None)
+    optimum = LogisticRegression(C=1 / (0.05 * N), tol=1e-10, max_iter=5000)
+    optimum.fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(model.coef_, optimum.coef_, rtol=2e-3, atol=2e-3)
+
+
+def test_without_privacy_heavy_records_bear_the_step():
+    X, y, silos = data("ISRLDPRegressor")
+    weights = 50 * weights_of()
+    model = make("ISRLDPRegressor", epsilon=np.inf, alpha=0.5, scaling=None)
+    model.fit(X, y, silos=silos, sample_weight=weights)
+    optimum = Ridge(alpha=0.5 * N).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(model.coef_, optimum.coef_, rtol=1e-3)
+
+
+COMBINATIONS = [
+    ("ISRLDPClassifier", {"trust": "server"}),
+    ("ISRLDPClassifier", {"solver": "accelerated", "sampling": "disjoint", "trust": "shuffler"}),
+    ("DPFedAvgClassifier", {"unit": "silo"}),
+    ("DPFedEXPRegressor", {"trust": "server"}),
+    ("DPScaffoldRegressor", {"local_steps": 3, "silo_fraction": 0.5}),
+    ("ISRLDPRegressor", {"loss": "quantile", "sampling": "without_replacement"}),
+    ("DPFedAvgClassifier", {"model": MLP((4,), "tanh")}),
+]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("name", "kw"), COMBINATIONS, ids=str)
+def test_everywhere(name, kw):
+    X, y, silos = data(name)
+    model = make(name, epsilon=5.0, n_rounds=4, **BOUNDED, **kw)
+    plain_ = model.fit(X, y, silos=silos).predict(X)
+    weighted = model.fit(X, y, silos=silos, sample_weight=weights_of() ** 2).predict(X)
+    assert not np.array_equal(plain_, weighted)
+
+
+@pytest.mark.parametrize("n_silos", [3, 40])
+def test_a_silo_alone_has_its_own_weights(n_silos):
+    """Silos elsewhere keep weights to themselves; those of classes come with the work."""
+    rng = np.random.default_rng(0)
+    codes = np.sort(rng.integers(0, n_silos, 400))
+    X, y, weights = rng.normal(size=(400, 3)), rng.integers(0, 2, 400), weights_of(400)
+    clf = skdpfl.DPFederatedClassifier(2.0, n_rounds=2, scaling=None, sampling_rate=0.5)
+    plan = clf.plan_for(silo_sizes=np.bincount(codes).tolist(), n_features=3)
+    algorithm = skdpfl.algorithms.MinibatchSGD(0.5)
+    work = Work(
+        LinearModel(3, 1), LogLoss(), algorithm, plan, X.dtype, class_weights=(0.5, 2.0)
+    )  # fmt: skip
+    given = SiloData.from_codes(X, y, codes, n_silos, weights=weights)
+    together = LocalFederation(given, streams_for(0))
+    together.start(work)
+    here = dict(
+        (i, message)
+        for silos, messages in together.round(0, np.ones(4), np.arange(n_silos), np.inf)
+        for i, message in zip(silos.tolist(), messages, strict=True)
+    )
+    for i in range(n_silos):
+        own = codes == i
+        silo = Silo.alone(i, X[own], y[own], n_silos, streams_for(0), weights[own])
+        silo.start(work)
+        assert np.array_equal(silo.round(0, np.ones(4)), here[i])
+    with pytest.raises(ValueError, match="one number for each of the"):
+        Silo.alone(0, X[:5], y[:5], n_silos, streams_for(0), weights[:4])
+
+
+# ---- around them -----------------------------------------------------------------------------
+
+
+def test_routing_through_a_pipeline_and_a_search():
+    X, y, silos = data("ISRLDPClassifier")
+    clf = make("ISRLDPClassifier", n_rounds=2, **BOUNDED)
+    with sklearn.config_context(enable_metadata_routing=True):
+        asks = clf.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipe = make_pipeline(FunctionTransformer(), asks)
+        grid = GridSearchCV(pipe, {"isrldpclassifier__epsilon": [1.0, 2.0]}, cv=2)
+        grid.fit(X, y, silos=silos, sample_weight=weights_of())
+        direct = make("ISRLDPClassifier", n_rounds=2, epsilon=grid.best_params_.popitem()[1])
+        direct.set_params(feature_bounds=(-4, 6), random_state=0).fit(
+            X, y, silos=silos, sample_weight=weights_of()
+        )
+        assert np.array_equal(grid.best_estimator_[-1].coef_, direct.coef_)
+        params = {"silos": silos, "sample_weight": weights_of()}
+        assert len(cross_validate(asks, X, y, cv=2, params=params)["test_score"]) == 2
+
+
+def test_a_silo_column_and_a_ledger():
+    X, y, silos = data("ISRLDPClassifier")
+    frame = pd.DataFrame(X, columns=list("abc")).assign(hospital=silos)
+    clf = make("ISRLDPClassifier", silo_column="hospital", n_rounds=2, epsilon=1.0, **BOUNDED)
+    with skdpfl.privacy.PrivacyLedger(epsilon=1.2) as ledger:
+        clf.fit(frame, y, sample_weight=pd.Series(weights_of(), index=frame.index))
+        assert ledger.spent.epsilon <= 1.0
+        with pytest.raises(skdpfl.exceptions.BudgetExceeded):
+            clf.fit(frame, y, sample_weight=weights_of())
+
+
+def test_a_fold_without_a_class_is_no_mistake():
+    X, y, silos = data("ISRLDPClassifier")
+    clf = make("ISRLDPClassifier", class_weight={0: 1.0, 1: 2.0, 2: 5.0}, n_rounds=2, **BOUNDED)
+    assert clf.fit(X, y, silos=silos).classes_.tolist() == [0, 1]
