@@ -209,6 +209,14 @@ feature_names_in_ : ndarray
     Names of the features, if X has names that are strings.
 """
 
+#: the guarantee of fits with unit "record" or "silo" and trust "silo" or "server"
+GUARANTEE = """
+**Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
+(epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
+sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
+of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
+``privacy_spent_`` composes exactly the releases of ``plan_``."""
+
 #: family -> its use
 FAMILIES = {
     "ISRLDP": "One private gradient a round, or the accelerated solvers.",
@@ -230,12 +238,16 @@ def see_also(name: str) -> str:
 
 
 def documented(cls: T) -> T:
-    """Insert Parameters, Attributes and See Also after the first paragraphs of a docstring."""
+    """Insert all shared sections into a docstring that has the first line and the Examples.
+
+    A family has its description in ``_about`` and its proof in ``_guarantee``.
+    """
     names = [n for n in inspect.signature(cls).parameters]
     texts = {name: text for group in GROUPS.values() for name, text in group.items()}
     texts |= getattr(cls, "_parameter_docs", {})
     parameters = "\n".join(f"{name} : {texts[name]}" for name in names)
-    summary, mark, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n\nNotes\n-----")
+    summary, mark, examples = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExamples\n---")
+    about, guarantee = cls._about, getattr(cls, "_guarantee", GUARANTEE)  # type: ignore[attr-defined]
     fitted = FITTED.rstrip() + getattr(cls, "_fitted_docs", "")
     if "classes" in names:
         fitted += "\nclasses_ : ndarray\n    The labels."
@@ -246,6 +258,7 @@ def documented(cls: T) -> T:
         )
     others = see_also(cls.__name__)
     cls.__doc__ = (
-        f"{summary}\n\nParameters\n----------\n{parameters}\n{fitted}{others}{mark}{rest}\n"
+        f"{summary}\n{about}\n\nParameters\n----------\n{parameters}\n{fitted}{others}"
+        f"\n\nNotes\n-----{guarantee}{mark}{examples}\n"
     )
     return cls

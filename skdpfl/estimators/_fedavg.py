@@ -10,6 +10,11 @@ from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 
 
 class _DPFedAvg:
+    _about = """
+Each silo takes ``local_steps`` private gradient steps, and the server averages the resulting
+models (Noble, Bellet and Dieuleveut, AISTATS 2022). With one local step it is DP-FedSGD;
+``local_epochs`` sets passes over the data instead, optionally one number per round."""
+
     def _method(self) -> Method:
         return Averaging()
 
@@ -17,18 +22,6 @@ class _DPFedAvg:
 @documented
 class DPFedAvgClassifier(_DPFedAvg, FederatedClassifier):
     """Linear classifier by differentially private federated averaging.
-
-    Each silo takes ``local_steps`` private gradient steps, the server averages where they end
-    (Noble, Bellet and Dieuleveut, AISTATS 2022). One local step is DP-FedSGD; ``local_epochs``
-    counts passes over the data instead, one number per round if wanted.
-
-    Notes
-    -----
-    **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
-    (epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
-    sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
-    of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
-    ``privacy_spent_`` composes exactly the releases of ``plan_``.
 
     Examples
     --------
@@ -87,18 +80,6 @@ class DPFedAvgClassifier(_DPFedAvg, FederatedClassifier):
 @documented
 class DPFedAvgRegressor(_DPFedAvg, FederatedRegressor):
     """Linear regressor by differentially private federated averaging.
-
-    Each silo takes ``local_steps`` private gradient steps, the server averages where they end
-    (Noble, Bellet and Dieuleveut, AISTATS 2022). One local step is DP-FedSGD; ``local_epochs``
-    counts passes over the data instead, one number per round if wanted.
-
-    Notes
-    -----
-    **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
-    (epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
-    sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
-    of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
-    ``privacy_spent_`` composes exactly the releases of ``plan_``.
 
     Examples
     --------

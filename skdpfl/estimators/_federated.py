@@ -12,6 +12,11 @@ from skdpfl.privacy.mechanisms import Mechanism
 
 
 class _DPFederated:
+    _about = """
+An algorithm gets private gradients and released means only, so the guarantee holds for any
+algorithm. Its hyper-parameters (steps, learning rate) are its fields; ``learning_rate`` is used
+by the default algorithm only."""
+
     algorithm: Algorithm | None
     mechanism: Mechanism | None
 
@@ -41,19 +46,7 @@ class _DPFederated:
 
 @documented
 class DPFederatedClassifier(_DPFederated, FederatedClassifier):
-    """Linear classifier trained by any federated algorithm, also one's own.
-
-    An algorithm sees private gradients and released means, never a record, so whatever it does is
-    covered by the same guarantee. Its own hyper-parameters (steps, learning rate) are its fields;
-    ``learning_rate`` here is used by the default algorithm only.
-
-    Notes
-    -----
-    **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
-    (epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
-    sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
-    of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
-    ``privacy_spent_`` composes exactly the releases of ``plan_``.
+    """Linear classifier trained by any federated algorithm.
 
     Examples
     --------
@@ -109,19 +102,7 @@ class DPFederatedClassifier(_DPFederated, FederatedClassifier):
 
 @documented
 class DPFederatedRegressor(_DPFederated, FederatedRegressor):
-    """Linear regressor trained by any federated algorithm, also one's own.
-
-    An algorithm sees private gradients and released means, never a record, so whatever it does is
-    covered by the same guarantee. Its own hyper-parameters (steps, learning rate) are its fields;
-    ``learning_rate`` here is used by the default algorithm only.
-
-    Notes
-    -----
-    **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
-    (epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
-    sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
-    of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
-    ``privacy_spent_`` composes exactly the releases of ``plan_``.
+    """Linear regressor trained by any federated algorithm.
 
     Examples
     --------

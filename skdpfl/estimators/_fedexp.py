@@ -59,6 +59,21 @@ class _Extrapolation(Method):
 
 
 class _DPFedEXP:
+    _about = """
+Silos take ``local_steps`` gradient steps each; the server's learning rate for their mean update
+D is adaptive, ``eta = max(1, mean |D_i|^2 / |mean D_i|^2)``, with both terms computed from private
+releases (Takakura, Liew and Hasegawa; without privacy, by ``epsilon=inf``, FedExP of
+Jhunjhunwala, Wang and Joshi, ICLR 2023). A round has the price of a round of DP-FedAvg, and there
+are no more parameters to tune. Use it for many silos whose data differ; if noise dominates it is
+DP-FedAvg."""
+    _guarantee = """
+**Formal guarantee.** Everything a silo sends (``trust="silo"``), or the sequence of models
+(``trust="server"``), is (epsilon, delta)-DP for whole silos, their sizes included: under
+replacement of one silo's data, or (``trust="server"``) under setting its contribution to zero.
+Proof: what leaves is a vector in a ball of radius ``clip_norm`` with the noise of ``plan_``
+(:mod:`skdpfl.privacy.mechanisms`); ``privacy_spent_`` composes exactly those releases. The step
+sizes are functions of them."""
+
     unit = "silo"
     mechanism: str
     half: bool
@@ -116,23 +131,7 @@ def _compare(committed: Committed) -> None:
 
 @documented
 class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
-    """Linear classifier by DP-FedEXP, for many silos that are protected as a whole.
-
-    Silos take ``local_steps`` gradient steps each; the server's step on the mean of their moves is
-    as long as the moves' disagreement allows, ``eta = max(1, mean |D_i|^2 / |mean D_i|^2)``, with
-    both terms taken from what is private already (Takakura, Liew and Hasegawa; without privacy, by
-    ``epsilon=inf``, FedExP of Jhunjhunwala, Wang and Joshi, ICLR 2023). One round costs what a
-    round of DP-FedAvg costs, and there is nothing more to tune. It pays where there are many silos
-    whose data differ; where noise dominates it is DP-FedAvg.
-
-    Notes
-    -----
-    **Formal guarantee.** Everything a silo sends (``trust="silo"``), or the sequence of models
-    (``trust="server"``), is (epsilon, delta)-DP for whole silos, their sizes included: under
-    replacement of one silo's data, or (``trust="server"``) under setting its contribution to zero.
-    Proof: what leaves is a vector in a ball of radius ``clip_norm`` with the noise of ``plan_``
-    (:mod:`skdpfl.privacy.mechanisms`); ``privacy_spent_`` composes exactly those releases. The step
-    sizes are functions of them.
+    """Linear classifier by DP-FedEXP, which protects whole silos.
 
     Examples
     --------
@@ -185,23 +184,7 @@ class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
 
 @documented
 class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
-    """Linear regressor by DP-FedEXP, for many silos that are protected as a whole.
-
-    Silos take ``local_steps`` gradient steps each; the server's step on the mean of their moves is
-    as long as the moves' disagreement allows, ``eta = max(1, mean |D_i|^2 / |mean D_i|^2)``, with
-    both terms taken from what is private already (Takakura, Liew and Hasegawa; without privacy, by
-    ``epsilon=inf``, FedExP of Jhunjhunwala, Wang and Joshi, ICLR 2023). One round costs what a
-    round of DP-FedAvg costs, and there is nothing more to tune. It pays where there are many silos
-    whose data differ; where noise dominates it is DP-FedAvg.
-
-    Notes
-    -----
-    **Formal guarantee.** Everything a silo sends (``trust="silo"``), or the sequence of models
-    (``trust="server"``), is (epsilon, delta)-DP for whole silos, their sizes included: under
-    replacement of one silo's data, or (``trust="server"``) under setting its contribution to zero.
-    Proof: what leaves is a vector in a ball of radius ``clip_norm`` with the noise of ``plan_``
-    (:mod:`skdpfl.privacy.mechanisms`); ``privacy_spent_`` composes exactly those releases. The step
-    sizes are functions of them.
+    """Linear regressor by DP-FedEXP, which protects whole silos.
 
     Examples
     --------

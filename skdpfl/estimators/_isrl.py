@@ -13,6 +13,20 @@ from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 class _ISRLDP:
     """The solvers of noisy distributed SGD."""
 
+    _about = """
+In each round every silo of the cohort sends one clipped, sampled and noised gradient; the
+server takes a step along their weighted mean, plain or accelerated, over many rounds or in one
+pass over the records (Lowy and Razaviyayn, ICLR 2023). ``solver="local"`` takes local steps."""
+    _guarantee = """
+**Formal guarantee.** With ``trust="silo"`` everything a silo sends, given what the others
+sent, is (epsilon, delta)-DP for its records; with ``trust="server"`` the sequence of models
+is. Proof: each clipped gradient sum is moved by at most twice the clip norm, the noise and the
+sampling are those of ``plan_``, everything else post-processes them, and ``privacy_spent_``
+composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages
+together are, as long as the other silos add their noise too: proofs are in
+:mod:`skdpfl.privacy.shuffling.rounds` (single messages: minibatch) and
+:mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage)."""
+
     _trusts = ("silo", "shuffler", "server")
     _learning_rates = ("auto", "optimal")
     _parameter_docs: ClassVar[dict[str, str]] = {
@@ -96,21 +110,6 @@ class _ISRLDP:
 class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
     """Linear classifier by noisy distributed SGD, private towards the server and all other silos.
 
-    In each round every silo of the cohort sends one clipped, sampled and noised gradient; the
-    server takes a step along their weighted mean, plain or accelerated, over many rounds or in one
-    pass over the records (Lowy and Razaviyayn, ICLR 2023). ``solver="local"`` takes local steps.
-
-    Notes
-    -----
-    **Formal guarantee.** With ``trust="silo"`` everything a silo sends, given what the others
-    sent, is (epsilon, delta)-DP for its records; with ``trust="server"`` the sequence of models
-    is. Proof: each clipped gradient sum is moved by at most twice the clip norm, the noise and the
-    sampling are those of ``plan_``, everything else post-processes them, and ``privacy_spent_``
-    composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages
-    together are, as long as the other silos add their noise too: proofs are in
-    :mod:`skdpfl.privacy.shuffling.rounds` (single messages: minibatch) and
-    :mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage).
-
     Examples
     --------
     >>> from skdpfl import ISRLDPClassifier
@@ -163,21 +162,6 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
 @documented
 class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc]
     """Linear regressor by noisy distributed SGD, private towards the server and all other silos.
-
-    In each round every silo of the cohort sends one clipped, sampled and noised gradient; the
-    server takes a step along their weighted mean, plain or accelerated, over many rounds or in one
-    pass over the records (Lowy and Razaviyayn, ICLR 2023). ``solver="local"`` takes local steps.
-
-    Notes
-    -----
-    **Formal guarantee.** With ``trust="silo"`` everything a silo sends, given what the others
-    sent, is (epsilon, delta)-DP for its records; with ``trust="server"`` the sequence of models
-    is. Proof: each clipped gradient sum is moved by at most twice the clip norm, the noise and the
-    sampling are those of ``plan_``, everything else post-processes them, and ``privacy_spent_``
-    composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages
-    together are, as long as the other silos add their noise too: proofs are in
-    :mod:`skdpfl.privacy.shuffling.rounds` (single messages: minibatch) and
-    :mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage).
 
     Examples
     --------

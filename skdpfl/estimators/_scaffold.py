@@ -36,6 +36,10 @@ class _Scaffolding(Method):
 
 
 class _DPScaffold:
+    _about = """
+Local steps as in DP-FedAvg, corrected by control variates, so that silos do not drift towards
+their own optima (Noble, Bellet and Dieuleveut, AISTATS 2022)."""
+
     warm_start_rounds: int
 
     def _method(self) -> Method:
@@ -45,17 +49,6 @@ class _DPScaffold:
 @documented
 class DPScaffoldClassifier(_DPScaffold, FederatedClassifier):
     """Linear classifier by DP-SCAFFOLD, for silos whose data differ.
-
-    Local steps as in DP-FedAvg, each corrected by control variates, so that silos do not drift
-    towards their own optima (Noble, Bellet and Dieuleveut, AISTATS 2022).
-
-    Notes
-    -----
-    **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
-    (epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
-    sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
-    of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
-    ``privacy_spent_`` composes exactly the releases of ``plan_``.
 
     Examples
     --------
@@ -111,17 +104,6 @@ class DPScaffoldClassifier(_DPScaffold, FederatedClassifier):
 @documented
 class DPScaffoldRegressor(_DPScaffold, FederatedRegressor):
     """Linear regressor by DP-SCAFFOLD, for silos whose data differ.
-
-    Local steps as in DP-FedAvg, each corrected by control variates, so that silos do not drift
-    towards their own optima (Noble, Bellet and Dieuleveut, AISTATS 2022).
-
-    Notes
-    -----
-    **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
-    (epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
-    sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
-    of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
-    ``privacy_spent_`` composes exactly the releases of ``plan_``.
 
     Examples
     --------
