@@ -1,6 +1,6 @@
 """The estimators: one module per family, with a constructor and a docstring for each class."""
 
-from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._base import FederatedEstimator as FederatedEstimator
 from skdpfl.estimators._fedavg import DPFedAvgClassifier, DPFedAvgRegressor
 from skdpfl.estimators._federated import DPFederatedClassifier, DPFederatedRegressor
 from skdpfl.estimators._fedexp import DPFedEXPClassifier, DPFedEXPRegressor
@@ -16,7 +16,6 @@ __all__ = [
     "DPFederatedRegressor",
     "DPScaffoldClassifier",
     "DPScaffoldRegressor",
-    "FederatedEstimator",
     "ISRLDPClassifier",
     "ISRLDPRegressor",
 ]
