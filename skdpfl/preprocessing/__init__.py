@@ -4,6 +4,7 @@ from skdpfl.preprocessing._dp_pca import DPPCA
 from skdpfl.preprocessing._encoder import DPOneHotEncoder
 from skdpfl.preprocessing._imputer import DPSimpleImputer
 from skdpfl.preprocessing._paying import PayingTransformer as PayingTransformer
+from skdpfl.preprocessing._people import limit_rows
 from skdpfl.preprocessing._scaler_base import PrivateScaler as PrivateScaler
 from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler
 from skdpfl.preprocessing._scattering_transformer import ScatteringTransformer
@@ -15,4 +16,5 @@ __all__ = [
     "DPSimpleImputer",
     "DPStandardScaler",
     "ScatteringTransformer",
+    "limit_rows",
 ]

@@ -9,6 +9,7 @@ _WHERE = {
     "PrivacySpent": "spending.spent",
     "audit_epsilon": "skdpfl.inspection.audits",  # it fits estimators
     "epsilon_of": "accounting",
+    "epsilon_per_record": "spending.groups",
     "n_steps_for": "accounting",
     "noise_multiplier_for": "accounting",
     "published": "published",

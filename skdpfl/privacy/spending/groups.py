@@ -14,8 +14,10 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from skdpfl.privacy.calibration import check_budget
 from skdpfl.privacy.events import Composition, Exact, Gaussian, Profile, compose
 from skdpfl.privacy.pricing.dominance import undominated
+from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.pricing.price import price_delta
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
@@ -33,6 +35,49 @@ def group_size(k: float) -> int:
     if isinstance(k, bool) or int(k) != k or k < 1:
         raise ValueError(f"k={k!r} must be a whole number, at least 1.")
     return int(k)
+
+
+def epsilon_per_record(epsilon: float, *, k: int, delta: float) -> float:
+    """Return the epsilon of one record at which k records together have ``epsilon``.
+
+    For a person with up to k rows (:func:`skdpfl.preprocessing.limit_rows`).
+
+    Parameters
+    ----------
+    epsilon : float
+        What k records together may cost.
+    k : int
+        The number of records.
+    delta : float
+        The same for one record and for k.
+
+    Returns
+    -------
+    float
+        What to give an estimator. ``privacy_spent_.group(k).epsilon`` of the fit is then at most
+        ``epsilon`` for plain Gaussian releases (full or disjoint batches, scales, summaries).
+        Sampled batches cost k records more: check it.
+
+    See Also
+    --------
+    PrivacySpent.group : What k records together cost in a fit.
+
+    Notes
+    -----
+    **Formal guarantee.** mu-GDP for each record is (k mu)-GDP for k (Dong, Roth & Su 2022, theorem
+    2.14); rounded down.
+
+    Examples
+    --------
+    >>> from skdpfl.privacy import epsilon_per_record
+    >>> round(epsilon_per_record(2.0, k=3, delta=1e-5), 2)
+    0.6
+    """
+    check_budget(epsilon, delta)
+    k = group_size(k)
+    if math.isinf(epsilon) or k == 1:
+        return float(epsilon)
+    return gaussian_epsilon(gaussian_mu(epsilon, delta) / k, delta) * (1 - 1e-9)
 
 
 def of_group(paid: SiloCosts, k: int) -> SiloCosts:
