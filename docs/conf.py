@@ -43,6 +43,7 @@ myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_typehints = "none"
+autodoc_mock_imports = ["torch"]  # what skdpfl.torch needs, an extra
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_show_inherited_class_members = False

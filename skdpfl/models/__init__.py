@@ -3,7 +3,9 @@
 from skdpfl.models._activations import Activation, TemperedSigmoid
 from skdpfl.models._architecture import Architecture
 from skdpfl.models._base import Map, Maps, Model
+from skdpfl.models._clipping import underflow as underflow
 from skdpfl.models._groups import Records
+from skdpfl.models._layer_norms import clip_factors as clip_factors
 from skdpfl.models._linear import LinearModel
 from skdpfl.models._linear_rules import LinearRules
 from skdpfl.models._mlp import MLP

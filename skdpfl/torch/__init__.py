@@ -1,0 +1,10 @@
+"""Any ``torch.nn.Module`` as the ``model`` of an estimator (extra ``skdpfl[torch]``).
+
+The only package that imports PyTorch.
+"""
+
+from skdpfl.torch._fitted import FittedModule
+from skdpfl.torch._model import TorchModel
+from skdpfl.torch._network import TorchNetwork
+
+__all__ = ["FittedModule", "TorchModel", "TorchNetwork"]

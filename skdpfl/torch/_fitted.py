@@ -1,0 +1,102 @@
+"""The fitted module: for records in their original units, pickled as state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from skdpfl.models import Map, Maps
+
+#: rows of features that a map is asked for at once
+_ROWS = 256
+
+
+class FittedModule(nn.Module):
+    """A trained module between the maps of features and target.
+
+    ::
+
+        raw = scale * module(X * factor + shift) + center
+
+    It is a ``torch.nn.Module`` in evaluation mode, and takes tensors (n, n_features). Its pickle
+    holds arrays and the factory of the module, no code.
+
+    Parameters
+    ----------
+    factory : callable
+        Returns the module; it must be importable to be pickled.
+    module : Module
+        The trained module.
+    maps : mapping of str to ndarray
+        ``factor`` and ``shift`` (n_features,), ``scale`` and ``center``.
+    """
+
+    def __init__(
+        self, factory: Callable[[], nn.Module], module: nn.Module, maps: dict[str, NDArray]
+    ) -> None:
+        super().__init__()
+        self._factory = factory
+        self.module = module.eval()
+        like = next(module.parameters())
+        for name, value in maps.items():
+            self.register_buffer(name, torch.as_tensor(value).to(like))
+        self.eval()
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return raw predictions (n, n_outputs), in units of the target.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n, n_features)
+            Records as the estimator takes them.
+
+        Returns
+        -------
+        Tensor
+        """
+        out: torch.Tensor = self.module(X * self.factor + self.shift) * self.scale + self.center
+        return out
+
+    def __reduce__(self) -> Any:
+        """Pickle the factory and arrays."""
+        arrays = {name: value.cpu().numpy() for name, value in self.state_dict().items()}
+        return restored, (self._factory, arrays)
+
+    def __repr__(self) -> str:
+        """Return the class of the module."""
+        return f"FittedModule({type(self.module).__name__})"
+
+
+def restored(factory: Callable[[], nn.Module], arrays: dict[str, NDArray]) -> FittedModule:
+    """Return a fitted module from its arrays."""
+    maps = {name: arrays[name] for name in ("factor", "shift", "scale", "center")}
+    module = factory()
+    inner = {n.removeprefix("module."): v for n, v in arrays.items() if n.startswith("module.")}
+    state = {name: torch.from_numpy(np.array(value)) for name, value in inner.items()}
+    floats = [value for value in state.values() if value.is_floating_point()]
+    module.to(floats[0].dtype).load_state_dict(state)
+    return FittedModule(factory, module, maps)
+
+
+def maps_of(maps: Maps, n_features: int) -> dict[str, NDArray]:
+    """Return the maps as factors and shifts, feature by feature."""
+    factor, shift = np.empty(n_features), np.empty(n_features)
+    for start in range(0, n_features, _ROWS):
+        some = slice(start, start + _ROWS)
+        rows = np.eye(n_features)[some]
+        coef, shift[some] = maps.features.unscale(rows, np.zeros(len(rows)))
+        factor[some] = (coef * rows).sum(1)
+    scale, center = _of_target(maps.target)
+    return {"factor": factor, "shift": shift, "scale": scale, "center": center}
+
+
+def _of_target(target: Map) -> tuple[NDArray, NDArray]:
+    """Return what multiplies, and is added to, predictions of the mapped target."""
+    center = np.asarray(target.unscale(np.zeros((1, 1)), np.zeros(1))[1], np.float64)
+    one = np.asarray(target.unscale(np.ones((1, 1)), np.zeros(1))[0], np.float64)
+    return one[0], center

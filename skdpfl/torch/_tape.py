@@ -1,0 +1,173 @@
+"""Per-record gradients of a module: hooks that see what enters and leaves its layers.
+
+One :class:`Tape` belongs to one thread. It has a copy of the module of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional as F
+
+from skdpfl.torch._sums import Part
+
+Params = dict[str, torch.Tensor]
+
+# said again and again where vmap has no rule for an operation, which it then repeats
+warnings.filterwarnings("ignore", "There is a performance drop because we have not yet")
+
+
+class Call(NamedTuple):
+    """One pass through a layer: what entered, what it gave out."""
+
+    path: str
+    entered: torch.Tensor
+    left: torch.Tensor
+
+
+class Tape:
+    """A module whose layers are watched.
+
+    Parameters
+    ----------
+    module : Module
+        Copied.
+    names : collection of str
+        The parameters that are trained.
+    watched : bool
+        Whether Linear and Conv2d layers are watched; otherwise all parameters are mapped.
+    maps : bool
+        Whether vmap is used; otherwise the others' gradients are computed record by record.
+    """
+
+    def __init__(
+        self, module: nn.Module, names: Collection[str], watched: bool = True, maps: bool = True
+    ) -> None:
+        self.plain = copy.deepcopy(module).requires_grad_(False)
+        self.module, self.maps = copy.deepcopy(self.plain), maps
+        self.layers = _layers(self.module, names) if watched else {}
+        self.calls: list[Call] = []
+        for path, layer in self.layers.items():
+            layer.register_forward_hook(self._hook(path))
+        seen = {name for path, layer in self.layers.items() for name in _names(path, layer)}
+        self.mapped = [name for name in names if name not in seen]
+
+    def _hook(self, path: str) -> Callable[..., torch.Tensor]:
+        def watch(layer: nn.Module, entered: Any, left: torch.Tensor) -> torch.Tensor:
+            if not left.requires_grad:
+                left.requires_grad_()
+            self.calls.append(Call(path, entered[0].detach(), left))
+            return left.clone()  # what changes it in place does not change what was seen
+
+        return watch
+
+    def forward(self, params: Params, X: torch.Tensor) -> torch.Tensor:
+        """Return raw predictions, and remember what passed the layers."""
+        self.calls = []
+        with torch.enable_grad():
+            raw: torch.Tensor = functional_call(self.module, params, (X,))
+        return raw
+
+    def parts(
+        self, params: Params, X: torch.Tensor, raw: torch.Tensor, slopes: torch.Tensor
+    ) -> list[Part]:
+        """Return the gradients after :meth:`forward`; ``slopes`` (n, k) are those of raw."""
+        calls, self.calls = self.calls, []
+        found: list[Part] = []
+        if calls:
+            outputs = [call.left for call in calls]
+            with torch.enable_grad():
+                given = torch.autograd.grad(raw, outputs, slopes, allow_unused=True)
+            by_layer: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+            for call, s in zip(calls, given, strict=True):
+                if s is not None:
+                    by_layer.setdefault(call.path, []).append((call.entered, s))
+            for path, passes in by_layer.items():
+                found += _of_layer(path, self.layers[path], passes)
+        if self.mapped:
+            found += self._of_mapped(params, X, slopes)
+        return found
+
+    def _of_mapped(self, params: Params, X: torch.Tensor, slopes: torch.Tensor) -> Iterator[Part]:
+        """Return the gradients of all other parameters, each formed."""
+        mine = {name: params[name] for name in self.mapped}
+        others = {name: value for name, value in params.items() if name not in mine}
+
+        def value(mine: Params, x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+            raw = functional_call(self.plain, {**others, **mine}, (x[None],))
+            return (raw[0] * s).sum()
+
+        of_record = grad(value)
+        if self.maps:
+            each = vmap(of_record, in_dims=(None, 0, 0))(mine, X, slopes)
+        else:
+            rows = [of_record(mine, x, s) for x, s in zip(X, slopes, strict=True)]
+            each = {name: torch.stack([row[name] for row in rows]) for name in mine}
+        for name, gradients in each.items():
+            yield Part((name,), None, gradients.detach().reshape(len(X), -1))
+
+
+def _layers(module: nn.Module, names: Collection[str]) -> dict[str, nn.Module]:
+    """Return the layers that are watched, by path: all their parameters are trained, here only."""
+    owners = Counter(id(p) for l in module.modules() for p in l.parameters(recurse=False))
+    return {
+        path: layer
+        for path, layer in module.named_modules()
+        if _is_watched(layer)
+        and all(owners[id(p)] == 1 for p in layer.parameters())
+        and set(_names(path, layer)) <= set(names)
+    }
+
+
+def _names(path: str, layer: nn.Module) -> tuple[str, ...]:
+    """Return the names of a layer's parameters in the module."""
+    return tuple(f"{path}.{name}" if path else name for name, _ in layer.named_parameters())
+
+
+def _is_watched(layer: nn.Module) -> bool:
+    if type(layer) is nn.Linear:
+        return True
+    plain = type(layer) is nn.Conv2d and layer.padding_mode == "zeros"
+    return plain and not isinstance(layer.padding, str)
+
+
+def _of_layer(
+    path: str, layer: nn.Module, passes: list[tuple[torch.Tensor, torch.Tensor]]
+) -> list[Part]:
+    names = _names(path, layer)
+    if isinstance(layer, nn.Linear) and len(passes) == 1 and passes[0][0].ndim == 2:
+        return [Part(names, *passes[0])]
+    weight, bias = 0, 0
+    for entered, s in passes:
+        w, b = _of_conv(layer, entered, s) if isinstance(layer, nn.Conv2d) else _of_rows(entered, s)
+        weight, bias = weight + w, bias + b
+    both = [weight, bias][: len(names)]
+    return [Part((name,), None, g) for name, g in zip(names, both, strict=True)]
+
+
+def _of_rows(entered: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the gradients (n, .) of a Linear layer that acts on several rows of a record."""
+    a, s = entered.reshape(len(s), -1, entered.shape[-1]), s.reshape(len(s), -1, s.shape[-1])
+    return torch.bmm(s.transpose(1, 2), a).reshape(len(s), -1), s.sum(1)
+
+
+def _of_conv(
+    layer: nn.Conv2d, entered: torch.Tensor, s: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the gradients (n, .) of a convolution, by the patches that it reads."""
+    n, g = len(s), layer.groups
+    where: dict[str, Any] = {
+        name: getattr(layer, name) for name in ("dilation", "padding", "stride")
+    }
+    patches = F.unfold(entered, layer.kernel_size, **where)
+    patches = patches.reshape(n * g, -1, patches.shape[-1])
+    out = s.reshape(n * g, layer.out_channels // g, -1)
+    weight = torch.bmm(out, patches.transpose(1, 2)).reshape(n, -1)
+    return weight, s.sum((2, 3))

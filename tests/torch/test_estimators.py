@@ -1,0 +1,192 @@
+"""Modules as the model of estimators."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from skdpfl import (  # noqa: E402
+    DPFedAvgClassifier,
+    DPFedAvgRegressor,
+    DPFedEXPClassifier,
+    DPScaffoldClassifier,
+    ISRLDPClassifier,
+    ISRLDPRegressor,
+)
+from skdpfl.torch import TorchModel  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+RNG = np.random.default_rng(0)
+X = RNG.normal(20, 5, (300, 6))
+Y = ((X[:, 0] - 20) * (X[:, 1] - 20) > 0).astype(int)
+SILOS = np.arange(300) % 3
+BOUNDS = {"feature_bounds": (0, 40), "random_state": 0}
+
+
+def small(d, k):
+    return nn.Sequential(nn.Linear(d, 8), nn.Tanh(), nn.Linear(8, k))
+
+
+def normed(d, k):
+    return nn.Sequential(nn.Linear(d, 8), nn.GroupNorm(2, 8), nn.ReLU(), nn.Linear(8, k))
+
+
+def digits_net():
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)),
+        nn.Conv2d(1, 8, 3, stride=2),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(72, 10),
+    )
+
+
+@pytest.mark.parametrize("make", [
+    ISRLDPClassifier, DPScaffoldClassifier,
+    lambda **k: DPFedAvgClassifier(local_steps=1, trust="server", **k),
+    lambda **k: DPFedEXPClassifier(delta=1e-2, **k),
+    lambda **k: ISRLDPClassifier(sampling="without_replacement", sampling_rate=0.5, **k),
+], ids=["isrl", "scaffold", "server", "whole silos", "fixed batches"])  # fmt: skip
+def test_estimators_train_modules_and_spend_their_budget(make):
+    model = make(epsilon=8.0, model=TorchModel(normed), n_rounds=4, **BOUNDS)
+    model.fit(X, Y, silos=SILOS)
+    assert isinstance(model.module_, nn.Module) and not hasattr(model, "coef_")
+    assert 0.99 * 8 <= model.privacy_spent_.epsilon <= 8
+    assert model.predict_proba(X).shape == (300, 2)
+    again = clone(model).fit(X, Y, silos=SILOS)
+    for a, b in zip(model.module_.parameters(), again.module_.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_threads_change_nothing(stacked, monkeypatch):
+    from skdpfl.federation import _stacking
+
+    if not stacked:
+        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+    fits = [
+        DPScaffoldClassifier(5.0, model=TorchModel(small), n_rounds=3, n_jobs=jobs, **BOUNDS)
+        .fit(X, Y, silos=SILOS)
+        .predict_proba(X)
+        for jobs in (1, 2)
+    ]
+    np.testing.assert_array_equal(*fits)
+
+
+def test_a_network_learns_what_no_linear_model_does():
+    fit = DPFedAvgClassifier(
+        np.inf, model=TorchModel(small), local_steps=1, n_rounds=300, learning_rate=2.0, **BOUNDS
+    ).fit(X, Y, silos=SILOS)
+    assert fit.score(X, Y) > 0.9
+
+
+def test_a_convolution_learns_digits_privately():
+    data, y = load_digits(return_X_y=True)
+    fit = DPFedAvgClassifier(
+        20.0, model=TorchModel(digits_net), local_steps=1, feature_bounds=(0, 16), random_state=0
+    ).fit(data, y, silos=np.arange(len(y)) % 3)
+    assert fit.score(data, y) > 0.6
+
+
+@pytest.mark.parametrize("make", [ISRLDPRegressor, DPFedAvgRegressor])
+def test_the_module_predicts_in_original_units(make):
+    y = 1000 + 30 * X[:, 0] + RNG.normal(size=300)
+    model = make(
+        np.inf, model=TorchModel(small), target_bounds=(0, 4000), n_rounds=200, **BOUNDS
+    ).fit(X, y, silos=SILOS)
+    with torch.no_grad():
+        direct = model.module_(torch.tensor(X))[:, 0].numpy()
+    np.testing.assert_allclose(model.predict(X), direct)
+    assert model.score(X, y) > 0.5 and abs(direct.mean() - y.mean()) < 50
+
+
+def test_pickles_hold_state_and_not_code():
+    model = ISRLDPClassifier(3.0, model=TorchModel(small), n_rounds=2, **BOUNDS)
+    model.fit(X, Y, silos=SILOS)
+    data = pickle.dumps(model)
+    assert b"torch.nn" not in data and b"Sequential" not in data
+    for again in (pickle.loads(data), copy.deepcopy(model)):
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+        assert repr(again.module_) == "FittedModule(Sequential)"
+    local = ISRLDPClassifier(3.0, model=TorchModel(lambda d, k: nn.Linear(d, k)), n_rounds=2)
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(local.fit(X, Y))
+
+
+def test_starts_are_drawn_from_random_state():
+    def fitted(seed):
+        model = ISRLDPClassifier(
+            np.inf, model=TorchModel(small), n_rounds=1, learning_rate=1e-9, feature_bounds=(0, 40),
+            random_state=seed,
+        )  # fmt: skip
+        return model.fit(X, Y).module_.module[0].weight.detach()
+
+    before = torch.random.get_rng_state()
+    assert torch.equal(fitted(0), fitted(0)) and not torch.equal(fitted(0), fitted(1))
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_its_parameters_can_be_searched():
+    grid = {"model__module_factory": [small, normed]}
+    model = ISRLDPClassifier(np.inf, model=TorchModel(small), n_rounds=2, **BOUNDS)
+    assert len(GridSearchCV(model, grid, cv=2).fit(X, Y).cv_results_["params"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        (lambda d, k: nn.Sequential(nn.Linear(d, 4), nn.BatchNorm1d(4), nn.Linear(4, k)),
+         r"BatchNorm1d \(layer '1'\) mixes records.*GroupNorm"),
+        (lambda d, k: nn.Sequential(nn.Unflatten(1, (1, d)), nn.InstanceNorm1d(
+            1, track_running_stats=True), nn.Flatten(), nn.Linear(d, k)),
+         "keeps statistics.*GroupNorm"),
+        (lambda d, k: nn.Sequential(nn.Dropout(), nn.Linear(d, k)), "random numbers.*Leave it out"),
+        (lambda d, k: Centred(d, k), "Centred mixes records"),
+        (lambda d, k: Counting(d, k), "Counting changes its buffers"),
+        (lambda d, k: nn.Linear(d, 7), r"has to make \(3, 1\)"),
+        (lambda d: nn.Linear(d, 1), r"\['d'\]"),
+        (lambda: 3, "must return a torch.nn.Module; got int"),
+        (nn.Linear(6, 1), "not the module itself"),
+        (lambda d, k: nn.Flatten(), "has to make"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_is_refused_with_the_way_out(factory, message):
+    model = ISRLDPClassifier(model=TorchModel(factory))
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
+    assert not hasattr(model, "n_features_in_")
+
+
+class Centred(nn.Linear):
+    def forward(self, x):
+        return super().forward(x - x.mean(0))
+
+
+class Counting(nn.Module):
+    def __init__(self, d, k):
+        super().__init__()
+        self.layer = nn.Linear(d, k)
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        self.seen += len(x)
+        return self.layer(x)
+
+
+def test_devices_are_checked():
+    with pytest.raises(ValueError, match="device"):
+        ISRLDPClassifier(model=TorchModel(small, device="gpu7")).fit(X, Y)
+
+
+@pytest.mark.parametrize("parameters", [{"solver": "accelerated"}, {"fit_intercept": False}])
+def test_what_needs_a_linear_model_is_refused(parameters):
+    with pytest.raises(ValueError, match="TorchModel"):
+        ISRLDPClassifier(model=TorchModel(small), **parameters).fit(X, Y)

@@ -1,0 +1,295 @@
+"""Clipped sums of modules: those of single records, whatever the layers are."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.func import functional_call  # noqa: E402
+
+from skdpfl.losses import AbsoluteError, LogLoss, SquaredError  # noqa: E402
+from skdpfl.models import Records  # noqa: E402
+from skdpfl.privacy.randomness.streams import streams_for  # noqa: E402
+from skdpfl.torch import TorchModel  # noqa: E402
+
+D = 36
+pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+
+
+class Twice(nn.Module):
+    """A layer that is passed twice, and one whose weights another one has, too."""
+
+    def __init__(self, d, k):
+        super().__init__()
+        self.first, self.middle, self.last = nn.Linear(d, 5), nn.Linear(5, 5), nn.Linear(5, k)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.middle(torch.tanh(self.middle(self.first(x))))))
+
+
+class Tied(nn.Module):
+    def __init__(self, d, k):
+        super().__init__()
+        self.down, self.up, self.head = nn.Linear(d, 4), nn.Linear(4, d), nn.Linear(d, k)
+        self.back = nn.Linear(d, 4, bias=False)
+        self.back.weight = self.down.weight
+
+    def forward(self, x):
+        return self.head(self.up(torch.tanh(self.down(x))) + self.up(self.back(x)))
+
+
+class Unhooked(nn.Module):
+    """Weights of a Linear layer that are not used by calling it, and a parameter of its own."""
+
+    def __init__(self, d, k):
+        super().__init__()
+        self.layer, self.scale = nn.Linear(d, k), nn.Parameter(torch.ones(d))
+
+    def forward(self, x):
+        return nn.functional.linear(x * self.scale, self.layer.weight, self.layer.bias)
+
+
+class RecordsLast(nn.Module):
+    """Layers that see records on another axis than the first."""
+
+    def __init__(self, d, k):
+        super().__init__()
+        self.one, self.two = nn.Linear(6, 3), nn.Linear(18, k)
+
+    def forward(self, x):
+        z = self.one(x.reshape(-1, 6, 6).transpose(0, 1)).transpose(0, 1)
+        return self.two(torch.relu(z).flatten(1))
+
+
+class Branches(nn.Module):
+    """What vmap cannot do: a branch on values."""
+
+    def __init__(self, d, k):
+        super().__init__()
+        self.norm, self.layer = nn.LayerNorm(d), nn.Linear(d, k)
+
+    def forward(self, x):
+        rows = [row if float(row.detach().sum()) > 0 else 2 * row for row in self.norm(x)]
+        return self.layer(torch.stack(rows))
+
+
+class Frozen(nn.Module):
+    def __init__(self, d, k):
+        super().__init__()
+        self.body, self.head = nn.Linear(d, 5), nn.Linear(5, k)
+        self.body.requires_grad_(False)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(x)))
+
+
+def image(layers):
+    return lambda d, k: nn.Sequential(nn.Unflatten(1, (1, 6, 6)), *layers(k))
+
+
+MODULES = {
+    "linear": nn.Linear,
+    "mlp": lambda d, k: nn.Sequential(nn.Linear(d, 7), nn.ReLU(inplace=True),
+                                      nn.Linear(7, k, bias=False)),
+    "conv": image(lambda k: [nn.Conv2d(1, 4, 3, stride=2, padding=1), nn.ReLU(inplace=True),
+                             nn.Conv2d(4, 6, 2, groups=2, dilation=2, bias=False), nn.Tanh(),
+                             nn.Flatten(), nn.Linear(6, k)]),
+    "same": image(lambda k: [nn.Conv2d(1, 2, 3, padding="same"), nn.Flatten(), nn.Linear(72, k)]),
+    "norms": image(lambda k: [nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(),
+                              nn.LayerNorm(64), nn.PReLU(), nn.Linear(64, k)]),
+    "one axis": lambda d, k: nn.Sequential(nn.Unflatten(1, (2, 18)), nn.Conv1d(2, 3, 4),
+                                           nn.Flatten(), nn.Linear(45, k)),
+    "sequence": lambda d, k: nn.Sequential(nn.Unflatten(1, (6, 6)), nn.Linear(6, 3), nn.Tanh(),
+                                           nn.Flatten(), nn.LazyLinear(k)),
+    "attention": lambda d, k: nn.Sequential(
+        nn.Unflatten(1, (6, 6)),
+        nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True),
+        nn.Flatten(), nn.Linear(36, k)),
+    "twice": Twice, "tied": Tied, "unhooked": Unhooked, "records last": RecordsLast,
+    "branches": Branches, "frozen": Frozen,
+}  # fmt: skip
+LOG = LogLoss()
+LOSSES = [(LOG, 1), (LOG, 4), (SquaredError(), 1)]
+every_module = pytest.mark.parametrize("name", MODULES)
+
+
+def problem(name, loss=LOG, k=4, n=9, shape=(), dtype=np.float64):
+    rng = np.random.default_rng(0)
+    model = TorchModel(MODULES[name]).build(D, k)
+    X = rng.normal(size=(*shape, n, D)).astype(dtype)
+    classes = rng.integers(0, max(k, 2), (*shape, n))
+    y = classes if loss.is_classifier else rng.normal(size=(*shape, n)).astype(dtype)
+    params = model.init(streams_for(0).stream("init"), dtype)
+    return model, params + 0.1 * rng.normal(size=model.size).astype(dtype), X, y
+
+
+def one_by_one(model, params, X, y, loss, clip, weights):
+    """The clipped sum by autograd, a record at a time; losses' slopes by differences."""
+    module = model.factory().double()
+    total = np.zeros(model.size)
+    for x, t, w in zip(X, y, weights, strict=True):
+        leaf = torch.tensor(params, requires_grad=True)
+        given, at = {}, 0
+        for name, p in module.named_parameters():
+            if p.requires_grad:
+                given[name] = leaf[at : at + p.numel()].reshape(p.shape)
+                at += p.numel()
+            else:
+                given[name] = dict(model._module.named_parameters())[name].detach().double()
+        raw = functional_call(module, given, (torch.tensor(x)[None],))
+        z, slope = raw.detach().numpy(), np.zeros(raw.shape[1])
+        for c in range(len(slope)):
+            step = np.zeros_like(z)
+            step[0, c] = 1e-6
+            ends = [loss.value(np.array([t]), z + s * step)[0] for s in (1, -1)]
+            slope[c] = (ends[0] - ends[1]) / 2e-6
+        (g,) = torch.autograd.grad(raw, leaf, torch.tensor(slope)[None], allow_unused=True)
+        total += w * g.numpy() * min(1, clip / np.linalg.norm(g.numpy()))
+    return total
+
+
+@every_module
+@pytest.mark.parametrize(("loss", "k"), LOSSES, ids=str)
+def test_sums_are_those_of_single_records(name, loss, k):
+    model, params, X, y = problem(name, loss, k)
+    weights = np.arange(9.0) % 3
+    for clip in (0.3, 1e6):
+        got = model.clipped_gradient_sum(
+            params, X, y, loss, clip_norm=clip, weights=weights, chunk=4
+        )
+        want = one_by_one(model, params, X, y, loss, clip, weights)
+        np.testing.assert_allclose(got, want, atol=1e-6 * max(1, np.abs(want).max()))
+        assert np.abs(want).max() > 1e-3
+
+
+def test_each_layer_is_computed_as_intended():
+    layers = {name: sorted(TorchModel(make).build(D, 4)._tape(np.float64).layers)
+              for name, make in MODULES.items()}  # fmt: skip
+    assert layers["conv"] == ["1", "3", "6"] and layers["mlp"] == ["0", "2"]
+    assert layers["norms"] == ["1", "6"] and layers["twice"] == ["first", "last", "middle"]
+    assert layers["frozen"] == ["head"] and layers["same"] == ["3"]
+    assert layers["tied"] == ["head", "up"]
+    assert layers["unhooked"] == [] == layers["records last"]
+    assert layers["attention"] == ["1.linear1", "1.linear2", "3"]
+    assert not TorchModel(Branches).build(D, 4)._maps and TorchModel(Twice).build(D, 4)._maps
+
+
+@every_module
+def test_single_precision_is_the_same_to_its_digits(name):
+    model, params, X, y = problem(name)
+    args = [v.astype(np.float32) for v in (params, X)]
+    got = model.clipped_gradient_sum(*args, y, LogLoss(), clip_norm=0.7)
+    assert got.dtype == np.float32 == model.raw(*args).dtype
+    want = model.clipped_gradient_sum(params, X, y, LogLoss(), clip_norm=0.7)
+    np.testing.assert_allclose(got, want, atol=5e-5)
+
+
+@pytest.mark.parametrize("name", ["mlp", "conv", "norms"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_stacks_and_groups_give_each_silos_bits(name, dtype):
+    model, params, X, y = problem(name, shape=(3,), dtype=dtype)
+    params = np.stack([params, 2 * params, -params])
+    clip = np.array([0.2, 1.0, 2.0])
+    stack = model.clipped_gradient_sum(params, X, y, LogLoss(), clip_norm=clip)
+    records = Records.in_turn(X.reshape(27, D), [9] * 3)
+    norms = model.squared_row_norms(X).ravel()
+    group = model.clipped_gradient_sums(
+        params, records, y.ravel(), LogLoss(), clip_norm=clip, squared_norms=norms
+    )
+    raw = model.raw(params, X)
+    for i in range(3):
+        alone = model.clipped_gradient_sum(params[i], X[i], y[i], LogLoss(), clip_norm=clip[i])
+        np.testing.assert_array_equal(stack[i], alone)
+        np.testing.assert_array_equal(group[i], alone)
+        np.testing.assert_array_equal(raw[i], model.raw(params[i], X[i]))
+
+
+# ---- the guarantee -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["linear", "mlp", "conv", "norms", "sequence"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_a_record_is_clipped_for_the_numbers_as_stored(name, dtype, scale, monkeypatch):
+    """The exact norm of what is added up, all layers jointly, by fractions."""
+    from skdpfl.torch import _network
+
+    model, params, X, y = problem(name, AbsoluteError(), 1, dtype=dtype)
+    X = (X * scale).astype(dtype)
+    seen = []
+    original = _network.factors_of
+
+    def watch(parts, clip_norm, finite):
+        factors, good = original(parts, clip_norm, finite)
+        seen.append((parts, factors))
+        return factors, good
+
+    monkeypatch.setattr(_network, "factors_of", watch)
+    clip = 0.1
+    model.clipped_gradient_sum(params, X, y, AbsoluteError(), clip_norm=clip)
+    ((parts, factors),) = seen
+    largest = 0
+    for j in range(3):
+        total = Fraction(0)
+        for part in parts:
+            if part.left is None:
+                rows = [Fraction(v) * Fraction(float(factors[j])) for v in part.right[j].tolist()]
+                total += sum(v * v for v in rows)
+                continue
+            s = (part.right[j].numpy() * factors[j]).tolist()
+            a = [*part.left[j].tolist(), *[1.0] * (len(part.names) == 2)]
+            total += sum(Fraction(v) ** 2 for v in s) * sum(Fraction(v) ** 2 for v in a)
+        largest = max(largest, total)
+        assert total <= Fraction(clip) ** 2
+    if scale == 1:
+        assert largest > Fraction(0.99 * clip) ** 2
+
+
+@pytest.mark.parametrize("name", ["mlp", "conv", "norms", "twice"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
+def test_a_bad_record_counts_as_zero_and_changes_no_other(name, bad):
+    model, params, X, y = problem(name)
+    wild, without = X.copy(), np.ones(9)
+    wild[4] = bad
+    without[4] = 0
+    got = model.clipped_gradient_sum(params, wild, y, LogLoss(), clip_norm=0.5)
+    want = model.clipped_gradient_sum(params, X, y, LogLoss(), clip_norm=0.5, weights=without)
+    gone = np.array_equal(got, want)
+    # a huge record that stays finite is clipped, not dropped
+    assert gone or (bad == 1e300 and np.linalg.norm(got - want) <= 0.5 * (1 + 1e-9))
+    assert np.isfinite(got).all()
+
+
+@pytest.mark.parametrize("name", ["linear", "conv"])
+def test_a_bad_target_counts_as_zero(name):
+    model, params, X, y = problem(name, SquaredError(), 1)
+    y[3] = np.nan
+    got = model.clipped_gradient_sum(params, X, y, SquaredError(), clip_norm=0.5)
+    others = np.arange(9) != 3
+    want = model.clipped_gradient_sum(params, X[others], y[others], SquaredError(), clip_norm=0.5)
+    np.testing.assert_allclose(got, want, atol=1e-12)
+
+
+def test_lower_precision_of_products_is_refused():
+    model, params, X, y = problem("mlp")
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with pytest.raises(RuntimeError, match="highest"):
+            model.clipped_gradient_sum(params, X, y, LogLoss(), clip_norm=1.0)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_chunks_are_added_one_after_the_other():
+    model, params, X, y = problem("conv", n=20)
+    whole = model.clipped_gradient_sum(params, X, y, LogLoss(), clip_norm=0.5)
+    parts = [
+        model.clipped_gradient_sum(params, X[i : i + 8], y[i : i + 8], LogLoss(), clip_norm=0.5)
+        for i in range(0, 20, 8)
+    ]
+    got = model.clipped_gradient_sum(params, X, y, LogLoss(), clip_norm=0.5, chunk=8)
+    np.testing.assert_array_equal(got, parts[0] + parts[1] + parts[2])
+    np.testing.assert_allclose(got, whole, atol=1e-12)
