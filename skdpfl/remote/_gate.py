@@ -176,6 +176,8 @@ class Gate:
         spent = self._price(offer)
         if kept is None:
             self._check(offer, spent)
+            if self._charged(data):
+                raise Refused("This silo paid for this fit, but its memory of it is gone.")
             self._store.write(offer.fit, {"offer": _array(data), "task": None, "silo": None})
         elif bytes(kept["offer"]) != data:
             raise Refused("This silo agreed to another offer under the name of this fit.")
@@ -215,7 +217,7 @@ class Gate:
             return bytes(kept["answer"])
         offer = unpack(bytes(kept["offer"]))
         task = _the_task(ask, offer, kept)
-        self._charge(offer, "words" in kept)
+        self._charge(offer, bytes(kept["offer"]), "words" in kept)
         silo = self._silo(offer, task, kept["silo"])
         values = self._values(ask, silo, offer, task)
         answer = pack(Answer(ask.fit, ask.purpose, ask.number, values))
@@ -223,16 +225,19 @@ class Gate:
         self._store.write(ask.fit, now | {"words": words, "answer": _array(answer)})
         return answer
 
-    def _charge(self, offer: Offer, answered: bool) -> None:
+    def _charge(self, offer: Offer, data: bytes, answered: bool) -> None:
         """Write down what the whole fit costs, once."""
-        name = f"{offer.estimator}, fit {offer.fit}"
-        ledger = PrivacyLedger(path=self._ledger, must_exist=True)
-        if name in [entry.name for entry in ledger.entries]:
+        if self._charged(data):
             return
         if answered:
             raise LedgerError("The ledger lacks a fit that this silo answered in: an old copy.")
-        with ledger:
-            ledger.charge(name, self._price(offer))
+        with PrivacyLedger(path=self._ledger, must_exist=True) as ledger:
+            ledger.charge(offer.estimator + _mark(data), self._price(offer))
+
+    def _charged(self, data: bytes) -> bool:
+        """Whether the fit of an offer is in the ledger."""
+        entries = PrivacyLedger(path=self._ledger, must_exist=True).entries
+        return any(entry.name.endswith(_mark(data)) for entry in entries)
 
     def _streams(self, offer: Offer) -> Streams:
         """Return the silo's random streams: in a simulation those of its number."""
@@ -316,6 +321,11 @@ def _check_clip_norm(ask: Ask, offer: Offer) -> None:
     """Raise unless messages of whole silos are clipped to a norm that noise can be made for."""
     if offer.row.unit == "silo" and not 0 < ask.clip_norm < math.inf:
         raise Refused("The clip norm of a message is a positive number.")
+
+
+def _mark(data: bytes) -> str:
+    """How a fit's name ends in the ledger: the offer's digest, so no two fits share an entry."""
+    return f", offer {hashlib.sha256(data).hexdigest()}"
 
 
 def _array(data: bytes) -> np.ndarray:

@@ -232,6 +232,23 @@ def test_asked_again_it_sends_the_same_bytes_or_nothing(silo, said, last):
     assert silo.n_charged == 1
 
 
+def test_fits_cannot_share_an_entry_of_the_ledger(silo, said):
+    """Whatever a server calls its fits, each of them is paid for."""
+    for number, (name, fit) in enumerate([("a, fit b", "c"), ("a", "b, fit c"), ("a", "d")]):
+        silo.tell(offer_of(said, estimator=name, fit=fit))
+        assert isinstance(silo.tell(dataclasses.replace(said[0][1], fit=fit)), Answer)
+        assert silo.n_charged == number + 1
+
+
+def test_a_fit_whose_memory_is_gone_is_not_begun_again(silo, said):
+    """It was paid once; noise that is drawn again would be a second release."""
+    told(silo, said[0][:2])
+    for kept in silo.path.parent.rglob("*.fit"):
+        kept.unlink()
+    refused(silo.tell(said[0][0]), "its memory of it is gone")
+    assert silo.n_charged == 1
+
+
 def test_rounds_beyond_the_plan_are_refused(silo, said):
     told(silo, said[0][:-2])
     last = said[0][-3]
