@@ -79,6 +79,7 @@ class Request:
     scaling: str | None
     feature_bounds: Bounds | None
     target_bounds: Bounds | None
+    clips_features: bool
     # who takes part, with which records
     taking_part: TakingPart
     sampling: str
@@ -138,6 +139,7 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
         scaling=params["scaling"],
         feature_bounds=_feature_bounds(params["feature_bounds"], facts),
         target_bounds=_given(params, "target_bounds", read_target_bounds),
+        clips_features=bool(params["clip_features"]),
         taking_part=taking_part,
         sampling=params.get("sampling", "poisson"),
         sampling_rate=_given(params, "sampling_rate", float),

@@ -33,6 +33,7 @@ class ScalingStep:
 
     plan: ScalingPlan
     shifts_target: bool = True
+    clips: bool = False
 
     @property
     def squared_row(self) -> float:
@@ -56,6 +57,8 @@ class ScalingStep:
         scales = run_scaling(self.plan, federation, streams)
         if not self.shifts_target:
             scales = scales.without_shift()
+        if self.clips and self.plan.feature_bounds is not None:
+            scales = scales.clipped(self.plan.feature_bounds.low, self.plan.feature_bounds.high)
         if scales.coarse_target:
             warn(_COARSE.format(scales.target.scale))
         return scales
@@ -83,4 +86,5 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
             centred=request.fit_intercept,
         ),
         shifts_target=request.loss.link != "log",
+        clips=request.clips_features,
     )

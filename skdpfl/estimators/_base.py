@@ -417,8 +417,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         X = with_names(without_column(X, self.silo_column))
         with advising(X):
             X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        if not self.scaling_.affine:
-            X = self.scaling_.transform(X)
+        X = self.scaling_.within(X) if self.scaling_.affine else self.scaling_.transform(X)
         return self.model_.raw_of_fitted(vars(self), X)
 
     def __sklearn_tags__(self) -> Any:

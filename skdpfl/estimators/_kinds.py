@@ -25,6 +25,7 @@ from skdpfl.losses import (
     SquaredError,
     SquaredHinge,
 )
+from skdpfl.scaling import read_target_bounds
 
 
 def _has_probabilities(estimator: FederatedEstimator) -> bool:
@@ -170,9 +171,13 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
         Returns
         -------
         ndarray of shape (n_samples,)
-            In the units of ``y``.
+            In the units of ``y``; within ``target_bounds`` if ``clip_features`` is True.
         """
-        return self._loss().predict(self._raw(X))
+        found = self._loss().predict(self._raw(X))
+        if not self.clip_features or self.target_bounds is None:
+            return found
+        bounds = read_target_bounds(self.target_bounds)
+        return np.clip(found, *(limit.astype(found.dtype) for limit in (bounds.low, bounds.high)))
 
     def _check(self) -> None:
         super()._check()

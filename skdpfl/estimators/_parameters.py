@@ -121,7 +121,7 @@ def check_target_bounds(bounds: Any, loss: Loss, name: str) -> None:
 
 
 def _check_running(params: dict[str, Any]) -> None:
-    for name in ("fit_intercept", "calibrate"):
+    for name in ("fit_intercept", "calibrate", "clip_features"):
         if not isinstance(params.get(name, True), (bool, np.bool_)):
             raise ValueError(f"{name} must be True or False; got {params[name]!r}.")
     check_average(params["average"])
@@ -199,6 +199,8 @@ def _check_weights(weights: Any) -> None:
 
 def _check_together(params: dict[str, Any]) -> None:
     """Raise for parameters that exclude each other."""
+    if params["clip_features"] and params["feature_bounds"] is None:
+        raise ValueError("clip_features=True clips to feature_bounds; give feature_bounds.")
     if params.get("sampling") == "disjoint" and not is_auto(params["sampling_rate"]):
         raise ValueError(
             'sampling="disjoint" deals the records into as many batches as there are steps; got '

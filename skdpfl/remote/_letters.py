@@ -85,11 +85,12 @@ class Task:
     alpha: float
     features: Any
     target: Any
+    class_weights: tuple[float, ...] | None
 
     @classmethod
     def of(cls, work: Work) -> Task:
         """Return what is sent of a fit's work."""
-        maps = work.features, work.target
+        maps = work.features, work.target, work.class_weights
         return cls(work.model, work.loss, work.algorithm, float(work.alpha), *maps)
 
     def check(self, offer: Offer) -> None:
@@ -97,8 +98,13 @@ class Task:
         steps, facts = offer.row.steps, offer.facts
         declared = tuple(self.algorithm.n_gradients(r) for r in range(len(steps)))
         n_classes = None if facts.classes is None else len(facts.classes)
+        weighted = n_classes if self.class_weights is None else len(self.class_weights)
         fits = self.loss.is_classifier == (facts.classes is not None)
-        if not fits or self.model.n_outputs != self.loss.n_outputs(n_classes):
+        if (
+            not fits
+            or weighted != n_classes
+            or self.model.n_outputs != self.loss.n_outputs(n_classes)
+        ):
             raise Refused("The fit's loss or model is not for these classes.")
         if declared != steps or self.model.n_features != facts.n_features:
             raise Refused("The fit's steps or features are not those of the plan agreed to.")
@@ -106,7 +112,7 @@ class Task:
     def work(self, plan: PrivacyPlan, dtype: np.dtype) -> Work:
         """Return the work under a plan."""
         terms = self.model, self.loss, self.algorithm, plan, dtype
-        return Work(*terms, self.alpha, self.features, self.target)
+        return Work(*terms, self.alpha, self.features, self.target, self.class_weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,9 @@ A linear model on ``z`` is a linear model on ``x``: with ``coef`` (k, d) and ``i
 
     coef_x = coef / scale,     intercept_x = intercept - coef_x @ center
 
-Values are never clipped, also beyond declared bounds: clipped gradients protect the records
-whatever the features are, and without clipping the decision function stays affine in ``x``.
+Values beyond declared bounds are clipped only if the map has limits (``clip_features=True``).
+Clipped gradients protect the records whatever the features are, and without limits the decision
+function is affine in ``x`` everywhere.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ class Scaling(ABC):
     def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Undo :meth:`unscale`; columns that are ignored keep their coefficients."""
         return np.asarray(coef), np.asarray(intercept)
+
+    def within(self, X: Array) -> Array:
+        """Return ``X`` with values clipped to the limits, if there are any."""
+        return X
 
 
 @dataclass(frozen=True)
@@ -88,12 +93,16 @@ class AffineScaling(Scaling):
         bounds. Rows beyond the bounds may have a larger norm.
     spread : ndarray of shape (d,), optional
         Root mean square of each transformed feature, from public or released numbers.
+    low, high : ndarray of shape (d,), optional
+        Limits that values are clipped to before they are mapped; None: no clipping.
     """
 
     center: Array
     scale: Array
     radius: float = np.inf
     spread: Array | None = field(default=None, repr=False)
+    low: Array | None = field(default=None, repr=False)
+    high: Array | None = field(default=None, repr=False)
     affine: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -121,10 +130,16 @@ class AffineScaling(Scaling):
 
     def transform(self, X: Array, out: Array | None = None) -> Array:
         """Map rows ``X`` (n, d); subtracts first, so that large offsets cost no precision."""
-        X = as_floats(X)
+        X = self.within(as_floats(X))
         out = np.subtract(X, self.center.astype(X.dtype), out=out)
         out *= (1.0 / self.scale).astype(X.dtype)
         return out
+
+    def within(self, X: Array) -> Array:
+        """Return ``X`` with values clipped to the limits, if there are any."""
+        if self.low is None or self.high is None:
+            return X
+        return np.clip(X, self.low.astype(X.dtype), self.high.astype(X.dtype))
 
     def inverse(self, Z: Array) -> Array:
         """Undo :meth:`transform`; ignored features are set to their center."""
@@ -272,6 +287,14 @@ class Scales:
     def target_map(self) -> AffineTarget | RatioTarget | None:
         """The map of the target; None: no scaling."""
         return None if self.target == AffineTarget() else self.target
+
+    def clipped(self, low: Array, high: Array) -> Scales:
+        """Return scales of features whose values are clipped to [low, high] first."""
+        features = self.features
+        if isinstance(features, IdentityScaling):
+            features = AffineScaling(np.zeros_like(low), np.ones_like(low))
+        assert isinstance(features, AffineScaling)  # with bounds scales are affine
+        return replace(self, features=replace(features, low=low, high=high))
 
     def without_shift(self) -> Scales:
         """Return scales for a log link: targets divided by their root mean square."""
