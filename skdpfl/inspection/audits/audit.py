@@ -13,7 +13,7 @@ from skdpfl.estimators import FederatedEstimator
 from skdpfl.federation import LocalFederation
 from skdpfl.inspection.audits.black_box import fitted_numbers, neighbours_of
 from skdpfl.inspection.audits.result import PrivacyAudit, judged, judged_one_run
-from skdpfl.inspection.audits.scores import Trials, likelihood_ratio
+from skdpfl.inspection.audits.scores import Trials, likelihood_ratio, shuffled_ratio
 from skdpfl.inspection.audits.stages import Base, base_of_data, base_of_sizes
 from skdpfl.inspection.audits.watch import BackEnd, Watch
 from skdpfl.privacy.randomness.streams import streams_for
@@ -169,6 +169,7 @@ class _Attack:
         self.rng, self.one_run = how.coins, how.n_fits == 1
         self.zero_out, self.targets, self.spent = False, [0], None
         self.n_canaries = 1
+        self.shuffled: list[np.ndarray] = []
 
     def run(self) -> PrivacyAudit:
         """Run all fits and judge them."""
@@ -187,6 +188,8 @@ class _Attack:
         if self.how.view != "model":
             silo = self.targets[0]
             law = likelihood_ratio(self.watch.work, silo, trials.along)
+            if self.shuffled[0].size:
+                law = shuffled_ratio(self.watch.work, np.stack(self.shuffled))
         return judged(
             trials, law, reported, self.how.confidence, self.how.view, self.how.n_fits, self.rng
         )
@@ -233,6 +236,7 @@ class _Attack:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of noisy or diverged models
             self.fitted = self.estimator.fit_federation(self.watch, self.base.schema)
+        self.shuffled.append(self.watch.seen.messages)
         if self.one_run:
             return [self._many_scores(i, np.array(c)) for i, c in coins.items()]
         return [self._trial(*pair, coins[pair[0]][0]) for pair in pairs]

@@ -5,6 +5,7 @@ the logarithm of the likelihood ratio, summed over rounds::
 
     g(x) = log(1 - q + q exp((2 x - 1) / (2 z^2)))       g(x) - g(-x) under replacement, else g(x)
 
+(where single records' messages are shuffled, that of their set).
 Otherwise it is a linear function of what was seen, fitted to half of the trials: each block of
 rounds, rounds by the size of what is not along the canary, other silos' noise, and what is sent
 beside messages.
@@ -70,6 +71,18 @@ def likelihood_ratio(work: Work, silo: int, x: np.ndarray) -> np.ndarray | None:
         return np.asarray(each.sum(axis=1))
 
     return ratio(x) - ratio(-x) if plan.neighbours == "replace" else ratio(x)
+
+
+def shuffled_ratio(work: Work, x: np.ndarray) -> np.ndarray:
+    """Return the score (n,) of shuffled records' messages (n, n_rounds, m), one the canary's.
+
+    The likelihood of a set of messages is the mean over which of them is the canary's.
+    """
+    noise = float(work.plan.noise_multiplier[0]) * np.array([f[0] for f in work.plan.factors])
+    exponent = np.where(np.isnan(x), -np.inf, x / noise[:, None] ** 2)
+    opposite = np.where(np.isnan(x), -np.inf, -x / noise[:, None] ** 2)
+    ratio = np.logaddexp.reduce(exponent, axis=2) - np.logaddexp.reduce(opposite, axis=2)
+    return np.asarray(ratio.sum(axis=1))
 
 
 def fitted_score(trials: Trials, train: np.ndarray) -> np.ndarray:

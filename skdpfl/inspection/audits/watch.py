@@ -34,6 +34,8 @@ class Seen:
     across: np.ndarray
     extra: np.ndarray
     answers: list[np.ndarray] = field(default_factory=list)
+    #: (n_rounds, n_silos) of a shuffler whose messages are single records', else (n_rounds, 0)
+    messages: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,21 +76,32 @@ class Watch(Federation):
             yield silos, answers
 
     def start(self, work: Work) -> None:
-        gaussian = work.plan.mechanism.gaussian
+        stage, gaussian = self._stage, work.plan.mechanism.gaussian
         self._loss = CanaryLoss(work.loss, HUGE if gaussian else TINY)
         target = None if work.target is None else KeepsMarks(work.target)
         self.work = work
         self._silos.start(replace(work, loss=self._loss, target=target))
         self.directions = self._gradients(work)
-        plan, n_seen = work.plan, 1 if self._stage.aggregate else self.n_silos
+        plan, n_seen = work.plan, 1 if stage.aggregate else self.n_silos
         shape = plan.n_rounds, n_seen
-        many = len(self._stage.rows) if len(self._stage.rows) > 1 else 0
+        many = len(stage.rows) if len(stage.rows) > 1 else 0
         self.seen = Seen(
             np.zeros((*shape, many) if many else shape),
             np.zeros(shape),
-            np.zeros((*shape, plan.mechanism.n_extra + 2 * self._stage.aggregate)),
+            np.zeros((*shape, plan.mechanism.n_extra + 2 * stage.aggregate)),
             self._answers,
         )
+        # loud, then with nothing to say: the squared norm, if it is released, tells both apart
+        quiet = self._stage.aggregate and plan.unit == "silo" and plan.mechanism.n_extra
+        self._turns = ((1.0, 0.0, -1.0, 0.0) if quiet else (1.0, -1.0)) if stage.turns else (1.0,)
+        self._shuffled = (
+            stage.aggregate
+            and plan.trust == "shuffler"
+            and not plan.mechanism.noised_later
+            and bool((plan.expected_sizes == 1).all())
+        )
+        if self._shuffled:
+            self.seen.messages = np.full((plan.n_rounds, self.n_silos), np.nan)
         if plan.unit == "record":
             self._in_message = plan.expected_sizes / plan.clip_norm
             self._in_release = 1 / (plan.record_shares * plan.clip_norm)
@@ -121,7 +134,7 @@ class Watch(Federation):
         self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         self._clip = clip_norm if self.work.plan.unit == "silo" else 1.0
-        self._loss.turn.sign = (-1.0) ** round if self._stage.turns else 1.0
+        self._loss.turn.sign = self._turns[round % len(self._turns)]
         plain = self.work.alpha and sends_one_gradient(self.work.algorithm)
         self._public = self.work.penalty * shared if plain else np.zeros(1)
         for silos, messages in self._silos.round(round, shared, cohort, clip_norm):
@@ -130,6 +143,9 @@ class Watch(Federation):
             if not self._stage.aggregate:
                 scale = self._in_message[silos, None] / self._clip
                 self._write(round, silos, messages, scale)
+            elif self._shuffled:
+                along = (messages - self._public) @ self.directions[0] * self._in_message[silos]
+                self.seen.messages[round, silos] = along * self._loss.turn.sign
             yield silos, messages
 
     def told(self, round: int, released: Released) -> None:
