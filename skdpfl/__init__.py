@@ -17,6 +17,7 @@ _ESTIMATORS = [
     "ISRLDPClassifier",
     "ISRLDPRegressor",
 ]
+_OTHERS = ["Checkpoint"]
 _MODULES = [
     "algorithms",
     "datasets",
@@ -28,7 +29,7 @@ _MODULES = [
     "privacy",
 ]
 
-__all__ = ["__version__", *_ESTIMATORS, *_MODULES, "privacy_spent"]
+__all__ = ["__version__", *_ESTIMATORS, *_OTHERS, *_MODULES, "privacy_spent"]
 
 
 def __getattr__(name: str) -> Any:
@@ -36,7 +37,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"skdpfl.{name}")
     if name == "privacy_spent":
         return importlib.import_module("skdpfl.inspection").privacy_spent
-    if name in _ESTIMATORS:
+    if name in _ESTIMATORS or name in _OTHERS:
         return getattr(importlib.import_module("skdpfl.estimators"), name)
     raise AttributeError(f"module 'skdpfl' has no attribute {name!r}")
 

@@ -58,6 +58,8 @@ def run(
     *,
     average: bool | float = True,
     on_round: OnRound | None = None,
+    after: Progress | None = None,
+    keep: Callable[[Progress], None] | None = None,
 ) -> Progress:
     """Run the plan's rounds.
 
@@ -75,6 +77,10 @@ def run(
         number of last rounds (an integer): the mean of their models.
     on_round : callable, optional
         Called with the round's number and the current model; a true result stops the run.
+    after : Progress, optional
+        Continue after these rounds: silos keep their state.
+    keep : callable, optional
+        Called with the state after each round, before ``on_round`` is.
 
     Returns
     -------
@@ -85,9 +91,13 @@ def run(
     --------
     rounds : The same round by round; can continue a run.
     """
-    for now in rounds(work, federation, streams, average=average):
+    now = after
+    for now in rounds(work, federation, streams, average=average, after=after):
+        if keep is not None:
+            keep(now)
         if on_round is not None and on_round(now.n_rounds - 1, now.params):
             break
+    assert now is not None  # a plan has rounds
     return now
 
 

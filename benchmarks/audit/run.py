@@ -33,9 +33,9 @@ PLAIN = {"epsilon": EPSILON, "delta": DELTA, "scaling": None}
 FULL = PLAIN | {"sampling_rate": 1.0}
 BATCHES = PLAIN | {"sampling_rate": 0.1}
 #: many silos in a few fits; one silo in many fits; (full, quick)
-MANY = {"silo_sizes": [20] * 2000, "n_features": 4, "n_fits": (30, 3)}
-SERVER = {"silo_sizes": [20] * 3, "n_features": 4, "n_fits": (2000, 100)}
-ALONE = {"silo_sizes": [1] * 60, "n_features": 2, "n_fits": (2000, 60)}
+MANY = {"silo_sizes": [10] * 1000, "n_features": 4, "n_fits": (15, 5)}
+SERVER = {"silo_sizes": [20] * 3, "n_features": 4, "n_fits": (1000, 100)}
+ALONE = {"silo_sizes": [1] * 60, "n_features": 2, "n_fits": (1000, 60)}
 ONCE = {"silo_sizes": [50] * 200, "n_features": 20, "n_fits": (1, 1)}
 
 
@@ -69,7 +69,9 @@ ROWS: dict[str, tuple[object, dict[str, object], bool]] = {
         ISRLDPClassifier(**PLAIN, n_rounds=3, solver="accelerated", sampling="disjoint"),
         MANY, False,
     ),
-    "multistage": (ISRLDPClassifier(**FULL, alpha=0.1, n_rounds=6, solver="multistage"), MANY, True),
+    "multistage": (
+        ISRLDPClassifier(**FULL, alpha=0.1, n_rounds=6, solver="multistage"), MANY, True
+    ),
     "local": (ISRLDPClassifier(**FULL, n_rounds=5, solver="local"), MANY, False),
     "balanced cohorts": (ISRLDPClassifier(**FULL, n_rounds=6, silo_fraction=0.5), MANY, True),
     "SCAFFOLD": (DPScaffoldClassifier(**FULL, n_rounds=5, local_steps=4), MANY, True),
@@ -100,7 +102,9 @@ ROWS: dict[str, tuple[object, dict[str, object], bool]] = {
     "whole silos, PrivUnit": (
         DPFedEXPClassifier(**PLAIN, n_rounds=1, mechanism="privunit"), MANY, False
     ),
-    "trusted server, minibatch": (ISRLDPClassifier(**FULL, n_rounds=3, trust="server"), SERVER, True),
+    "trusted server, minibatch": (
+        ISRLDPClassifier(**FULL, n_rounds=3, trust="server"), SERVER, True
+    ),
     "trusted server, Poisson": (
         ISRLDPClassifier(**BATCHES, n_rounds=10, trust="server"), SERVER, False
     ),
@@ -123,13 +127,13 @@ ROWS: dict[str, tuple[object, dict[str, object], bool]] = {
         DPRandomizedSearchCV(
             SEARCHED, {"clip_norm": [0.5, 1.0]}, epsilon=EPSILON, delta=DELTA, n_iter=2
         ),
-        outside((200, 30)), False,
+        outside((100, 10)), False,
     ),
     "calibrated probabilities": (
         ISRLDPClassifier(**FULL, n_rounds=2, calibrate=True), SERVER | {"view": "model"}, False
     ),
-    "standard scaler": (DPStandardScaler(EPSILON, delta=DELTA), scaler((2000, 60)), False),
-    "min-max scaler": (DPMinMaxScaler(EPSILON, delta=DELTA), scaler((2000, 60)), False),
+    "standard scaler": (DPStandardScaler(EPSILON, delta=DELTA), scaler((1000, 60)), False),
+    "min-max scaler": (DPMinMaxScaler(EPSILON, delta=DELTA), scaler((1000, 60)), False),
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Federated algorithms, one in each file. They see gradients and messages, never records."""
 
 from skdpfl.algorithms._accelerated import AcceleratedSGD
+from skdpfl.algorithms._accelerated import AcceleratedState as AcceleratedState
 from skdpfl.algorithms._base import (
     Algorithm,
     Ball,
@@ -11,10 +12,13 @@ from skdpfl.algorithms._base import (
 )
 from skdpfl.algorithms._fedavg import FedAvg
 from skdpfl.algorithms._fedexp import FedExp
+from skdpfl.algorithms._fedexp import FedExpState as FedExpState
 from skdpfl.algorithms._local_sgd import LocalSGD
 from skdpfl.algorithms._minibatch import MinibatchSGD
+from skdpfl.algorithms._minibatch import MinibatchState as MinibatchState
 from skdpfl.algorithms._multistage import MultistageSGD
 from skdpfl.algorithms._scaffold import Scaffold, ScaffoldBroadcast, whole_silo_control_rate
+from skdpfl.algorithms._scaffold import ScaffoldState as ScaffoldState
 
 __all__ = [
     "AcceleratedSGD",

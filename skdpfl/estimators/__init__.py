@@ -1,6 +1,7 @@
 """The estimators: one module per family, with a constructor and a docstring for each class."""
 
 from skdpfl.estimators._base import FederatedEstimator as FederatedEstimator
+from skdpfl.estimators._checkpoint import Checkpoint as Checkpoint
 from skdpfl.estimators._fedavg import DPFedAvgClassifier, DPFedAvgRegressor
 from skdpfl.estimators._federated import DPFederatedClassifier, DPFederatedRegressor
 from skdpfl.estimators._fedexp import DPFedEXPClassifier, DPFedEXPRegressor

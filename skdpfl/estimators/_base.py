@@ -35,6 +35,7 @@ from skdpfl.choosing import (
     read_request,
 )
 from skdpfl.engine import Progress, run
+from skdpfl.estimators._checkpoint import Kept
 from skdpfl.estimators._context import AfterRound, one_blas_thread, unchanged_on_error
 from skdpfl.estimators._data import DataElsewhere, DataSource, LocalData
 from skdpfl.estimators._diverged import warn_if_diverged
@@ -245,12 +246,16 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         plan = make_plan(request, method, choice, self._schedule_from(streams))
         if data.may_miss:  # the noise of silos that may be missing hides nobody else's records
             plan = replace(plan, gradients_only=False)
+        kept = Kept.of(self, data)
+        plan = kept.planned(plan)
         spent = _priced(plan, data, streams)
-        self._charge(spent)
+        if not kept.charged:
+            self._charge(spent)
+        kept.begin(plan)
         if choice.advice:
             warn(choice.advice)
         with one_blas_thread():
-            federation = data.federation(streams, self.n_jobs)
+            federation = kept.over(data.federation(streams, self.n_jobs))
             federation.agree(plan, choice.scaling.plan, choice.temperature, streams.seed)
             scales = choice.scaling.find(federation, streams)
             row_norm = scales.features.row_norm
@@ -263,7 +268,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             work = replace(work, class_weights=data.class_weights)
             data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
             where = work, federation, streams
-            outcome = self._run(data, scales, training, where)
+            outcome = self._run(data, scales, training, where, kept)
             factor = None
             if choice.temperature is not None:
                 found = choice.temperature, federation, work, outcome.params
@@ -284,6 +289,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         scales: Scales,
         training: Training,
         where: tuple[Work, Federation, Streams],
+        kept: Kept,
     ) -> Progress:
         """Run all rounds, and call the callbacks after each."""
         work = where[0]
@@ -296,7 +302,15 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
                 lambda: self._labelled(*data.records()),
                 advance,
             )
-            outcome = run(*where, average=training.average, on_round=after)
+            if kept.progress is not None:
+                kept.restore(where[1], work)
+            outcome = run(
+                *where,
+                average=training.average,
+                on_round=after,
+                after=kept.progress,
+                keep=partial(kept.keep, where[1]),
+            )
         after.end()
         return outcome
 

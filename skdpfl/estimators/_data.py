@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
@@ -36,6 +37,10 @@ class DataSource(ABC):
     @abstractmethod
     def assignment(self) -> str | None:
         """Return a digest of the assignment of records to silos, None if unknown here."""
+
+    def digest(self) -> str | None:
+        """Return a digest of all records, None if they are not here."""
+        return None
 
     @abstractmethod
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
@@ -72,6 +77,14 @@ class LocalData(DataSource):
 
     def assignment(self) -> str:
         return self.silos.digest()
+
+    def digest(self) -> str:
+        digest = hashlib.blake2b(self.silos.digest().encode(), digest_size=16)
+        for values in (self.X, self.y, self.weights):
+            if values is not None:
+                digest.update(f"{values.shape} {values.dtype}".encode())
+                digest.update(np.ascontiguousarray(values))
+        return digest.hexdigest()
 
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
         highest = float(scales.target.transform(self.y.max()))

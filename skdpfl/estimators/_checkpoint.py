@@ -1,0 +1,246 @@
+"""Fits that go on after their process was killed: their state on disk, round by round.
+
+Order of events, each on disk before the next one begins::
+
+    the fit is charged to ledgers;  its schedule;  each answer to a question;  each round
+
+A file is replaced as a whole. It holds answers, the model, the algorithm's state, and what silos
+remember (:meth:`skdpfl.federation.Silo.save`): as secret as the records. Callbacks hear of a round
+when it is on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextvars import ContextVar, Token
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skdpfl import algorithms
+from skdpfl.algorithms import Released
+from skdpfl.engine import Progress
+from skdpfl.estimators._data import DataSource
+from skdpfl.federation import Federation, LocalFederation, Question, Silo, Work
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.remote import WireError, declare, pack, unpack
+
+declare(
+    Progress,
+    algorithms.AcceleratedState,
+    algorithms.FedExpState,
+    algorithms.MinibatchState,
+    algorithms.ScaffoldState,
+)
+
+_OPEN: ContextVar[Checkpoint | None] = ContextVar("skdpfl_checkpoint", default=None)
+
+
+class Checkpoint:
+    """Keep the state of a fit on disk, so that it can go on after a crash.
+
+    Run the same code again: a fit whose file is there goes on after its last round, or returns the
+    finished model, and is charged once.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, for one fit. Only its owner can read it: it is as secret as the records. Delete it
+        when the model is stored elsewhere.
+
+    Notes
+    -----
+    **Formal guarantee.** A round's noise is seen by nobody before the round is on disk, and a round
+    on disk is not run again; likewise questions about scales. So each release happens once, with
+    the schedule that was priced, and with an integer ``random_state`` the model is that of a fit
+    without a crash, bit for bit. Without one, rounds after a crash draw from a fresh secret. A fit
+    that is killed between its charge and its first file is charged again: more, never less.
+    A copy of an old file that is put back repeats rounds with other noise: keep no copies.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from skdpfl import Checkpoint, ISRLDPClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> data = make_federated_classification(3, 200, n_classes=2, n_features=5, random_state=0)
+    >>> path = os.path.join(tempfile.mkdtemp(), "fit")
+    >>> with Checkpoint(path):
+    ...     clf = ISRLDPClassifier(epsilon=2.0, feature_bounds=(-9, 9))
+    ...     clf = clf.fit(data.data, data.target, silos=data.silos)
+    >>> with Checkpoint(path):  # nothing is computed or charged again
+    ...     same = ISRLDPClassifier(epsilon=2.0, feature_bounds=(-9, 9))
+    ...     same = same.fit(data.data, data.target, silos=data.silos)
+    >>> bool((same.coef_ == clf.coef_).all())
+    True
+
+    See Also
+    --------
+    skdpfl.privacy.PrivacyLedger : One budget for many fits.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._tokens: list[Token[Checkpoint | None]] = []
+
+    def __enter__(self) -> Checkpoint:
+        self._tokens.append(_OPEN.set(self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _OPEN.reset(self._tokens.pop())
+
+
+class Kept:
+    """What is on disk of one fit; without a :class:`Checkpoint`, nothing."""
+
+    def __init__(self, path: Path | None, fit: str) -> None:
+        self._path, self._fit = path, fit
+        self._found: dict[str, Any] = {} if path is None else _read(path, fit)
+        self._answers = list(self._found.get("answers", ()))
+        self._asked, self._progress = 0, self._found.get("progress")
+
+    @classmethod
+    def of(cls, estimator: Any, data: DataSource) -> Kept:
+        """Return what is kept of a fit, according to the open :class:`Checkpoint`."""
+        opened = _OPEN.get()
+        if opened is None:
+            return cls(None, "")
+        digest = data.digest()
+        if digest is None:
+            raise ValueError(
+                "A Checkpoint keeps the state of silos in this process; silos elsewhere keep their "
+                "own."
+            )
+        params = re.sub(r" at 0x[0-9a-f]+", "", repr(sorted(estimator.get_params().items())))
+        named = f"{type(estimator).__name__} {params} {digest}"
+        return cls(opened.path, hashlib.blake2b(named.encode(), digest_size=16).hexdigest())
+
+    @property
+    def charged(self) -> bool:
+        """Whether the fit was charged before."""
+        return bool(self._found)
+
+    @property
+    def progress(self) -> Progress | None:
+        """The last round that is on disk."""
+        return self._progress
+
+    def planned(self, plan: PrivacyPlan) -> PrivacyPlan:
+        """Return the plan with the schedule that was drawn when the fit began."""
+        schedule = self._found.get("schedule")
+        return plan if schedule is None else replace(plan, schedule=schedule)
+
+    def begin(self, plan: PrivacyPlan) -> None:
+        """Note that the fit was charged."""
+        if self._path is not None and not self._found:
+            self._found = {"fit": self._fit, "schedule": plan.schedule}
+            self._write()
+
+    def over(self, federation: Federation) -> Federation:
+        """Return silos whose answers are kept."""
+        if self._path is None:
+            return federation
+        assert isinstance(federation, LocalFederation)
+        return _Resumable(federation, self)
+
+    def ask(self, federation: Federation, question: Question) -> list[tuple[Any, Any]]:
+        """Return the silos' answers, those of the first time."""
+        number, self._asked = self._asked, self._asked + 1
+        if number == len(self._answers):
+            self._answers.append(tuple(federation.ask(question)))
+            self._write()
+        return list(self._answers[number])
+
+    def keep(self, federation: Federation, progress: Progress) -> None:
+        """Put a round on disk."""
+        if self._path is None:
+            return
+        assert isinstance(federation, _Resumable)
+        self._progress, self._found["silos"] = progress, federation.save()
+        self._write()
+
+    def restore(self, federation: Federation, work: Work) -> None:
+        """Start silos again where they were."""
+        assert isinstance(federation, _Resumable)
+        federation.resume(work, self._found["silos"])
+
+    def _write(self) -> None:
+        assert self._path is not None
+        self._found |= {"answers": tuple(self._answers), "progress": self._progress}
+        new = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
+        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(file, "wb") as opened:
+            opened.write(pack(self._found))
+            opened.flush()
+            os.fsync(file)
+        os.replace(new, self._path)
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class _Resumable(Federation):
+    """Silos in this process that can be saved and started again."""
+
+    def __init__(self, inner: LocalFederation, kept: Kept) -> None:
+        self._inner, self._kept = inner, kept
+
+    @property
+    def n_silos(self) -> int:
+        return self._inner.n_silos
+
+    @property
+    def data(self) -> Any:
+        """The records."""
+        return self._inner.data
+
+    def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        yield from self._kept.ask(self._inner, question)
+
+    def start(self, work: Work) -> None:
+        self._inner.start(work)
+
+    def round(
+        self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        yield from self._inner.round(round, shared, cohort, clip_norm)
+
+    def told(self, round: int, released: Released) -> None:
+        self._inner.told(round, released)
+
+    def save(self) -> tuple[dict[str, Any], ...]:
+        """Return the states of silos that took part."""
+        took_part = np.flatnonzero(self._inner.kept.n_answered).tolist()
+        return tuple(Silo(self._inner, i).save() for i in took_part)
+
+    def resume(self, work: Work, silos: tuple[dict[str, Any], ...]) -> None:
+        """Start, and go on from saved states."""
+        self._inner.start(work)
+        for saved in silos:
+            Silo(self._inner, int(saved["index"])).restore(saved)
+
+
+def _read(path: Path, fit: str) -> dict[str, Any]:
+    """Return what a file holds of a fit, nothing if there is no file."""
+    try:
+        found = unpack(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except WireError as error:
+        raise ValueError(
+            f"The checkpoint {path} is damaged, and the fit cannot go on. Its cost is in its "
+            "ledgers; delete the file to fit, and pay, again."
+        ) from error
+    if not isinstance(found, dict) or found.get("fit") != fit:
+        raise ValueError(
+            f"The checkpoint {path} is of another fit: other parameters, data or silos. Give each "
+            "fit a path of its own, or delete the file."
+        )
+    return found

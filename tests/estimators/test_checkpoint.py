@@ -1,0 +1,194 @@
+"""Fits that are killed go on: the same model, every release counted and run once."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from skdpfl import (
+    Checkpoint,
+    DPFedAvgClassifier,
+    DPFedEXPClassifier,
+    DPScaffoldClassifier,
+    ISRLDPClassifier,
+)
+from skdpfl.engine import Progress
+from skdpfl.estimators import _base
+from skdpfl.estimators._checkpoint import Kept
+from skdpfl.federation import LocalFederation
+from skdpfl.privacy import PrivacyLedger
+
+RNG = np.random.default_rng(0)
+SILOS = np.arange(120) % 4
+X = RNG.normal(size=(120, 3))
+Y = (X[:, 0] > 0).astype(int)
+
+FITS = {
+    "minibatch": ISRLDPClassifier(3.0, n_rounds=6, scaling=None, random_state=0),
+    "accelerated, cohorts": ISRLDPClassifier(
+        3.0, n_rounds=6, scaling=None, solver="accelerated", silo_fraction=0.5, random_state=0
+    ),
+    "one pass": ISRLDPClassifier(
+        3.0, n_rounds=4, scaling=None, solver="accelerated", sampling="disjoint", random_state=0
+    ),
+    "scaffold, private scales": DPScaffoldClassifier(
+        9.0, n_rounds=5, local_steps=2, scaling="private", random_state=0
+    ),
+    "momentum, calibrated": DPFedAvgClassifier(
+        9.0, n_rounds=4, scaling=None, calibrate=True, random_state=0
+    ),
+    "whole silos": DPFedEXPClassifier(3.0, n_rounds=5, trust="server", random_state=0),
+}
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def fit(estimator, path):
+    with warnings.catch_warnings(), Checkpoint(path):
+        warnings.simplefilter("ignore")
+        return estimator.fit(X, Y, silos=SILOS)
+
+
+def kill_after(patch, n_writes):
+    """Let the process end right after some write."""
+    write, left = Kept._write, [n_writes]
+
+    def dying(self):
+        write(self)
+        left[0] -= 1
+        if left[0] == 0:
+            raise Killed
+
+    patch.setattr(Kept, "_write", dying)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_model_is_that_of_a_fit_without_a_crash(name, tmp_path, monkeypatch):
+    estimator = FITS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = estimator.fit(X, Y, silos=SILOS)
+        coef, cost = expected.coef_.copy(), expected.privacy_spent_
+    for n_writes in (1, 2, 4):
+        path = tmp_path / str(n_writes)
+        with monkeypatch.context() as patch:
+            kill_after(patch, n_writes)
+            with pytest.raises(Killed):
+                fit(estimator, path)
+        found = fit(estimator, path)
+        assert (found.coef_ == coef).all() and found.privacy_spent_ == cost
+    assert oct(path.stat().st_mode & 0o777) == "0o600"
+    assert sorted(os.listdir(tmp_path)) == ["1", "2", "4"]
+
+
+@pytest.mark.parametrize("seed", [0, None])
+def test_each_release_happens_and_is_charged_once(seed, tmp_path, monkeypatch):
+    estimator = DPScaffoldClassifier(9.0, n_rounds=5, scaling="private", silo_fraction=0.5,
+                                     random_state=seed)  # fmt: skip
+    rounds, questions = [], []
+    play, ask = LocalFederation.round, LocalFederation.ask
+    monkeypatch.setattr(
+        LocalFederation, "round", lambda self, r, *a: rounds.append(r) or play(self, r, *a)
+    )
+    monkeypatch.setattr(
+        LocalFederation,
+        "ask",
+        lambda self, q: questions.append((q.purpose, q.number)) or ask(self, q),
+    )
+    with PrivacyLedger(epsilon=20.0, delta=1e-3, path=tmp_path / "ledger") as ledger:
+        with monkeypatch.context() as patch:
+            kill_after(patch, 4)
+            with pytest.raises(Killed):
+                fit(estimator, tmp_path / "fit")
+        fitted = fit(estimator, tmp_path / "fit")
+        again = fit(estimator, tmp_path / "fit")
+        assert len(ledger.entries) == 1
+        assert ledger.spent.epsilon == pytest.approx(fitted.privacy_spent_.epsilon)
+    assert rounds == list(range(5)) and len(questions) == len(set(questions)) > 3
+    assert (again.coef_ == fitted.coef_).all()
+
+
+def test_nothing_is_heard_of_a_round_before_it_is_on_disk(tmp_path, monkeypatch):
+    order = []
+    keep = Kept.keep
+    monkeypatch.setattr(Kept, "keep", lambda *a: keep(*a) or order.append("disk"))
+    told = _base.AfterRound.__call__
+    monkeypatch.setattr(_base.AfterRound, "__call__", lambda *a: order.append("told") or told(*a))
+    fit(FITS["minibatch"], tmp_path / "fit")
+    assert order == ["disk", "told"] * 6
+
+
+def test_a_file_is_for_one_fit(tmp_path):
+    fit(FITS["minibatch"], tmp_path / "fit")
+    with pytest.raises(ValueError, match="of another fit"):
+        fit(FITS["whole silos"], tmp_path / "fit")
+    with pytest.raises(ValueError, match="of another fit"), Checkpoint(tmp_path / "fit"):
+        FITS["minibatch"].fit(X[::-1], Y, silos=SILOS)
+    data = (tmp_path / "fit").read_bytes()
+    (tmp_path / "fit").write_bytes(data[: len(data) // 2])
+    with pytest.raises(ValueError, match="damaged"):
+        fit(FITS["minibatch"], tmp_path / "fit")
+
+
+def test_a_fit_outside_is_not_kept(tmp_path):
+    with Checkpoint(tmp_path / "fit"):
+        pass
+    FITS["minibatch"].fit(X, Y, silos=SILOS)
+    assert not (tmp_path / "fit").exists()
+
+
+RUN = """
+import sys, warnings
+warnings.simplefilter("ignore")
+from skdpfl import Checkpoint
+from skdpfl.privacy import PrivacyLedger
+from tests.estimators.test_checkpoint import FITS, SILOS, X, Y
+estimator = FITS["scaffold, private scales"].set_params(n_rounds=40)
+with PrivacyLedger(epsilon=100.0, delta=1e-3, path=sys.argv[1] + "/ledger"):
+    with Checkpoint(sys.argv[1] + "/fit"):
+        print(estimator.fit(X, Y, silos=SILOS).coef_.tolist(), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_killed_processes_go_on(tmp_path):
+    def process(folder):
+        folder.mkdir(exist_ok=True)
+        return subprocess.Popen([sys.executable, "-c", RUN, str(folder)], stdout=subprocess.PIPE)
+
+    expected = process(tmp_path / "whole").communicate(timeout=120)[0]
+    rng, killed, folder = np.random.default_rng(0), 0, tmp_path / "killed"
+    for _ in range(40):
+        running = process(folder)
+        deadline = time.monotonic() + rng.uniform(0.1, 0.6)
+        seen = (folder / "fit").exists()
+        while running.poll() is None:
+            if not seen and (folder / "fit").exists():
+                seen, deadline = True, time.monotonic() + rng.uniform(0, 0.1)
+            if seen and time.monotonic() > deadline and killed < 8:
+                running.send_signal(signal.SIGKILL)
+                killed += 1
+                break
+            time.sleep(0.002)
+        out = running.communicate(timeout=120)[0]
+        if running.returncode == 0:
+            break
+    assert killed >= 2 and out == expected
+    with PrivacyLedger(path=folder / "ledger") as ledger:
+        assert len(ledger.entries) == 1
+
+
+def test_progress_is_declared():
+    """What is on disk is arrays and numbers of declared classes: reading it runs no code."""
+    from skdpfl.remote import pack, unpack
+
+    now = Progress(3, np.zeros(2), np.zeros(2), np.inf, np.ones(2), 1.5)
+    back = unpack(pack(now))
+    assert isinstance(back, Progress) and back.n_rounds == 3 and (back.mean == 1).all()
