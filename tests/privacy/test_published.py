@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from skdpfl.privacy import epsilon_of, published
+from skdpfl.privacy.published._chang_schedule import Schedule
 from skdpfl.privacy.published._renyi import gaussian_curve, smallest_epsilon, wang_sampled
 
 # ----------------------------------------------------------------------------- Renyi curves
@@ -218,8 +219,12 @@ def test_chang_schedule(scheme, beta, start, n_rounds, tau):
     schedule = {"scheme": scheme, "beta": beta, "start": start, "local_steps": tau}
     ours = published.chang2022_variances(sigma0_squared=8, n_rounds=n_rounds, **schedule)
     np.testing.assert_allclose(ours, by_loop, rtol=1e-12)
-    bracket = published.chang2022_bracket(n_rounds=n_rounds, **schedule)
+    bracket = bracket_of(n_rounds=n_rounds, **schedule)
     assert bracket == pytest.approx(np.sum(8 / by_loop) / tau, rel=1e-12)
+
+
+def bracket_of(*, scheme, beta, start, n_rounds, local_steps):
+    return Schedule(scheme, beta, start, n_rounds, local_steps).bracket()
 
 
 @pytest.mark.parametrize(
@@ -232,9 +237,7 @@ def test_chang_schedule(scheme, beta, start, n_rounds, tau):
     ],
 )
 def test_chang_brackets(scheme, beta, n_rounds, tau, expected):
-    bracket = published.chang2022_bracket(
-        scheme=scheme, beta=beta, start=200, n_rounds=n_rounds, local_steps=tau
-    )
+    bracket = bracket_of(scheme=scheme, beta=beta, start=200, n_rounds=n_rounds, local_steps=tau)
     assert bracket == pytest.approx(expected, abs=6e-4)
 
 
@@ -254,15 +257,15 @@ def test_chang_stops(scheme, beta, tau, constant, expected):
     schedule = {"scheme": scheme, "beta": beta, "start": 200, "local_steps": tau}
     stop = published.chang2022_rounds(constant_rounds=constant, **schedule)
     assert stop == expected
-    assert published.chang2022_bracket(n_rounds=stop, **schedule) <= constant
-    assert published.chang2022_bracket(n_rounds=stop + 1, **schedule) > constant
+    assert bracket_of(n_rounds=stop, **schedule) <= constant
+    assert bracket_of(n_rounds=stop + 1, **schedule) > constant
 
 
 def test_chang_stop_on_the_edge():
     """A budget of exactly one bracket gives exactly that many rounds."""
     for scheme, n_rounds in itertools.product((1, 2), range(4, 40)):
         schedule = {"scheme": scheme, "beta": 0.97, "start": 3, "local_steps": 2}
-        edge = published.chang2022_bracket(n_rounds=n_rounds, **schedule)
+        edge = bracket_of(n_rounds=n_rounds, **schedule)
         assert published.chang2022_rounds(constant_rounds=edge, **schedule) == n_rounds
 
 

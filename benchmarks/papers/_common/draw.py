@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,18 @@ def draw(figure: Figure, table: pd.DataFrame, path: Path) -> None:
     table = table[~table["metric"].isin((*figure.leave_out, CLAIM))]
     if not len(table):
         return
+    labels = dict.fromkeys(
+        label(names) for names, _ in table.groupby(list(figure.lines), sort=False)
+    )
+    colours = {name: f"C{at % 10}" for at, name in enumerate(labels)}
     panels = list(table.groupby(list(figure.panels), sort=False))
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     canvas = Canvas(figsize=(4.6 * columns, 3.5 * rows + 0.4), layout="constrained")
     axes = canvas.subplots(rows, columns, squeeze=False).ravel()
     for ax, (names, part) in zip(axes, panels, strict=False):
-        panel(figure, ax, part)
-        ax.set_title(", ".join(str(name) for name in names if name), fontsize=10)
+        panel(figure, ax, part, colours)
+        ax.set_title(label(name for name in names if name), fontsize=10)
     for ax in axes[len(panels) :]:
         ax.remove()
     handles = {
@@ -41,11 +46,10 @@ def draw(figure: Figure, table: pd.DataFrame, path: Path) -> None:
     canvas.savefig(path, dpi=110)
 
 
-def panel(figure: Figure, ax: Axes, part: pd.DataFrame) -> None:
+def panel(figure: Figure, ax: Axes, part: pd.DataFrame, colours: dict[str, str]) -> None:
     """Draw one panel; a method without an x of its own is a horizontal line."""
-    for at, (names, line) in enumerate(part.groupby(list(figure.lines), sort=False)):
-        label = ", ".join(told(name) for name in names)
-        style = {"color": f"C{at % 10}", "label": label}
+    for names, line in part.groupby(list(figure.lines), sort=False):
+        style = {"color": colours[label(names)], "label": label(names)}
         over = line.dropna(subset=["x"]).groupby("x")["value"].agg(["mean", "min", "max"])
         over = over[np.isfinite(over.index)]
         if len(over) < 2:
@@ -70,6 +74,11 @@ def flat(ax: Axes, line: pd.DataFrame, over: pd.DataFrame, style: dict[str, str]
         ax.plot(over.index, over["mean"], "D", markersize=6, **style)
     else:
         ax.axhline(line["value"].mean(), linestyle="--", linewidth=1, **style)
+
+
+def label(names: Iterable[object]) -> str:
+    """Return what a line or a panel is called."""
+    return ", ".join(told(name) for name in names)
 
 
 def told(name: object) -> str:

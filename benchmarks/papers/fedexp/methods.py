@@ -76,16 +76,16 @@ def budget(setting: str, epsilon: float) -> dict[str, Any]:
     return {"epsilon": epsilon, "trust": "server"}
 
 
-#: where the noise is -> trust and epsilons; what that of silos' own costs depends on the rounds
-SERVER, OWN = "trusted server", "noise of silos' own, 0.7 C"
-PANELS = {SERVER: ("server", (3.0, 1.0, np.inf)), OWN: ("silo", (np.nan,))}
+#: where the noise is -> epsilons; what that of silos' own costs depends on the rounds
+TRUSTED, OWN = "trusted server", "noise of silos' own, 0.7 C"
+PANELS = {TRUSTED: (3.0, 1.0, np.inf), OWN: (np.nan,)}
 
 
 def panels(n_silos: int, n_rounds: int) -> Iterator[tuple[str, str, float]]:
     """Yield (setting, method, epsilon); without a bias in the numerator none is corrected."""
-    for setting, (trust, epsilons) in PANELS.items():
+    for setting, epsilons in PANELS.items():
         for epsilon in epsilons:
-            paid = priced(n_silos, n_rounds)[0] if trust == "silo" else epsilon
+            paid = priced(n_silos, n_rounds)[0] if setting == OWN else epsilon
             for method in METHODS:
                 if "naive" not in method or setting == OWN:
                     yield setting, method, paid

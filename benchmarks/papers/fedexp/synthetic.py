@@ -19,7 +19,7 @@ from sklearn.preprocessing import normalize
 from fedexp.methods import (
     LOCAL_NOISE,
     OWN,
-    SERVER,
+    TRUSTED,
     algorithm,
     axes,
     budget,
@@ -89,7 +89,7 @@ def cells(quick: bool) -> list[Cell]:
     size = QUICK if quick else SIZE
     found = claims(size.silos, size.rounds, OWN)
     for setting, method, epsilon in panels(size.silos, size.rounds):
-        if quick and setting == SERVER and epsilon != 3.0:
+        if quick and setting == TRUSTED and epsilon != 3.0:
             continue
         tuned = axes(method, epsilon < np.inf)
         fit = partial(distance, method, setting, epsilon, size)

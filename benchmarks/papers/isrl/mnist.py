@@ -86,5 +86,5 @@ def cells(quick: bool) -> list[Cell]:
 
 
 FIGURE = Figure(
-    "MNIST, odd or even", "error", cells, higher_is_better=False, tuning=(101, 102)
+    "MNIST, odd or even", "error", cells, higher_is_better=False, tuning=(101, 102, 103, 104)
 )  # fmt: skip

@@ -17,7 +17,6 @@ from skdpfl.privacy.published._chang_convergence import (
     chang2022_theorem3,
 )
 from skdpfl.privacy.published._chang_schedule import (
-    chang2022_bracket,
     chang2022_rounds,
     chang2022_variances,
 )
@@ -28,7 +27,6 @@ from skdpfl.privacy.published._takakura import takakura2025
 __all__ = [
     "ConvergenceBound",
     "chang2022",
-    "chang2022_bracket",
     "chang2022_conditions",
     "chang2022_convergence",
     "chang2022_rounds",

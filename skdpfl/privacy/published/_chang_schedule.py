@@ -129,30 +129,6 @@ def chang2022_variances(
     return np.repeat(sigma0_squared * factors, uses).reshape(n_rounds, local_steps)
 
 
-def chang2022_bracket(
-    *, scheme: int, beta: float = 1.0, start: int = 0, n_rounds: int, local_steps: int
-) -> float:
-    """Return the bracket of theorems 1 and 2: the rounds of constant noise with the same price.
-
-    Parameters
-    ----------
-    scheme, beta, start, n_rounds, local_steps
-        As in :func:`chang2022_variances`.
-
-    Returns
-    -------
-    float
-        At least ``n_rounds``; inf where it overflows.
-
-    Examples
-    --------
-    >>> from skdpfl.privacy.published import chang2022_bracket
-    >>> round(chang2022_bracket(scheme=1, beta=0.998, start=200, n_rounds=497, local_steps=50), 3)
-    606.148
-    """
-    return Schedule(scheme, beta, start, n_rounds, local_steps).bracket()
-
-
 def chang2022_rounds(
     *, scheme: int, beta: float = 1.0, start: int = 0, local_steps: int, constant_rounds: float
 ) -> int:
