@@ -239,7 +239,7 @@ def _round(
     shared = work.algorithm.broadcast(state)
     for silos, messages in federation.round(now.number, shared, now.cohort, now.clip_norm):
         total.add(silos, messages)
-    came, weight = len(now.cohort), float(weights.sum())
+    came, weight = len(now.cohort), float(np.add.reduce(weights))
     absent = federation.absent()
     if len(absent):  # the mean is over the others, as if they had been the cohort
         total.add(absent, np.zeros((len(absent), size + plan.mechanism.n_extra)))

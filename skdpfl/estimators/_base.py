@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -104,6 +104,13 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         for name, value in arguments.items():
             if name != "self":
                 setattr(self, name, value)
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Return the names of the parameters; reading a signature takes as long as a few rounds."""
+        names: list[str] = super()._get_param_names()
+        return names
 
     def _parameters(self) -> dict[str, Any]:
         """Return all parameters by name, and ``unit`` if it is not one."""

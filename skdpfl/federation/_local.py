@@ -24,8 +24,7 @@ import dataclasses
 import math
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -141,21 +140,11 @@ class LocalFederation(Federation):
         self, round: int, shared: Any, cohort: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield silos and their messages before the mechanism is applied."""
-        jobs = self._jobs(round, cohort)
-        with ThreadPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
-            for stacks, others in self._parts_of(cohort):
-                for silos in stacks:
-                    yield silos, self._stack(round, shared, silos)
-                if len(others):
-                    yield others, self._side_by_side(round, shared, others, jobs, pool)
-
-    def _jobs(self, round: int, cohort: np.ndarray) -> int:
-        """Return the number of threads of a round."""
-        work = self._stacking.typical * self._work.plan.steps[round]
-        if work * len(cohort) < WORTH_THREADS:
-            return 1
-        large = len(cohort) - int(np.count_nonzero(self._stacking.stacked[cohort]))
-        return min(effective_n_jobs(self._n_jobs), large) if large else 1
+        for stacks, others in self._parts_of(cohort):
+            for silos in stacks:
+                yield silos, self._stack(round, shared, silos)
+            if len(others):
+                yield others, self._side_by_side(round, shared, others)
 
     def _parts_of(self, cohort: np.ndarray) -> list[tuple[list[np.ndarray], np.ndarray]]:
         """Cut a cohort into parts, each with stacks and large silos; the last result is kept.
@@ -171,13 +160,16 @@ class LocalFederation(Federation):
             self._last = cohort, parts
         return self._last[1]
 
-    def _side_by_side(
-        self, round: int, shared: Any, silos: np.ndarray, jobs: int, pool: Executor | None
-    ) -> np.ndarray:
+    def _side_by_side(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of large silos, shape (n, size)."""
-        each = map if pool is None else pool.map
+        work = self._stacking.typical * self._work.plan.steps[round] * len(silos)
+        jobs = 1 if work < WORTH_THREADS else min(effective_n_jobs(self._n_jobs), len(silos))
         groups = self._groups.cut(silos, jobs)
-        return np.concatenate(list(each(partial(self._group, round, shared), groups)))
+        of_group = partial(self._group, round, shared)
+        if jobs == 1:
+            return np.concatenate(list(map(of_group, groups)))
+        with ThreadPoolExecutor(jobs) as pool:
+            return np.concatenate(list(pool.map(of_group, groups)))
 
     def _group(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of some large silos, shape (n, size)."""

@@ -26,6 +26,7 @@ class NoiseMaker:
         self._work, self._noised = work, terms.noised
         self._by_factor: dict[float, NoisedSum] = {}
         self._none = terms.noised.std == 0  # silos whose own budget is infinite
+        self._some_none = bool(self._none.any())
         self._source = plan.mechanism.noise(plan, streams, size, terms.noised.dtype)
         # a mechanism with state draws its steps in order
         self._ahead = Ahead(self._draw, size) if plan.mechanism.fresh_noise else None
@@ -57,7 +58,7 @@ class NoiseMaker:
         factor = float(self._work.plan.factors[round][step])
         if factor not in self._by_factor:
             self._by_factor[factor] = self._noised.scaled(factor)
-        if self._none.any():
+        if self._some_none:
             units = units * ~self._none[silos, None]
         return Noise(units, self._by_factor[factor].of(silos))
 

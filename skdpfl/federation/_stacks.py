@@ -62,8 +62,8 @@ class Stacks:
     def _weighted(self, silos: np.ndarray, step: int, stop: int, keep: bool) -> Iterator[Batch]:
         """Yield all records of the silos, those not drawn with weight 0."""
         masks = self._masks.get(silos, step, stop)
-        for batch in self._whole(silos, keep):
-            yield batch._replace(weights=masks[batch.silos])
+        for X, y, norms, _, cut in self._whole(silos, keep):
+            yield Batch(X, y, norms, masks[cut], cut)
 
     def _draw_masks(self, silos: np.ndarray, steps: range) -> np.ndarray:
         """Return 1 for the records drawn and 0 for the others, (len(steps), n, longest)."""

@@ -12,10 +12,13 @@ Neither g_j nor the product |a_j| |s_j|, which may overflow, is computed.
 
 from __future__ import annotations
 
+from functools import cache
 from math import inf, isfinite
 
 import numpy as np
 from numpy.typing import NDArray
+
+_finfo = cache(np.finfo)  # NumPy's own cache takes several calls
 
 
 def clip_slopes(slopes: NDArray, squared_norms: NDArray, clip_norm: float | NDArray) -> None:
@@ -24,7 +27,8 @@ def clip_slopes(slopes: NDArray, squared_norms: NDArray, clip_norm: float | NDAr
     The threshold is lowered by the relative error of computing the norms, so that the exact
     norm of what is left, and not only its computed one, is within clip_norm.
     """
-    if np.size(clip_norm) == 1 and np.max(clip_norm) == inf:
+    clip_norm = np.asarray(clip_norm)
+    if clip_norm.size == 1 and clip_norm.item() == inf:
         return
     limits = _limits(squared_norms, clip_norm, slopes.shape[-1])
     if slopes.shape[-1] == 1:
@@ -43,20 +47,20 @@ def _limits(squared_norms: NDArray, clip_norm: float | NDArray, n_outputs: int) 
     """Return clip_norm / sqrt(squared_norms), lowered by the rounding still to come."""
     norms = np.sqrt(squared_norms)
     # k + 1 roundings under the root of |s_j|^2; fewer than 15 others: C, |a_j|^2, the roots, ...
-    margin = 1 + (n_outputs + 16) * float(np.finfo(norms.dtype).eps)
+    margin = 1 + (n_outputs + 16) * _finfo(norms.dtype).eps
     clip = np.asarray(clip_norm, dtype=norms.dtype) / norms.dtype.type(margin)
     return _without_subnormals(np.divide(clip, norms))
 
 
 def _without_subnormals(factors: NDArray) -> NDArray:
     """Round subnormal numbers, which have fewer digits, down to 0, in place."""
-    factors *= factors >= np.finfo(factors.dtype).tiny
+    factors *= factors >= _finfo(factors.dtype).tiny
     return factors
 
 
 def underflow(dtype: np.dtype, n_terms: int) -> float:
     """Return a bound of the error of a sum of `n_terms` squares due to underflow."""
-    return 2 * n_terms * float(np.finfo(dtype).tiny)
+    return 2 * n_terms * float(_finfo(dtype).tiny)
 
 
 def surely_finite(slopes: NDArray, squared_norms: NDArray, y: NDArray) -> bool:

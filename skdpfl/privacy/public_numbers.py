@@ -140,11 +140,15 @@ class PublicNumbers:
     @cached_property
     def smallest_factor(self) -> float:
         """The smallest factor of the schedule, 1 without one."""
+        if self.noise_schedule is None:
+            return 1.0
         return min((float(f.min()) for f in self.factors if f.size), default=1.0)
 
     @cached_property
     def largest_factor(self) -> float:
         """The largest factor of the schedule, 1 without one."""
+        if self.noise_schedule is None:
+            return 1.0
         return max((float(f.max()) for f in self.factors if f.size), default=1.0)
 
     def step_numbers(self, round: int) -> range:

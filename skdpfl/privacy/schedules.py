@@ -23,7 +23,8 @@ NoiseSchedule = tuple[str, float, int] | None
 def noise_factors(schedule: NoiseSchedule, steps: tuple[int, ...]) -> list[np.ndarray]:
     """Return, for each round, the factors (steps[r],) on the noise multiplier of its steps."""
     if schedule is None:
-        return [np.ones(k) for k in steps]
+        ones = {k: np.ones(k) for k in set(steps)}
+        return [ones[k] for k in steps]
     kind, beta, start = check_schedule(schedule)
     exponents = []
     done = 0  # decayed steps so far

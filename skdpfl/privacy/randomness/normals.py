@@ -131,7 +131,7 @@ def fill(words: np.ndarray, out: np.ndarray) -> None:
 def finish(out: np.ndarray, fresh: Fresh) -> None:
     """Make the second draws of (S, n) normals; ``out`` is contiguous."""
     law, flat = _law(), out.reshape(-1)
-    again = np.flatnonzero(_wants_another(flat))
+    again = _wants_another(flat).nonzero()[0]
     if len(again):
         drawn = law.bounds.searchsorted(fresh(again), side="right")
         flat[again] += law.seconds.take(drawn) << (_EXTRA_BITS if out.dtype == np.int64 else 0)
