@@ -1,6 +1,5 @@
 """Sphinx configuration. `make docs` builds without warnings, or fails."""
 
-import importlib.metadata
 import os
 import sys
 import warnings
@@ -12,10 +11,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 project = "skdpfl"
 author = "The skdpfl developers"
 copyright = "2026, The skdpfl developers"
-release = importlib.metadata.version("skdpfl")
-version = release
+release = version = __import__("skdpfl").__version__
 
 extensions = [
+    "api_groups",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
@@ -44,6 +43,7 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_mock_imports = ["torch"]  # what skdpfl.torch needs, an extra
+toc_object_entries_show_parents = "hide"  # beside a page: fit(), not its class, too
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_show_inherited_class_members = False
@@ -71,8 +71,13 @@ html_title = "skdpfl"
 html_static_path = ["_static"]
 html_css_files = ["skdpfl.css"]
 html_show_sourcelink = False
-html_sidebars = {"index": [], "start": []}  # these two have nothing beside them
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
+html_sidebars = {page: [] for page in ("index", "start", "changelog", "contributing", "cite")}
+html_sidebars |= {page: ["api-groups.html"] for page in ("api", "generated/*")}
 html_theme_options = {
+    "logo": {"text": f"skdpfl {release}", "alt_text": "skdpfl"},
+    "header_links_before_dropdown": 6,
     "show_toc_level": 2,
     "navbar_align": "left",
     "navigation_with_keys": False,

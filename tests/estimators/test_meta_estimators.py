@@ -18,6 +18,7 @@ from sklearn.ensemble import (
 from sklearn.feature_selection import RFE, SelectFromModel, SequentialFeatureSelector
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import (
+    FixedThresholdClassifier,
     GridSearchCV,
     TunedThresholdClassifierCV,
     cross_val_predict,
@@ -27,13 +28,13 @@ from sklearn.model_selection import (
     validation_curve,
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
-from sklearn.multioutput import ClassifierChain, MultiOutputRegressor
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.model_selection import DPRandomizedSearchCV
-from skdpfl.preprocessing import DPStandardScaler
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
+from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 
 X, y = load_breast_cancer(return_X_y=True)
 X, y = X[:160, :4] / X[:160, :4].max(axis=0), y[:160]
@@ -115,6 +116,11 @@ def multioutput(data, silos, column):
     return model.fit(data, np.c_[y, y], **({} if silos is None else {"silos": silos}))
 
 
+def several(data, silos, column):
+    model = MultiOutputClassifier(clf(silo_column=column))
+    return model.fit(data, np.c_[y, 1 - y], **({} if silos is None else {"silos": silos}))
+
+
 def chain(data, silos, column):
     model = ClassifierChain(clf(silo_column=column))
     return model.fit(data, np.c_[y, 1 - y], **({} if silos is None else {"silos": silos}))
@@ -144,6 +150,38 @@ def scaled(column):
     return make_pipeline(scaler.set_output(transform="pandas"), clf(silo_column=column))
 
 
+def encoded(column):
+    """Words and numbers, each part with the silos, which the encoder's part does not give out."""
+    own = {"silo_column": column, "keep_silo_column": False}
+    beside = [] if column is None else [column]
+    columns = ColumnTransformer(
+        [
+            ("num", DPSimpleImputer(50.0, feature_bounds=(0, 1), **own), ["x0", "x1", *beside]),
+            ("cat", DPOneHotEncoder(50.0, **own), ["ward", *beside]),
+            *([("silo", "passthrough", beside)] if beside else []),
+        ],
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+    return make_pipeline(columns, clf(silo_column=column))
+
+
+def with_words(make):
+    """A fit on a frame that has a column of words."""
+
+    def call(data, silos, column):
+        frame = pd.DataFrame(data, columns=FRAME.columns[: np.shape(data)[1]])
+        return fit(make)(frame.assign(ward=WARDS), silos, column)
+
+    return call
+
+
+def shared(column):
+    return SharedBudget(encoded(column), epsilon=100.0, shares=SHARES)
+
+
+#: two words, frequent in every silo
+WARDS = np.where(np.arange(160) % 8 < 4, "heart", "lung")
+SHARES = {"columntransformer__num": 0.3, "columntransformer__cat": 0.3}
 OK = None
 ROUTING = "enable_metadata_routing=True"
 FRAME_LOST = "could not convert string to float|needs a DataFrame"
@@ -153,6 +191,13 @@ TABLE = {
     "Pipeline": (fit(pipeline), "stepname__parameter", OK, OK),
     "Pipeline, step__silos": (fit(pipeline, "isrldpclassifier__silos"), OK, "unexpected", OK),
     "DPStandardScaler in a Pipeline": (fit(scaled), "stepname__parameter", OK, OK),
+    "DPSimpleImputer and DPOneHotEncoder in a ColumnTransformer": (
+        with_words(encoded),
+        "stepname__parameter",
+        OK,
+        OK,
+    ),
+    "SharedBudget of a Pipeline": (with_words(shared), OK, OK, OK),
     "GridSearchCV": (search, OK, OK, OK),
     "GridSearchCV of a Pipeline": (
         search_pipeline(lambda pipe, grid: GridSearchCV(pipe, grid, cv=2)),
@@ -184,6 +229,13 @@ TABLE = {
         OK,
     ),
     "MultiOutputRegressor": (multioutput, OK, OK, OK),
+    "MultiOutputClassifier": (several, OK, OK, OK),
+    "FixedThresholdClassifier": (
+        meta(lambda m: FixedThresholdClassifier(m, threshold=0.4)),
+        ROUTING,
+        OK,
+        OK,
+    ),
     "RFE": (meta(lambda m: RFE(m, n_features_to_select=2)), OK, OK, FRAME_LOST),
     "OneVsRestClassifier": (meta(OneVsRestClassifier), ROUTING, OK, OK),
     "OneVsOneClassifier": (meta(OneVsOneClassifier), ROUTING, OK, FRAME_LOST),
