@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test slow lint docs examples papers papers-quick clean
+.PHONY: flower-demo demo test slow lint docs examples papers papers-quick clean
 
 $(VENV)/.installed: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
 	@echo "Making $(VENV) with $$($(PYTHON) --version), this package and what it, its tests and pages need"
@@ -39,5 +39,17 @@ papers: $(VENV)/.installed  ## the papers' tables and figures in full, what is m
 papers-quick: $(VENV)/.installed  ## small versions of all of them, minutes: make papers-quick OUT=dir
 	$(BIN)/python benchmarks/papers/run.py --quick --out $(or $(OUT),papers-quick)
 
+# Flower has an environment of its own: it brings some 60 packages, which skdpfl does not need
+FLOWER_VENV ?= .venv-flower
+
+$(FLOWER_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(FLOWER_VENV)
+	$(FLOWER_VENV)/bin/python -m pip install --quiet --upgrade pip
+	PYTHONWARNINGS=ignore $(FLOWER_VENV)/bin/python -m pip install --quiet --editable ".[flower]"
+	touch $@
+
+flower-demo: $(FLOWER_VENV)/.installed  ## four hospitals on this computer by Flower: make flower-demo OUT=dir
+	$(FLOWER_VENV)/bin/python examples/flower/demo.py $(or $(OUT),flower-demo) $(FLOWER_DEMO)
+
 clean:
-	rm -rf $(VENV) docs/_build docs/auto_examples docs/generated build dist *.egg-info
+	rm -rf $(VENV) $(FLOWER_VENV) docs/_build docs/auto_examples docs/generated build dist *.egg-info

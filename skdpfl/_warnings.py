@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
-import sklearn
-
-#: this package, and scikit-learn, which may stand between (pipelines, searches, callbacks)
-PACKAGES = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
+#: this package, and scikit-learn, which may stand between (pipelines, searches, callbacks); found
+#: without importing it, for silos elsewhere do not need it
+PACKAGES = tuple(
+    str(Path(spec.origin).parent)
+    for spec in map(find_spec, ("skdpfl", "sklearn"))
+    if spec is not None and spec.origin is not None
+)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

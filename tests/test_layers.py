@@ -43,6 +43,7 @@ LAYERS = [
     {"_pipelines"},
     {"datasets", "model_selection"},
     {"inspection"},
+    {"flower"},
 ]
 #: the same inside skdpfl/privacy: what is counted lies under what is run
 INSIDE_PRIVACY = [
@@ -95,7 +96,9 @@ def written(path):
 
 def loaded_lazily(module, name):
     """Return the module that a name is in, of a package which loads its names on first use."""
-    if module not in MODULES or module.split(".")[1:2] == ["torch"]:  # needs what an extra installs
+    if module not in MODULES or MODULES[module].name != "__init__.py":
+        return None
+    if module == "skdpfl.torch":  # needs what an extra installs
         return None
     where = getattr(import_module(module), "_WHERE", {})
     return path_of(module, where[name]) if name in where else None
@@ -132,6 +135,12 @@ def test_imports_point_down(name):
 @pytest.mark.parametrize("name", [n for n in MODULES if n.startswith("skdpfl.privacy.")])
 def test_imports_inside_privacy_point_down(name):
     check_down(name, "skdpfl.privacy", ranks(INSIDE_PRIVACY))
+
+
+def test_flower_alone_imports_flwr():
+    for name, path in MODULES.items():
+        named = {module.split(".")[0] for module, _ in imports(path)}
+        assert "flwr" not in named or name.startswith("skdpfl.flower."), name
 
 
 def test_no_circle_of_files():

@@ -9,26 +9,23 @@ _federation  the server's side; a ``Courier`` takes the letters
 Nothing here knows a network: :mod:`skdpfl.flower` is one courier.
 """
 
-from skdpfl.remote._declared import declare, pack, unpack
-from skdpfl.remote._federation import Courier, RemoteFederation, SilosMissing
-from skdpfl.remote._gate import Gate, Terms
-from skdpfl.remote._letters import Hello, Introduction
-from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._row import Refused
-from skdpfl.remote._wire import WireError
+from skdpfl._lazy import lazy
 
-__all__ = [
-    "Courier",
-    "Gate",
-    "Hello",
-    "Introduction",
-    "Refused",
-    "RemoteFederation",
-    "SiloRecords",
-    "SilosMissing",
-    "Terms",
-    "WireError",
-    "declare",
-    "pack",
-    "unpack",
-]
+#: public name -> the module that has it; loaded on first use
+_WHERE = {
+    "Courier": "_federation",
+    "Gate": "_gate",
+    "Hello": "_letters",
+    "Introduction": "_letters",
+    "Refused": "_refused",
+    "RemoteFederation": "_federation",
+    "SiloRecords": "_records",
+    "SilosMissing": "_federation",
+    "Terms": "_terms",
+    "WireError": "_wire",
+    "declare": "_declared",
+    "pack": "_declared",
+    "unpack": "_declared",
+}
+__all__ = sorted(_WHERE)
+__getattr__, __dir__ = lazy(__name__, _WHERE)

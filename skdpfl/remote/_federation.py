@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -21,7 +22,8 @@ from skdpfl.remote._letters import (
     Refusal,
     Task,
 )
-from skdpfl.remote._row import Refused, rows_of
+from skdpfl.remote._refused import Refused
+from skdpfl.remote._row import rows_of
 from skdpfl.remote._wire import WireError
 from skdpfl.scaling import ScalingPlan, TemperaturePlan
 
@@ -96,8 +98,9 @@ class RemoteFederation(Federation):
         self._fit, self._started = "", set[str]()
         self._task: Task | None = None
         self._absent, self._width = np.zeros(0, int), 0
-        #: each silo's price of the last fit, by its own computation
+        #: each silo's price of the last fit, by its own computation, and seconds of its rounds
         self.epsilons: dict[str, float] = {}
+        self.round_seconds: list[float] = []
 
     @property
     def n_silos(self) -> int:
@@ -114,6 +117,7 @@ class RemoteFederation(Federation):
         assert before is None or isinstance(before, ScalingPlan)
         assert after is None or isinstance(after, TemperaturePlan)
         self._fit, self._task, self._started = secrets.token_hex(8), None, set()
+        self.round_seconds = []
         facts, letters = self._facts, {}
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
         for i, row in enumerate(rows_of(plan, before, after)):
@@ -149,9 +153,10 @@ class RemoteFederation(Federation):
         content = Ask(self._fit, "round", round, shared, float(clip_norm))
         first = Ask(self._fit, "round", round, shared, float(clip_norm), self._task)
         plain, with_task = pack(content), pack(first)
-        names = [self.names[i] for i in cohort.tolist()]
+        names, begin = [self.names[i] for i in cohort.tolist()], time.monotonic()
         letters = {name: plain if name in self._started else with_task for name in names}
         answers, reasons = self._exchange(letters, Answer, content)
+        self.round_seconds.append(time.monotonic() - begin)
         self._started |= answers.keys()
         for name in [n for n, answer in answers.items() if answer.values.size != self._width]:
             del answers[name]

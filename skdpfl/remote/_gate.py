@@ -9,7 +9,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,9 +18,8 @@ from threadpoolctl import ThreadpoolController
 from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.federation import Question, Silo
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.spending.spent import PrivacySpent, Unit
+from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import (
     Agreement,
@@ -34,47 +32,13 @@ from skdpfl.remote._letters import (
     Task,
 )
 from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._row import Refused
+from skdpfl.remote._refused import Refused
 from skdpfl.remote._store import Store
+from skdpfl.remote._terms import Terms
 from skdpfl.remote._wire import WireError
 from skdpfl.scaling import scales_question, slope_question
 
 _LOG = logging.getLogger("skdpfl.remote")
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What a silo's operator agreed to: every fit has to keep within it.
-
-    Parameters
-    ----------
-    epsilon : float, default=inf
-        The most that one fit may cost this silo.
-    delta : float, default=1e-4
-        The largest delta that it is priced at.
-    unit : {"record", "silo"}, default="record"
-        What has to be protected.
-    neighbours : {"replace", "add_remove"}, default="replace"
-        Under which relation.
-    """
-
-    epsilon: float = math.inf
-    delta: float = 1e-4
-    unit: Unit = "record"
-    neighbours: Neighbours = "replace"
-
-    def check(self, spent: PrivacySpent) -> None:
-        """Raise unless a fit of this cost keeps within the terms."""
-        if (spent.unit, spent.neighbours) != (self.unit, self.neighbours):
-            raise Refused(
-                f"This silo agreed to unit={self.unit!r}, neighbours={self.neighbours!r}; the fit "
-                f"is for unit={spent.unit!r}, neighbours={spent.neighbours!r}."
-            )
-        if spent.delta > self.delta or spent.epsilon > self.epsilon:
-            raise Refused(
-                f"This silo agreed to epsilon={self.epsilon:g} at delta={self.delta:g} a fit; by "
-                f"its own computation this one costs {spent.epsilon:.4g} at {spent.delta:g}."
-            )
 
 
 class Gate:

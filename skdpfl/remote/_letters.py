@@ -22,7 +22,8 @@ from skdpfl.losses import Loss
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare
-from skdpfl.remote._row import Refused, Row
+from skdpfl.remote._refused import Refused
+from skdpfl.remote._row import Row
 
 #: what an answer is about
 Purpose = Literal["scales", "round", "temperature"]

@@ -20,14 +20,11 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.sampling import Sampling
 from skdpfl.privacy.spending.spent import Trust, Unit
+from skdpfl.remote._refused import Refused
 from skdpfl.scaling import ScalingPlan, TemperaturePlan
 
 #: bins of counts are no narrower than this many octaves
 _NARROWEST = 2.0**-6
-
-
-class Refused(ValueError):
-    """A silo, or a server, declines what it was asked for; the text says why and what to do."""
 
 
 @dataclass(frozen=True, eq=False)

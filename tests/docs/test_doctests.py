@@ -15,6 +15,8 @@ MODULES = sorted(m.name for m in pkgutil.walk_packages(skdpfl.__path__, "skdpfl.
 def test_docstrings(name):
     if name.startswith("skdpfl.torch"):
         pytest.importorskip("torch")
+    if name.startswith("skdpfl.flower."):
+        pytest.importorskip("flwr")
     module = importlib.import_module(name)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     result = doctest.testmod(module, optionflags=flags)

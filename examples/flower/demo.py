@@ -1,0 +1,230 @@
+"""Four hospitals on this computer, by Flower: two fits, one of them with a hospital that is killed.
+
+    python examples/flower/demo.py OUT           or   make flower-demo OUT=dir
+
+starts a SuperLink and a SuperNode for each hospital on the loopback interface, fits ISRL-DP and
+DP-SCAFFOLD, kills a SuperNode in the first fit without warning and starts it again, and compares
+the models with those of one process: they are the same, bit for bit. Then it measures Flower's own
+empty round. Everything ends with this script.
+"""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
+ESTIMATORS = ("ISRLDPClassifier", "DPScaffoldClassifier")
+BIN = Path(sys.executable).parent
+#: the hospital that is killed, after it has answered so often
+VICTIM, ANSWERS = "va", 8
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Deployment:
+    """A SuperLink and four SuperNodes; all of them end with the block."""
+
+    def __init__(self, out):
+        self.out, self.port = out, free_port()
+        self.link, self.nodes, self.pids = None, {}, {name: [] for name in HOSPITALS}
+        self.environment = os.environ | {
+            "FLWR_HOME": str(out / "flower"),
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.3",
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONUNBUFFERED": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        (out / "flower").mkdir(mode=0o700, exist_ok=True)
+        config = f'[superlink.demo]\naddress = "127.0.0.1:{self.port}"\ninsecure = true\n'
+        (out / "flower" / "config.toml").write_text(config)
+
+    def __enter__(self):
+        command = ["flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", self.port]
+        self.link = self.start("superlink", [*command, "--disable-runtime-dependency-installation"])
+        wait_for_port(self.port)
+        for name in HOSPITALS:
+            self.start_node(name)
+        return self
+
+    def start(self, name, command):
+        log = (self.out / "logs" / f"{name}.log").open("ab")
+        words = [str(BIN / command[0]), *map(str, command[1:])]
+        options = {"env": self.environment, "stdout": log, "stderr": log, "start_new_session": True}
+        with log:
+            return subprocess.Popen(words, **options)
+
+    def start_node(self, name):
+        facts = {
+            "hospital": name,
+            "records": str(self.out / "records" / f"{name}.npz"),
+            "ledgers": str(self.out / "ledgers"),
+        }
+        config = " ".join(f'{key}="{value}"' for key, value in facts.items())
+        command = ["flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{self.port}"]
+        command += ["--host", "127.0.0.1", "--port", free_port(), "--node-config", config]
+        self.nodes[name] = self.start(name, command)
+        self.pids[name].append(self.nodes[name].pid)
+
+    def kill_node(self, name):
+        """End a SuperNode and the silo's process at once, as a power cut would."""
+        os.killpg(self.nodes[name].pid, signal.SIGKILL)
+        self.nodes[name].wait()
+
+    def run(self, estimator, rounds, patience, meanwhile=lambda: None):
+        """Have ``flwr run`` fit an estimator; return its report once it is there."""
+        report = self.out / f"{estimator}.json"
+        report.unlink(missing_ok=True)
+        command = [str(BIN / "flwr"), "run", str(HERE), "demo", "--run-config"]
+        config = f'estimator="{estimator}" rounds={rounds} out="{self.out}"'
+        with (self.out / "logs" / "run.log").open("ab") as log:
+            subprocess.run(
+                [*command, config], env=self.environment, stdout=log, stderr=log, check=True,
+                timeout=120,
+            )  # fmt: skip
+        end = time.monotonic() + patience
+        while not report.exists():
+            if time.monotonic() > end or self.link.poll() is not None:
+                raise SystemExit(f"{estimator} did not end in {patience} s: see {self.out}/logs")
+            meanwhile()
+            time.sleep(0.1)
+        time.sleep(0.5)
+        return json.loads(report.read_text())
+
+    def __exit__(self, *_):
+        for process in [*self.nodes.values(), self.link]:
+            if process is not None and process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def wait_for_port(port, patience=60):
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise SystemExit("The SuperLink did not start; see its log.")
+
+
+class Killer:
+    """Kills a hospital once it has answered a few times, and starts it again."""
+
+    def __init__(self, deployment):
+        self.deployment, self.seen, self.answers, self.restarts = deployment, 0, 0, 0
+
+    def __call__(self):
+        files = (self.deployment.out / "ledgers" / f"{VICTIM}.ledger.fits").glob("*.fit")
+        latest = max((path.stat().st_mtime_ns for path in files), default=0)
+        self.answers, self.seen = self.answers + (latest > self.seen), latest
+        if self.answers >= ANSWERS and not self.restarts:
+            self.deployment.kill_node(VICTIM)
+            self.restarts += 1
+            self.deployment.start_node(VICTIM)
+
+
+def write_records(out):
+    """Write each hospital's records to a file of its own."""
+    from skdpfl.datasets import fetch_heart_disease
+
+    heart = fetch_heart_disease()
+    for name in HOSPITALS:
+        mine = heart.silos == name
+        path = out / "records" / f"{name}.npz"
+        np.savez(path, X=np.asarray(heart.data)[mine], y=np.asarray(heart.target)[mine])
+
+
+def compare(out, estimators, rounds):
+    """Compare with fits in this process; return the silos' prices there."""
+    sys.path.insert(0, str(HERE))
+    import server
+
+    from skdpfl.datasets import fetch_heart_disease
+
+    heart, same = fetch_heart_disease(), {}
+    for name in estimators:
+        model = server.model({"estimator": name, "rounds": rounds})
+        model.fit(heart.data, heart.target, silos=heart.silos)
+        with np.load(out / f"{name}.npz") as there:
+            same[name] = bool(
+                np.array_equal(model.coef_, there["coef"])
+                and np.array_equal(model.intercept_, there["intercept"])
+            )
+    return same
+
+
+def charged(out):
+    """Return what each hospital's ledger holds: the cost of each fit, once."""
+    from skdpfl.privacy import PrivacyLedger
+
+    found = {}
+    for name in HOSPITALS:
+        ledger = PrivacyLedger(path=out / "ledgers" / f"{name}.ledger", must_exist=True)
+        found[name] = [(e.name.split(",")[0], e.spent.epsilon) for e in ledger.entries]
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--rounds", type=int, default=0, help="fewer rounds (0: all)")
+    parser.add_argument("--estimators", nargs="*", default=ESTIMATORS, choices=ESTIMATORS)
+    parser.add_argument("--patience", type=float, default=900, help="seconds for a fit")
+    asked = parser.parse_args()
+    out = asked.out.resolve()
+    for folder in ("logs", "records", "ledgers"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    if any((out / "ledgers").iterdir()):
+        raise SystemExit(f"{out} has ledgers of an earlier run; give another folder.")
+    write_records(out)
+    seconds = {}
+    with Deployment(out) as deployment:
+        killer = Killer(deployment)
+        for name in asked.estimators:
+            report = deployment.run(name, asked.rounds, asked.patience, killer)
+            if "error" in report:
+                raise SystemExit(f"{name}: {report['error']}")
+            seconds[name] = report["seconds per round"]
+            print(f"{name}: {np.median(seconds[name]):.2f} s a round", flush=True)
+        refused = deployment.run(asked.estimators[0], asked.rounds, asked.patience)
+        print(f"once more: {refused.get('error')}", flush=True)
+        empty = deployment.run("empty", 5, asked.patience)
+        seconds["Flower, empty"] = empty["seconds per round"]
+        print(f"Flower's empty round: {np.median(seconds['Flower, empty']):.2f} s")
+    result = {
+        "pids": deployment.pids,
+        "restarts": killer.restarts,
+        "seconds per round": seconds,
+        "refused": refused.get("error"),
+        "charged": charged(out),
+        "bit-identical": compare(out, asked.estimators, asked.rounds),
+    }
+    (out / "run.json").write_text(json.dumps(result, indent=1))
+    print(json.dumps({k: v for k, v in result.items() if k != "seconds per round"}))
+    if not all(result["bit-identical"].values()):
+        raise SystemExit("The models differ from those of one process.")
+    for name, entries in result["charged"].items():
+        once = [fit for fit, _ in entries] == list(asked.estimators)
+        if not once or any(epsilon > 3 for _, epsilon in entries):
+            raise SystemExit(f"The ledger of {name} does not count each fit once: {entries}")
+    if "SilosMissing" not in str(result["refused"]) and len(asked.estimators) == 2:
+        raise SystemExit("A fit beyond the hospitals' budgets was not refused.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Letters by Flower: silos are known by name, whichever node they run on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from flwr.app import Message, MessageType
+from flwr.serverapp import Grid
+
+from skdpfl.flower._letter import content_of, letter_in
+from skdpfl.remote import Courier, Hello, Introduction, WireError, pack, unpack
+
+#: seconds between two looks for replies
+_PAUSE = 0.3
+
+
+class FlowerCourier(Courier):
+    """Takes letters to silos that run as SuperNodes.
+
+    A SuperNode that was restarted is another node with the same silo: nodes are asked for their
+    silo's name before they get a letter, and again when an answer is missing.
+
+    Parameters
+    ----------
+    grid : Grid
+        What a ServerApp is given.
+    timeout : float, default=60.0
+        Seconds to wait for answers, and at first for silos. Nothing waits longer.
+    """
+
+    def __init__(self, grid: Grid, *, timeout: float = 60.0) -> None:
+        if not 0 < timeout < float("inf"):
+            raise ValueError(f"timeout must be a finite number of seconds, got {timeout!r}.")
+        self._grid, self._timeout = grid, timeout
+        self._nodes: dict[str, int] = {}
+        #: nodes that were asked for their silo's name, and the messages that ask
+        self._known: set[int] = set()
+        self._open: dict[str, int] = {}
+
+    def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
+        end = time.monotonic() + self._timeout
+        self._find(set(letters), end)
+        sent: dict[str, str] = {}
+        answers: dict[str, bytes] = {}
+        self._send({n: v for n, v in letters.items() if n in self._nodes}, sent)
+        while len(answers) < len(letters) and time.monotonic() < end:
+            for message in self._grid.pull_messages(list(sent)):
+                name = sent.pop(message.metadata.reply_to_message_id, None)
+                if name is not None and not message.has_error():
+                    answers[name] = letter_in(message)
+            again = [n for n in self._moved() if n in letters and n not in answers]
+            self._send({name: letters[name] for name in again}, sent)
+            time.sleep(_PAUSE)
+        return answers
+
+    def _send(self, letters: Mapping[str, bytes], sent: dict[str, str]) -> None:
+        """Push letters; ``sent`` then has each message's silo."""
+        messages = [self._message(self._nodes[n], letters[n], MessageType.TRAIN) for n in letters]
+        if messages:
+            sent.update(zip(self._grid.push_messages(messages), letters, strict=True))
+
+    def _message(self, node: int, letter: bytes, kind: str) -> Message:
+        ttl = self._timeout  # later it is of no use to anybody
+        return Message(content_of(letter), dst_node_id=node, message_type=kind, ttl=ttl)
+
+    def _find(self, names: set[str], end: float) -> None:
+        """Look for silos until all are known, or it is too late."""
+        while not names <= self._nodes.keys() and time.monotonic() < end:
+            self._moved()
+            time.sleep(_PAUSE)
+
+    def _moved(self) -> list[str]:
+        """Ask new nodes who they are; return the silos that answered from one."""
+        new = [node for node in self._grid.get_node_ids() if node not in self._known]
+        hello = pack(Hello())
+        messages = [self._message(node, hello, MessageType.QUERY) for node in new]
+        if messages:
+            self._open |= zip(self._grid.push_messages(messages), new, strict=True)
+            self._known |= set(new)
+        found = []
+        for message in self._grid.pull_messages(list(self._open)) if self._open else []:
+            node = self._open.pop(message.metadata.reply_to_message_id, None)
+            name = _name_in(message)
+            if node is not None and name:
+                self._nodes[name] = node
+                found.append(name)
+        return found
+
+
+def _name_in(message: Message) -> str:
+    """Return the name that a node's silo gave; empty where it gave none."""
+    try:
+        letter = unpack(letter_in(message))
+    except WireError:
+        return ""
+    return letter.name if isinstance(letter, Introduction) else ""

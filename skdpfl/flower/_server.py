@@ -1,0 +1,76 @@
+"""The server as a Flower app: it fits an estimator with the silos that it can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from skdpfl.federation import Federation, Schema
+from skdpfl.flower._courier import FlowerCourier
+from skdpfl.remote import RemoteFederation
+
+
+class Fits(Protocol):
+    """An estimator that fits silos elsewhere."""
+
+    def fit_federation(self, federation: Federation, facts: Schema) -> Any: ...
+
+
+def server_app(
+    estimator: Fits | Callable[[Mapping[str, Any]], Fits],
+    facts: Schema,
+    *,
+    finished: Callable[[Any, RemoteFederation, Mapping[str, Any]], None],
+    on_missing: Literal["fail", "skip"] = "fail",
+    timeout: float = 60.0,
+    n_attempts: int = 3,
+) -> ServerApp:
+    """Return the server's app.
+
+    Parameters
+    ----------
+    estimator : estimator or callable
+        What to fit; a callable is given Flower's run config and returns it. Classifiers need
+        ``classes``.
+    facts : Schema
+        What is public of the silos' records, their names above all.
+    finished : callable
+        ``finished(estimator, federation, run_config)`` is called with the fitted estimator, to
+        keep it, and with its :class:`~skdpfl.remote.RemoteFederation`.
+    on_missing : {"fail", "skip"}, default="fail"
+        What to do in a round without some silos' answers
+        (:class:`skdpfl.remote.RemoteFederation`).
+    timeout : float, default=60.0
+        Seconds to wait for answers.
+    n_attempts : int, default=3
+        How often a letter is sent.
+
+    Returns
+    -------
+    ServerApp
+        What ``flwr run`` runs.
+
+    See Also
+    --------
+    client_app : A silo's app.
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        config = context.run_config
+        model: Any = estimator if hasattr(estimator, "fit_federation") else estimator(config)
+        federation = RemoteFederation(
+            FlowerCourier(grid, timeout=timeout),
+            facts,
+            classes=getattr(model, "classes", None),
+            estimator=type(model).__name__,
+            on_missing=on_missing,
+            n_attempts=n_attempts,
+        )
+        finished(model.fit_federation(federation, facts), federation, config)
+
+    return app

@@ -1,0 +1,5 @@
+"""An error whose words may be told to the other side."""
+
+
+class Refused(ValueError):
+    """A silo, or a server, declines what it was asked for; the text says why and what to do."""

@@ -1,0 +1,57 @@
+"""What a silo's operator agreed to. It imports nothing: a silo's process may start often."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from skdpfl.remote._refused import Refused
+
+
+class Spent(Protocol):
+    """What a fit costs."""
+
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def delta(self) -> float: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def neighbours(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a silo's operator agreed to: every fit has to keep within it.
+
+    Parameters
+    ----------
+    epsilon : float, default=inf
+        The most that one fit may cost this silo.
+    delta : float, default=1e-4
+        The largest delta that it is priced at.
+    unit : {"record", "silo"}, default="record"
+        What has to be protected.
+    neighbours : {"replace", "add_remove"}, default="replace"
+        Under which relation.
+    """
+
+    epsilon: float = math.inf
+    delta: float = 1e-4
+    unit: Literal["record", "silo"] = "record"
+    neighbours: Literal["replace", "add_remove"] = "replace"
+
+    def check(self, spent: Spent) -> None:
+        """Raise unless a fit of this cost keeps within the terms."""
+        if (spent.unit, spent.neighbours) != (self.unit, self.neighbours):
+            raise Refused(
+                f"This silo agreed to unit={self.unit!r}, neighbours={self.neighbours!r}; the fit "
+                f"is for unit={spent.unit!r}, neighbours={spent.neighbours!r}."
+            )
+        if spent.delta > self.delta or spent.epsilon > self.epsilon:
+            raise Refused(
+                f"This silo agreed to epsilon={self.epsilon:g} at delta={self.delta:g} a fit; by "
+                f"its own computation this one costs {spent.epsilon:.4g} at {spent.delta:g}."
+            )
