@@ -40,8 +40,9 @@ HERE = Path(__file__).parent
 FIGURES = (
     "scaffold/table1", "scaffold/table4", "scaffold/accuracy", "scaffold/best", "scaffold/curves",
     "scaffold/theory", "scaffold/emnist", "scaffold/local_steps", "scaffold/emnist_paper",
+    "scaffold/network",
     "isrl/bounds", "isrl/insurance", "isrl/obesity", "isrl/mnist", "drift/bounds", "drift/schemes",
-    "fedexp/synthetic", "fedexp/mnist", "pfl/linear",
+    "fedexp/synthetic", "fedexp/mnist", "pfl/epochs", "pfl/silos",
 )  # fmt: skip
 
 
