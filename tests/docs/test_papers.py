@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +38,16 @@ def test_tuning_finds_the_best_point_of_the_lattice_and_says_it_lies_inside(pape
     assert chosen.point == {"step": 27.0, "clip": 0.25}
     assert chosen.inside
     assert chosen.fits < 30
+
+
+def test_tuning_follows_a_ridge_across_the_axes(papers):
+    def measure(seed, step, rounds):
+        along, across = np.log2(step * rounds), np.log2(step / rounds)
+        return -((along - 6) ** 2) - 9 * across**2
+
+    axes = papers("_common.cells").Axis
+    cells, fig, cell = figure(papers, measure, (axes("step", 1, 2), axes("rounds", 1, 2)))
+    assert cells.tune(fig, cell, quick=False).point == {"step": 8.0, "rounds": 8.0}
 
 
 def test_tuning_takes_the_lowest_where_less_is_better_and_stops_at_an_axis_s_end(papers):

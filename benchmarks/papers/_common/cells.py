@@ -1,15 +1,17 @@
 """A figure is a list of cells; a cell is one method in one setting at one epsilon.
 
 Tuning, the same for all methods. A cell names its axes: a start, a factor, ends. The search walks
-over the lattice {start * factor^k}: along one axis after the other, uphill, until no neighbour on
-any axis is better. So the optimum lies inside the points that were tried, or at an end that the
-axis has by itself (one local step), or ``inside`` says that the tries ran out. It is chosen on
-seeds (splits, cohorts, noise) of their own and is not paid for: figures compare methods.
+over the lattice {start * factor^k}: along one axis after the other, uphill, and on two at once
+where that ends, until no neighbour is better. So the optimum lies inside the points that were
+tried, or at an end that the axis has by itself (one local step), or ``inside`` says that the tries
+ran out. It is chosen on seeds (splits, cohorts, noise) of their own and is not paid for: figures
+compare methods.
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -157,6 +159,8 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
         start = best
         for axis in range(len(cell.axes)):
             best = climb(score, best, axis)
+        if best == start:  # hyper-parameters may hang together: a ridge across the axes
+            best = max([best, *corners(best)], key=score)
         moved = best != start
     inside = all(
         near in seen or point_at(cell.axes, near) is None for near in neighbours(best)
@@ -184,6 +188,15 @@ def shifted(place: tuple[int, ...], axis: int, by: int) -> tuple[int, ...]:
 def neighbours(place: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the neighbours on all axes."""
     return [shifted(place, axis, by) for axis in range(len(place)) for by in (-1, 1)]
+
+
+def corners(place: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the neighbours on two axes at once."""
+    pairs = itertools.combinations(range(len(place)), 2)
+    return [
+        shifted(shifted(place, one, by), two, too)
+        for (one, two), by, too in itertools.product(pairs, (-1, 1), (-1, 1))
+    ]
 
 
 def point_at(axes: tuple[Axis, ...], place: tuple[int, ...]) -> dict[str, Any] | None:
