@@ -4,7 +4,8 @@ Seven clinics, each with one kind of patient
 
 Obesity levels from eating habits, one clinic per level: the hardest split there is, since no clinic
 can learn anything alone: it has never seen a second label. Federated learning still works, private
-or not.
+or not. (Without the file of these patients, silos of one handwritten digit each stand in; the first
+printed line says which it is.)
 
 The clinics are formed by the label, so a clinic's id gives the label away. That is fine for a
 benchmark of heterogeneity and for nothing else.

@@ -60,6 +60,7 @@ def test_every_story_is_told():
         "insurance",
         "obesity",
         "heart_disease",
+        "messy_frame",
         "heterogeneity",
         "choosing_epsilon",
         "private_search",

@@ -8,6 +8,7 @@ STORIES = (
     "plot_heart_disease.py",
     "plot_heterogeneity.py",
     "plot_obesity.py",
+    "plot_messy_frame.py",
     "plot_private_search.py",
     "plot_whole_silos.py",
     "plot_own_algorithm.py",

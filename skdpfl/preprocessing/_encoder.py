@@ -64,7 +64,7 @@ class DPOneHotEncoder(PayingTransformer):
     **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
     records, whatever the others hold: noisy counts of the values that other records have as well
     are a Gaussian mechanism, and a value that one record brings or takes away is given out with a
-    probability of at most delta / 10. Proved in :mod:`skdpfl.preprocessing._vocabulary`. With
+    probability of at most delta / 100. Proved in :mod:`skdpfl.preprocessing._vocabulary`. With
     declared categories the output depends on no record.
 
     A record with a value in each of d columns moves 2 d counts, so noise grows with sqrt(d):

@@ -61,7 +61,7 @@ class DPSimpleImputer(PayingTransformer):
     and the magnitudes of columns without bounds: counts of a histogram on fixed bins, where a
     replaced record moves two counts of each column by 1. All are Gaussian mechanisms
     (:mod:`skdpfl.preprocessing._sums`). Most frequent values: noisy counts above a threshold
-    (:mod:`skdpfl.preprocessing._vocabulary`), which costs a tenth of delta.
+    (:mod:`skdpfl.preprocessing._vocabulary`), which costs a hundredth of delta.
 
     Examples
     --------

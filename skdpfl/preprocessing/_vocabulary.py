@@ -48,8 +48,9 @@ from skdpfl.privacy.accounting import calibrate
 from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
 from skdpfl.privacy.release import DOUBLE, grid_for, noise_for, relative_error, snapped_release
 
-#: the part of delta that pays for the threshold: the rest of a pipeline has the same delta
-SHARE = 0.1
+#: the part of delta that pays for the threshold: the rest of a pipeline has the same delta, and for
+#: a group of records it counts several times
+SHARE = 0.01
 #: q is larger by this factor, and by this number
 _FACTOR, _ROUNDING = 1.01, 1e-20
 

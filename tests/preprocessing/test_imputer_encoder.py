@@ -154,7 +154,7 @@ def test_the_budget_is_spent_and_not_overspent(transformer, neighbours):
 def test_the_threshold_is_in_the_price():
     spent = DPOneHotEncoder(delta=1e-6, random_state=0).fit(WORDS[["smoker"]]).privacy_spent_
     (gaussian, _), (failure, _) = spent.costs[0].composition
-    assert isinstance(gaussian, Gaussian) and failure == Approximate(0.0, 1e-7)
+    assert isinstance(gaussian, Gaussian) and failure == Approximate(0.0, pytest.approx(1e-8))
 
 
 def test_hopeless_counts_are_refused_and_rare_ones_warned_of():

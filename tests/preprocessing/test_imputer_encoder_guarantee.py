@@ -123,7 +123,7 @@ def test_single_records_values_are_given_out_as_rarely_as_paid_for(d):
 
 def test_the_price_is_that_of_both_parts():
     release = Vocabulary.planned(held((500,)), 2, 1.0, 1e-5)
-    assert release.composition[1] == (Approximate(0.0, pytest.approx(1e-6)), 1)
+    assert release.composition[1] == (Approximate(0.0, pytest.approx(1e-7)), 1)
     price = price_epsilon(release.composition, 1e-5, "replace")
     assert 0.99 <= price <= 1.0
     # without the threshold's part the noise would be less
