@@ -87,8 +87,8 @@ columns = ColumnTransformer(
 ).set_output(transform="pandas")
 
 # %%
-# **One epsilon** for imputer, encoder and model. The columns that come out are known beforehand, but
-# for the wards' names: winter, age, bmi, five for wards (one may stay unused), two for insurance.
+# **One epsilon** for imputer, encoder and model. The columns that come out are known beforehand,
+# but for the wards' names: winter, age, bmi, five wards (one may stay unused), two insurances.
 model = ISRLDPRegressor(
     feature_bounds=([0, 18, 10] + [0] * 7, [1, 100, 60] + [1] * 7),
     target_bounds=(np.log(50.0), np.log(50_000.0)),
