@@ -119,6 +119,13 @@ class Algorithm:
         """Return the server's state after a round."""
         raise NotImplementedError
 
+    def heavy_ball(self) -> tuple[float, float] | None:
+        """Return step and momentum if all rounds are ``v = m v + mean, params -= step v``.
+
+        None otherwise. The noise of such rounds can be followed into the model.
+        """
+        return None
+
     def idle(self, state: State) -> State:
         """Return the server's state after a round without any silo; by default unchanged.
 

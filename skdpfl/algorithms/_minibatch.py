@@ -56,6 +56,12 @@ class MinibatchSGD(GradientMethod):
         moved = self.projection(state.params - step * velocity)
         return MinibatchState(moved, velocity, state.round + 1)
 
+    def heavy_ball(self) -> tuple[float, float] | None:
+        free = self.projection == Ball() and self.output_weights is None
+        if isinstance(self.learning_rate, tuple) or not free:
+            return None
+        return self.learning_rate, self.momentum
+
     def idle(self, state: MinibatchState) -> MinibatchState:
         return state._replace(round=state.round + 1)
 

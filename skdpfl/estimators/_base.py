@@ -39,6 +39,7 @@ from skdpfl.estimators._checkpoint import Kept
 from skdpfl.estimators._context import AfterRound, one_blas_thread, unchanged_on_error
 from skdpfl.estimators._data import DataElsewhere, DataSource, LocalData
 from skdpfl.estimators._diverged import warn_if_diverged
+from skdpfl.estimators._noise_error import Path
 from skdpfl.estimators._parameters import check_parameters, check_shape
 from skdpfl.estimators._progress import progress_bar
 from skdpfl.estimators._refusals import (
@@ -275,7 +276,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             work = replace(work, class_weights=data.class_weights)
             data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
             where = work, federation, streams
-            outcome = self._run(data, scales, training, where, kept)
+            path = Path(work, training.average, kept.progress)
+            outcome = self._run(data, scales, training, where, kept, path)
             factor = None
             if choice.temperature is not None:
                 found = choice.temperature, federation, work, outcome.params
@@ -283,6 +285,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         here = getattr(federation, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, work, here)
         params = outcome.params if factor is None else model.rescaled(outcome.params, factor)
+        told = choice.temperature.noise_of_logarithm if choice.temperature and factor else 0.0
+        self._noise_error = path.error(scales, params, factor or 1.0, told)
         self._unpack(request.facts, settings, scales, work, params)
         self._unpack_outcome(outcome)
         if hasattr(self, "calibrate"):
@@ -297,6 +301,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         training: Training,
         where: tuple[Work, Federation, Streams],
         kept: Kept,
+        path: Path,
     ) -> Progress:
         """Run all rounds, and call the callbacks after each."""
         work = where[0]
@@ -311,12 +316,17 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             )
             if kept.progress is not None:
                 kept.restore(where[1], work)
+
+            def keep(now: Progress) -> None:
+                path.add(now)
+                kept.keep(where[1], now)
+
             outcome = run(
                 *where,
                 average=training.average,
                 on_round=after,
                 after=kept.progress,
-                keep=partial(kept.keep, where[1]),
+                keep=keep,
             )
         after.end()
         return outcome
@@ -351,13 +361,20 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         """Return the coefficients as a frame, one row per feature and one for the intercept.
 
         Coefficients are in the units of X if the scaling is affine, else in those of
-        ``scaling_.transform(X)``. There are no standard errors: the usual ones ignore the noise.
+        ``scaling_.transform(X)``. The noise error is the standard deviation of a coefficient over
+        fits on the same records with new noise, estimated from the released rounds. It does not
+        contain the sampling error, which is not released; standard errors that ignore the noise
+        would be too small. It is known for linear models fitted by single gradient steps
+        (``ISRLDP`` with the minibatch solver, ``DPFedAvg`` with one local step) in which all silos
+        and records take part.
 
         Returns
         -------
         DataFrame
-            A column "coefficient"; for more than two classes one "coefficient of <label>" each. Its
-            ``attrs`` has "epsilon", "delta" and, with ``unit="record"``, "epsilon_per_silo".
+            Columns "coefficient" and, if it is known, "noise error"; for more than two classes
+            "coefficient of <label>" and "noise error of <label>" for each. Its ``attrs`` has
+            "epsilon", "delta", "no_noise_error" (why there is none) and, with ``unit="record"``,
+            "epsilon_per_silo".
         """
         check_is_fitted(self)
         return summary(self)

@@ -24,8 +24,14 @@ def summary(model: Any) -> pd.DataFrame:
     columns = [f"coefficient of {c}" for c in model.classes_] if several else ["coefficient"]
     index = pd.Index([*names, "intercept"], name="feature")
     frame = pd.DataFrame(values, index=index, columns=columns)
+    errors = model._noise_error.of_coefficients()
+    if errors is not None:
+        frame[[name.replace("coefficient", "noise error") for name in columns]] = errors.reshape(
+            len(coefficients), -1
+        ).T
     spent = model.privacy_spent_
     frame.attrs = {"epsilon": spent.epsilon, "delta": spent.delta}
+    frame.attrs["no_noise_error"] = model._noise_error.missing
     if spent.per_silo is not None:
         frame.attrs["epsilon_per_silo"] = spent.per_silo.to_dict()
     return frame

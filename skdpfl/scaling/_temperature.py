@@ -136,6 +136,17 @@ class TemperaturePlan:
         noised = _added(self.noised.of(first), first, sums.sum()[None], streams, number)
         return float(noised[0] / units.sum())
 
+    @property
+    def noise_of_logarithm(self) -> float:
+        """Standard deviation that the noise of the evaluations gives log t."""
+        doubt, h, variance = _PRIOR**2, _CURVATURE, 0.0
+        noise = self.setting.noise_of_mean(self.noised.std)
+        for _ in range(EVALUATIONS):
+            gain = doubt * h / (h * h * doubt + noise**2)
+            variance = (1 - gain * h) ** 2 * variance + (gain * noise) ** 2
+            doubt *= 1 - gain * h
+        return math.sqrt(variance)
+
     def find(
         self,
         ask: Callable[[float, int], Answers],

@@ -20,6 +20,7 @@ from skdpfl.algorithms.theory._acsa import (
     gradient_variance,
     multistage,
 )
+from skdpfl.algorithms.theory._average_noise import Rounds, average_covariance, rounds_of
 from skdpfl.algorithms.theory._fedavg import (
     StepSizes,
     noble2022_fedavg_steps,
@@ -40,11 +41,13 @@ from skdpfl.algorithms.theory._strongly_convex import (
 )
 
 __all__ = [
+    "Rounds",
     "Stage",
     "StepSchedule",
     "StepSizes",
     "acsa_bound",
     "acsa_scale",
+    "average_covariance",
     "effective_silos",
     "gradient_variance",
     "lowy2023_accelerated_rounds",
@@ -60,6 +63,7 @@ __all__ = [
     "noble2022_local_step",
     "noble2022_scaffold_steps",
     "noble2022_weights",
+    "rounds_of",
     "stich2019_bound",
     "stich2019_schedule",
 ]

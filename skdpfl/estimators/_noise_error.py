@@ -1,0 +1,97 @@
+"""The noise in each coefficient, as far as the released rounds tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpfl.algorithms.theory import Rounds, average_covariance, rounds_of
+from skdpfl.engine import Progress
+from skdpfl.federation import Work
+from skdpfl.privacy.sampling import Everyone
+from skdpfl.scaling import Scales
+
+#: fewer rounds tell nothing; more parameters take seconds
+_FEWEST, _MOST = 20, 200
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseError:
+    """The input of :meth:`of_coefficients`; ``missing``: why there is none."""
+
+    missing: str = ""
+    rounds: Rounds | None = None
+    noise: float = 0.0
+    params: np.ndarray | None = None
+    factor: float = 1.0
+    factor_error: float = 0.0
+    to_units: np.ndarray | None = None
+
+    def of_coefficients(self) -> np.ndarray | None:
+        """Return standard deviations, flat as the model's parameters are; None: not known."""
+        if self.rounds is None or self.to_units is None or self.params is None:
+            return None
+        covariance = self.factor**2 * average_covariance(self.rounds, self.noise)
+        covariance += self.factor_error**2 * np.outer(self.params, self.params)
+        variances = np.einsum("ij,jk,ik->i", self.to_units, covariance, self.to_units)
+        return np.sqrt(np.maximum(variances, 0))
+
+
+class Path:
+    """The models of a fit's rounds."""
+
+    def __init__(self, work: Work, average: bool | float, kept: Progress | None) -> None:
+        self._work, self.missing = work, _why_not(work, average, kept)
+        self._models = [] if self.missing else [work.model.init(None, np.float64)]
+
+    def add(self, now: Progress) -> None:
+        """Add the model after a round."""
+        if not self.missing:
+            self._models.append(np.asarray(self._work.algorithm.params(now.state), np.float64))
+
+    def error(
+        self, scales: Scales, params: np.ndarray, factor: float, factor_error: float
+    ) -> NoiseError:
+        """Return the noise error of a model with these parameters, after calibration."""
+        work, path = self._work, np.array(self._models)
+        if self.missing or len(path) != work.plan.n_rounds + 1 or not np.isfinite(path).all():
+            return NoiseError(self.missing or "not all rounds were run, or steps diverged")
+        step = work.algorithm.heavy_ball()
+        assert step is not None
+        rounds = rounds_of(path, *step)
+        noise = work.plan.mechanism.noise_on_mean(work.plan)
+        given = np.asarray(params, np.float64)
+        units = _to_units(work, scales)
+        return NoiseError("", rounds, noise, given, factor, factor_error, units)
+
+
+def _why_not(work: Work, average: bool | float, kept: Progress | None) -> str:
+    """Return why the noise cannot be told from the rounds, "" if it can."""
+    plan, size = work.plan, work.model.size
+    if not plan.private:
+        return "there is no noise"
+    if not work.model.is_linear or size > _MOST:
+        return f"the model is not linear, or has more than {_MOST} parameters"
+    if plan.unit != "record" or work.algorithm.heavy_ball() is None:
+        return "rounds are not single gradient steps of constant length (minibatch SGD)"
+    if plan.schedule is not None or not isinstance(plan.sampling, Everyone):
+        return "rounds draw silos or records"
+    if plan.n_rounds < _FEWEST or average is not True or kept is not None:
+        return f"there are fewer than {_FEWEST} rounds, or another average than of their half"
+    if plan.noise_schedule is not None:
+        return "the noise changes from round to round"
+    return ""
+
+
+def _to_units(work: Work, scales: Scales) -> np.ndarray:
+    """Return the linear map from parameters to coefficients and intercepts in given units."""
+
+    def units(params: np.ndarray) -> np.ndarray:
+        found = work.model.fitted_attributes(params, scales, is_classifier=True)
+        both = np.column_stack([found["coef_"], found["intercept_"]])
+        return np.asarray(both.ravel(), np.float64)
+
+    size = work.model.size
+    origin = units(np.zeros(size))
+    return np.column_stack([units(unit) - origin for unit in np.eye(size)])
