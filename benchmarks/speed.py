@@ -3,10 +3,10 @@
 Three workloads (:mod:`benchmarks.speed_parts.workloads`), whole public calls, medians, contenders
 in turns. Peers are installed into environments of their own under ``--envs``, about 1 GB each;
 without ``--peers`` they are left out. ``--profile`` says where the time goes, ``--growth`` how time
-grows with rounds, rows and silos, ``--memory`` how much memory fits take, to 4 GB on disk among
-others. ``--write`` does all of it, peers included, and writes ``benchmarks/speed.md`` and the
-picture in the documentation. ``--quick`` does everything but the peers at small sizes in half a
-minute, to see that it runs.
+grows with rounds, rows and silos, ``--layouts`` what other layouts than a C array cost,
+``--memory`` how much memory fits take, to 4 GB on disk among others. ``--write`` does all of it,
+peers included, and writes ``benchmarks/speed.md`` and the picture in the documentation. ``--quick``
+does everything but the peers at small sizes in half a minute, to see that it runs.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.speed_parts import bare, peers
 from benchmarks.speed_parts.growth import draw, measure_growth
+from benchmarks.speed_parts.layouts import measure_layouts
 from benchmarks.speed_parts.memory import measure_memory
 from benchmarks.speed_parts.timing import (
     Contender,
@@ -146,7 +147,8 @@ def sections(options: argparse.Namespace) -> Iterator[str]:
     data = [femnist(sizes), insurance(), many_silos(sizes)]
     everything = options.quick or options.write
     yield f"{header()}.\nData: {', '.join(d.source for d in data)}.\n"
-    if everything or not (options.growth or options.profile or options.memory):
+    asked = options.growth or options.layouts or options.profile or options.memory
+    if everything or not asked:
         yield from compare(data, sizes, options)
     if everything or options.profile:
         yield f"Where the processor time of our fits goes:\n\n{profile(data, sizes)}\n"
@@ -155,6 +157,9 @@ def sections(options: argparse.Namespace) -> Iterator[str]:
         yield f"How fits grow (wall time, best of several):\n\n{measured.table()}\n\n{load()}\n"
         if options.picture:
             draw(measured, options.picture)
+    if everything or options.layouts:
+        table = measure_layouts(options.quick)
+        yield f"Layouts (processor time, over a C array's of the dtype):\n\n{table}\n"
     if everything or options.memory:
         yield f"Memory of whole processes:\n\n{measure_memory(options.quick)}\n"
 
@@ -178,6 +183,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small sizes, half a minute")
     parser.add_argument("--peers", action="store_true", help="Opacus and pfl as well")
     parser.add_argument("--growth", action="store_true", help="only how time grows")
+    parser.add_argument("--layouts", action="store_true", help="only what layouts cost")
     parser.add_argument("--profile", action="store_true", help="only where the time goes")
     parser.add_argument("--memory", action="store_true", help="only how much memory fits take")
     parser.add_argument("--write", action="store_true", help="all of it, into files; half an hour")
