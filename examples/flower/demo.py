@@ -192,6 +192,7 @@ def main():
     if any((out / "ledgers").iterdir()):
         raise SystemExit(f"{out} has ledgers of an earlier run; give another folder.")
     write_records(out)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     seconds = {}
     with Deployment(out) as deployment:
         killer = Killer(deployment)

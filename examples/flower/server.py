@@ -44,7 +44,7 @@ def keep(fitted, federation, config):
     path.with_suffix(".json").write_text(json.dumps(report))
 
 
-fits = server_app(model, Schema(SIZES, n_features=13), finished=keep, timeout=100.0)
+fits = server_app(model, Schema(SIZES, n_features=13), finished=keep, timeout=300.0)
 app = ServerApp()
 
 

@@ -5,6 +5,7 @@ _letters     what server and silos say to each other
 _row         what one silo is told of a plan
 _gate        a silo's rules: it prices, pays, writes down, answers once (``_store``: on disk)
 _federation  the server's side; a ``Courier`` takes the letters
+_score       how good a model is at each silo (``_score_row``: the guarantee)
 
 Nothing here knows a network: :mod:`skdpfl.flower` is one courier.
 """
@@ -19,10 +20,12 @@ _WHERE = {
     "Introduction": "_letters",
     "Refused": "_refused",
     "RemoteFederation": "_federation",
+    "Scores": "_score",
     "SiloRecords": "_records",
     "SilosMissing": "_federation",
     "Terms": "_terms",
     "WireError": "_wire",
+    "score_federation": "_score",
     "declare": "_declared",
     "pack": "_declared",
     "unpack": "_declared",

@@ -93,8 +93,8 @@ class RemoteFederation(Federation):
             raise ValueError(f"n_attempts must be 1 or more; got {n_attempts!r}.")
         self.names = [_text(name) for name in facts.silo_sizes]
         self.on_missing, self.n_attempts = on_missing, n_attempts
-        self._courier, self._facts, self._estimator = courier, facts, estimator
-        self._classes = None if classes is None else tuple(np.unique(np.asarray(classes)).tolist())
+        self._courier, self.facts, self.estimator = courier, facts, estimator
+        self.classes = None if classes is None else tuple(np.unique(np.asarray(classes)).tolist())
         self._fit, self._started = "", set[str]()
         self._task: Task | None = None
         self._absent, self._width = np.zeros(0, int), 0
@@ -118,24 +118,24 @@ class RemoteFederation(Federation):
         assert after is None or isinstance(after, TemperaturePlan)
         self._fit, self._task, self._started = secrets.token_hex(8), None, set()
         self.round_seconds = []
-        facts, letters = self._facts, {}
+        facts, letters = self.facts, {}
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
         for i, row in enumerate(rows_of(plan, before, after)):
-            shape = int(facts.n_features), names, self._classes, facts.dtype, row.size
-            offer = Offer(self._fit, self._estimator, Facts(*shape), row, i, seed)
-            letters[row.name] = pack(offer)
-        agreed, reasons = self._exchange(letters, Agreement)
+            shape = int(facts.n_features), names, self.classes, facts.dtype, row.size
+            offer = Offer(self._fit, self.estimator, Facts(*shape), row, i, seed)
+            letters[row.name] = offer
+        agreed, reasons = self.exchange(letters, Agreement)
         if reasons:
-            raise SilosMissing(f"Some silos do not take part. {_told(reasons)}")
+            raise SilosMissing(f"Some silos do not take part. {told(reasons)}")
         self.epsilons = {name: letter.epsilon for name, letter in agreed.items()}
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         purpose: Any = question.purpose
         ask = Ask(self._fit, purpose, question.number, question.asked, np.inf)
-        answers, reasons = self._exchange(dict.fromkeys(self.names, pack(ask)), Answer, ask)
+        answers, reasons = self.exchange(dict.fromkeys(self.names, ask), Answer)
         reasons |= _odd_ones(answers)
         if reasons:
-            raise SilosMissing(f"A question needs the answers of all silos. {_told(reasons)}")
+            raise SilosMissing(f"A question needs the answers of all silos. {told(reasons)}")
         yield from self._in_order(answers)
 
     def start(self, work: Work) -> None:
@@ -152,10 +152,9 @@ class RemoteFederation(Federation):
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         content = Ask(self._fit, "round", round, shared, float(clip_norm))
         first = Ask(self._fit, "round", round, shared, float(clip_norm), self._task)
-        plain, with_task = pack(content), pack(first)
         names, begin = [self.names[i] for i in cohort.tolist()], time.monotonic()
-        letters = {name: plain if name in self._started else with_task for name in names}
-        answers, reasons = self._exchange(letters, Answer, content)
+        letters = {name: content if name in self._started else first for name in names}
+        answers, reasons = self.exchange(letters, Answer)
         self.round_seconds.append(time.monotonic() - begin)
         self._started |= answers.keys()
         for name in [n for n, answer in answers.items() if answer.values.size != self._width]:
@@ -163,7 +162,7 @@ class RemoteFederation(Federation):
             reasons[name] = "a message of another length than the model's"
         if reasons and not (self.may_miss and answers):
             raise SilosMissing(
-                f"Round {round} lacks answers; whoever answered has paid. {_told(reasons)}"
+                f"Round {round} lacks answers; whoever answered has paid. {told(reasons)}"
             )
         missing = [i for i in cohort.tolist() if self.names[i] not in answers]
         self._absent = np.array(missing, dtype=int)
@@ -175,39 +174,58 @@ class RemoteFederation(Federation):
             if name in answers:
                 yield np.array([i]), answers[name].values[None]
 
-    def _exchange(
-        self, letters: dict[str, bytes], kind: type, ask: Ask | None = None
+    def exchange(
+        self, letters: Mapping[str, Offer | Ask], kind: type
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return answers, and why there are none of others; who is silent is asked again."""
+        """Return answers, and why there are none of others; who is silent is asked again.
+
+        Parameters
+        ----------
+        letters : mapping
+            Each silo's name, and what it is told.
+        kind : type
+            Of what answers should be.
+
+        Returns
+        -------
+        answers : dict
+            The answers of that kind, to these letters.
+        reasons : dict
+            Why there is none of other silos.
+        """
         answers: dict[str, Any] = {}
         reasons = dict.fromkeys(letters, "no answer in time")
+        written = {id(letter): pack(letter) for letter in letters.values()}
         waiting = set(letters)
         for _ in range(self.n_attempts):
-            came = self._courier.deliver({n: letters[n] for n in letters if n in waiting})
+            sent = {n: written[id(letter)] for n, letter in letters.items() if n in waiting}
+            came = self._courier.deliver(sent)
             for name in sorted(waiting & came.keys()):
-                letter = self._opened(came[name], kind, ask)
-                if isinstance(letter, kind):
-                    answers[name] = letter
+                answer = _opened(came[name], kind, letters[name])
+                if isinstance(answer, kind):
+                    answers[name] = answer
                     del reasons[name]
                 else:
-                    reasons[name] = str(letter)
-                if isinstance(letter, kind | Refused):  # it will not say anything else
+                    reasons[name] = str(answer)
+                if isinstance(answer, kind | Refused):  # it will not say anything else
                     waiting.discard(name)
             if not waiting:
                 break
         return answers, reasons
 
-    def _opened(self, data: bytes, kind: type, ask: Ask | None) -> Any:
-        """Return an answer, or the reason why this is none: a Refused where it is final."""
-        try:
-            letter: Any = unpack(data)
-        except WireError as error:
-            return f"an answer that cannot be read ({error})"
-        if isinstance(letter, Refusal):
-            return Refused(letter.reason)
-        if not isinstance(letter, kind) or getattr(letter, "fit", "") != self._fit:
-            return "an answer to something else"
-        return _checked(letter, ask) if isinstance(letter, Answer) and ask else letter
+
+def _opened(data: bytes, kind: type, asked: Offer | Ask) -> Any:
+    """Return an answer, or the reason why this is none: a Refused where it is final."""
+    try:
+        letter: Any = unpack(data)
+    except WireError as error:
+        return f"an answer that cannot be read ({error})"
+    if isinstance(letter, Refusal):
+        return Refused(letter.reason)
+    if not isinstance(letter, kind) or getattr(letter, "fit", "") != asked.fit:
+        return "an answer to something else"
+    both = isinstance(letter, Answer) and isinstance(asked, Ask)
+    return _checked(letter, asked) if both else letter  # type: ignore[arg-type]
 
 
 def _checked(answer: Answer, ask: Ask) -> Any:
@@ -237,5 +255,5 @@ def _text(name: object) -> str:
     return name
 
 
-def _told(reasons: dict[str, str]) -> str:
+def told(reasons: dict[str, str]) -> str:
     return " ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()))

@@ -25,6 +25,7 @@ from skdpfl.remote._letters import (
     Agreement,
     Answer,
     Ask,
+    Facts,
     Hello,
     Introduction,
     Offer,
@@ -33,6 +34,8 @@ from skdpfl.remote._letters import (
 )
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._refused import Refused
+from skdpfl.remote._row import Row
+from skdpfl.remote._score_row import ScoreRow
 from skdpfl.remote._store import Store
 from skdpfl.remote._terms import Terms
 from skdpfl.remote._wire import WireError
@@ -148,7 +151,7 @@ class Gate:
         return pack(Agreement(offer.fit, spent.epsilon))
 
     def _price(self, offer: Offer) -> PrivacySpent:
-        return offer.row.plan.spent(simulation_seed=offer.seed)
+        return offer.row.spent(offer.seed)
 
     def _check(self, offer: Offer, spent: PrivacySpent) -> None:
         """Raise unless this silo can take part: who, what, how dear."""
@@ -163,9 +166,8 @@ class Gate:
                 "draws its own, or start it with allow_simulation=True if the records are no "
                 "secret."
             )
-        scales = row.scales
-        if scales is not None and scales.n_features != offer.facts.n_features:
-            raise Refused("The plan of the scales is for another number of features.")
+        classes = offer.facts.classes
+        row.check(offer.facts.n_features, None if classes is None else len(classes))
         self.records.check(offer.facts)
         self.terms.check(spent)
         PrivacyLedger(path=self._ledger, must_exist=True).check(spent)
@@ -180,14 +182,36 @@ class Gate:
         if "words" in kept and bytes(kept["words"]) == bytes(words):
             return bytes(kept["answer"])
         offer = unpack(bytes(kept["offer"]))
-        task = _the_task(ask, offer, kept)
-        self._charge(offer, bytes(kept["offer"]), "words" in kept)
-        silo = self._silo(offer, task, kept["silo"])
-        values = self._values(ask, silo, offer, task)
+        now: dict[str, Any] = {"task": None, "silo": None}
+        if isinstance(offer.row, ScoreRow):
+            values = self._score(ask, offer, kept)
+        else:
+            values, now = self._next(ask, offer, offer.row, kept)
         answer = pack(Answer(ask.fit, ask.purpose, ask.number, values))
-        now = {"offer": kept["offer"], "task": task, "silo": silo.save()}
-        self._store.write(ask.fit, now | {"words": words, "answer": _array(answer)})
+        now |= {"offer": kept["offer"], "words": words, "answer": _array(answer)}
+        self._store.write(ask.fit, now)
         return answer
+
+    def _score(self, ask: Ask, offer: Offer, kept: dict[str, Any]) -> np.ndarray:
+        """Return how good a model is here, noised; once."""
+        row = offer.row
+        assert isinstance(row, ScoreRow)
+        if ask.purpose != "score" or "words" in kept:
+            raise Refused("This silo answers how good a model is, once.")
+        self._charge(offer, bytes(kept["offer"]), False)
+        with _one_blas_thread(), np.errstate(all="ignore"):
+            y = self.records.targets(offer.facts)
+            return row.answer(self.records.X, y, self._streams(offer))
+
+    def _next(
+        self, ask: Ask, offer: Offer, row: Row, kept: dict[str, Any]
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Return the next release of a fit, and what the silo remembers then."""
+        task = _the_task(ask, row, offer.facts, kept)
+        self._charge(offer, bytes(kept["offer"]), "words" in kept)
+        silo = self._silo(offer, row, task, kept["silo"])
+        values = self._values(ask, silo, row, task)
+        return values, {"task": task, "silo": silo.save()}
 
     def _charge(self, offer: Offer, data: bytes, answered: bool) -> None:
         """Write down what the whole fit costs, once."""
@@ -209,30 +233,31 @@ class Gate:
             return streams_for(None)
         return streams_for(offer.seed).of_silo(offer.index)
 
-    def _silo(self, offer: Offer, task: Task | None, saved: dict[str, Any] | None) -> Silo:
+    def _silo(
+        self, offer: Offer, row: Row, task: Task | None, saved: dict[str, Any] | None
+    ) -> Silo:
         """Return the silo as the last answer left it."""
         X, facts = self.records.X, offer.facts
         silo = Silo.alone(0, X, self.records.targets(facts), 1, self._streams(offer))
         if task is not None:
-            silo.start(task.work(offer.row.plan, X.dtype))
+            silo.start(task.work(row.plan, X.dtype))
         if saved is not None:
             silo.restore(saved)
         return silo
 
-    def _values(self, ask: Ask, silo: Silo, offer: Offer, task: Task | None) -> np.ndarray:
+    def _values(self, ask: Ask, silo: Silo, row: Row, task: Task | None) -> np.ndarray:
         with _one_blas_thread(), np.errstate(all="ignore"):
             if ask.purpose == "round":
                 if task is None:
                     raise Refused("A round needs a task, which comes with the first one.")
                 _refusing(silo.check_due, ask.number)
-                _check_clip_norm(ask, offer)
+                _check_clip_norm(ask, row)
                 return silo.round(ask.number, ask.content, ask.clip_norm)
-            question = self._question(ask, offer, task)
+            question = self._question(ask, row, task)
             _refusing(silo.check_new, question)
             return silo.answer(question)
 
-    def _question(self, ask: Ask, offer: Offer, task: Task | None) -> Question:
-        row = offer.row
+    def _question(self, ask: Ask, row: Row, task: Task | None) -> Question:
         if ask.purpose == "scales" and row.scales is not None:
             return _refusing(scales_question, row.scales, ask.number, ask.content)
         if ask.purpose == "temperature" and row.temperature is not None and task is not None:
@@ -269,11 +294,11 @@ def _refusing(call: Callable[..., Any], *args: Any) -> Any:
         raise Refused(str(error)) from error
 
 
-def _the_task(ask: Ask, offer: Offer, kept: dict[str, Any]) -> Task | None:
+def _the_task(ask: Ask, row: Row, facts: Facts, kept: dict[str, Any]) -> Task | None:
     """Return the fit's task, which stays what it was in the first round."""
     task = kept["task"]
     if task is None and ask.task is not None:
-        ask.task.check(offer)
+        ask.task.check(row, facts)
     if task is None or ask.task is None:
         return ask.task if task is None else task
     if pack(task) != pack(ask.task):
@@ -281,9 +306,9 @@ def _the_task(ask: Ask, offer: Offer, kept: dict[str, Any]) -> Task | None:
     return task
 
 
-def _check_clip_norm(ask: Ask, offer: Offer) -> None:
+def _check_clip_norm(ask: Ask, row: Row) -> None:
     """Raise unless messages of whole silos are clipped to a norm that noise can be made for."""
-    if offer.row.unit == "silo" and not 0 < ask.clip_norm < math.inf:
+    if row.unit == "silo" and not 0 < ask.clip_norm < math.inf:
         raise Refused("The clip norm of a message is a positive number.")
 
 

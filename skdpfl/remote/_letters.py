@@ -24,9 +24,10 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare
 from skdpfl.remote._refused import Refused
 from skdpfl.remote._row import Row
+from skdpfl.remote._score_row import LinearPredictor, ScoreRow
 
 #: what an answer is about
-Purpose = Literal["scales", "round", "temperature"]
+Purpose = Literal["scales", "round", "temperature", "score"]
 Label = bool | int | float | str
 
 
@@ -63,7 +64,7 @@ class Offer:
     fit: str
     estimator: str
     facts: Facts
-    row: Row
+    row: Row | ScoreRow
     index: int
     seed: int | None
 
@@ -94,9 +95,9 @@ class Task:
         maps = work.features, work.target, work.class_weights
         return cls(work.model, work.loss, work.algorithm, float(work.alpha), *maps)
 
-    def check(self, offer: Offer) -> None:
+    def check(self, row: Row, facts: Facts) -> None:
         """Raise unless the task is one for the records and the plan of an offer."""
-        steps, facts = offer.row.steps, offer.facts
+        steps = row.steps
         declared = tuple(self.algorithm.n_gradients(r) for r in range(len(steps)))
         n_classes = None if facts.classes is None else len(facts.classes)
         weighted = n_classes if self.class_weights is None else len(self.class_weights)
@@ -149,4 +150,17 @@ class Refusal:
     reason: str
 
 
-declare(Row, Facts, Hello, Introduction, Offer, Agreement, Task, Ask, Answer, Refusal)
+declare(
+    LinearPredictor,
+    ScoreRow,
+    Row,
+    Facts,
+    Hello,
+    Introduction,
+    Offer,
+    Agreement,
+    Task,
+    Ask,
+    Answer,
+    Refusal,
+)

@@ -19,7 +19,7 @@ from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.sampling import Sampling
-from skdpfl.privacy.spending.spent import Trust, Unit
+from skdpfl.privacy.spending.spent import PrivacySpent, Trust, Unit
 from skdpfl.remote._refused import Refused
 from skdpfl.scaling import ScalingPlan, TemperaturePlan
 
@@ -59,6 +59,15 @@ class Row:
             setting = self.temperature.setting
             _check(setting.n_silos == 1 and _agrees(setting, self) and setting.every == 1)
             _check(self.unit == "record")
+
+    def spent(self, seed: int | None) -> PrivacySpent:
+        """Price the plan, as this silo does for itself."""
+        return self.plan.spent(simulation_seed=seed)
+
+    def check(self, n_features: int, n_classes: int | None) -> None:
+        """Raise unless the row is one for these records."""
+        if self.scales is not None and self.scales.n_features != n_features:
+            raise Refused("The plan of the scales is for another number of features.")
 
     @cached_property
     def plan(self) -> PrivacyPlan:

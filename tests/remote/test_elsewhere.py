@@ -31,7 +31,15 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize("name", FITS)
+FAST = ("bounds", "private scales", "scaffold", "learnt clip")
+
+
+def some_slow(names, fast):
+    """Return all names, those that are not in ``fast`` marked as slow."""
+    return [n if n in fast else pytest.param(n, marks=pytest.mark.slow) for n in names]
+
+
+@pytest.mark.parametrize("name", some_slow(FITS, FAST))
 def test_the_model_is_that_of_one_process(tmp_path, name):
     kind, options = FITS[name]
     data = problem("Regressor" if "Regressor" in kind else "Classifier")
@@ -103,7 +111,7 @@ FAULTS = {
 PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 4}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", some_slow(FAULTS, ("silent", "cut", "another round")))
 def test_an_answer_that_was_lost_is_sent_again(tmp_path, fault):
     """The silo sends the bytes that it has sent before: same model, one charge."""
     data = problem()

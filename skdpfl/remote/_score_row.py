@@ -1,0 +1,144 @@
+"""How good a model is at one silo: a noised sum over its records, and what it costs.
+
+::
+
+    v_j    = 1 if record j is predicted right, else 0          measure "accuracy"
+    v_j    = min(|y_j - prediction|, bound)                    measure "absolute_error"
+    S      = sum of (v_j - bound / 2) + noise                  v_j on a grid; not finite: bound
+    score  = S / n + bound / 2
+
+**Formal guarantee.** Each term is at most C = bound / 2, so replacing a record moves the sum by at
+most 2 C and setting its term to zero by C. Terms are multiples of 2^-40 bound, so float64 adds up
+2^12 of them without rounding, and more with an error that the noise pays for, as it pays for the
+grid that noise and sum are added on (:func:`skdpfl.privacy.release.noise_for`). So S is a Gaussian
+mechanism of noise multiplier ``noise_multiplier``; the score follows from it and from n, which is
+public. The model was known before.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from skdpfl.privacy.events import Gaussian
+from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import (
+    DOUBLE,
+    NoisedSum,
+    PrecisionError,
+    grid_for,
+    noise_for,
+    relative_error,
+)
+from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.remote._refused import Refused
+from skdpfl.scaling import SquashScaling
+
+Measure = Literal["accuracy", "absolute_error"]
+#: terms are multiples of this share of their bound
+_STEP = 2.0**-40
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPredictor:
+    """What a fitted linear model predicts by; ``scaling``: what features are mapped by before."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    scaling: SquashScaling | None
+    log_link: bool
+
+    def __post_init__(self) -> None:
+        k = self.coef.shape[0] if self.coef.ndim == 2 else 0
+        if not k or self.intercept.shape != (k,):
+            raise Refused("The model's coefficients and intercepts are of other shapes than these.")
+
+    def raw(self, X: np.ndarray) -> np.ndarray:
+        """Return raw predictions (n, k)."""
+        Z = X if self.scaling is None else self.scaling.transform(X)
+        return Z.astype(DOUBLE) @ self.coef.T.astype(DOUBLE) + self.intercept
+
+    def codes(self, X: np.ndarray) -> np.ndarray:
+        """Return the codes of predicted classes."""
+        raw = self.raw(X)
+        return (raw[:, 0] > 0).astype(int) if raw.shape[1] == 1 else raw.argmax(axis=1)
+
+    def means(self, X: np.ndarray) -> np.ndarray:
+        """Return predicted targets."""
+        raw = self.raw(X)[:, 0]
+        return np.exp(raw) if self.log_link else raw
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreRow:
+    """What one silo is told of a score: whose, of which model, how noisy."""
+
+    name: str
+    size: int
+    delta: float
+    neighbours: Neighbours
+    noise_multiplier: float
+    measure: Measure
+    bound: float
+    model: LinearPredictor
+
+    def __post_init__(self) -> None:
+        numbers = self.delta, self.noise_multiplier, self.bound
+        if not (self.size >= 1 and all(0 < x < math.inf for x in numbers) and self.delta < 1):
+            raise Refused("The score's numbers do not belong together.")
+        if self.measure == "accuracy" and self.bound != 1:
+            raise Refused("Right or wrong counts 1 or 0: the bound of an accuracy is 1.")
+
+    def spent(self, seed: int | None) -> PrivacySpent:
+        """Price the score, as this silo does for itself."""
+        return PrivacySpent.from_compositions(
+            unit="record",
+            trust="silo",
+            neighbours=self.neighbours,
+            delta=self.delta,
+            compositions=[((Gaussian(self.noise_multiplier), 1),)],
+            silo_ids=(self.name,),
+            group_of_silo=[0],
+            noise_multiplier=self.noise_multiplier,
+            n_releases=1,
+            simulation_seeds=frozenset(() if seed is None else (seed,)),
+        )
+
+    def check(self, n_features: int, n_classes: int | None) -> None:
+        """Raise unless the model is one for these records."""
+        k, d = self.model.coef.shape
+        outputs = 1 if n_classes in (None, 2) else n_classes
+        if d != n_features or k != outputs:
+            raise Refused("The model to be scored is for other features or classes.")
+        if (self.measure == "accuracy") != (n_classes is not None):
+            raise Refused("An accuracy is for classes, an absolute error for numbers.")
+        try:
+            assert self.noised.std > 0
+        except PrecisionError as error:
+            raise Refused("The score's noise is too little, or too much, to be added.") from error
+
+    @property
+    def noised(self) -> NoisedSum:
+        """The noised sum."""
+        half = self.bound / 2
+        change = 2 if self.neighbours == "replace" else 1
+        mu = np.array([change / self.noise_multiplier])
+        error = relative_error((self.size + 3, DOUBLE)) * half * self.size
+        std = noise_for(mu, change * half, 1, np.array([error]))
+        return NoisedSum(std, np.array([grid_for(float(std[0]), half * self.size)]))
+
+    def answer(self, X: np.ndarray, y: np.ndarray, streams: Streams) -> np.ndarray:
+        """Return the noised sum (1,); ``y`` are codes of classes, or numbers."""
+        if self.measure == "accuracy":
+            values = (self.model.codes(X) == y).astype(DOUBLE)
+        else:
+            values = np.abs(y.astype(DOUBLE) - self.model.means(X))
+        terms = np.where(np.isfinite(values), np.clip(values, 0, self.bound), self.bound)
+        step = _STEP * self.bound
+        total = (np.trunc((terms - self.bound / 2) / step) * step).sum()
+        units = streams.units_block("score", np.zeros(1, int), 0, (), np.float64)
+        return np.asarray(self.noised.added(np.array([total]), units))

@@ -1,0 +1,110 @@
+"""How good a model is at silos elsewhere: counted right, noised as priced, paid once."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import mean_absolute_error
+
+from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.remote import Refused, RemoteFederation, SilosMissing, score_federation
+from skdpfl.remote._score_row import LinearPredictor, ScoreRow
+from skdpfl.scaling import SquashScaling
+from tests.remote.silos_here import NAMES, Here, estimator, fit_here, problem, schema
+
+
+def of(here, classes=(0, 1)):
+    return RemoteFederation(here, schema(here.problem), classes=classes, estimator="a fit")
+
+
+def row(z=1.0, n=50, neighbours="replace", measure="accuracy", bound=1.0, model=None):
+    model = model or LinearPredictor(np.array([[1.0]]), np.zeros(1), None, False)
+    return ScoreRow("a", n, 1e-5, neighbours, z, measure, bound, model)
+
+
+@pytest.mark.parametrize("squashed", [False, True])
+def test_accuracies_are_those_of_the_records(tmp_path, squashed):
+    """With a large budget the answers are the exact ones; each silo pays once."""
+    data = X, y, silos = problem()
+    model = fit_here(estimator(feature_bounds=(-4, 4)), data)
+    if squashed:  # as small budgets without bounds have it
+        model.scaling_ = SquashScaling()
+    here = Here(tmp_path, data, budget=(1e6, 1e-3))
+    found = score_federation(model, of(here), epsilon=1e4, random_state=0)
+    right = model.predict(X) == y
+    for i, name in enumerate(NAMES):
+        assert found.per_silo[name] == pytest.approx(right[silos == i].mean(), abs=0.02)
+        assert len(here.entries(name)) == 1
+        assert found.epsilon[name] == pytest.approx(1e4, rel=1e-3)
+    assert found.overall == pytest.approx(right.mean(), abs=0.01)
+
+
+def test_errors_of_regressors_are_cut_at_the_bound(tmp_path):
+    data = X, y, _ = problem("Regressor")
+    model = fit_here(estimator("ISRLDPRegressor", feature_bounds=(-4, 4)), data)
+    here = Here(tmp_path, data, budget=(1e6, 1e-3))
+    with pytest.raises(ValueError, match="Give bound"):
+        score_federation(model, of(here, None), epsilon=1.0)
+    found = score_federation(model, of(here, None), epsilon=1e4, bound=50.0, random_state=0)
+    exact = mean_absolute_error(y, model.predict(X))
+    assert found.overall == pytest.approx(exact, abs=0.05)
+    cut = score_federation(model, of(here, None), epsilon=1e4, bound=0.5, random_state=1)
+    assert cut.overall == pytest.approx(np.minimum(abs(y - model.predict(X)), 0.5).mean(), abs=0.01)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_the_noise_is_what_is_priced(neighbours):
+    """4,000 draws: 6 standard errors are 7 %."""
+    r = row(2.0, neighbours=neighbours)
+    X, y = np.ones((50, 1)), np.ones(50, int)
+    drawn = [float(r.answer(X, y, streams_for(s))[0]) for s in range(4000)]
+    assert np.mean(drawn) == pytest.approx(25.0, abs=6 * 1.0 / 4000**0.5)
+    assert np.std(drawn) == pytest.approx(2.0 / 2, rel=0.07)
+    assert r.noised.std >= 2.0 / 2
+    change = 2 if neighbours == "replace" else 1
+    assert r.spent(None).epsilon == pytest.approx(gaussian_epsilon(change / 2.0, 1e-5), rel=1e-6)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300, -1e300])
+@pytest.mark.parametrize("measure", ["accuracy", "absolute_error"])
+def test_one_record_moves_the_sum_by_the_bound_at_most(measure, value):
+    r = row(1e-6, measure=measure, bound=1.0)
+    X = np.random.default_rng(0).normal(size=(50, 1))
+    y = (X[:, 0] > 0).astype(int)
+    before = r.answer(X, y, streams_for(0))
+    with np.errstate(all="ignore"):
+        X[7] = value
+        moved = r.answer(X, 1 - y if measure == "absolute_error" else y, streams_for(0))
+    if measure == "accuracy":
+        assert abs(moved - before) <= 1 + 1e-5
+    assert np.isfinite(moved).all() and abs(moved) <= 25 + 1e-5
+
+
+def test_a_silo_answers_a_score_once_and_within_its_budget(tmp_path):
+    data = problem()
+    model = fit_here(estimator(feature_bounds=(-4, 4)), data)
+    here = Here(tmp_path, data, budget=(2.0, 1e-4), allow_simulation=False)
+    federation = of(here)
+    one = score_federation(model, federation, epsilon=1.0)
+    answers = {name: here.gate(name).answer(letter) for name, letter in here.letters[4:]}
+    assert answers == dict(here.answers[4:])
+    with pytest.raises(SilosMissing, match="ledger has left"):
+        for _ in range(4):
+            score_federation(model, federation, epsilon=1.0)
+    assert 0 < one.overall_noise < min(one.noise.values())
+    with pytest.raises(SilosMissing, match="knows the seed"):
+        score_federation(model, federation, epsilon=1.0, random_state=0)
+
+
+def test_other_models_and_numbers_are_refused(tmp_path):
+    here = Here(tmp_path, problem())
+    with pytest.raises(Refused, match="no coef_"):
+        score_federation(object(), of(here), epsilon=1.0)
+    model = fit_here(estimator(feature_bounds=(-4, 4)), problem())
+    model.coef_ = model.coef_[:, :2]
+    with pytest.raises(SilosMissing, match="other features or classes"):
+        score_federation(model, of(here), epsilon=1.0)
+    with pytest.raises(Refused, match="too little"):
+        row(1e-12).check(1, 2)
+    for wrong in ({"z": np.nan}, {"z": 0.0}, {"bound": 2.0}, {"n": 0}):
+        with pytest.raises(Refused):
+            row(**wrong)
