@@ -28,8 +28,9 @@ def final_training(committed: Committed, method: Method, measure: Measure) -> Tr
     request = committed.request
     algorithm = method.algorithm(request, committed.settings)
     average = request.average
-    if average is True and committed.is_deterministic:
-        average = False  # there is no noise to average
+    helps = request.model.rules.averages or request.guarantee.hides_silos
+    if average is True and (committed.is_deterministic or not helps):
+        average = False  # there is no noise to average, or little
     walk = walk_of(committed, _planned_noise(committed)) if committed.plan.private else 0.0
     return method.training(algorithm, committed)._replace(average=average, walk=walk)
 

@@ -27,12 +27,13 @@ from skdpfl.models._activations import Activation
 from skdpfl.models._base import Maps, Model, row_norms
 from skdpfl.models._clipping import zero_unless
 from skdpfl.models._layer_norms import clip_factors
+from skdpfl.models._network_rules import NetworkRules
 from skdpfl.models._products import in_one_piece
 from skdpfl.models._start import Start
 from skdpfl.privacy.randomness.streams import Stream
 
-#: standard deviation of the last layer's first weights, over that of the others
-_LAST = 1.0
+#: standard deviation of a single output's first weights, over that of other weights
+_SINGLE = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +79,11 @@ class Network(Model):
         """Features, and the values and slopes of all units."""
         return self.n_features + 2 * sum(self.units[1:])
 
+    @property
+    def rules(self) -> NetworkRules:
+        """Steps and clip norms of networks."""
+        return NetworkRules()
+
     def split(self, params: NDArray) -> list[tuple[NDArray, NDArray]]:
         """Return views: each layer's weights (..., h_l, h_{l+1}) and intercepts (..., h_{l+1})."""
         layers, start = [], 0
@@ -90,7 +96,8 @@ class Network(Model):
     def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
         """Return the starting point: what was given, or random weights and zero intercepts.
 
-        Weights are normal with variance 1 / (h_l gain), so that units of all layers vary alike.
+        Weights are normal with variance 1 / (h_l gain), so that units of all layers vary alike;
+        those of a single output are smaller (regression is then better, labels are the same).
         """
         params = np.zeros(self.size, dtype)
         if self.start is not None:
@@ -105,7 +112,8 @@ class Network(Model):
             std = 1 / np.sqrt(len(weights) * gain)
             weights[:] = std * stream.normal(weights.shape)
             gain = self.activation.gain
-        self.split(params)[-1][0][:] *= _LAST
+        if self.n_outputs == 1:
+            self.split(params)[-1][0][:] *= _SINGLE
         return params
 
     def started(self, maps: Maps) -> Network:

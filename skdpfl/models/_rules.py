@@ -49,6 +49,11 @@ class Rules(ABC):
     gradient (unit "silo": of the mean message), in clip norms; 0 without privacy.
     """
 
+    @property
+    def averages(self) -> bool:
+        """Whether ``average=True`` is an average of the last half's models, or the last model."""
+        return True
+
     # ---- clip norms and step sizes: each model defines its own -------------------------------
 
     @abstractmethod

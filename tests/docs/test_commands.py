@@ -2,6 +2,8 @@
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,12 @@ def test_the_runner_runs_a_script(monkeypatch):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_page_has_a_gap_left_to_fill(page):
     assert not re.search(r"@[A-Z]{3,}@|\b(TODO|FIXME|TBD)\b", page.read_text())
+
+
+@pytest.mark.slow
+def test_the_study_of_networks_in_quick_mode():
+    command = [sys.executable, str(ROOT / "benchmarks" / "networks" / "study.py"), "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "| digits | 3 |" in done.stdout
+    assert "| average of the last half |" in done.stdout

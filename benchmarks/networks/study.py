@@ -1,0 +1,254 @@
+"""When a network pays: ``python benchmarks/networks/study.py``.
+
+Every fit is untuned: DP-FedAvg with one local step gets epsilon, ``delta=1e-5``, bounds (those of
+the images' bytes, or the observed ranges rounded outward to one digit) and a seed, under "replace".
+Scores are accuracy or R2 on records that no fit sees. Two parts:
+
+auto    ``model="linear"`` and ``model=MLP((100,))`` at epsilon 1, 3 and 8, both trusts
+steps   what the rules of :mod:`skdpfl.models._network_rules` chose, changed one at a time: the
+        learning rate and the clip norm (per clip norm the step stays) by 1/3 and 3, half and twice
+        the rounds, the average of the last half of the models; mean differences to "auto" over the
+        small problems and both trusts at epsilon 1, 3 and 8
+
+``--quick`` takes the digits at epsilon 3 only. Writes results.csv and results.md beside this file;
+what is in results.csv is not run again.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import functools
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.model_selection import train_test_split
+
+import skdpfl
+from skdpfl import datasets
+from skdpfl.models import MLP
+
+HERE = Path(__file__).parent
+EPSILONS, TRUSTS = [1.0, 3.0, 8.0], ("silo", "server")
+#: name -> factors of what auto chose, or other parameters
+CHANGES: dict[str, dict[str, Any]] = {
+    "steps of 1/3": {"step": 1 / 3},
+    "steps of 3": {"step": 3.0},
+    "clip norm of 1/3": {"clip": 1 / 3},
+    "clip norm of 3": {"clip": 3.0},
+    "half the rounds": {"rounds": 0.5},
+    "twice the rounds": {"rounds": 2.0},
+    "average of the last half": {"average": 0.5},
+}
+
+
+class Problem(NamedTuple):
+    """Records to train on with their silos, records to test on, and bounds."""
+
+    X: np.ndarray
+    y: np.ndarray
+    silos: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    bounds: dict[str, Any]
+
+
+def random_silos(n: int, n_silos: int) -> np.ndarray:
+    """Each record's silo; all silos have the same size, or one record more."""
+    return np.random.default_rng(1).permutation(np.arange(n) % n_silos)
+
+
+def images(fetch: Callable, n_silos: int) -> Problem:
+    """All training images, in float32, in random silos; the test images."""
+    train, test = fetch(subset="train", n_silos=1), fetch(subset="test", n_silos=1)
+    X, X_test = (part.data.astype(np.float32) for part in (train, test))
+    silos = random_silos(len(X), n_silos)
+    return Problem(X, train.target, silos, X_test, test.target, {"feature_bounds": (0, 255)})
+
+
+def table(X: np.ndarray, y: np.ndarray, n_silos: int) -> Problem:
+    """A quarter of the records is held out; silos are random."""
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=0)
+    low, high = (outward(v) for v in (-X.min(axis=0), X.max(axis=0)))
+    bounds: dict[str, Any] = {"feature_bounds": (-low, high)}
+    if y.dtype.kind == "f":
+        bounds["target_bounds"] = (float(-outward(-y.min())), float(outward(y.max())))
+    return Problem(X, y, random_silos(len(y), n_silos), X_test, y_test, bounds)
+
+
+def outward(values: Any) -> Any:
+    """Round up to one digit, also negative numbers."""
+    digit = 10.0 ** np.floor(np.log10(np.maximum(np.abs(values), 1e-12)))
+    return np.ceil(values / digit) * digit
+
+
+def fetched(fetch: Callable, n_silos: int) -> Problem:
+    """A table of skdpfl.datasets, in random silos."""
+    bunch = fetch()
+    return table(np.asarray(bunch.data, float), np.asarray(bunch.target), n_silos)
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "digits": lambda: table(*load_digits(return_X_y=True), 3),
+    "breast cancer": lambda: table(*load_breast_cancer(return_X_y=True), 3),
+    "obesity": lambda: fetched(datasets.fetch_obesity, 4),
+    "insurance": lambda: fetched(datasets.fetch_insurance, 4),
+    "MNIST": lambda: images(datasets.fetch_mnist, 10),
+    "Fashion-MNIST": lambda: images(datasets.fetch_fashion_mnist, 10),
+    "EMNIST": lambda: images(datasets.fetch_emnist, 25),
+}
+KEYS = ["part", "problem", "epsilon", "trust", "method"]
+SMALL = ("digits", "breast cancer", "obesity", "insurance")
+
+
+@functools.lru_cache(maxsize=1)
+def problem(name: str) -> Problem:
+    """Return a problem, made once in turn."""
+    return PROBLEMS[name]()
+
+
+def fit(name: str, epsilon: float, trust: str, model: Any, seed: int, **kw: Any) -> Any:
+    """Fit one estimator, without warnings of what a budget cannot do."""
+    data = problem(name)
+    kind = "Regressor" if data.y.dtype.kind == "f" else "Classifier"
+    made = getattr(skdpfl, f"DPFedAvg{kind}")(
+        epsilon, delta=1e-5, trust=trust, local_steps=1, model=model, random_state=seed, **kw
+    )
+    known = made.get_params()
+    made.set_params(**{k: v for k, v in data.bounds.items() if k in known})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return made.fit(data.X, data.y, silos=data.silos)
+
+
+def score(name: str, fitted: Any) -> float:
+    """Return the score on the test records."""
+    return float(fitted.score(problem(name).X_test, problem(name).y_test))
+
+
+def auto(names: list[str], seeds: int, done: set[tuple]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each problem, budget, trust and model."""
+    for name in names:
+        n_seeds = seeds if name in SMALL else 1
+        for epsilon in EPSILONS:
+            for trust in TRUSTS:
+                for label, model in (("linear", "linear"), ("MLP(100)", MLP((100,)))):
+                    if ("auto", name, epsilon, trust, label) in done:
+                        continue
+                    start, scores = time.perf_counter(), []
+                    for seed in range(n_seeds):
+                        scores.append(score(name, fit(name, epsilon, trust, model, seed)))
+                    seconds = (time.perf_counter() - start) / n_seeds
+                    yield {
+                        "part": "auto",
+                        "problem": name,
+                        "epsilon": epsilon,
+                        "trust": trust,
+                        "method": label,
+                        "score": np.mean(scores),
+                        "seeds": n_seeds,
+                        "seconds": seconds,
+                    }
+
+
+def steps(names: list[str], seeds: int, done: set[tuple]) -> Iterator[dict[str, Any]]:
+    """Yield the scores of what auto chose and of changes to it."""
+    for name in names:
+        for epsilon in EPSILONS:
+            for trust in TRUSTS:
+                if ("steps", name, epsilon, trust, "auto") in done:
+                    continue
+                chosen = [fit(name, epsilon, trust, MLP((100,)), seed) for seed in range(seeds)]
+                row = {"part": "steps", "problem": name, "epsilon": epsilon, "trust": trust}
+                row |= {"seeds": seeds, "seconds": np.nan}
+                means = np.mean([score(name, one) for one in chosen])
+                yield row | {"method": "auto", "score": means}
+                for label, change in CHANGES.items():
+                    scores = [changed(name, one, change) for one in chosen]
+                    yield row | {"method": label, "score": np.mean(scores)}
+
+
+def changed(name: str, one: Any, change: dict[str, Any]) -> float:
+    """Return the score of a fit with one of the numbers changed; a fit moves as far as before."""
+    clip, rounds = change.get("clip", 1.0), change.get("rounds", 1.0)
+    given = {
+        "clip_norm": one.clip_norm_ * clip,
+        "learning_rate": one.learning_rate_ * change.get("step", 1.0) / (clip * rounds),
+        "n_rounds": round(one.n_rounds_ * rounds),
+        "sampling_rate": one.sampling_rate_,
+        "average": change.get("average", one.average),
+    }
+    args = name, one.epsilon, one.trust, MLP((100,)), one.random_state
+    return score(name, fit(*args, **given))
+
+
+def report(frame: pd.DataFrame) -> str:
+    """Return both parts as tables."""
+    lines: list[str] = []
+    which = frame[frame.part == "auto"].pivot_table(
+        index=["problem", "epsilon"], columns=["trust", "method"], values="score", sort=False
+    )
+    if len(which):
+        columns = [(t, m) for t in TRUSTS for m in ("linear", "MLP(100)")]
+        lines += ["| problem | epsilon | " + " | ".join(f"{m}, {t}" for t, m in columns) + " |"]
+        lines += ["|" + "---|" * (2 + len(columns))]
+        for (name, epsilon), row in which.iterrows():
+            cells = " | ".join(f"{row[c]:.3f}" if c in row.dropna() else "" for c in columns)
+            lines.append(f"| {name} | {epsilon:g} | {cells} |")
+        lines.append("")
+    tried = frame[frame.part == "steps"].pivot_table(
+        index=["problem", "epsilon", "trust"], columns="method", values="score", sort=False
+    )
+    if len(tried):
+        less = tried.sub(tried["auto"], axis=0)
+        names = list(dict.fromkeys(tried.index.get_level_values("problem")))
+        lines += [
+            "<!-- steps -->",
+            "",
+            "| change | " + " | ".join(names) + " |",
+            "|" + "---|" * (1 + len(names)),
+        ]
+        for label in CHANGES:
+            means = less[label].groupby("problem").mean()
+            lines.append(f"| {label} | " + " | ".join(f"{means[n]:+.3f}" for n in names) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run what is asked for and not there yet."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="the digits at epsilon 3, no files")
+    parser.add_argument("--parts", nargs="*", default=["auto", "steps"])
+    parser.add_argument("--problems", nargs="*", default=list(PROBLEMS))
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args()
+    names = ["digits"] if args.quick else args.problems
+    EPSILONS[:] = EPSILONS[1:2] if args.quick else EPSILONS
+    seeds, file = (1, None) if args.quick else (args.seeds, HERE / "results.csv")
+    tables = [name for name in names if name in SMALL]
+    frame = pd.read_csv(file) if file is not None and file.exists() else pd.DataFrame()
+    done = set(frame[KEYS].itertuples(index=False, name=None)) if len(frame) else set()
+    made = {"auto": lambda: auto(names, seeds, done), "steps": lambda: steps(tables, seeds, done)}
+    for row in (row for part in args.parts for row in made[part]()):
+        print(*(f"{v:.3f}" if isinstance(v, float) else v for v in row.values()), flush=True)
+        frame = pd.concat([frame, pd.DataFrame([row])]).drop_duplicates(KEYS, keep="last")
+        if file is not None:  # row by row: large problems take long
+            frame.round(4).to_csv(file, index=False)
+            (HERE / "results.md").write_text(report(frame))
+    sys.stdout.write(report(frame))
+
+
+if __name__ == "__main__":
+    main()
