@@ -8,12 +8,17 @@ budget.
 
 import argparse
 import random
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
 from skdpfl import ISRLDPClassifier
 from skdpfl.privacy import epsilon_of
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from tests.privacy.test_random_plans import draw
 
 

@@ -43,6 +43,8 @@ BENCHMARKS = {
     "speed": Benchmark("speed.py", None, "docs/speed.md", "speed.md", True),
     "noise": Benchmark("noise.py", None, "docs/speed.md", "", True),
     "prices": Benchmark("calibration.py", None, "docs/speed.md"),
+    "plans": Benchmark("prices.py", None, ""),
+    "audit": Benchmark("audit/run.py", None, ""),
     "papers": Benchmark("papers/run.py", None, "docs/papers/index.md", "", True),
     "ledger": Benchmark("ledger.py", 1, "docs/tuning.md", "", True),
     "same": Benchmark("same_models.py", 2, ""),

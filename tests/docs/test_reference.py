@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import skdpfl
+from skdpfl import estimators
 from skdpfl.estimators._docs import GROUPS
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.rst"
@@ -28,7 +29,7 @@ BLOCKS = (
 USED = [name for name in NAMES if not name.startswith(BLOCKS)]
 #: what needs no extra
 HERE = [name for name in USED if not name.startswith("torch.")]
-ESTIMATORS = [name for name in NAMES if "." not in name and name[0].isupper()]
+ESTIMATORS = list(estimators.__all__)
 MODULES = (
     "skdpfl",
     "skdpfl.privacy",

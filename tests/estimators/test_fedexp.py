@@ -101,7 +101,7 @@ def test_privunit_says_where_gaussian_noise_would_be_smaller():
 def test_too_few_silos_are_said_to_be_too_few(name):
     X, y, _ = data()
     silos = np.arange(len(y)) % 5
-    with pytest.warns(UserWarning, match=r"About [0-9.e+]+ silos would do"):
+    with pytest.warns(UserWarning, match=r"About [0-9.e+]+ silos are needed"):
         make(name, epsilon=0.1).fit(X, y, silos=silos)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

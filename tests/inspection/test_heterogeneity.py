@@ -132,4 +132,4 @@ def test_bad_input_is_named(change, message):
 
 def test_docstring():
     """It says that it reads data without protection."""
-    assert "without any protection" in heterogeneity.__doc__
+    assert "without privacy" in heterogeneity.__doc__
