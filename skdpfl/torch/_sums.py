@@ -103,10 +103,20 @@ def _squared(values: torch.Tensor, constant: float) -> NDArray:
 @contextmanager
 def full_precision(device: torch.device) -> Iterator[None]:
     """Raise unless products of float32 are formed in float32; no autocast within."""
-    if torch.get_float32_matmul_precision() != "highest":
+    if _is_lowered():
         raise RuntimeError(
             "Products of float32 are set to a lower precision, which no clip norm allows for. Call "
-            'torch.set_float32_matmul_precision("highest") before the fit.'
+            'torch.set_float32_matmul_precision("highest") before the fit (or set the backends\' '
+            'fp32_precision to "ieee").'
         )
     with torch.autocast(device.type, enabled=False):
         yield
+
+
+def _is_lowered() -> bool:
+    """Tell whether matrix products are set to TF32 or bfloat16, on any device."""
+    try:  # since torch 2.9; asking in the old way then raises where the new one was used
+        backends = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
+        return any(backend.fp32_precision not in ("none", "ieee") for backend in backends)
+    except AttributeError:
+        return torch.get_float32_matmul_precision() != "highest"
