@@ -36,7 +36,7 @@ class FlowerCourier(Courier):
         self._nodes: dict[str, int] = {}
         #: nodes that were asked for their silo's name, and the messages that ask
         self._known: set[int] = set()
-        self._open: dict[str, int] = {}
+        self._open: dict[str, tuple[int, float]] = {}
 
     def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
         end = time.monotonic() + self._timeout
@@ -75,16 +75,20 @@ class FlowerCourier(Courier):
         new = [node for node in self._grid.get_node_ids() if node not in self._known]
         hello = pack(Hello())
         messages = [self._message(node, hello, MessageType.QUERY) for node in new]
+        now = time.monotonic()
         if messages:
-            self._open |= zip(self._grid.push_messages(messages), new, strict=True)
+            asked = zip(self._grid.push_messages(messages), new, strict=True)
+            self._open |= {message: (node, now) for message, node in asked}
             self._known |= set(new)
         found = []
         for message in self._grid.pull_messages(list(self._open)) if self._open else []:
-            node = self._open.pop(message.metadata.reply_to_message_id, None)
+            asked_one = self._open.pop(message.metadata.reply_to_message_id, None)
             name = _name_in(message)
-            if node is not None and name:
-                self._nodes[name] = node
+            if asked_one is not None and name:
+                self._nodes[name] = asked_one[0]
                 found.append(name)
+        for late in [m for m, (_, when) in self._open.items() if now - when > self._timeout / 3]:
+            self._known.discard(self._open.pop(late)[0])  # it is asked once more
         return found
 
 

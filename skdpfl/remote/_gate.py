@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -208,9 +208,11 @@ class Gate:
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Return the next release of a fit, and what the silo remembers then."""
         task = _the_task(ask, row, offer.facts, kept)
-        self._charge(offer, bytes(kept["offer"]), "words" in kept)
-        silo = self._silo(offer, row, task, kept["silo"])
-        values = self._values(ask, silo, row, task)
+        with _one_blas_thread(), np.errstate(all="ignore"):
+            silo = self._silo(offer, row, task, kept["silo"])
+            release = self._release(ask, silo, row, task)
+            self._charge(offer, bytes(kept["offer"]), "words" in kept)
+            values = release()
         return values, {"task": task, "silo": silo.save()}
 
     def _charge(self, offer: Offer, data: bytes, answered: bool) -> None:
@@ -245,17 +247,19 @@ class Gate:
             silo.restore(saved)
         return silo
 
-    def _values(self, ask: Ask, silo: Silo, row: Row, task: Task | None) -> np.ndarray:
-        with _one_blas_thread(), np.errstate(all="ignore"):
-            if ask.purpose == "round":
-                if task is None:
-                    raise Refused("A round needs a task, which comes with the first one.")
-                _refusing(silo.check_due, ask.number)
-                _check_clip_norm(ask, row)
-                return silo.round(ask.number, ask.content, ask.clip_norm)
-            question = self._question(ask, row, task)
-            _refusing(silo.check_new, question)
-            return silo.answer(question)
+    def _release(
+        self, ask: Ask, silo: Silo, row: Row, task: Task | None
+    ) -> Callable[[], np.ndarray]:
+        """Return what computes a release that was planned; refuse others before they are paid."""
+        if ask.purpose == "round":
+            if task is None:
+                raise Refused("A round needs a task, which comes with the first one.")
+            _refusing(silo.check_due, ask.number)
+            _check_clip_norm(ask, row)
+            return partial(silo.round, ask.number, ask.content, ask.clip_norm)
+        question = self._question(ask, row, task)
+        _refusing(silo.check_new, question)
+        return partial(silo.answer, question)
 
     def _question(self, ask: Ask, row: Row, task: Task | None) -> Question:
         if ask.purpose == "scales" and row.scales is not None:

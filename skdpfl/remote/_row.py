@@ -137,6 +137,8 @@ def _check_can_run(plan: PrivacyPlan) -> None:
             "epsilon=inf gives out exact numbers of each silo; silos elsewhere send noised ones "
             "only. Give a finite epsilon (a large one adds little noise)."
         )
+    if not (plan.noise_multiplier > 0).all():
+        raise Refused("Each silo elsewhere adds noise: give every silo a finite epsilon.")
     if plan.trust != "silo":
         raise Refused(
             f"trust={plan.trust!r} needs {'a shuffler' if plan.trust == 'shuffler' else 'a sum'} "

@@ -280,6 +280,7 @@ def test_questions_that_were_not_planned_are_refused(silo, said, name):
     ask, words = UNPLANNED[name]
     silo.tell(said[0][0])
     refused(silo.tell(dataclasses.replace(ask, fit=said[0][0].fit)), words)
+    assert silo.n_charged == 0
 
 
 def test_a_third_question_about_slopes_is_refused(silo, said):
