@@ -151,7 +151,10 @@ def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak
     if isinstance(obj, FrozenEstimator):  # its earlier fit counts as well
         obj = obj.estimator
     if hasattr(obj, "privacy_spent_"):
-        yield obj.privacy_spent_
+        best = getattr(
+            obj, "best_estimator_", None
+        )  # a search's plans see what earlier steps found
+        yield _chosen(obj.privacy_spent_) if gives_out_width(best) else obj.privacy_spent_
         yield from _beside(obj, path, public)
     elif isinstance(obj, BaseSearchCV):
         yield from _search(obj, path, public)

@@ -5,13 +5,14 @@ import pandas as pd
 import pytest
 from sklearn import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skdpfl
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.model_selection import SharedBudget
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from skdpfl.privacy import PrivacyLedger, PrivacySpent
 from skdpfl.privacy.events import Approximate, Gaussian
@@ -167,3 +168,20 @@ def test_what_is_chosen_by_outputs_keeps_only_its_budget():
     assert (chosen + chosen).epsilon > (spent + spent).epsilon
     # and prices as such anywhere
     assert chosen.delta_at(spent.epsilon * 0.9) > spent.delta_at(spent.epsilon * 0.9)
+
+
+def test_a_search_after_a_frozen_encoder_is_priced_as_chosen():
+    """Its candidates' plans follow from the number of columns that the encoder gave out."""
+    X = FRAME[["region"]]
+    frozen = {
+        how: FrozenEstimator(DPOneHotEncoder(1.0, delta=1e-5, max_categories=how).fit(X))
+        for how in (None, 4)
+    }
+    kinds = {}
+    for how, encoder in frozen.items():
+        model = make_pipeline(encoder, ISRLDPClassifier(feature_bounds=(0, 1), n_rounds=5))
+        space = {"isrldpclassifier__clip_norm": [0.5, 1.0]}
+        search = DPRandomizedSearchCV(model, space, n_iter=2, epsilon=2.0, delta=1e-5).fit(X, Y)
+        found = skdpfl.privacy_spent(search).costs[0].composition
+        kinds[how] = Approximate(search.privacy_spent_.epsilon, 1e-5) in dict(found)
+    assert kinds == {None: True, 4: False}
