@@ -3,6 +3,11 @@
 import os
 
 import pytest
+from hypothesis import settings
+
+# one profile for all property tests: no example is late, however loaded the machine is
+settings.register_profile("skdpfl", deadline=None)
+settings.load_profile("skdpfl")
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")

@@ -73,7 +73,7 @@ def test_no_silos_are_one_silo():
     assert silos.ids.tolist() == [0]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=40))
 def test_codes_and_ids_give_back_what_was_given(given):
     silos = read_silos(given, len(given))

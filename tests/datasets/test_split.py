@@ -147,7 +147,7 @@ def test_some_records_of_each_silo(how):
         assert (np.bincount(silos[silos >= 0]) == 30).all()
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     n=st.integers(1, 60),
     share=st.floats(0, 1),

@@ -70,7 +70,7 @@ def fits(draw):
     return problem(sizes=sizes, d=2), s, schedule
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(fits())
 def test_every_gradient_that_left_a_silo_is_priced(case):
     p, s, schedule = case

@@ -81,7 +81,7 @@ def test_the_number_of_threads_never_changes_a_bit(
         assert np.array_equal(one, other)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
     rate=st.sampled_from([0.02, 0.2, 0.6]),
@@ -120,7 +120,7 @@ def test_groups_keep_the_order_share_the_work_and_leave_large_batches_alone(monk
     assert max(others) * (10 * 3 + 4 * 3) <= 400 + 42
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
     stack_size=st.sampled_from([1, 40, 300, 2**22]),
@@ -318,7 +318,7 @@ def test_clip_norms_pay_for_rounding_and_the_grid(dtype):
     assert plan.largest_batches[1] < 1000
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     n=st.integers(1, 400),
     chunk=st.integers(1, 100),
@@ -346,7 +346,7 @@ def test_rounding_is_bounded_in_any_order(n, chunk, seed, spread):
 # ---- data and memory ----------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=30))
 def test_rows_of_a_silo_are_its_rows(codes):
     _, codes = np.unique(codes, return_inverse=True)

@@ -189,7 +189,7 @@ def clone_without_column(cv):
     return type(cv)(**({} if isinstance(cv, LeaveOneSiloOut) else {"n_splits": cv.n_splits}))
 
 
-@settings(deadline=None, max_examples=80, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(
     sizes=st.lists(st.integers(4, 13), min_size=1, max_size=6),
     n_splits=st.integers(2, 4),

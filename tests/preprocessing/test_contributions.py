@@ -142,7 +142,7 @@ def furthest(plan, release):
 
 
 @pytest.mark.parametrize("plan", list(plans()), ids=label)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=ROWS)
 def test_a_unit_moves_a_message_by_at_most_the_sensitivity(plan, rows):
     where = np.flatnonzero(CODES == 1)  # silo 1 is the unit, or its first record

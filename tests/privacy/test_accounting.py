@@ -28,7 +28,7 @@ from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon, ga
 from skdpfl.privacy.pricing.renyi import renyi
 from tests.privacy._reference import exact_gaussian_delta
 
-few = settings(max_examples=12, deadline=None, derandomize=True)
+few = settings(max_examples=12, derandomize=True)
 
 # z, rate, steps, sampling, neighbours, epsilon at delta = 1e-5 to four digits. How each is known
 # otherwise: test_accounting_independent.

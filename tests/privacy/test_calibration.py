@@ -17,7 +17,7 @@ from skdpfl.privacy.events import (
     PoissonGaussian,
 )
 
-few = settings(max_examples=20, deadline=None, derandomize=True)
+few = settings(max_examples=20, derandomize=True)
 
 
 @few

@@ -147,7 +147,7 @@ vectors = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
 @given(vectors, sizes, st.sampled_from(sorted(TERMS)), st.floats(1e-3, 0.99))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_snapped_sums_are_as_sensitive_as_priced(rng, size, neighbours, coarse):
     """Formal guarantee: for any two sums D c apart, c the reduced norm, at most D clip / gamma."""
     # a far coarser grid than ours: the bound has to hold for any
@@ -175,7 +175,7 @@ def clipped_rows(rng, n, size, c, dtype):
 
 
 @given(vectors, st.integers(1, 300), sizes, st.sampled_from(sorted(TERMS)))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_rounding_of_float32_sums_is_paid_for(rng, n, size, neighbours):
     """Formal guarantee with r: neighbours' float32 sums, added up in orders of their own."""
     z, clip = 5.0, 1.0

@@ -98,7 +98,6 @@ def test_operations_of_a_sum_of_gradients_are_counted(n, chunk, intercept):
 # -- what is taken off the clip norm -------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(
     st.floats(1e-6, 1e6),
     st.floats(1e-9, 1e-3),
@@ -180,7 +179,7 @@ def plan_for(mechanism, n_silos=2, z=3.0, **kw):
     return PrivacyPlan(**(options | kw))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 200), st.integers(0, 2**32 - 1), st.floats(-200, 140))
 @example(size=3, seed=0, exponent=-158.0)
 @example(size=200, seed=0, exponent=-170.0)

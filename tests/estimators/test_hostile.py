@@ -1,0 +1,179 @@
+"""Odd arguments, layouts, surroundings: an error in words or the right model, never less cost."""
+
+import inspect
+import os
+import pickle
+import sys
+import threading
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from skdpfl import DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.federation import LocalFederation
+from skdpfl.privacy import PrivacyLedger
+
+RNG = np.random.default_rng(0)
+X, SILOS = RNG.normal(size=(60, 3)), np.arange(60) % 3
+Y = (X[:, 0] > 0).astype(int)
+SMALL = {"n_rounds": 2, "scaling": None, "delta": 1e-4}
+
+
+def quietly(estimator, X=X, y=Y, silos=SILOS):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return estimator.fit(X, y, silos=silos)
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+ODD = [
+    None, True, False, 0, 1, -1, 2, 10**30, -(10**30), 0.0, 1e-320, 0.5, 1.0, 1e308, np.inf,
+    -np.inf, np.nan, "", "auto", "é", b"x", (), (1,), [], {}, {0: 1.0}, {0: np.nan, 1: 1, 2: 1},
+    1j, np.float32(0.5), np.int8(3), np.array(0.5), np.array([0.5, 1]), Fraction(1, 3), object(),
+    lambda: 1, float, pd.NA, pd.Series([1.0]), range(3), ("round", 0.1, 1),
+]  # fmt: skip
+PARAMETERS = {
+    kind: sorted(set(kind().get_params()) - {"n_jobs", "verbose"})
+    for kind in (ISRLDPClassifier, ISRLDPRegressor, DPScaffoldClassifier)
+}
+
+
+@settings(max_examples=60, derandomize=True)
+@given(st.data())
+def test_odd_arguments_are_refused_in_words_or_work(data):
+    kind = data.draw(st.sampled_from(list(PARAMETERS)))
+    name = data.draw(st.sampled_from(PARAMETERS[kind]))
+    value = data.draw(st.sampled_from(ODD))
+    try:
+        fitted = quietly(kind(**SMALL | {name: value}))
+    except (ValueError, TypeError) as error:
+        assert len(str(error)) > 15, (name, value)
+    else:
+        assert fitted.privacy_spent_.epsilon >= 0
+
+
+IDS = [
+    st.integers(-(2**70), 2**70), st.floats(allow_nan=False), st.text(max_size=3), st.booleans(),
+    st.tuples(st.integers(0, 3), st.text(max_size=1)), st.binary(max_size=2), st.none(), st.dates(),
+]  # fmt: skip
+
+
+@settings(max_examples=25, derandomize=True)
+@given(
+    st.one_of(*(st.lists(ids, min_size=1, max_size=4) for ids in IDS), st.lists(st.one_of(*IDS)))
+)
+@example([1, "1"])
+@example([0.0, -0.0])
+@example([(1, 2), (1,)])
+def test_any_silo_ids_mean_the_same_silos(ids):
+    """The model depends on which rows stand together and in which order silos are, not on names."""
+    if not ids:
+        return
+    rows = [ids[i % len(ids)] for i in range(60)]
+    try:
+        fitted = quietly(ISRLDPClassifier(2.0, **SMALL, random_state=0), silos=rows)
+    except (ValueError, TypeError) as error:
+        assert len(str(error)) > 15
+        return
+    assert len(fitted.silo_ids_) == len(set(rows))
+    assert fitted.privacy_spent_.epsilon <= 2.0
+
+
+LAYOUTS = {
+    "rows": np.ascontiguousarray,
+    "columns": np.asfortranarray,
+    "backwards": lambda a: a[::-1][::-1],
+    "every second": lambda a: np.repeat(a, 2, axis=0)[::2],
+    "part of a table": lambda a: np.hstack([a, a])[:, :3],
+    "frame": pd.DataFrame,
+    "read only": lambda a: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape),
+    "other byte order": lambda a: a.astype(a.dtype.newbyteorder()),
+    "objects": lambda a: a.astype(object),
+    "lists": lambda a: a.tolist(),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layouts_change_no_bit(name, dtype):
+    estimator = ISRLDPClassifier(2.0, **SMALL, random_state=0)
+    given_, rows = X.astype(dtype), LAYOUTS[name](X.astype(dtype))
+    if name in ("objects", "lists", "other byte order"):  # which are read as double precision
+        given_ = given_.astype(float)
+    np.testing.assert_array_equal(quietly(estimator, rows).coef_, quietly(estimator, given_).coef_)
+
+
+# ---- surroundings --------------------------------------------------------------------------------
+
+
+def test_two_threads_that_fit_one_object_both_pay():
+    estimator, found = ISRLDPClassifier(2.0, **SMALL | {"n_rounds": 30}), []
+    with PrivacyLedger(epsilon=50.0, delta=1e-2) as ledger, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = threading.Barrier(2)
+
+        def fit():
+            start.wait()
+            with ledger:
+                found.append(estimator.fit(X, Y, silos=SILOS).coef_.copy())
+
+        threads = [threading.Thread(target=fit) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(ledger.entries) == len(found) == 2
+
+
+def test_a_forked_process_draws_noise_of_its_own():
+    def coefficients():
+        return quietly(ISRLDPClassifier(2.0, **SMALL)).coef_.tobytes()
+
+    before, (read, write) = coefficients(), os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads that a forked process does not have
+        child = os.fork()
+    if child == 0:
+        os.write(write, coefficients())
+        os._exit(0)
+    mine, theirs = coefficients(), os.read(read, 4096)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len({before, mine, theirs}) == 3 and len(theirs) == len(mine)
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, RecursionError, SystemExit])
+def test_a_fit_that_breaks_off_is_paid_and_leaves_nothing(error, monkeypatch):
+    estimator = quietly(ISRLDPClassifier(2.0, **SMALL, random_state=0))
+    before = pickle.dumps(vars(estimator)["coef_"])
+
+    def fail(*args):
+        raise error
+
+    monkeypatch.setattr(LocalFederation, "round", fail)
+    with PrivacyLedger(epsilon=50.0, delta=1e-2) as ledger, pytest.raises(error):
+        quietly(estimator)
+    assert len(ledger.entries) == 1 and pickle.dumps(estimator.coef_) == before
+
+
+def test_a_fit_inside_a_fit_pays_too():
+    """What looks at a fit's rounds may fit: the same object for ever, or another one."""
+    estimator = ISRLDPClassifier(1.0, **SMALL, random_state=0)
+    estimator._watch = lambda _: estimator.fit(X, Y, silos=SILOS)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 250)
+    try:
+        with pytest.raises(RecursionError), PrivacyLedger(epsilon=1e6, delta=0.5) as ledger:
+            quietly(estimator)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert len(ledger.entries) > 3 and not hasattr(estimator, "coef_")
+    estimator._watch = lambda _: quietly(ISRLDPClassifier(1.0, **SMALL, random_state=1))
+    with PrivacyLedger(epsilon=50.0, delta=1e-2) as ledger:
+        quietly(estimator)
+    assert len(ledger.entries) == 1 + estimator.n_iter_
