@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from skdpfl.engine import rounds, run
 from skdpfl.federation import _local, _stacking
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
@@ -171,7 +172,6 @@ def test_rounds_computed_by_hand(name, n_rounds, options):
 
 def test_averaging_takes_the_second_half():
     p, s = problem(), setting("fedavg")[0]
-    from skdpfl.engine import run
 
     models = run_rounds("fedavg", p, s)
     late = run(work_of("fedavg", p, s), federation_of(p), streams_for(0)).params
@@ -180,9 +180,16 @@ def test_averaging_takes_the_second_half():
 
 def test_a_warm_start_is_not_averaged():
     p, s = problem(), setting("scaffold-warm", steps=[2] * 5, warm=3)[0]
-    from skdpfl.engine import run
 
     models = run_rounds("scaffold", p, s)
     assert not models[:3].any()
     late = run(work_of("scaffold", p, s), federation_of(p), streams_for(0)).params
     np.testing.assert_allclose(late, models[4:].mean(axis=0), rtol=1e-12)
+
+
+def test_round_by_round_averages_as_a_run_does():
+    p, s = problem(), setting()[0]
+    fits = [(work_of("minibatch", p, s), federation_of(p), streams_for(0)) for _ in range(2)]
+    *_, last = rounds(*fits[0])
+    np.testing.assert_array_equal(last.params, run(*fits[1]).params)
+    assert not np.array_equal(last.params, last.state.params)
