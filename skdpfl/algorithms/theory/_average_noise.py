@@ -48,7 +48,13 @@ class Rounds(NamedTuple):
 
 
 def rounds_of(path: NDArray, rate: float, momentum: float) -> Rounds:
-    """Return what a path of models (n_rounds + 1, P), from the start on, shows."""
+    """Return what a path of models (n_rounds + 1, P), from the start on, shows.
+
+    Examples
+    --------
+    >>> rounds_of(np.array([[0.0], [-0.1], [-0.15]]), rate=0.1, momentum=0.0).n_rounds
+    2
+    """
     x = np.asarray(path, np.float64)
     velocity = -np.diff(x, axis=0) / rate
     gradients = velocity - momentum * np.vstack([np.zeros_like(x[:1]), velocity[:-1]])
@@ -70,6 +76,12 @@ def average_covariance(rounds: Rounds, noise: float) -> NDArray:
     -------
     ndarray of shape (P, P)
         The covariance.
+
+    Examples
+    --------
+    >>> path = np.cumsum(np.random.default_rng(0).normal(size=(41, 2)), axis=0)
+    >>> average_covariance(rounds_of(path, rate=0.1, momentum=0.5), noise=1.0).shape
+    (2, 2)
     """
     models, slopes = rounds.models, rounds.slopes
     size, trace = len(models), float(np.trace(models))
