@@ -11,8 +11,8 @@ from skdpfl.privacy.accounting import price_epsilon
 
 KINDS = [ISRLDPClassifier, DPScaffoldClassifier, DPFedAvgClassifier, DPFedEXPClassifier]
 
-#: A chunk's plans, and the chunks: 2,000 plans with the slow ones.
-PER_CHUNK, CHUNKS = 10, 200
+#: A chunk's plans, and the chunks: 600 plans with the slow ones (benchmarks/prices.py: 2,000).
+PER_CHUNK, CHUNKS = 10, 60
 
 
 def draw(r):
