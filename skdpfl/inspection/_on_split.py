@@ -106,7 +106,9 @@ def _of_transformer(
 
     The releases of scalers and of DPPCA are Gaussian mechanisms whose mu, squared and added up, are
     at most the square of the mu that meets (epsilon, delta): together they cost at most one of that
-    mu. Others are priced as any releases of their epsilon and delta.
+    mu. Others are priced as any releases of their epsilon and delta. A candidate that protects
+    something else than the fitted one (a grid over ``unit`` or ``trust``) is not covered by its
+    guarantee, so its cost is infinite.
     """
     spent = fitted.privacy_spent_
     n = len(fitted.silo_ids_)  # where silos are protected
@@ -115,8 +117,11 @@ def _of_transformer(
     delta = automatic_delta(n) if isinstance(inner.delta, str) else float(inner.delta)
     change = 2 if spent.neighbours == "replace" else 1
     composition: Composition = ((Exact(), 1),)
+    asked, kept = inner.get_params(), fitted.get_params()
     if learns_nothing(inner):
         composition = ()
+    elif any(asked.get(name) != kept.get(name) for name in ("unit", "trust", "neighbours")):
+        pass
     elif math.isfinite(inner.epsilon) and isinstance(inner, PrivateScaler | DPPCA):
         composition = ((Gaussian(change / gaussian_mu(float(inner.epsilon), delta)), 1),)
     elif math.isfinite(inner.epsilon):

@@ -253,6 +253,17 @@ def test_searches_are_charged_for_each_of_its_fits():
     assert spent.epsilon > 2.4  # seven fits of epsilon 1: mu grows by sqrt(7)
 
 
+@pytest.mark.filterwarnings("ignore:Noise alone:UserWarning")
+@pytest.mark.parametrize("name, values", [("unit", "silo"), ("neighbours", "add_remove")])
+def test_a_search_over_what_is_protected_has_no_finite_cost(name, values):
+    """Half of the candidates protect something else than the best one, which names the cost."""
+    candidates = {name: [DPPCA().get_params()[name], values]}
+    search = GridSearchCV(DPPCA(2, 1.0, delta=1e-5, trust="server"), candidates, cv=3,
+                          scoring=lambda e, X, y=None: 0.0).fit(data(600))  # fmt: skip
+    with pytest.warns(PrivacyLeakWarning, match="exact scores"):
+        assert privacy_spent(search).epsilon == np.inf
+
+
 def test_a_ledger_refuses_what_it_cannot_pay():
     X = data(200)
     with PrivacyLedger(epsilon=1.0, delta=1e-5):
