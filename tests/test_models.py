@@ -2,6 +2,7 @@
 
 import tracemalloc
 from dataclasses import replace
+from fractions import Fraction
 from math import fsum, inf, sqrt
 
 import numpy as np
@@ -473,14 +474,32 @@ def test_adding_up_errs_no_more_than_documented(n, dtype):
     assert 0 < error <= n * relative_error((n, dtype)) < 0.01
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_rows_are_clipped_without_a_rounding_error(dtype):
+    """Rows of one large and many small numbers, whose squares a running sum loses."""
+    d, clip = 4000, 1.0
+    x = np.full(d, sqrt(0.45 * np.finfo(dtype).eps), dtype)
+    x[0] = 1
+    model = LinearModel(d, 1)
+    exact = sum(Fraction(float(v)) ** 2 for v in x) + 1
+    got = model.squared_row_norms(x[None])[0]
+    assert Fraction(float(got)) >= exact * (1 - Fraction(1, 2**24) * (dtype == np.float32))
+    w = np.zeros(model.size, dtype)
+    part = model.clipped_gradient_sum(w, x[None], dtype([-100]), SquaredError(), clip_norm=clip)
+    size = sum(Fraction(float(v)) ** 2 for v in part)
+    assert 0.999 < size <= Fraction(clip) ** 2
+
+
 # -- parameters
 
 
 def test_squared_row_norms_count_the_intercept():
     X = np.array([[3.0, 4.0], [0.0, 0.0], [np.nan, 1.0], [-inf, 1.0], [1e200, 0.0]])
-    np.testing.assert_array_equal(LinearModel(2, 3).squared_row_norms(X), [26, 1, np.nan, inf, inf])
+    double = LinearModel(2, 3).squared_row_norms(X)
+    np.testing.assert_allclose(double, [26, 1, np.nan, inf, inf], rtol=1e-14)
+    assert double[0] > 26  # by the bound of its rounding
     without = LinearModel(2, 3, fit_intercept=False).squared_row_norms(X)
-    np.testing.assert_array_equal(without[0], 25)
+    np.testing.assert_allclose(without[0], 25, rtol=1e-14)
     assert 0 < without[1] < 1e-300
     single = LinearModel(2, 3).squared_row_norms(X[:4].astype(np.float32))
     assert single.dtype == np.float32
