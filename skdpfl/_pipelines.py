@@ -26,6 +26,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from skdpfl.preprocessing import DPMinMaxScaler, DPOneHotEncoder, ScatteringTransformer
+from skdpfl.remote import Refused
 
 #: transformers whose fit reads at most the number and the names of the features
 NOTHING = (
@@ -64,6 +65,24 @@ def silos_argument(model: Any, silos: Any) -> dict[str, Any]:
         return {}
     prefix = "" if get_config()["enable_metadata_routing"] else private_step(model)[0]
     return {f"{prefix}silos": silos}
+
+
+def check_fits_elsewhere(model: Any) -> None:
+    """Raise, with the way out, unless this is an estimator that silos elsewhere can fit."""
+    if isinstance(model, Pipeline):
+        names = ", ".join(type(step).__name__ for _, step in model.steps[:-1])
+        last = type(model.steps[-1][1]).__name__
+        raise Refused(
+            f"A pipeline is fitted where its records are: {names} would have to learn from silos "
+            f"that give out nothing but the releases of {last}'s own fit. Fit {last} alone: with "
+            "feature_bounds or scaling='private' instead of a scaler; steps that learn nothing, or "
+            "from public data only, are applied by each silo before it makes its SiloRecords."
+        )
+    try:
+        model.fit_federation  # noqa: B018
+    except AttributeError as error:
+        name = type(model).__name__
+        raise Refused(f"{name} is not fitted with silos elsewhere. {error}") from error
 
 
 def learns_nothing(step: Any) -> bool:

@@ -25,6 +25,7 @@ LAYERS = [
         "_input_errors",
         "_lazy",
         "_links",
+        "_missing",
         "_silo_warnings",
         "_warnings",
     },

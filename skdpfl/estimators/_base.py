@@ -23,6 +23,7 @@ from skdpfl._input_errors import advising
 from skdpfl._silo_warnings import warn_of_forgotten_column, warn_of_unseen_silos
 from skdpfl._warnings import warn
 from skdpfl.choosing import (
+    Choice,
     Committed,
     Facts,
     Method,
@@ -43,7 +44,7 @@ from skdpfl.estimators._noise_error import Path
 from skdpfl.estimators._parameters import check_parameters, check_shape
 from skdpfl.estimators._progress import progress_bar
 from skdpfl.estimators._refusals import (
-    NoPartialFit,
+    NO_PARTIAL_FIT,
     refuse_arguments,
     refuse_parameters,
     refusing_parameters,
@@ -78,7 +79,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     _losses: ClassVar[tuple[str, ...]]
 
     #: raises an error that explains why there is none
-    partial_fit = NoPartialFit()
+    partial_fit = NO_PARTIAL_FIT
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -257,14 +258,20 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         kept = Kept.of(self, data)
         plan = kept.planned(plan)
         spent = _priced(plan, data, streams)
+        federation = data.federation(streams, self.n_jobs)
+        federation.agree(
+            _sketched(request, method, choice, plan, data),
+            choice.scaling.plan,
+            choice.temperature,
+            streams.seed,
+        )
         if not kept.charged:
             self._charge(spent)
         kept.begin(plan)
         if choice.advice:
             warn(choice.advice)
         with one_blas_thread():
-            federation = kept.over(data.federation(streams, self.n_jobs))
-            federation.agree(plan, choice.scaling.plan, choice.temperature, streams.seed)
+            federation = kept.over(federation)
             scales = choice.scaling.find(federation, streams)
             row_norm = scales.features.row_norm
             committed = Committed(request, choice.settings, plan, spent.epsilon, row_norm)
@@ -462,6 +469,15 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
+
+
+def _sketched(
+    request: Request, method: Method, choice: Choice, plan: PrivacyPlan, data: DataSource
+) -> Work:
+    """Return the work as it is known before scales are found."""
+    algorithm = method.algorithm(request, choice.settings)
+    work = Work(request.model, request.loss, algorithm, plan, data.dtype, request.alpha)
+    return replace(work, class_weights=data.class_weights)
 
 
 def _priced(plan: PrivacyPlan, data: DataSource, streams: Streams) -> PrivacySpent:

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from skdpfl._missing import Missing
+
 
 def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> None:
     """Raise for arguments that ``fit`` does not have."""
@@ -37,7 +39,7 @@ INSTEAD = {
     "activation": "give model=skdpfl.models.MLP(activation=...).",
     "epochs": "give n_rounds.",
 }
-_NO_PARTIAL_FIT = (
+NO_PARTIAL_FIT = Missing(
     "there is no partial_fit: the cost of all rounds is fixed before the first. Fit anew with "
     "fit(X, y, silos=...); a PrivacyLedger keeps several fits on the same records to one budget."
 )
@@ -64,13 +66,6 @@ def refuse_parameters(
         if name in INSTEAD and name not in known:
             kind = type(estimator).__name__
             raise error(f"{kind} has no {name} (got {given[name]!r}): {INSTEAD[name]}")
-
-
-class NoPartialFit:
-    """Descriptor in place of ``partial_fit``; its error explains why there is none."""
-
-    def __get__(self, estimator: Any, owner: type) -> Any:
-        raise AttributeError(f"{owner.__name__}: {_NO_PARTIAL_FIT}")
 
 
 class ScoresWithoutSilos:

@@ -102,12 +102,14 @@ class Federation(ABC):
         """The number of silos."""
 
     def agree(  # noqa: B027
-        self, plan: PrivacyPlan, before: object, after: object, seed: int | None
+        self, work: Work, before: object, after: object, seed: int | None
     ) -> None:
         """Tell all silos what the fit will release, before any is asked; by default nothing.
 
-        ``before`` and ``after`` say what is asked beside the plan's rounds (scales, the scale of
-        raw predictions), ``seed`` is that of a simulation. Silos that do not agree raise an error.
+        ``work`` has the plan, without maps: its step sizes may change once scales are found, its
+        classes and what it releases do not. ``before`` and ``after`` say what is asked beside the
+        rounds (scales, the scale of raw predictions), ``seed`` is that of a simulation. An error is
+        raised if a silo does not agree, or has none of the work's classes; nobody has paid then.
         """
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from skdpfl.federation import Federation, Schema
+from skdpfl._pipelines import check_fits_elsewhere
+from skdpfl.federation import Schema
 from skdpfl.flower._courier import FlowerCourier
 from skdpfl.remote import RemoteFederation
 
 
-class Fits(Protocol):
-    """An estimator that fits silos elsewhere."""
-
-    def fit_federation(self, federation: Federation, facts: Schema) -> Any: ...
-
-
 def server_app(
-    estimator: Fits | Callable[[Mapping[str, Any]], Fits],
+    estimator: Any,
     facts: Schema,
     *,
     finished: Callable[[Any, RemoteFederation, Mapping[str, Any]], None],
@@ -32,9 +27,9 @@ def server_app(
 
     Parameters
     ----------
-    estimator : estimator or callable
-        What to fit; a callable is given Flower's run config and returns it. Classifiers need
-        ``classes``.
+    estimator : estimator or function
+        What to fit; a function is given Flower's run config and returns it. Classifiers need
+        ``classes``. Pipelines and searches are refused, with what to do instead.
     facts : Schema
         What is public of the silos' records, their names above all.
     finished : callable
@@ -57,12 +52,15 @@ def server_app(
     --------
     client_app : A silo's app.
     """
-    app = ServerApp()
+    app, made = ServerApp(), callable(estimator)
+    if not made:
+        check_fits_elsewhere(estimator)
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         config = context.run_config
-        model: Any = estimator if hasattr(estimator, "fit_federation") else estimator(config)
+        model: Any = estimator(config) if made else estimator
+        check_fits_elsewhere(model)
         federation = RemoteFederation(
             FlowerCourier(grid, timeout=timeout),
             facts,

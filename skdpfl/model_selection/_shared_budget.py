@@ -15,6 +15,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdpfl._arguments import check_number, check_share, is_auto
 from skdpfl._compat import as_frame
+from skdpfl._missing import not_elsewhere
 from skdpfl._pipelines import gives_out_width, private_step
 from skdpfl.choosing import relation
 from skdpfl.model_selection._search.best_model import BestModel
@@ -106,6 +107,10 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
     _fitted = "estimator_"
+
+    fit_federation = not_elsewhere(
+        "Let each silo prepare its records by public numbers, and fit the last step by itself."
+    )
 
     def __init__(
         self,

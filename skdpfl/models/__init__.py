@@ -1,5 +1,6 @@
 """Models: flat parameters, raw predictions, clipped gradient sums (see `Model`)."""
 
+from skdpfl.models._activations import ACTIVATIONS as ACTIVATIONS
 from skdpfl.models._activations import Activation, TemperedSigmoid
 from skdpfl.models._architecture import Architecture
 from skdpfl.models._base import Map, Maps, Model
@@ -11,6 +12,7 @@ from skdpfl.models._linear_rules import LinearRules
 from skdpfl.models._mlp import MLP
 from skdpfl.models._network import Network
 from skdpfl.models._rules import Rules, Task
+from skdpfl.models._start import Start as Start
 from skdpfl.models._start import public
 
 __all__ = [

@@ -61,6 +61,8 @@ class Network(Model):
     start: Start | None = None
 
     def __post_init__(self) -> None:
+        if min(self.units) < 1:
+            raise ValueError(f"Each layer has one unit or more; got {self.units}.")
         if self.start is not None:
             self.start.check(self.units)
 

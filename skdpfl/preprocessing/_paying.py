@@ -14,6 +14,7 @@ from skdpfl import _docs
 from skdpfl._arguments import check_choice, check_number, check_share, is_auto
 from skdpfl._compat import as_frame, with_names
 from skdpfl._input_errors import advising
+from skdpfl._missing import not_elsewhere
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.preprocessing._sums import Held
 from skdpfl.privacy.events import Composition
@@ -72,6 +73,12 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
     """Base of transformers that learn from noisy sums; see :class:`DPSimpleImputer`."""
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
+
+    fit_federation = not_elsewhere(
+        "Let each silo prepare its records by the same public numbers (values to fill in, the "
+        "categories of a code book, components that were fitted on public data) before it makes "
+        "its SiloRecords."
+    )
 
     epsilon: float
     delta: Any

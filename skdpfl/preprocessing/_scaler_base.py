@@ -13,6 +13,7 @@ from skdpfl import _docs
 from skdpfl._arguments import check_number, check_share, is_auto
 from skdpfl._compat import as_frame, with_names
 from skdpfl._input_errors import advising
+from skdpfl._missing import not_elsewhere
 from skdpfl.preprocessing._frames import CarriesSilos
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -61,6 +62,10 @@ class PrivateScaler(CarriesSilos, Recorded, OneToOneFeatureMixin, TransformerMix
     """Base class of transformers that spend their budget on the scales of the features."""
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
+
+    fit_federation = not_elsewhere(
+        'Give the estimator itself scaling="private", or feature_bounds from public knowledge.'
+    )
 
     def __init__(
         self,

@@ -167,7 +167,8 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 declare(*losses.LOSSES)
-declare(models.LinearModel)
+declare(models.LinearModel, models.Network, models.Start)
+declare(models.TemperedSigmoid, *map(type, models.ACTIVATIONS.values()))
 declare(
     algorithms.AcceleratedSGD,
     algorithms.Ball,

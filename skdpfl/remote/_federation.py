@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 
 from skdpfl.federation import Federation, Question, Schema, Work
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import (
     Agreement,
@@ -113,16 +112,18 @@ class RemoteFederation(Federation):
     def absent(self) -> np.ndarray:
         return self._absent
 
-    def agree(self, plan: PrivacyPlan, before: object, after: object, seed: int | None) -> None:
+    def agree(self, work: Work, before: object, after: object, seed: int | None) -> None:
         assert before is None or isinstance(before, ScalingPlan)
         assert after is None or isinstance(after, TemperaturePlan)
         self._fit, self._task, self._started = secrets.token_hex(8), None, set()
         self.round_seconds = []
         facts, letters = self.facts, {}
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
-        for i, row in enumerate(rows_of(plan, before, after)):
+        rows, task = rows_of(work.plan, before, after), Task.of(work)
+        _check_declared(task)
+        for i, row in enumerate(rows):
             shape = int(facts.n_features), names, self.classes, facts.dtype, row.size
-            offer = Offer(self._fit, self.estimator, Facts(*shape), row, i, seed)
+            offer = Offer(self._fit, self.estimator, Facts(*shape), row, i, seed, task)
             letters[row.name] = offer
         agreed, reasons = self.exchange(letters, Agreement)
         if reasons:
@@ -212,6 +213,14 @@ class RemoteFederation(Federation):
             if not waiting:
                 break
         return answers, reasons
+
+
+def _check_declared(task: Task) -> None:
+    """Raise unless the model, the loss and the algorithm of a fit can be sent."""
+    try:
+        pack(task)
+    except WireError as error:
+        raise Refused(f"The fit has a part that silos elsewhere do not know. {error}") from error
 
 
 def _opened(data: bytes, kind: type, asked: Offer | Ask) -> Any:

@@ -170,6 +170,10 @@ class Gate:
         row.check(offer.facts.n_features, None if classes is None else len(classes))
         self.records.check(offer.facts)
         self.terms.check(spent)
+        if isinstance(row, Row):
+            if offer.task is None:
+                raise Refused("The offer of a fit says which model, loss and algorithm it is for.")
+            offer.task.check(row, offer.facts)
         PrivacyLedger(path=self._ledger, must_exist=True).check(spent)
 
     # ---- a release ---------------------------------------------------------------------------

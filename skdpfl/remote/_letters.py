@@ -25,6 +25,7 @@ from skdpfl.remote._declared import declare
 from skdpfl.remote._refused import Refused
 from skdpfl.remote._row import Row
 from skdpfl.remote._score_row import LinearPredictor, ScoreRow
+from skdpfl.remote._wire import MOST_BYTES
 
 #: what an answer is about
 Purpose = Literal["scales", "round", "temperature", "score"]
@@ -58,26 +59,6 @@ class Introduction:
 
 
 @dataclass(frozen=True, eq=False)
-class Offer:
-    """A fit that a silo is asked to take part in; ``index`` is its number, for simulations."""
-
-    fit: str
-    estimator: str
-    facts: Facts
-    row: Row | ScoreRow
-    index: int
-    seed: int | None
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """The silo takes part; what it will have spent, by its own computation."""
-
-    fit: str
-    epsilon: float
-
-
-@dataclass(frozen=True, eq=False)
 class Task:
     """A fit's work but for its plan: the silo has its own."""
 
@@ -108,6 +89,8 @@ class Task:
             or self.model.n_outputs != self.loss.n_outputs(n_classes)
         ):
             raise Refused("The fit's loss or model is not for these classes.")
+        if 8 * self.model.size > MOST_BYTES:
+            raise Refused("The fit's model is larger than what is sent between machines.")
         if declared != steps or self.model.n_features != facts.n_features:
             raise Refused("The fit's steps or features are not those of the plan agreed to.")
 
@@ -115,6 +98,31 @@ class Task:
         """Return the work under a plan."""
         terms = self.model, self.loss, self.algorithm, plan, dtype
         return Work(*terms, self.alpha, self.features, self.target, self.class_weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """A fit that a silo is asked to take part in; ``index`` is its number, for simulations.
+
+    ``task`` is the fit's as it is known before scales are found, None for a score: a silo that does
+    not have its classes refuses here, before anyone has paid.
+    """
+
+    fit: str
+    estimator: str
+    facts: Facts
+    row: Row | ScoreRow
+    index: int
+    seed: int | None
+    task: Task | None = None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The silo takes part; what it will have spent, by its own computation."""
+
+    fit: str
+    epsilon: float
 
 
 @dataclass(frozen=True, eq=False)

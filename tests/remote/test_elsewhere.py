@@ -1,12 +1,30 @@
 """Fits of silos elsewhere: the same model, each release paid once, faults in words."""
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
-from skdpfl.remote import Refused, RemoteFederation, SilosMissing, pack, unpack
+from skdpfl import ISRLDPClassifier
+from skdpfl._pipelines import check_fits_elsewhere
+from skdpfl.losses import LogLoss
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
+from skdpfl.models import MLP, TemperedSigmoid, public
+from skdpfl.preprocessing import DPPCA, DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
+from skdpfl.privacy import PrivacyLedger
+from skdpfl.remote import (
+    Refused,
+    RemoteFederation,
+    SilosMissing,
+    _declared,
+    declare,
+    pack,
+    unpack,
+)
 from tests.remote.silos_here import (
     NAMES,
     Here,
@@ -27,11 +45,42 @@ FITS = {
     "whole silos": ("DPScaffoldClassifier", {"unit": "silo", "epsilon": 8.0}),
     "learnt clip": ("DPFedAvgClassifier", {"unit": "silo", "clip_norm": "auto"}),
     "privunit": ("DPFedEXPRegressor", {"mechanism": "privunit", "epsilon": 8.0}),
+    "network": ("DPFedAvgClassifier", {"model": MLP((5,)), "local_steps": 2}),
+    "network, scales": (
+        "ISRLDPRegressor",
+        {"model": MLP((4, 3), TemperedSigmoid(1.5)), "scaling": "private", "epsilon": 8.0},
+    ),
+    "network of whole silos": (
+        "DPScaffoldClassifier",
+        {"model": MLP((4,), "tanh"), "unit": "silo", "epsilon": 8.0, "local_steps": 2},
+    ),
+    "network, public start": (
+        "ISRLDPClassifier",
+        {
+            "model": MLP(
+                (3,),
+                start=public(([np.full((4, 3), 0.1), np.ones((3, 1))], [np.ones(3), np.zeros(1)])),
+            ),
+            "feature_bounds": (-4, 4),
+        },
+    ),
     "multistage": ("ISRLDPClassifier", {"solver": "multistage", "n_rounds": 6, "alpha": 0.1}),
 }
 
 
-FAST = ("bounds", "private scales", "scaffold", "learnt clip")
+def learnt(model):
+    """Return a fitted model's arrays, those of a network in lists."""
+    names = [n for n in ("coef_", "intercept_", "coefs_", "intercepts_") if hasattr(model, n)]
+    assert len(names) == 2
+    found = [getattr(model, name) for name in names]
+    return [part for each in found for part in (each if isinstance(each, list) else [each])]
+
+
+def same(one, other):
+    return len(one) == len(other) and all(map(np.array_equal, one, other))
+
+
+FAST = ("bounds", "private scales", "scaffold", "learnt clip", "network")
 
 
 def some_slow(names, fast):
@@ -52,8 +101,7 @@ def test_the_model_is_that_of_one_process(tmp_path, name):
         warnings.simplefilter("ignore", UserWarning)
         there = fit_elsewhere(clone(model), here)
         model = fit_here(model, data)
-    assert np.array_equal(model.coef_, there.coef_)
-    assert np.array_equal(model.intercept_, there.intercept_)
+    assert same(learnt(model), learnt(there))
     spent = model.privacy_spent_
     assert there.privacy_spent_.epsilon == spent.epsilon
     for silo in NAMES:
@@ -201,6 +249,68 @@ def test_what_silos_elsewhere_do_not_do_is_said(tmp_path, name):
         warnings.simplefilter("ignore", UserWarning)
         fit_elsewhere(estimator(**options), here)
     assert not here.letters
+
+
+@dataclass(frozen=True)
+class OwnLoss(LogLoss):
+    """A loss that nobody declared."""
+
+
+class OwnEstimator(ISRLDPClassifier):
+    def _loss(self):
+        return OwnLoss()
+
+
+def test_a_class_that_is_not_declared_is_refused_before_anyone_pays(tmp_path, monkeypatch):
+    """By the server before a letter leaves; by silos that lack it, before a question is asked."""
+    here = Here(tmp_path, problem())
+    ledger = PrivacyLedger(9.0, 1e-3)
+    model = OwnEstimator(3.0, n_rounds=2, classes=[0, 1], scaling="private", random_state=0)
+    with ledger:
+        with pytest.raises(Refused, match=r"OwnLoss is not sent.*declare"):
+            fit_elsewhere(model, here)
+        assert not here.letters
+        _refuse_what_silos_lack(model, here, monkeypatch)
+    assert not ledger.entries
+    assert [len(here.entries(silo)) for silo in NAMES] == [0] * 4
+
+
+def _refuse_what_silos_lack(model, here, monkeypatch):
+    monkeypatch.setattr(_declared, "_BY_NAME", _declared._BY_NAME.copy())
+    monkeypatch.setattr(_declared, "_FIELDS", _declared._FIELDS.copy())
+    declare(OwnLoss)
+    answer = Here.gate
+
+    def without(self, name):
+        monkeypatch.delitem(_declared._BY_NAME, "OwnLoss", raising=False)
+        return answer(self, name)
+
+    monkeypatch.setattr(Here, "gate", without)
+    with pytest.raises(SilosMissing, match="'OwnLoss' was not declared here"):
+        fit_elsewhere(model, here)
+    assert len(here.letters) == 4
+
+
+NOT_ELSEWHERE = {
+    "scaler": (DPStandardScaler(), 'scaling="private"'),
+    "pca": (DPPCA(2), "fitted on public data"),
+    "imputer": (DPSimpleImputer(), "values to fill in"),
+    "encoder": (DPOneHotEncoder(), "code book"),
+    "search": (DPRandomizedSearchCV(estimator(), {"alpha": [0.1]}), "score_federation"),
+    "budget": (SharedBudget(make_pipeline(DPPCA(2), estimator()), epsilon=1.0), "last step by"),
+    "pipeline": (make_pipeline(DPStandardScaler(), estimator()), "DPStandardScaler would have"),
+    "scikit-learn": (LogisticRegression(), "LogisticRegression is not fitted"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_ELSEWHERE)
+def test_what_needs_records_in_one_place_says_the_way_out(name):
+    model, words = NOT_ELSEWHERE[name]
+    with pytest.raises(Refused, match=words):
+        check_fits_elsewhere(model)
+    with pytest.raises(AttributeError, match="fit_federation"):
+        model.fit_federation(None, None)
+    check_fits_elsewhere(estimator())
 
 
 def test_a_memory_in_silos_does_not_go_with_missing_answers(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from skdpfl.exceptions import LedgerError
+from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Gate, SiloRecords, Terms, pack, unpack
 from skdpfl.remote._letters import (
@@ -301,6 +302,14 @@ def test_the_task_is_that_of_the_plan(silo, said):
     told(silo, [first])
     later = dataclasses.replace(said[0][k + 1], task=dataclasses.replace(first.task, alpha=1.0))
     refused(silo.tell(later), "stays what it was")
+
+
+def test_a_model_that_does_not_fit_in_a_message_is_refused(silo, said):
+    task = said[0][0].task
+    for model in (MLP((2**28,)).build(4, 1), MLP((2**20, 2**20)).build(4, 1)):
+        large = dataclasses.replace(task, model=model)
+        refused(silo.tell(offer_of(said, task=large)), "larger than what is sent")
+    refused(silo.tell(offer_of(said, task=None)), "says which model, loss and algorithm")
 
 
 def scaffold():

@@ -4,11 +4,13 @@ import json
 import math
 import struct
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from skdpfl.models import MLP, LinearModel, TemperedSigmoid, public
 from skdpfl.remote import WireError, declare, pack, unpack
 from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
 
@@ -66,6 +68,30 @@ def test_declared_classes_come_back_and_others_do_not():
         unpack(pack(Own("fast")))  # type: ignore[arg-type]
 
 
+BROKEN = {
+    "a layer without units": lambda n: {"hidden": (0,)},
+    "a negative number of units": lambda n: {"hidden": (-3,)},
+    "units that are no numbers": lambda n: {"hidden": ("3",)},
+    "another activation": lambda n: {"activation": LinearModel(1, 1)},
+    "a start of another network": lambda n: {"hidden": (7,)},
+    "a start that is none": lambda n: {"start": 3},
+    "an activation that is none": lambda n: {"activation": TemperedSigmoid},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_networks_that_are_none_are_refused(name):
+    """The bytes are written field by field, as a hostile server can."""
+    weights = [np.ones((4, 2)), np.ones((2, 1))], [np.zeros(2), np.zeros(1)]
+    network = MLP((2,), TemperedSigmoid(), start=public(weights)).build(4, 1)
+    assert unpack(pack(network)).hidden == (2,)
+    fields = {f.name: getattr(network, f.name) for f in fields_of(network)}
+    broken = object.__new__(type(network))
+    vars(broken).update(fields | BROKEN[name](network))
+    with pytest.raises(WireError):
+        unpack(pack(broken))
+
+
 def changed(data, **changes):
     """Return a message with another header."""
     length = struct.unpack_from("<I", data, 8)[0]
@@ -116,9 +142,12 @@ def test_what_cannot_be_sent(value):
 
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory):
-    """All that is said in a fit."""
+    """All that is said in two fits, of a linear model and of a network."""
     here = Here(tmp_path_factory.mktemp("silos"), problem())
     fit_elsewhere(estimator(n_rounds=2, feature_bounds=(-3, 3)), here)
+    weights = [np.ones((4, 2)), np.ones((2, 1))], [np.zeros(2), np.zeros(1)]
+    network = MLP((2,), TemperedSigmoid(), start=public(weights))
+    fit_elsewhere(estimator(n_rounds=1, model=network, scaling=None), here)
     return here.letters, here.answers
 
 

@@ -19,6 +19,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdpfl._arguments import check_count, check_positive, check_share, is_auto
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
+from skdpfl._missing import not_elsewhere
 from skdpfl._pipelines import private_step
 from skdpfl.model_selection._search.best_model import BestModel
 from skdpfl.model_selection._search.budget import SearchBudget, divide_budget, within
@@ -133,6 +134,11 @@ class DPRandomizedSearchCV(
     """
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
+
+    fit_federation = not_elsewhere(
+        "Fit each candidate by itself, which each silo charges, and compare them by "
+        "skdpfl.remote.score_federation."
+    )
 
     def __init__(
         self,
