@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: flower-demo demo test slow lint docs examples papers papers-quick clean
+.PHONY: torch-tests flower-demo demo test slow lint docs examples papers papers-quick clean
 
 $(VENV)/.installed: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
 	@echo "Making $(VENV) with $$($(PYTHON) --version), this package and what it, its tests and pages need"
@@ -51,5 +51,17 @@ $(FLOWER_VENV)/.installed: pyproject.toml
 flower-demo: $(FLOWER_VENV)/.installed  ## four hospitals on this computer by Flower: make flower-demo OUT=dir
 	$(FLOWER_VENV)/bin/python examples/flower/demo.py $(or $(OUT),flower-demo) $(FLOWER_DEMO)
 
+# PyTorch, too: some 700 MB, in the version that the tests know
+TORCH_VENV ?= .venv-torch
+
+$(TORCH_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --quiet torch==2.13.0 pytest hypothesis
+	PYTHONWARNINGS=ignore $(TORCH_VENV)/bin/python -m pip install --quiet --editable ".[torch]"
+	touch $@
+
+torch-tests: $(TORCH_VENV)/.installed  ## the tests of skdpfl.torch
+	$(TORCH_VENV)/bin/python -m pytest -q tests/torch
+
 clean:
-	rm -rf $(VENV) $(FLOWER_VENV) docs/_build docs/auto_examples docs/generated build dist *.egg-info
+	rm -rf $(VENV) $(FLOWER_VENV) $(TORCH_VENV) docs/_build docs/auto_examples docs/generated build dist *.egg-info
