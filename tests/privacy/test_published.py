@@ -299,10 +299,6 @@ def test_chang_theorem_value():
 def test_chang_theorem_warns(change, message):
     with pytest.warns(UserWarning, match=message):
         published.chang2022(**(EXPERIMENT | change))
-    names = ("scheme", "sigma0_squared", "beta", "start", "n_rounds", "local_steps")
-    setting = EXPERIMENT | change
-    asked = {k: v for k, v in setting.items() if k in (*names, "silo_rate", "record_rate")}
-    assert len(published.chang2022_conditions(**asked)) == 1
 
 
 def test_chang_theorem_without_an_order():
@@ -337,16 +333,16 @@ def test_chang_generic_no_noise_left():
 
 
 CONVERGENCE = {
-    "sigma0_squared": 8, "n_rounds": 40, "n_silos": 40, "silos_per_round": 8, "batch": 500,
-    "distance": 1.5, "drift": 0.7, "gradient_variance": 2.0, "global_step": 2,
+    "n_silos": 40, "silos_per_round": 8, "batch": 500, "distance": 1.5, "drift": 0.7,
+    "gradient_variance": 2.0, "global_step": 2,
 }  # fmt: skip
+STEADY = np.full((40, 5), 8.0)
 
 
 @pytest.mark.parametrize("tau", [2, 5, 12])
 @pytest.mark.parametrize(("scheme", "beta"), [(0, 1.0), (1, 0.95), (2, 0.99)])
 def test_chang_corollary_bounds_theorem_3(scheme, beta, tau):
     """The corollaries replace theorem 3's double sums by larger closed forms, by little."""
-    setting = {k: x for k, x in CONVERGENCE.items() if k not in ("sigma0_squared", "n_rounds")}
     v = variances_by_loop(scheme, 8, beta, 10, 40, tau)
     K, S, B, R, eta = 40, 8, 500, 40, 2
     inner = sum(
@@ -357,15 +353,22 @@ def test_chang_corollary_bounds_theorem_3(scheme, beta, tau):
     )
     factor = 16 / (tau * S * R) * K * v.sum() + inner / (25 * eta**2 * S * tau**3 * R)
     factor += 11 * K * 0.7 / (S * R) + 15 / (tau * S * B) * (1 + tau / eta**2) * 2.0
-    bound = published.chang2022_convergence(
-        scheme=scheme, beta=beta, start=10, local_steps=tau, **CONVERGENCE
-    )
-    assert factor <= bound.factor <= 1.01 * factor
-    assert published.chang2022_theorem3(v, **setting).factor == pytest.approx(factor)
+    theorem = published.chang2022_convergence(v, **CONVERGENCE).factor
+    assert theorem == pytest.approx(factor)
+    corollary = published.chang2022_convergence(v, form="corollaries", **CONVERGENCE).factor
+    assert factor <= corollary <= 1.01 * factor
+    # as printed, with closed sums
+    c = 3 / (25 * eta**2)
+    noise = (16 + c / tau) * {0: 40, 1: 10 + sum(beta**m for m in range(1, 31)), 2: 10}[scheme]
+    if scheme == 2:
+        noise += (16 + c) / tau * (1 - beta ** (30 * tau)) / (1 - beta)
+    noise *= 8 * K / (S * R)
+    rest = 11 * K * 0.7 / (S * R) + 15 / (tau * S * B) * (1 + tau / eta**2) * 2.0
+    assert corollary == pytest.approx(noise + rest)
 
 
 def test_chang_step_is_the_best():
-    bound = published.chang2022_convergence(scheme=0, local_steps=5, **CONVERGENCE)
+    bound = published.chang2022_convergence(STEADY, **CONVERGENCE)
 
     def gap(step):
         return bound.factor * step + 1.5**2 / (40 * step)
@@ -377,18 +380,17 @@ def test_chang_step_is_the_best():
 
 
 def test_chang_step_respects_the_smoothness():
-    bound = published.chang2022_convergence(scheme=0, local_steps=5, smoothness=9, **CONVERGENCE)
+    bound = published.chang2022_convergence(STEADY, smoothness=9, **CONVERGENCE)
     assert bound.effective_step == pytest.approx(1 / 729)
     assert bound.gap == pytest.approx(bound.factor / 729 + 1.5**2 * 729 / 40)
     quiet = CONVERGENCE | {"drift": 0, "gradient_variance": 0}
-    quiet["sigma0_squared"] = 0
     with pytest.raises(ValueError, match="smoothness=None"):
-        published.chang2022_convergence(scheme=0, local_steps=5, **quiet)
+        published.chang2022_convergence(0 * STEADY, **quiet)
 
 
 def test_chang_noise_counts_every_coordinate():
     one, many = (
-        published.chang2022_convergence(scheme=2, beta=0.9, local_steps=5, n_parameters=d,
+        published.chang2022_convergence(STEADY, n_parameters=d,
                                         **(CONVERGENCE | {"drift": 0, "gradient_variance": 0}))
         for d in (1, 50)
     )  # fmt: skip
@@ -397,20 +399,20 @@ def test_chang_noise_counts_every_coordinate():
 
 def test_chang_theorem_3_of_any_noise():
     """More noise at any step is worse, early in a round more than late; one local step is a sum."""
-    setting = {k: x for k, x in CONVERGENCE.items() if k not in ("sigma0_squared", "n_rounds")}
+    setting = CONVERGENCE
     v = np.ones((6, 3))
-    at = [published.chang2022_theorem3(v, **setting).factor]
+    at = [published.chang2022_convergence(v, **setting).factor]
     for step in (2, 0):
         more = v.copy()
         more[4, step] = 9
-        at.append(published.chang2022_theorem3(more, **setting).factor)
+        at.append(published.chang2022_convergence(more, **setting).factor)
     assert at[0] < at[1] < at[2]
-    setting |= {"drift": 0, "gradient_variance": 0, "global_step": 1}
-    one = published.chang2022_theorem3([[2.0], [4.0]], **setting).factor
+    setting = setting | {"drift": 0, "gradient_variance": 0, "global_step": 1}
+    one = published.chang2022_convergence([[2.0], [4.0]], **setting).factor
     assert one == pytest.approx(40 / 8 * (16 + 1 / 25) * 3)
     for wrong in ([1.0, 2.0], [[-1.0]], [[np.nan]]):
         with pytest.raises(ValueError, match="variances must be finite numbers >= 0"):
-            published.chang2022_theorem3(wrong, **setting)
+            published.chang2022_convergence(wrong, **setting)
 
 
 @pytest.mark.parametrize(
@@ -467,9 +469,10 @@ def test_lowy_practice_is_below_theory():
 def test_lowy_one_pass_by_hand():
     """zCDP of one release with sensitivity 2 L / K, converted, stays within epsilon."""
     epsilon, delta, K = 2.0, 1e-5, 28
-    sigma = published.lowy2023_one_pass_sigma(
-        epsilon=epsilon, delta=delta, n_records=1000, n_rounds=35, lipschitz=3.0
-    )
+    sigma = published.lowy2023_sigma(
+        epsilon=epsilon, delta=delta, n_records=1000, n_rounds=35, batch=K, lipschitz=3.0,
+        form="one pass",
+    )  # fmt: skip
     rho = (2 * 3.0 / K) ** 2 / (2 * sigma**2)
     assert rho == pytest.approx(epsilon**2 / (16 * math.log(1 / delta)))
     assert rho + 2 * math.sqrt(rho * math.log(1 / delta)) <= epsilon
@@ -509,7 +512,7 @@ def test_lowy_epsilon_range(form, limit):
         ({"n_records": 0}, "n_records must .* got 0"),
         ({"n_rounds": 1.5}, "n_rounds must .* got 1.5"),
         ({"batch": 1001}, r"batch must be an integer in \[1, 1000\]; got 1001"),
-        ({"form": "best"}, r"form must be one of 'theory', 'practice'; got 'best'"),
+        ({"form": "best"}, r"form must be one of 'theory', 'practice', 'one pass'; got 'best'"),
     ],
 )
 def test_lowy_says_what_is_wrong(change, message):
@@ -518,11 +521,12 @@ def test_lowy_says_what_is_wrong(change, message):
 
 
 def test_lowy_one_pass_says_what_is_wrong():
-    setting = {"delta": 1e-5, "n_records": 10, "lipschitz": 1}
-    with pytest.raises(ValueError, match=r"n_rounds must be an integer in \[1, 10\]; got 11"):
-        published.lowy2023_one_pass_sigma(epsilon=1, n_rounds=11, **setting)
+    setting = {"delta": 1e-5, "n_records": 10, "form": "one pass"}
     with pytest.raises(ValueError, match=r"epsilon=93 is not valid; .* \(0, 92.1"):
-        published.lowy2023_one_pass_sigma(epsilon=93, n_rounds=2, **setting)
+        published.lowy2023_batch(epsilon=93, n_rounds=2, **setting)
+    for n_rounds, largest in ((2, 5), (11, 0)):  # batches are disjoint
+        with pytest.raises(ValueError, match=rf"batch must be .*{largest}\]; got 6"):
+            published.lowy2023_sigma(epsilon=1, n_rounds=n_rounds, batch=6, lipschitz=1, **setting)
 
 
 # ----------------------------------------------------------------------------- theorem 4.1, FedEXP
@@ -569,7 +573,6 @@ def test_fedexp_at_the_server_pays_for_the_numerator():
         "noble2022_sigma",
         "chang2022",
         "lowy2023_sigma",
-        "lowy2023_one_pass_sigma",
         "takakura2025",
     ],
 )

@@ -11,11 +11,7 @@ from functools import partial
 
 from _common.cells import Cell, Figure, known
 
-from skdpfl.privacy.published import (
-    chang2022_convergence,
-    chang2022_theorem3,
-    chang2022_variances,
-)
+from skdpfl.privacy.published import chang2022_convergence, chang2022_variances
 
 NOISE = {"sigma0_squared": 8, "start": 200, "local_steps": 200}
 SETTING = {
@@ -30,10 +26,10 @@ PARAMETERS = {"as printed": 1, "with all coordinates": 784 * 47 + 47, THEOREM: 1
 
 def bound(scheme: int, n_rounds: int, panel: str) -> float:
     """Return the bound."""
-    noise = {"scheme": scheme, "beta": BETAS[scheme], "n_rounds": n_rounds} | NOISE
-    if panel == THEOREM:
-        return chang2022_theorem3(chang2022_variances(**noise), **SETTING).gap
-    return chang2022_convergence(**noise, n_parameters=PARAMETERS[panel], **SETTING).gap
+    noise = chang2022_variances(scheme=scheme, beta=BETAS[scheme], n_rounds=n_rounds, **NOISE)
+    form = "theorem" if panel == THEOREM else "corollaries"
+    counted = {"n_parameters": PARAMETERS[panel], "form": form}
+    return chang2022_convergence(noise, **counted, **SETTING).gap
 
 
 def cells(quick: bool) -> list[Cell]:

@@ -28,7 +28,7 @@ from skdpfl.algorithms.theory import (
     multistage,
     stich2019_bound,
 )
-from skdpfl.privacy.published import lowy2023_batch, lowy2023_one_pass_sigma, lowy2023_sigma
+from skdpfl.privacy.published import lowy2023_batch, lowy2023_sigma
 
 N, D, SILOS, DELTA = 1238, 51, 25, 1 / 1238**2
 LIPSCHITZ, SMOOTHNESS, DIAMETER, MODULUS, EXCESS = 1.0, 0.25, 10.0, 0.01, math.log(2)
@@ -72,8 +72,9 @@ def one_pass(epsilon: float) -> float:
     """Return the bound of accelerated SGD in one pass over the records."""
     n_rounds = lowy2023_one_pass_rounds(**CONVEX, **BUDGET, n_silos=SILOS, epsilon=epsilon)
     setting = {"epsilon": epsilon, "delta": DELTA, "n_records": N, "n_rounds": n_rounds}
-    sigma = lowy2023_one_pass_sigma(**setting, lipschitz=LIPSCHITZ)
-    return smooth(n_rounds, variance(sigma, N // n_rounds))
+    batch = N // n_rounds
+    sigma = lowy2023_sigma(**setting, batch=batch, lipschitz=LIPSCHITZ, form="one pass")
+    return smooth(n_rounds, variance(sigma, batch))
 
 
 def smooth(n_rounds: int, s2: float) -> float:

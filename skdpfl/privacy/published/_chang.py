@@ -80,8 +80,7 @@ def chang2022(
     Warns
     -----
     UserWarning
-        With ``method="theorem"``, one for each of the theorems' conditions that does not hold
-        (see :func:`chang2022_conditions`).
+        With ``method="theorem"``, one for each of the theorems' conditions that does not hold.
 
     See Also
     --------
@@ -125,51 +124,8 @@ def chang2022(
     return _theorem(per_round * schedule.bracket(), float(variances[-1]), rate, delta)
 
 
-def chang2022_conditions(
-    *,
-    scheme: int,
-    sigma0_squared: float,
-    beta: float = 1.0,
-    start: int = 0,
-    n_rounds: int,
-    local_steps: int,
-    silo_rate: float,
-    record_rate: float,
-) -> tuple[str, ...]:
-    """Return the conditions of theorems 1 and 2 that do not hold, as text.
-
-    Parameters
-    ----------
-    scheme, sigma0_squared, beta, start, n_rounds, local_steps, silo_rate, record_rate
-        As in :func:`chang2022`.
-
-    Returns
-    -------
-    tuple of str
-        One string for each such condition, empty if all hold. The bound on the order,
-        a <= last variance * ln(1 / (p q)), is not among them: :func:`chang2022` respects it.
-
-    See Also
-    --------
-    chang2022 : The epsilon that the conditions are for.
-
-    Examples
-    --------
-    The paper's own schedule ends below the variance that its theorem requires:
-
-    >>> from skdpfl.privacy.published import chang2022_conditions
-    >>> chang2022_conditions(scheme=1, sigma0_squared=8, beta=0.998, start=200, n_rounds=497,
-    ...                      local_steps=50, silo_rate=0.2, record_rate=0.2)
-    ('the last variance is 4.414, below 5.',)
-    """
-    sigma0_squared = check_positive("sigma0_squared", sigma0_squared)
-    rate = check_rate("silo_rate", silo_rate) * check_rate("record_rate", record_rate)
-    factors, _ = Schedule(scheme, beta, start, n_rounds, local_steps).levels()
-    return _failing(sigma0_squared, float(sigma0_squared * factors[-1]), rate)
-
-
 def _failing(first: float, last: float, rate: float) -> tuple[str, ...]:
-    """Return the conditions that do not hold."""
+    """Return the theorems' conditions that do not hold; the bound on the order is always kept."""
     failing = []
     if first < SMALLEST_VARIANCE:
         failing.append(f"sigma0_squared is {first:.4g}, below {SMALLEST_VARIANCE:g}.")

@@ -92,28 +92,17 @@ def chang2022_variances(
 
     Parameters
     ----------
-    scheme : {0, 1, 2}
-        Constant, decaying each round, decaying each step.
-    sigma0_squared : float
-        Variance per coordinate before the decay.
-    beta : float, default=1.0
-        Decay factor in (0, 1]; not used by scheme 0.
-    start : int, default=0
-        Rounds before the decay (the paper's R_th); not used by scheme 0.
-    n_rounds : int
-        Rounds R.
-    local_steps : int
-        Local steps tau.
+    scheme, sigma0_squared, beta, start, n_rounds, local_steps
+        As in :func:`chang2022`.
 
     Returns
     -------
     ndarray of shape (n_rounds, local_steps)
         The variance at every local step of every round.
 
-    References
-    ----------
-    W.-T. Chang, M. Seif and R. Tandon, "Differentially Private Federated Learning with Drift
-    Control", CISS 2022, equations 6 and 7.
+    See Also
+    --------
+    chang2022 : The epsilon that the paper's theorem gives.
 
     Examples
     --------
@@ -140,7 +129,7 @@ def chang2022_rounds(
     Parameters
     ----------
     scheme, beta, start, local_steps
-        As in :func:`chang2022_variances`.
+        As in :func:`chang2022`.
     constant_rounds : float
         Rounds of constant noise to compare with.
 

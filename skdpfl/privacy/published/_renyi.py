@@ -68,26 +68,27 @@ def _log_terms(curve: np.ndarray, rate: float) -> np.ndarray:
 def smallest_epsilon(curve_of: Callable[[int], np.ndarray], delta: float) -> tuple[float, int]:
     """Return (epsilon, its order) by Mironov's conversion.
 
-    ``curve_of(n_orders)`` returns the total curve, shape (A,). The number of orders is doubled
-    until the best one is not the last.
+    ``curve_of(n_orders)`` returns the total curve, shape (A,).
     """
-    n_orders = 64
-    while True:
-        a = orders(n_orders)
-        epsilons = curve_of(n_orders) + math.log(1 / delta) / (a - 1)
-        best = int(np.argmin(epsilons))
-        if best < n_orders - 1 or n_orders >= LARGEST_ORDER:
-            return float(epsilons[best]), int(a[best])
-        n_orders *= 2
+    log_inverse = math.log(1 / delta)
+    least, order = _largest(lambda a: -curve_of(len(a)) - log_inverse / (a - 1))
+    return -least, order
 
 
 def most_repeats(curve_of: Callable[[int], np.ndarray], epsilon: float, delta: float) -> int:
     """Return the largest T with min_a T e(a) + ln(1/delta)/(a-1) <= epsilon."""
+    log_inverse = math.log(1 / delta)
+    most, _ = _largest(lambda a: (epsilon - log_inverse / (a - 1)) / curve_of(len(a)))
+    return max(0, math.floor(most))
+
+
+def _largest(values_at: Callable[[np.ndarray], np.ndarray]) -> tuple[float, int]:
+    """Return the largest value and its order; orders are doubled until the last is not the best."""
     n_orders = 64
     while True:
         a = orders(n_orders)
-        repeats = (epsilon - math.log(1 / delta) / (a - 1)) / curve_of(n_orders)
-        best = int(np.argmax(repeats))
+        values = values_at(a)
+        best = int(np.argmax(values))
         if best < n_orders - 1 or n_orders >= LARGEST_ORDER:
-            return max(0, math.floor(repeats[best]))
+            return float(values[best]), int(a[best])
         n_orders *= 2
