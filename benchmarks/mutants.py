@@ -1,210 +1,160 @@
-"""Mutation testing: ``python benchmarks/mutants.py --sample 40 [--seed 0] [--only privacy]``.
+"""Mutation testing: ``python benchmarks/mutants.py --sample 300 [--seed 0] [--only engine]``.
 
 Changes one operator, constant, factor, condition or call at a time in ``skdpfl/privacy``,
-``federation``, ``models`` and ``engine.py``, and runs the fast tests of the folder that belongs to
-it, in a copy of the tree. A mutant is killed if they fail. Survivors that change
-nothing are listed with reasons in ``benchmarks/mutants_equivalent.txt`` and left out; of the
-others, 95 % have to die. ``--file PATH`` takes all mutants of one file.
+``federation``, ``models`` and ``engine.py``, and runs those fast tests of the part that belongs to
+it which run the changed line. A mutant is killed if one fails. Which lines a test runs is recorded
+first and kept in ``--reach``, until a file of the part or of its tests changes.
+
+Mutants that change nothing are listed with reasons in ``benchmarks/mutants_equivalent.txt`` and
+left out; of the others, 95 % have to die. The sample has a share of each folder by its number of
+mutants, at least ``--least``. ``--file PATH`` takes one file's, ``--named FILE`` those whose names
+are in a file (the output of an earlier run), ``--skip FILE`` all but those.
 """
 
 from __future__ import annotations
 
-import argparse
-import ast
-import copy
 import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import argparse
+import json
 import random
-import shutil
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-#: what is changed, and the fast tests that have to notice
-FOLDERS = {
-    "skdpfl/privacy": ["tests/privacy"],
-    "skdpfl/federation": ["tests/federation"],
-    "skdpfl/engine.py": ["tests/engine"],
-    "skdpfl/models": ["tests/test_models.py", "tests/models"],
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+# what tests import, apart from the library: forked processes have it already
+import dp_accounting.pld  # noqa: F401
+import pandas  # noqa: F401
+import scipy.special
+import scipy.stats  # noqa: F401
+import sklearn.linear_model
+import sklearn.model_selection
+import sklearn.pipeline  # noqa: F401
+from scipy.stats import beta
+
+from benchmarks.mutant_parts.judge import forked, verdicts
+from benchmarks.mutant_parts.reach import Reach, Recorder, digest_of
+from benchmarks.mutant_parts.sites import ROOT, Mutant, mutants_of_file, without_line
+
+#: part -> (what is changed, the fast tests that have to notice)
+PARTS = {
+    "engine": (["skdpfl/engine.py"], ["tests/engine"]),
+    "federation": (["skdpfl/federation"], ["tests/federation", "tests/engine"]),
+    "models": (["skdpfl/models"], ["tests/test_models.py", "tests/test_networks.py"]),
+    "privacy": (["skdpfl/privacy"], ["tests/privacy"]),
 }
 EQUIVALENT = ROOT / "benchmarks" / "mutants_equivalent.txt"
 #: numbers as published, compared with the papers' tables by tests of their own
 LEFT_OUT = ("published/",)
 
-COMPARED = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
-}  # fmt: skip
-COMPUTED = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.MatMult: ast.Add, ast.Pow: ast.Mult,
-}  # fmt: skip
 
-
-def mutants_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what a node is replaced by."""
-    twin = copy.deepcopy(node)
-    if isinstance(twin, ast.Compare) and type(twin.ops[0]) in COMPARED:
-        twin.ops[0] = COMPARED[type(twin.ops[0])]()
-        yield twin
-    elif isinstance(twin, ast.BinOp) and type(twin.op) in COMPUTED:
-        if isinstance(twin.op, ast.Mult | ast.Div):
-            yield copy.deepcopy(twin.left)  # a factor is dropped
-        twin.op = COMPUTED[type(twin.op)]()
-        yield twin
-    elif isinstance(twin, ast.BoolOp):
-        twin.op = ast.Or() if isinstance(twin.op, ast.And) else ast.And()
-        yield twin
-    elif isinstance(twin, ast.UnaryOp) and isinstance(twin.op, ast.Not | ast.USub):
-        yield twin.operand
-    elif isinstance(twin, ast.Constant) and type(twin.value) in (int, float, bool):
-        value = twin.value
-        changed = not value if isinstance(value, bool) else value + 1 if value == 0 else 2 * value
-        yield ast.Constant(changed)
-    elif isinstance(twin, ast.If | ast.IfExp):
-        twin.test = ast.UnaryOp(ast.Not(), twin.test)
-        yield twin
-    elif isinstance(twin, ast.Expr) and isinstance(twin.value, ast.Call):
-        yield ast.Pass()
-    elif isinstance(twin, ast.AugAssign):
-        twin.op = COMPUTED.get(type(twin.op), ast.Add)()
-        yield twin
-
-
-def changed(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
-    """Yield (parent, field, index, child) of all nodes in which a change matters."""
-    for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "decorator_list", "type_params"):
-            continue
-        for i, child in enumerate(value if isinstance(value, list) else [value]):
-            if not isinstance(child, ast.AST) or isinstance(child, ast.Raise | ast.Assert):
-                continue
-            yield node, name, i if isinstance(value, list) else None, child
-            yield from changed(child)
-
-
-def sites(tree: ast.AST) -> Iterator[tuple[Callable[[ast.AST], None], ast.AST, ast.AST]]:
-    """Yield (how to replace it, node, another node) of all mutants, in a fixed order."""
-    for parent, field, index, child in list(changed(tree)):
-
-        def put(what: ast.AST, at=(parent, field, index)) -> None:
-            if at[2] is None:
-                setattr(at[0], at[1], what)
-            else:
-                getattr(at[0], at[1])[at[2]] = what
-
-        for other in mutants_of(child):
-            yield put, child, other
-
-
-def names_of(path: Path) -> list[str]:
-    """Return the names of all mutants of a file."""
-    names = []
-    for _, child, other in sites(ast.parse(path.read_text())):
-        before, after = (ast.unparse(n).splitlines()[0][:80] for n in (child, other))
-        where = f"{path.relative_to(ROOT)}:{getattr(child, 'lineno', 0)}"
-        names.append(f"{where}: {before} -> {after}")
-    return names
-
-
-def source_of(path: Path, number: int) -> str:
-    """Return the source of one mutant of a file."""
-    tree = ast.parse(path.read_text())
-    put, _, other = next(islice(sites(tree), number, None))
-    put(other)
-    return ast.unparse(ast.fix_missing_locations(tree))
-
-
-def tests_for(path: Path) -> list[str]:
-    """Return the test files of a source file's folder, those of a like name first."""
-    folder = next(f for f in FOLDERS if str(path.relative_to(ROOT)).startswith(f))
-    files: list[Path] = []
-    for place in FOLDERS[folder]:
+def python_files(places: Iterable[str], pattern: str = "*.py") -> list[Path]:
+    """Return the files of folders and files."""
+    found: list[Path] = []
+    for place in places:
         where = ROOT / place
-        files += sorted(where.rglob("test_*.py")) if where.is_dir() else [where]
-    files = [f for f in files if f.exists()]
-    stem = path.stem.strip("_")
-    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-
-    def rank(file: Path) -> tuple[bool, bool]:
-        return stem not in file.stem, module not in file.read_text()
-
-    return [str(f.relative_to(ROOT)) for f in sorted(files, key=rank)]
+        found += sorted(where.rglob(pattern)) if where.is_dir() else [where]
+    return [f for f in found if not any(part in str(f) for part in LEFT_OUT)]
 
 
-def verdict(copied: Path, path: Path, source: str, limit: float) -> tuple[str, float]:
-    """Run the tests on a mutant; return killed, timeout or survived, and the seconds."""
-    target, start = copied / path.relative_to(ROOT), time.monotonic()
-    target.write_text(source)
-    env = os.environ | {"PYTHONPATH": str(copied), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider",
-               "-m", "not slow", *tests_for(path)]  # fmt: skip
-    try:
-        run = subprocess.run(command, cwd=copied, env=env, timeout=limit, capture_output=True,
-                             check=False)  # fmt: skip
-        found = "survived" if run.returncode == 0 else "killed"
-    except subprocess.TimeoutExpired:
-        found = "timeout"
-    finally:
-        shutil.copy(path, target)
-    return found, time.monotonic() - start
+def reach_of(part: str, folder: Path) -> Reach:
+    """Return what the tests of a part reach, recorded anew if something has changed."""
+    changed, tests = PARTS[part]
+    files, out = python_files(changed), folder / f"reach-{part}.json"
+    digest = digest_of([*files, *python_files(tests)])
+    if not out.exists() or json.loads(out.read_text())["digest"] != digest:
+        names = [str(f.relative_to(ROOT)) for f in files]
+
+        def record() -> None:
+            import pytest
+
+            pytest.main(
+                ["-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow",
+                 "--tb=no", "-s", *tests],
+                plugins=[Recorder(names, out, digest)],
+            )  # fmt: skip
+
+        print(f"recording what {' '.join(tests)} reach", flush=True)
+        forked(record)
+    return Reach(json.loads(out.read_text())["tests"])
 
 
 def known_equivalents() -> set[str]:
     """Return the names of mutants that change nothing."""
-    if not EQUIVALENT.exists():
-        return set()
     lines = EQUIVALENT.read_text().splitlines()
-    return {line.split(" | ")[0] for line in lines if " | " in line and not line.startswith("#")}
+    return {without_line(x.split(" | ")[0]) for x in lines if " | " in x and x[0] != "#"}
 
 
-def without_line(name: str) -> str:
-    """Return a mutant's name without the number of its line."""
-    where, rest = name.split(": ", 1)
-    return f"{where.rsplit(':', 1)[0]}: {rest}"
+def chosen(every: dict[str, list[Mutant]], sample: int, least: int, seed: int) -> list[Mutant]:
+    """Draw the sample, part by part."""
+    total, rng, drawn = sum(map(len, every.values())), random.Random(seed), []
+    for mutants in every.values():
+        wanted = max(least, round(sample * len(mutants) / max(total, 1)))
+        drawn += rng.sample(mutants, min(wanted, len(mutants)))
+    return drawn
+
+
+def summary(part: str, counts: Counter[str]) -> str:
+    """Say how many died, with a 95 % interval (Clopper-Pearson)."""
+    died = counts["killed"] + counts["timeout"]
+    n = died + counts["survived"] + counts["limit"] + counts["not run"] + counts["unfound"]
+    low = beta.ppf(0.025, died, n - died + 1) if died else 0.0
+    high = beta.ppf(0.975, died + 1, n - died) if died < n else 1.0
+    share = f"{died} of {n} died: {died / max(n, 1):.1%} ({low:.1%} to {high:.1%})"
+    return f"{part:11} {share}; {dict(counts)}"
 
 
 def main() -> int:
     """Print each mutant's verdict, and the share that died."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    parser.add_argument("--sample", type=int, default=40)
+    parser.add_argument("--sample", type=int, default=300)
+    parser.add_argument("--least", type=int, default=20, help="mutants of each part, at least")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a part of the path")
     parser.add_argument("--file")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds for a mutant")
+    parser.add_argument("--named", type=Path)
+    parser.add_argument("--skip", type=Path)
+    parser.add_argument("--limit", type=float, default=10.0, help="CPU seconds for a mutant")
+    parser.add_argument("--reach", type=Path, default=Path("/tmp/skdpfl-mutants"))
     args = parser.parse_args()
-    paths = [ROOT / args.file] if args.file else []
-    for folder in () if args.file else FOLDERS:
-        place = ROOT / folder
-        paths += sorted(place.rglob("*.py")) if place.is_dir() else [place]
-    named = {without_line(name) for name in known_equivalents()}
-    every = [
-        (path, number, name)
-        for path in paths
-        if args.only in str(path) and not any(part in str(path) for part in LEFT_OUT)
-        for number, name in enumerate(names_of(path))
-        if without_line(name) not in named
-    ]
-    chosen = every if args.file else random.Random(args.seed).sample(every, args.sample)
-    counts = dict.fromkeys(("killed", "timeout", "survived"), 0)
-    print(f"{len(every)} mutants, {len(chosen)} of them run", flush=True)
-    with tempfile.TemporaryDirectory() as place:
-        copied = Path(place)
-        for name in ("skdpfl", "tests", "benchmarks", "examples", "docs"):
-            shutil.copytree(ROOT / name, copied / name)
-        for name in ("pyproject.toml", "setup.py", "README.md"):
-            shutil.copy(ROOT / name, copied / name)
-        for path, number, name in chosen:
-            found, seconds = verdict(copied, path, source_of(path, number), args.limit)
-            counts[found] += 1
-            print(f"{found:8} {seconds:4.0f} s  {name}", flush=True)
-    judged = counts["killed"] + counts["survived"]
-    print(f"{counts['killed']} of {judged} died; {counts['timeout']} ran out of time")
-    return int(counts["killed"] < 0.95 * judged)
+    equivalent, every = known_equivalents(), {}
+    some = args.file or args.only
+    for part, (places, _) in PARTS.items():
+        files = [f for f in python_files(places) if some in str(f)]
+        found = [m for f in files for m in mutants_of_file(f) if m.key not in equivalent]
+        if found:
+            every[part] = found
+    number = sum(map(len, every.values()))
+    least = args.least if not some else 0
+    run = chosen(every, number if args.file else args.sample, least, args.seed)
+    if args.named:
+        text = args.named.read_text()
+        run = [m for ms in every.values() for m in ms if m.name in text]
+    if args.skip:
+        text = args.skip.read_text()
+        run = [m for m in run if m.name not in text]
+    print(f"{number} mutants, {len(run)} of them run", flush=True)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for part, mutants in every.items():
+        mine = [m for m in mutants if m in set(run)]
+        if not mine:
+            continue
+        for mutant, found, seconds in verdicts(
+            mine, reach_of(part, args.reach), PARTS[part][1], args.limit
+        ):
+            counts[part][found] += 1
+            print(f"{found:8} {seconds:4.0f} s  {mutant.name}", flush=True)
+    for part, count in counts.items():
+        print(summary(part, count))
+    total: Counter[str] = sum(counts.values(), Counter())
+    print(summary("all", total))
+    died = total["killed"] + total["timeout"]
+    return int(died < 0.95 * (sum(total.values()) - total["same code"]))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 """Odd arguments, layouts, surroundings: an error in words or the right model, never less cost."""
 
 import inspect
+import multiprocessing
 import os
 import pickle
+import signal
 import sys
 import threading
+import time
 import warnings
 from fractions import Fraction
 
@@ -15,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skdpfl import DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import LocalFederation
 from skdpfl.privacy import PrivacyLedger
 
@@ -145,6 +149,57 @@ def test_a_forked_process_draws_noise_of_its_own():
     mine, theirs = coefficients(), os.read(read, 4096)
     assert os.waitpid(child, 0)[1] == 0
     assert len({before, mine, theirs}) == 3 and len(theirs) == len(mine)
+
+
+def fitted_elsewhere(estimator, seeded, ledger):
+    """What a spawned process finds: a seeded fit's model, and those of fits without a seed."""
+    with ledger:
+        fresh = [quietly(fit).coef_ for fit in (estimator, ISRLDPClassifier(2.0, **SMALL))]
+        return quietly(seeded).coef_.tobytes(), [model.tobytes() for model in fresh]
+
+
+def test_spawned_processes_have_noise_of_their_own_and_pay_into_one_ledger(tmp_path):
+    """A spawned worker has nothing but what was pickled, and the operating system's randomness."""
+    seeded = ISRLDPClassifier(2.0, **SMALL, random_state=0)
+    fitted = quietly(ISRLDPClassifier(2.0, **SMALL))
+    same = pickle.loads(pickle.dumps(fitted))
+    assert same.coef_.tobytes() == fitted.coef_.tobytes()
+    assert tuple(same.privacy_spent_) == tuple(fitted.privacy_spent_)
+    ledger = PrivacyLedger(50.0, delta=1e-2, path=tmp_path / "ledger")
+    with pytest.warns(PrivacyLeakWarning, match="2 fits in this ledger had random_state=0"), ledger:
+        mine = quietly(ISRLDPClassifier(2.0, **SMALL)).coef_.tobytes()
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            # a fitted object fits again, with noise that is not the parent's
+            found = pool.starmap(fitted_elsewhere, [(fitted, seeded, ledger)] * 2, chunksize=1)
+    assert len(ledger.entries) == 1 + 2 * 3
+    assert {there for there, _ in found} == {quietly(seeded).coef_.tobytes()}
+    noises = [mine, fitted.coef_.tobytes(), *(noise for _, fresh in found for noise in fresh)]
+    assert len(set(noises)) == len(noises) == 6
+
+
+def test_an_interrupt_at_any_moment_has_paid_for_what_it_showed():
+    estimator, rng = ISRLDPClassifier(2.0, **SMALL | {"n_rounds": 20}), np.random.default_rng(0)
+    start = time.perf_counter()
+    quietly(estimator)
+    seconds = time.perf_counter() - start
+    broken, old = 0, signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with PrivacyLedger(500.0, delta=1e-2) as ledger:
+            for _ in range(12):
+                paid, model, rounds = len(ledger.entries), estimator.coef_.tobytes(), []
+                estimator._watch = rounds.append
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.1, 1.1) * seconds)
+                    quietly(estimator)
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except KeyboardInterrupt:
+                    broken += 1
+                showed = bool(rounds) or estimator.coef_.tobytes() != model
+                assert len(ledger.entries) in ((paid + 1,) if showed else (paid, paid + 1))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert broken and np.isfinite(quietly(estimator).decision_function(X)).all()
 
 
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, RecursionError, SystemExit])

@@ -1,0 +1,1 @@
+"""Parts of ``benchmarks/mutants.py``: what is changed, which tests run it, and the verdicts."""
