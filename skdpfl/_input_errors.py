@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdpfl._silo_warnings import silo_like
+from skdpfl._silo_warnings import person_like, silo_like
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def _advice(X: Any, y: Any, error: Exception) -> str | None:
         return (
             f"X has column(s) {strange[:5]!r} that hold no numbers. Leave them out, or encode them "
             "by categories that are public: OneHotEncoder(categories=[...], sparse_output=False)."
-            + _silos_hint(strange)
+            + _ids_hint(strange)
         )
     if "X contains NaN" in said:
         return (
@@ -51,10 +51,16 @@ def _advice(X: Any, y: Any, error: Exception) -> str | None:
     return None
 
 
-def _silos_hint(names: list[Any]) -> str:
-    """Return what else to do where one of the columns may hold silo ids."""
-    found = silo_like(names)
-    return f" If {found[0]!r} says who holds a record: silo_column={found[0]!r}." if found else ""
+def _ids_hint(names: list[Any]) -> str:
+    """Return what else to do where one of the columns may hold ids of silos or of people."""
+    if silos := silo_like(names):
+        return f" If {silos[0]!r} says who holds a record: silo_column={silos[0]!r}."
+    if people := person_like(names):
+        return (
+            f" If {people[0]!r} says whose row it is, leave it out; where people have several rows, "
+            f"limit them first: skdpfl.preprocessing.limit_rows(X[{people[0]!r}], k)."
+        )
+    return ""
 
 
 def _holds_numbers(column: Any) -> bool:

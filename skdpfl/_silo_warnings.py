@@ -1,4 +1,4 @@
-"""Warnings about silos: predictions for silos that were not in the fit, forgotten silo columns.
+"""Warnings about ids: silos that were not in the fit, forgotten silo columns, columns of people.
 
 Silo ids and the names of columns are public; nothing else is read here.
 """
@@ -22,6 +22,11 @@ from skdpfl.exceptions import UnseenSiloWarning
 _NAMES = {"silo", "hospital", "site", "clinic", "centre", "center", "school", "bank", "ward"}
 _NAMES |= {"group", "region"}
 _BESIDE = {"id", "ids", "code", "no", "nr", "num", "number", "name", "key", "remainder"}
+#: a column of one of these names, alone or with a word for an id, holds people's ids
+_PEOPLE = {"patient", "person", "subject", "participant", "mrn"}
+#: these only with a word for an id: alone they may be a yes or no
+_ROLES = {"client", "customer", "employee", "member", "pupil", "respondent", "student", "user"}
+_IDS = _BESIDE - {"remainder", "name"}
 
 _EXPECTED = ContextVar("silos that were not in the fit are scored on purpose", default=False)
 
@@ -89,10 +94,33 @@ def silo_like(names: Any) -> list[str]:
 
 
 def _is_silo_like(name: str) -> bool:
+    words = [word for word in _words(name) if word not in _BESIDE]
+    return len(words) == 1 and _one_of(words[0], _NAMES)
+
+
+def person_like(names: Any) -> list[str]:
+    """Return the names of columns that may well hold people's ids."""
+    return [name for name in names if isinstance(name, str) and _is_person_like(name)]
+
+
+def _is_person_like(name: str) -> bool:
+    every = [word for word in _words(name) if word not in {"remainder", "num"}]
+    words = [word for word in every if word not in _IDS]
+    if len(words) != 1:
+        return False
+    who = words[0]
+    joined = who.removesuffix("id")  # patientid
+    named = len(words) < len(every) or joined != who
+    return _one_of(who, _PEOPLE) or (named and _one_of(joined, _PEOPLE | _ROLES))
+
+
+def _words(name: str) -> list[str]:
     apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
-    words = [word.lower() for word in re.split(r"[^A-Za-z]+", apart) if word]
-    words = [word for word in words if word not in _BESIDE]
-    return len(words) == 1 and (words[0] in _NAMES or words[0].removesuffix("s") in _NAMES)
+    return [word.lower() for word in re.split(r"[^A-Za-z]+", apart) if word]
+
+
+def _one_of(word: str, names: set[str]) -> bool:
+    return word in names or word.removesuffix("s") in names
 
 
 def warn_of_forgotten_column(X: Any, silos: Any) -> None:
@@ -106,4 +134,16 @@ def warn_of_forgotten_column(X: Any, silos: Any) -> None:
             f"X has a column {found[0]!r}, and neither silos nor silo_column was given: the column "
             "is used as a feature, and all records are one silo. If it says who holds a record, "
             f"give silo_column={found[0]!r}; if not, rename it or leave it out."
+        )
+
+
+def warn_of_people(X: Any) -> None:
+    """Warn where a feature has the name of people's ids; by the name alone, as above."""
+    if found := person_like(getattr(X, "columns", ())):
+        warn(
+            f"X has a column {found[0]!r}, which is used as a feature. If it says whose row this "
+            f"is, leave it out: X.drop(columns={found[0]!r}). And epsilon protects one row: "
+            "where people have several, keep at most k of each, "
+            f"skdpfl.preprocessing.limit_rows(X[{found[0]!r}], k), and report "
+            "privacy_spent_.group(k); the page 'People with several rows' shows how."
         )

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpfl._arguments import refuse_sparse
 from skdpfl._compat import CallbackSupportMixin, as_frame, with_callbacks, with_names
 from skdpfl._input_errors import advising
-from skdpfl._silo_warnings import warn_of_forgotten_column, warn_of_unseen_silos
+from skdpfl._silo_warnings import warn_of_forgotten_column, warn_of_people, warn_of_unseen_silos
 from skdpfl._warnings import warn
 from skdpfl.choosing import (
     Choice,
@@ -411,6 +411,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             )
             y = self._encode(y, features.dtype)
         warn_of_forgotten_column(named, silos)
+        warn_of_people(named)
         read = read_silos(silos, len(features), X)
         facts = self._facts(read.ids, read.sizes, features.shape[1], self._n_outputs())
         weights = read_sample_weight(sample_weight, len(features), X, features.dtype)

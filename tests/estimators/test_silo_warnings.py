@@ -191,3 +191,35 @@ def test_the_warning_goes_by_the_name_alone():
 def test_a_forgotten_column_of_words_is_an_error_that_says_so():
     with pytest.raises(ValueError, match=r"hold no numbers.*silo_column='hospital'"):
         ISRLDPClassifier(**OPTIONS).fit(FRAME, y)
+
+
+# ---- a column of people's ids -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["patient_id", "PatientID", "patientid", "person", "Subjects", "num__subject_no", "user_id"],
+)
+def test_a_column_of_people_is_told(name):
+    """By the name alone: whatever the values are, the same words."""
+    frame = PLAIN.assign(**{name: np.arange(240) // 3})
+    with pytest.warns(
+        UserWarning, match=rf"column '{name}'.*limit_rows\(X\['{name}'\], k\).*group"
+    ):
+        ISRLDPClassifier(**OPTIONS).fit(frame, y, silos=HOSPITAL)
+    with pytest.warns(UserWarning, match=f"column '{name}'"):
+        clf().fit(frame.assign(hospital=HOSPITAL, **{name: 0}), y)
+
+
+@pytest.mark.parametrize(
+    "name", ["student", "is_member", "patient_age", "persons_in_household", "user_score", "liquid"]
+)
+def test_what_people_are_is_a_feature(name):
+    frame = PLAIN.assign(**{name: CODES})
+    assert ISRLDPClassifier(**OPTIONS).fit(frame, y, silos=HOSPITAL).n_features_in_ == 4
+
+
+def test_a_column_of_peoples_words_is_an_error_that_says_so():
+    frame = FRAME.assign(patient_id=[f"P{i}" for i in range(240)])
+    with pytest.raises(ValueError, match=r"hold no numbers.*whose row.*limit_rows"):
+        clf().fit(frame, y)

@@ -3,10 +3,10 @@ r"""Group privacy: from one record to k.
 Change k records one after the other: every step leads to a neighbour, in whichever silo it is.
 
 - mu-GDP each step gives (k mu)-GDP in all (Dong, Roth & Su 2022, theorem 2.14).
-- (eps, delta(eps)) each step gives (k eps, delta(eps) (1 + e^eps + ... + e^{(k-1) eps})) in all:
-  P_0(A) <= e^eps P_1(A) + delta <= ... <= e^{k eps} P_k(A) + delta sum_j e^{j eps}. The sum grows
-  without bound, but delta(eps) is at least the failure probability: where their product exceeds the
-  requested delta, no larger eps helps, and the group's epsilon is infinite.
+- Of a profile (eps, delta(eps)) the chain is followed with the best eps for each step
+  (:mod:`skdpfl.privacy.spending.chains`). What delta(eps) does not fall below, however large eps,
+  is a failure that the chain multiplies by about e^eps at each step: where k steps make more of it
+  than the requested delta, no eps helps, and the group's epsilon is infinite.
 """
 
 from __future__ import annotations
@@ -19,15 +19,29 @@ from skdpfl.privacy.events import Composition, Exact, Gaussian, Profile, compose
 from skdpfl.privacy.pricing.dominance import undominated
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.pricing.price import price_delta
+from skdpfl.privacy.spending.chains import Chain
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
-#: The points of the group's profile, as multiples of the epsilon at the stated delta; where that
-#: epsilon is 0, the epsilons of one record.
-_POINTS = (0.3, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.6, 2.0)
-_NEAR_ZERO = (0.0, 1e-3, 1e-2, 0.1, 0.3, 1.0)
+#: Where one record's profile is taken, as multiples of its epsilon at the stated delta; where that
+#: epsilon is 0, the epsilons themselves.
+_OF_ONE = (*(i / 20 for i in range(33)), 1.001, 1.7, 1.8, 1.9, 2.0, 2.25, 2.5, 3.0, 4.0, 6.0)
+_NEAR_ZERO = (0.0, 1e-3, 3e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
-#: Smaller deltas are not distinguished; profiles end at this epsilon.
-_LEAST, _LARGEST = 1e-250, 600.0
+#: The same for the group's profile, which is what further fits add to.
+_OF_GROUP = (0.3, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.6, 2.0)
+_GROUP_NEAR_ZERO = (0.0, 1e-3, 1e-2, 0.1, 0.3, 1.0)
+
+#: A group's epsilon above this is called infinite.
+_LARGEST = 600.0
+
+#: What to do where a group's epsilon is infinite.
+NO_EPSILON = (
+    "No epsilon up to 600 holds for {k} records together at delta={delta:.3g}, where one record has "
+    "epsilon={epsilon:.3g}: each further record multiplies the probability of a failure by about "
+    "e^epsilon. Fit again with what epsilon_per_record(epsilon, k={k}, delta=...) gives (smaller, "
+    "so that the failures grow less) and full batches (sampling_rate=1.0); declare categories "
+    "instead of counting them; or keep fewer rows for each person (limit_rows)."
+)
 
 
 def group_size(k: float) -> int:
@@ -108,36 +122,26 @@ def _scaled(composition: Composition, k: int) -> Composition:
 
 
 def _chained(compositions: list[Composition], paid: SiloCosts, k: int) -> Composition:
-    """Return the chain bound as a profile, around its epsilon at the stated delta."""
-
-    def delta(epsilon: float) -> float:
-        one = max(price_delta(c, epsilon, paid.neighbours) for c in compositions)
-        return _k_times(one, epsilon, k)
-
-    def enough(epsilon: float) -> bool:
-        return delta(epsilon) <= paid.delta
-
-    if enough(0.0):
-        points = [e for e in _NEAR_ZERO if k * e < _LARGEST]
-    else:
-        failure = delta(math.inf)
-        low, high = 0.0, max(1e-3, paid.epsilon)
-        while not enough(high):
-            if _k_times(failure, high, k) > paid.delta or k * high > _LARGEST:
-                return ((Exact(), 1),)
-            low, high = high, 1.5 * high
-        while high - low > 1e-3 * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        points = [point * high for point in _POINTS]
-    return ((Profile(tuple(k * e for e in points), tuple(delta(e) for e in points)), 1),)
-
-
-def _k_times(delta: float, epsilon: float, k: int) -> float:
-    """Return delta (1 + e^eps + ... + e^{(k-1) eps}), at most 1; for eps = inf, delta itself."""
+    """Return the chain's profile, around its epsilon at the stated delta."""
+    scale = paid.epsilon
+    epsilons = [scale * point for point in _OF_ONE] if scale > 0 else list(_NEAR_ZERO)
+    deltas = [max(price_delta(c, e, paid.neighbours) for c in compositions) for e in epsilons]
+    chain = Chain(epsilons, deltas, k)
+    epsilon = _least_epsilon(chain, paid.delta)
     if epsilon == math.inf:
-        return delta
-    if epsilon == 0.0:
-        return min(1.0, k * delta)
-    log_ratio = (k - 1) * epsilon + math.log(math.expm1(-k * epsilon) / math.expm1(-epsilon))
-    return math.exp(min(0.0, math.log(max(delta, _LEAST)) + log_ratio + 1e-9))
+        return ((Exact(), 1),)
+    points = [epsilon * point for point in _OF_GROUP] if epsilon > 0 else list(_GROUP_NEAR_ZERO)
+    return ((Profile(tuple(points), tuple(chain.delta(e) for e in points)), 1),)
+
+
+def _least_epsilon(chain: Chain, delta: float) -> float:
+    """Return the epsilon at which the chain meets delta, rounded up; inf where there is none."""
+    if chain.delta(_LARGEST) > delta:
+        return math.inf
+    if chain.delta(0.0) <= delta:
+        return 0.0
+    low, high = 0.0, _LARGEST
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if chain.delta(middle) <= delta else (middle, high)
+    return high

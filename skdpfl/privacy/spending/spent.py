@@ -9,16 +9,18 @@ largest of its silos' prices, at the largest of their deltas.
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.events import Composition, Exact
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.spending.cost import Cost, SiloCosts, Trust, Unit
-from skdpfl.privacy.spending.groups import group_size, of_group
+from skdpfl.privacy.spending.groups import NO_EPSILON, group_size, of_group
 from skdpfl.privacy.spending.report import from_report, to_report
 from skdpfl.privacy.spending.sums import combined, reprice
 
@@ -212,18 +214,18 @@ class PrivacySpent(SiloCosts):
         Returns
         -------
         PrivacySpent
-            Exact for plain Gaussian releases, otherwise an upper bound.
+            Exact for plain Gaussian releases, otherwise an upper bound. Infinite, with a warning,
+            where what fails with some probability for one record (counts that find categories,
+            shuffled batches) may fail more often than delta for k.
         """
         k = group_size(k)
-        return (
-            self
-            if k == 1
-            else self._paying(
-                of_group(self, k),
-                outsider=None if self.outsider is None else self.outsider.group(k),
-                group_size=self.group_size * k,
-            )
-        )
+        if k == 1:
+            return self
+        paid = of_group(self, k)
+        if paid.epsilon == math.inf > self.epsilon:
+            warn(NO_EPSILON.format(k=k, epsilon=self.epsilon, delta=self.delta))
+        outsider = None if self.outsider is None else self.outsider.group(k)
+        return self._paying(paid, outsider=outsider, group_size=self.group_size * k)
 
     def under(self, neighbours: Neighbours) -> PrivacySpent:
         """Return the same releases priced under "replace" (from "add_remove"; not the reverse).

@@ -1,0 +1,52 @@
+"""Chains of neighbours: above every group's exact profile, and close to the exact one of Gaussians."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon
+from skdpfl.privacy.spending.chains import Chain
+
+
+def hockey_stick(p, q, epsilon):
+    return max(np.maximum(0, a - math.exp(epsilon) * b).sum() for a, b in ((p, q), (q, p)))
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 4), wild=st.floats(0.01, 3))
+def test_no_chain_of_distributions_exceeds_the_bound(seed, k, wild):
+    """Neighbours on six outcomes, one of which some of them never give."""
+    rng = np.random.default_rng(seed)
+    p = np.exp(np.cumsum(rng.normal(0, wild, (k + 1, 6)), axis=0))
+    p[:, 0] *= rng.uniform(size=k + 1) < 0.5
+    p /= p.sum(axis=1, keepdims=True)
+    epsilons = np.linspace(0, 3 * wild, 8)
+    deltas = [max(hockey_stick(*p[i : i + 2], e) for i in range(k)) for e in epsilons]
+    chain = Chain(epsilons, deltas, k)
+    for epsilon in np.linspace(0, k * epsilons[-1] + 1, 12):
+        assert hockey_stick(p[0], p[-1], epsilon) <= chain.delta(epsilon)
+
+
+@pytest.mark.parametrize("k", [2, 3, 10])
+@pytest.mark.parametrize("mu", [0.02, 0.25, 1.0])
+def test_gaussians_are_met_from_above(mu, k):
+    """(k mu)-GDP is exact: the chain of one record's curve comes within 1 %."""
+    epsilons = gaussian_epsilon(mu, 1e-5) * np.linspace(0, 6, 121)
+    chain = Chain(epsilons, [gaussian_delta(mu, e) for e in epsilons], k)
+    exact = gaussian_epsilon(k * mu, 1e-5)
+    assert chain.delta(0.999 * exact) > 1e-5 >= chain.delta(1.01 * exact)
+    assert all(chain.delta(e) >= gaussian_delta(k * mu, e) for e in exact * np.linspace(0, 3, 31))
+
+
+def test_failures_and_pure_privacy_by_hand():
+    # delta 0 at 0.5, nothing below: k times 0.5
+    pure = Chain([0.5], [0.0], 4)
+    assert pure.delta(2.0 + 1e-8) == 0 < 1e-3 < pure.delta(1.99)
+    # fails with 1e-6, says nothing else: k times as often
+    failing = Chain([0.0], [1e-6], 7)
+    assert failing.delta(5.0) == pytest.approx(7e-6, rel=1e-6)
+    # each step multiplies what failed before: f (1 + e + e^2)
+    both = Chain([1.0], [1e-6], 3)
+    assert both.delta(600.0) == pytest.approx(1e-6 * (1 + math.e + math.e**2), rel=1e-6)
