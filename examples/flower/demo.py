@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+import keys
 import numpy as np
 
 HERE = Path(__file__).parent
@@ -37,8 +38,8 @@ def free_port():
 class Deployment:
     """A SuperLink and four SuperNodes; all of them end with the block."""
 
-    def __init__(self, out):
-        self.out, self.port = out, free_port()
+    def __init__(self, out, secure=False):
+        self.out, self.port, self.keys = out, free_port(), out / "keys" if secure else None
         self.link, self.nodes, self.pids = None, {}, {name: [] for name in HOSPITALS}
         self.environment = os.environ | {
             "FLWR_HOME": str(out / "flower"),
@@ -50,16 +51,50 @@ class Deployment:
             "OMP_NUM_THREADS": "1",
         }
         (out / "flower").mkdir(mode=0o700, exist_ok=True)
-        config = f'[superlink.demo]\naddress = "127.0.0.1:{self.port}"\ninsecure = true\n'
+        trust = f'root-certificates = "{self.keys}/ca.crt"' if secure else "insecure = true"
+        config = f'[superlink.demo]\naddress = "127.0.0.1:{self.port}"\n{trust}\n'
         (out / "flower" / "config.toml").write_text(config)
+        if secure:
+            keys.write(self.keys, "127.0.0.1", HOSPITALS)
 
     def __enter__(self):
-        command = ["flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", self.port]
-        self.link = self.start("superlink", [*command, "--disable-runtime-dependency-installation"])
+        command = ["flower-superlink", *self.link_security, "--host", "127.0.0.1"]
+        command += ["--port", self.port, "--disable-runtime-dependency-installation"]
+        self.link = self.start("superlink", command)
         wait_for_port(self.port)
         for name in HOSPITALS:
+            if self.keys:
+                self.flwr("supernode", "register", self.keys / f"{name}.pub", "demo")
             self.start_node(name)
         return self
+
+    @property
+    def link_security(self):
+        """The SuperLink shows a certificate, and lets in SuperNodes whose keys it was told."""
+        if not self.keys:
+            return ["--insecure"]
+        return [
+            *("--ssl-ca-certfile", self.keys / "ca.crt"),
+            *("--ssl-certfile", self.keys / "server.pem"),
+            *("--ssl-keyfile", self.keys / "server.key"),
+            "--enable-supernode-auth",
+        ]
+
+    def node_security(self, name):
+        """A SuperNode checks that certificate, and shows that it has its key."""
+        if not self.keys:
+            return ["--insecure"]
+        return [
+            *("--root-certificates", self.keys / "ca.crt"),
+            *("--auth-supernode-private-key", self.keys / name),
+        ]
+
+    def flwr(self, *words):
+        """Run a command of Flower's, its output in a log; an error if it fails."""
+        command = [str(BIN / "flwr"), *map(str, words)]
+        with (self.out / "logs" / "flwr.log").open("ab") as log:
+            options = {"env": self.environment, "stdout": log, "stderr": log, "timeout": 120}
+            subprocess.run(command, check=True, **options)
 
     def start(self, name, command):
         log = (self.out / "logs" / f"{name}.log").open("ab")
@@ -75,7 +110,8 @@ class Deployment:
             "ledgers": str(self.out / "ledgers"),
         }
         config = " ".join(f'{key}="{value}"' for key, value in facts.items())
-        command = ["flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{self.port}"]
+        command = ["flower-supernode", *self.node_security(name)]
+        command += ["--superlink", f"127.0.0.1:{self.port}"]
         command += ["--host", "127.0.0.1", "--port", free_port(), "--node-config", config]
         self.nodes[name] = self.start(name, command)
         self.pids[name].append(self.nodes[name].pid)
@@ -89,13 +125,8 @@ class Deployment:
         """Have ``flwr run`` fit an estimator; return its report once it is there."""
         report = self.out / f"{estimator}.json"
         report.unlink(missing_ok=True)
-        command = [str(BIN / "flwr"), "run", str(HERE), "demo", "--run-config"]
         config = f'estimator="{estimator}" rounds={rounds} out="{self.out}"'
-        with (self.out / "logs" / "run.log").open("ab") as log:
-            subprocess.run(
-                [*command, config], env=self.environment, stdout=log, stderr=log, check=True,
-                timeout=120,
-            )  # fmt: skip
+        self.flwr("run", HERE, "demo", "--run-config", config)
         end = time.monotonic() + patience
         while not report.exists():
             if time.monotonic() > end or self.link.poll() is not None:
@@ -184,6 +215,7 @@ def main():
     parser.add_argument("out", type=Path)
     parser.add_argument("--rounds", type=int, default=0, help="fewer rounds (0: all)")
     parser.add_argument("--estimators", nargs="*", default=ESTIMATORS, choices=ESTIMATORS)
+    parser.add_argument("--secure", action="store_true", help="with TLS and keys of SuperNodes")
     parser.add_argument("--patience", type=float, default=900, help="seconds for a fit")
     asked = parser.parse_args()
     out = asked.out.resolve()
@@ -194,7 +226,7 @@ def main():
     write_records(out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     seconds = {}
-    with Deployment(out) as deployment:
+    with Deployment(out, asked.secure) as deployment:
         killer = Killer(deployment)
         for name in asked.estimators:
             report = deployment.run(name, asked.rounds, asked.patience, killer)

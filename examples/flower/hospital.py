@@ -21,7 +21,7 @@ def load(config):
     from skdpfl.remote import SiloRecords
 
     with np.load(config["records"]) as table:
-        return SiloRecords(config["hospital"], table["X"], table["y"])
+        return SiloRecords(config["hospital"], table["X"], table["y"], classes=[0, 1])
 
 
 def ledger(config):

@@ -10,6 +10,7 @@ from skdpfl.algorithms._base import (
     Released,
     sends_one_gradient,
 )
+from skdpfl.algorithms._base import is_vector as is_vector
 from skdpfl.algorithms._fedavg import FedAvg
 from skdpfl.algorithms._fedexp import FedExp
 from skdpfl.algorithms._fedexp import FedExpState as FedExpState

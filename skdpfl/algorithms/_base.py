@@ -103,6 +103,13 @@ class Algorithm:
         """Return what the server sends to silos; by default the current parameters."""
         return self.params(state)
 
+    def accepts(self, shared: Any, size: int) -> bool:
+        """Whether this may have been broadcast in a fit of ``size`` parameters.
+
+        Silos elsewhere ask before they pay. By default parameters are broadcast.
+        """
+        return is_vector(shared, size)
+
     def local(self, shared: Any, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
         """Return a silo's message."""
         raise NotImplementedError
@@ -192,6 +199,12 @@ def sends_one_gradient(algorithm: Algorithm) -> bool:
     kind = type(algorithm)
     own = not _changed(kind) if issubclass(kind, GradientMethod) else False
     return own and _FINAL.keys().isdisjoint(vars(algorithm))
+
+
+def is_vector(values: Any, size: int) -> bool:
+    """Whether these are ``size`` floating-point numbers."""
+    is_array = isinstance(values, np.ndarray) and values.dtype.kind == "f"
+    return is_array and values.shape == (size,)
 
 
 #: x -> the point of the feasible set nearest to x

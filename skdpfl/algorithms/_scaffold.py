@@ -27,11 +27,11 @@ initial value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpfl.algorithms._base import Algorithm, Gradient, Released
+from skdpfl.algorithms._base import Algorithm, Gradient, Released, is_vector
 from skdpfl.algorithms._fedavg import steps_of_round
 
 
@@ -116,6 +116,11 @@ class Scaffold(Algorithm):
     def broadcast(self, state: ScaffoldState) -> ScaffoldBroadcast:
         n_steps, warm = self.n_gradients(state.round), state.round < self.warm_start_rounds
         return ScaffoldBroadcast(state.params, state.control, n_steps, warm)
+
+    def accepts(self, shared: Any, size: int) -> bool:
+        if not isinstance(shared, ScaffoldBroadcast) or shared.n_steps < 1:
+            return False
+        return is_vector(shared.params, size) and is_vector(shared.control, size)
 
     def local(
         self, shared: ScaffoldBroadcast, memory: np.ndarray, gradient: Gradient

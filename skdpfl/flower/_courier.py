@@ -9,7 +9,7 @@ from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
 from skdpfl.flower._letter import content_of, letter_in
-from skdpfl.remote import Courier, Hello, Introduction, WireError, pack, unpack
+from skdpfl.remote import Courier, Hello, Introduction, SilosMissing, WireError, pack, unpack
 
 #: seconds between two looks for replies
 _PAUSE = 0.3
@@ -33,9 +33,11 @@ class FlowerCourier(Courier):
         if not 0 < timeout < float("inf"):
             raise ValueError(f"timeout must be a finite number of seconds, got {timeout!r}.")
         self._grid, self._timeout = grid, timeout
+        #: of each silo, its node and the mark of its memory
         self._nodes: dict[str, int] = {}
+        self._marks: dict[str, str] = {}
         #: nodes that were asked for their silo's name, and the messages that ask
-        self._known: set[int] = set()
+        self._met: set[int] = set()
         self._open: dict[str, tuple[int, float]] = {}
 
     def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -65,37 +67,46 @@ class FlowerCourier(Courier):
         return Message(content_of(letter), dst_node_id=node, message_type=kind, ttl=ttl)
 
     def _find(self, names: set[str], end: float) -> None:
-        """Look for silos until all are known, or it is too late."""
+        """Look for silos until all are found, or it is too late."""
         while not names <= self._nodes.keys() and time.monotonic() < end:
             self._moved()
             time.sleep(_PAUSE)
 
     def _moved(self) -> list[str]:
         """Ask new nodes who they are; return the silos that answered from one."""
-        new = [node for node in self._grid.get_node_ids() if node not in self._known]
+        new = [node for node in self._grid.get_node_ids() if node not in self._met]
         hello = pack(Hello())
         messages = [self._message(node, hello, MessageType.QUERY) for node in new]
         now = time.monotonic()
         if messages:
             asked = zip(self._grid.push_messages(messages), new, strict=True)
             self._open |= {message: (node, now) for message, node in asked}
-            self._known |= set(new)
+            self._met |= set(new)
         found = []
         for message in self._grid.pull_messages(list(self._open)) if self._open else []:
             asked_one = self._open.pop(message.metadata.reply_to_message_id, None)
-            name = _name_in(message)
-            if asked_one is not None and name:
-                self._nodes[name] = asked_one[0]
-                found.append(name)
+            silo = _introduction_in(message)
+            if asked_one is not None and silo is not None:
+                self._check_new(silo)
+                self._nodes[silo.name] = asked_one[0]
+                found.append(silo.name)
         for late in [m for m, (_, when) in self._open.items() if now - when > self._timeout / 3]:
-            self._known.discard(self._open.pop(late)[0])  # it is asked once more
+            self._met.discard(self._open.pop(late)[0])  # it is asked once more
         return found
 
+    def _check_new(self, silo: Introduction) -> None:
+        """Raise if another silo has this name: one that was restarted has its memory."""
+        if self._marks.setdefault(silo.name, silo.mark) != silo.mark:
+            raise SilosMissing(
+                f"Two silos call themselves {silo.name!r}, or one lost its memory: each silo has a "
+                "name of its own, and keeps the folder beside its ledger."
+            )
 
-def _name_in(message: Message) -> str:
-    """Return the name that a node's silo gave; empty where it gave none."""
+
+def _introduction_in(message: Message) -> Introduction | None:
+    """Return what a node's silo said of itself; None where it said something else."""
     try:
         letter = unpack(letter_in(message))
     except WireError:
-        return ""
-    return letter.name if isinstance(letter, Introduction) else ""
+        return None
+    return letter if isinstance(letter, Introduction) else None

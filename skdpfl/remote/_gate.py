@@ -4,42 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from skdpfl.exceptions import BudgetExceeded, LedgerError
-from skdpfl.federation import Question, Silo
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.remote._account import Account
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import (
     Agreement,
     Answer,
     Ask,
-    Facts,
     Hello,
     Introduction,
     Offer,
     Refusal,
-    Task,
 )
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._refused import Refused
-from skdpfl.remote._row import Row
-from skdpfl.remote._score_row import ScoreRow
+from skdpfl.remote._releases import planned, streams_of
 from skdpfl.remote._store import Store
 from skdpfl.remote._terms import Terms
 from skdpfl.remote._wire import WireError
-from skdpfl.scaling import scales_question, slope_question
 
 _LOG = logging.getLogger("skdpfl.remote")
 
@@ -63,13 +56,14 @@ class Gate:
 
     Notes
     -----
-    **Formal guarantee.** What leaves is a function of public numbers, of errors' fixed words and of
-    releases that the silo's ledger was charged with before, by the price that this silo computed
-    from its own row of the plan. That row is what runs: clip norm, noise, sampling, rounds and the
-    releases beside them are read from it, never from later letters. Each release is drawn once,
-    with noise of the silo's own, and is on the disk, with what the silo remembers, before it
-    leaves; asked again in the same words, it sends the same bytes, asked in others, nothing. A
-    process that ends at any point has either answered nothing, or written down what it answers.
+    **Formal guarantee.** What leaves is a function of public numbers (what the operator declared,
+    what the server sent), of errors' fixed words and of releases that the silo's ledger was charged
+    with before, by the price that this silo computed from its own row of the plan. That row is what
+    runs: noise, sampling, rounds and the releases beside them are read from it, never from later
+    letters. Each release is drawn once, with noise of the silo's own, and is on the disk, with what
+    the silo remembers, before it leaves; asked again in the same words, it sends the same bytes,
+    asked in others, nothing. A process that ends at any point has either answered nothing, or
+    written down what it answers.
     """
 
     def __init__(
@@ -85,15 +79,8 @@ class Gate:
             raise ValueError("A silo's ledger needs a file: PrivacyLedger(..., path=...).")
         self.records, self.terms = records, terms or Terms()
         self.allow_simulation = allow_simulation
-        self._ledger, path = str(ledger.record), ledger.record
-        self._store = Store(f"{path}.fits" if folder is None else folder)
-        if self._store.has_fits and not os.path.lexists(self._ledger):
-            raise LedgerError(
-                f"The silo took part in fits, but its ledger {self._ledger!r} is gone. Put it back."
-            )
-        if not os.path.lexists(self._ledger):
-            with ledger:
-                pass  # the file is there from now on
+        self._store = Store(f"{ledger.record}.fits" if folder is None else folder)
+        self._account = Account(ledger, took_part=self._store.has_fits)
 
     def answer(self, data: bytes) -> bytes:
         """Answer a letter.
@@ -128,7 +115,7 @@ class Gate:
 
     def _answered(self, letter: object, data: bytes) -> bytes:
         if isinstance(letter, Hello):
-            return pack(Introduction(self.records.name))
+            return pack(Introduction(self.records.name, self._store.mark))
         if not isinstance(letter, Offer | Ask):
             raise Refused("A silo answers to Hello, Offer and Ask only.")
         with self._store.locked():
@@ -136,142 +123,42 @@ class Gate:
                 return self._agreed(letter, data)
             return self._released(letter, data)
 
-    # ---- an offer ----------------------------------------------------------------------------
-
     def _agreed(self, offer: Offer, data: bytes) -> bytes:
+        """Agree to a fit, or raise; nothing is paid and nothing of the records is told."""
         kept = self._store.read(offer.fit)
-        spent = self._price(offer)
+        if kept is not None and bytes(kept["offer"]) != data:
+            raise Refused("This silo agreed to another offer under the name of this fit.")
         if kept is None:
-            self._check(offer, spent)
-            if self._charged(data):
+            offer.check_silo(self.records.name, self.allow_simulation)
+        spent = offer.row.spent(offer.seed)
+        if kept is None:
+            self.terms.check(spent)  # before the records: sizes may be a secret by the terms
+            self.records.check(offer.facts)
+            offer.check_parts()
+            self._account.check(spent)
+            if self._account.has_paid(data):
                 raise Refused("This silo paid for this fit, but its memory of it is gone.")
             self._store.write(offer.fit, {"offer": _array(data), "task": None, "silo": None})
-        elif bytes(kept["offer"]) != data:
-            raise Refused("This silo agreed to another offer under the name of this fit.")
         return pack(Agreement(offer.fit, spent.epsilon))
 
-    def _price(self, offer: Offer) -> PrivacySpent:
-        return offer.row.spent(offer.seed)
-
-    def _check(self, offer: Offer, spent: PrivacySpent) -> None:
-        """Raise unless this silo can take part: who, what, how dear."""
-        row = offer.row
-        if row.name != self.records.name:
-            raise Refused(f"This silo is {self.records.name!r}, the offer is for {row.name!r}.")
-        if row.size != offer.facts.n_records:
-            raise Refused("The plan and the declared facts name different numbers of records.")
-        if offer.seed is not None and not self.allow_simulation:
-            raise Refused(
-                "Whoever knows the seed knows the noise: give random_state=None, so that this silo "
-                "draws its own, or start it with allow_simulation=True if the records are no "
-                "secret."
-            )
-        classes = offer.facts.classes
-        row.check(offer.facts.n_features, None if classes is None else len(classes))
-        self.records.check(offer.facts)
-        self.terms.check(spent)
-        if isinstance(row, Row):
-            if offer.task is None:
-                raise Refused("The offer of a fit says which model, loss and algorithm it is for.")
-            offer.task.check(row, offer.facts)
-        PrivacyLedger(path=self._ledger, must_exist=True).check(spent)
-
-    # ---- a release ---------------------------------------------------------------------------
-
     def _released(self, ask: Ask, data: bytes) -> bytes:
+        """Return the answer to a question: the one that was sent before, or a new one."""
         kept = self._store.read(ask.fit)
         if kept is None:
             raise Refused("This silo agreed to no such fit.")
         words = _array(hashlib.sha256(data).digest())
         if "words" in kept and bytes(kept["words"]) == bytes(words):
             return bytes(kept["answer"])
-        offer = unpack(bytes(kept["offer"]))
-        now: dict[str, Any] = {"task": None, "silo": None}
-        if isinstance(offer.row, ScoreRow):
-            values = self._score(ask, offer, kept)
-        else:
-            values, now = self._next(ask, offer, offer.row, kept)
+        agreed = bytes(kept["offer"])
+        offer = unpack(agreed)
+        with _one_blas_thread(), np.errstate(all="ignore"):
+            release = planned(ask, offer, self.records, kept, streams_of(offer))
+            self._account.pay(agreed, offer, answered="words" in kept)
+            values = release.draw()
         answer = pack(Answer(ask.fit, ask.purpose, ask.number, values))
-        now |= {"offer": kept["offer"], "words": words, "answer": _array(answer)}
-        self._store.write(ask.fit, now)
+        now = {"offer": kept["offer"], "words": words, "answer": _array(answer)}
+        self._store.write(ask.fit, now | release.state())
         return answer
-
-    def _score(self, ask: Ask, offer: Offer, kept: dict[str, Any]) -> np.ndarray:
-        """Return how good a model is here, noised; once."""
-        row = offer.row
-        assert isinstance(row, ScoreRow)
-        if ask.purpose != "score" or "words" in kept:
-            raise Refused("This silo answers how good a model is, once.")
-        self._charge(offer, bytes(kept["offer"]), False)
-        with _one_blas_thread(), np.errstate(all="ignore"):
-            y = self.records.targets(offer.facts)
-            return row.answer(self.records.X, y, self._streams(offer))
-
-    def _next(
-        self, ask: Ask, offer: Offer, row: Row, kept: dict[str, Any]
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Return the next release of a fit, and what the silo remembers then."""
-        task = _the_task(ask, row, offer.facts, kept)
-        with _one_blas_thread(), np.errstate(all="ignore"):
-            silo = self._silo(offer, row, task, kept["silo"])
-            release = self._release(ask, silo, row, task)
-            self._charge(offer, bytes(kept["offer"]), "words" in kept)
-            values = release()
-        return values, {"task": task, "silo": silo.save()}
-
-    def _charge(self, offer: Offer, data: bytes, answered: bool) -> None:
-        """Write down what the whole fit costs, once."""
-        if self._charged(data):
-            return
-        if answered:
-            raise LedgerError("The ledger lacks a fit that this silo answered in: an old copy.")
-        with PrivacyLedger(path=self._ledger, must_exist=True) as ledger:
-            ledger.charge(offer.estimator + _mark(data), self._price(offer))
-
-    def _charged(self, data: bytes) -> bool:
-        """Whether the fit of an offer is in the ledger."""
-        entries = PrivacyLedger(path=self._ledger, must_exist=True).entries
-        return any(entry.name.endswith(_mark(data)) for entry in entries)
-
-    def _streams(self, offer: Offer) -> Streams:
-        """Return the silo's random streams: in a simulation those of its number."""
-        if offer.seed is None:
-            return streams_for(None)
-        return streams_for(offer.seed).of_silo(offer.index)
-
-    def _silo(
-        self, offer: Offer, row: Row, task: Task | None, saved: dict[str, Any] | None
-    ) -> Silo:
-        """Return the silo as the last answer left it."""
-        X, facts = self.records.X, offer.facts
-        silo = Silo.alone(0, X, self.records.targets(facts), 1, self._streams(offer))
-        if task is not None:
-            silo.start(task.work(row.plan, X.dtype))
-        if saved is not None:
-            silo.restore(saved)
-        return silo
-
-    def _release(
-        self, ask: Ask, silo: Silo, row: Row, task: Task | None
-    ) -> Callable[[], np.ndarray]:
-        """Return what computes a release that was planned; refuse others before they are paid."""
-        if ask.purpose == "round":
-            if task is None:
-                raise Refused("A round needs a task, which comes with the first one.")
-            _refusing(silo.check_due, ask.number)
-            _check_clip_norm(ask, row)
-            return partial(silo.round, ask.number, ask.content, ask.clip_norm)
-        question = self._question(ask, row, task)
-        _refusing(silo.check_new, question)
-        return partial(silo.answer, question)
-
-    def _question(self, ask: Ask, row: Row, task: Task | None) -> Question:
-        if ask.purpose == "scales" and row.scales is not None:
-            return _refusing(scales_question, row.scales, ask.number, ask.content)
-        if ask.purpose == "temperature" and row.temperature is not None and task is not None:
-            work = task.work(row.plan, self.records.X.dtype)
-            return _refusing(slope_question, row.temperature, work, ask.number, ask.content)
-        raise Refused(f"The plan has no question about the {ask.purpose}.")
 
 
 @cache
@@ -292,37 +179,6 @@ def _logging_warnings() -> Iterator[None]:
         yield
     for each in said:
         _LOG.warning("%s", each.message)
-
-
-def _refusing(call: Callable[..., Any], *args: Any) -> Any:
-    """Return what a check of public numbers gives; its error may be told."""
-    try:
-        return call(*args)
-    except ValueError as error:
-        raise Refused(str(error)) from error
-
-
-def _the_task(ask: Ask, row: Row, facts: Facts, kept: dict[str, Any]) -> Task | None:
-    """Return the fit's task, which stays what it was in the first round."""
-    task = kept["task"]
-    if task is None and ask.task is not None:
-        ask.task.check(row, facts)
-    if task is None or ask.task is None:
-        return ask.task if task is None else task
-    if pack(task) != pack(ask.task):
-        raise Refused("The task of a fit stays what it was in its first round.")
-    return task
-
-
-def _check_clip_norm(ask: Ask, row: Row) -> None:
-    """Raise unless messages of whole silos are clipped to a norm that noise can be made for."""
-    if row.unit == "silo" and not 0 < ask.clip_norm < math.inf:
-        raise Refused("The clip norm of a message is a positive number.")
-
-
-def _mark(data: bytes) -> str:
-    """How a fit's name ends in the ledger: the offer's digest, so no two fits share an entry."""
-    return f", offer {hashlib.sha256(data).hexdigest()}"
 
 
 def _array(data: bytes) -> np.ndarray:

@@ -30,6 +30,8 @@ from skdpfl.remote._wire import MOST_BYTES
 #: what an answer is about
 Purpose = Literal["scales", "round", "temperature", "score"]
 Label = bool | int | float | str
+#: the longest name of a fit
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,15 @@ class Facts:
     dtype: Literal["float64", "float32"]
     n_records: int | None
 
+    def check(self) -> None:
+        """Raise unless classes are labels of one kind, each named once and in order."""
+        if self.classes is None:
+            return
+        if len({type(label) for label in self.classes}) != 1:
+            raise Refused("The fit's classes are labels of different kinds.")
+        if tuple(np.unique(np.asarray(self.classes)).tolist()) != self.classes:
+            raise Refused("The fit's classes are not in order, or some are named twice.")
+
 
 @dataclass(frozen=True)
 class Hello:
@@ -53,9 +64,13 @@ class Hello:
 
 @dataclass(frozen=True)
 class Introduction:
-    """A silo's name, which is its identity wherever it runs."""
+    """A silo's name, which is its identity wherever it runs, and the mark of its memory.
+
+    Two silos of one name have two marks; one that was restarted has the same.
+    """
 
     name: str
+    mark: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +106,9 @@ class Task:
             raise Refused("The fit's loss or model is not for these classes.")
         if 8 * self.model.size > MOST_BYTES:
             raise Refused("The fit's model is larger than what is sent between machines.")
+        d = facts.n_features
+        if not (_keeps(self.features, (1, d), (2, d)) and _keeps(self.target, (1,), (2,))):
+            raise Refused("The fit's maps are not for these features and targets.")
         if declared != steps or self.model.n_features != facts.n_features:
             raise Refused("The fit's steps or features are not those of the plan agreed to.")
 
@@ -98,6 +116,14 @@ class Task:
         """Return the work under a plan."""
         terms = self.model, self.loss, self.algorithm, plan, dtype
         return Work(*terms, self.alpha, self.features, self.target, self.class_weights)
+
+
+def _keeps(values: Any, *shapes: tuple[int, ...]) -> bool:
+    """Whether a map, if there is one, gives out arrays of the shapes that it is given."""
+    if values is None:
+        return True
+    with np.errstate(all="ignore"):
+        return all(values.transform(np.zeros(shape)).shape == shape for shape in shapes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +141,31 @@ class Offer:
     index: int
     seed: int | None
     task: Task | None = None
+
+    def check_silo(self, name: str, allow_simulation: bool) -> None:
+        """Raise unless the offer is for this silo, and its noise is the silo's own."""
+        if self.row.name != name:
+            raise Refused(f"This silo is {name!r}, the offer is for {self.row.name!r}.")
+        if self.row.size != self.facts.n_records:
+            raise Refused("The plan and the declared facts name different numbers of records.")
+        if len(self.estimator) > _LONGEST_NAME:
+            raise Refused(f"What a fit is called has at most {_LONGEST_NAME} letters.")
+        if self.seed is not None and not allow_simulation:
+            raise Refused(
+                "Whoever knows the seed knows the noise: give random_state=None, so that this silo "
+                "draws its own, or start it with allow_simulation=True if the records are no "
+                "secret."
+            )
+
+    def check_parts(self) -> None:
+        """Raise unless row, facts and task are about the same records and the same model."""
+        classes, row = self.facts.classes, self.row
+        row.check(self.facts.n_features, None if classes is None else len(classes))
+        if isinstance(row, ScoreRow):
+            return
+        if self.task is None:
+            raise Refused("The offer of a fit says which model, loss and algorithm it is for.")
+        self.task.check(row, self.facts)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A silo's own records, under its name."""
+"""A silo's own records, under its name, and what its operator declares about them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,31 @@ class SiloRecords:
         Features; the same rows in the same order whenever they are loaded.
     y : array-like of shape (n,)
         Labels, or numbers.
+    classes : sequence, optional
+        All labels that there can be, from public knowledge, also those that no record here has;
+        None for regression. A fit's classes are compared with these, never with the records'.
     feature_names : sequence of str, optional
         The features' names; by default a frame's columns.
+    sample_weight : array-like of shape (n,), optional
+        Each record's weight, at least 0: what its loss is multiplied by before its gradient is
+        clipped. It costs nothing as long as it is part of the record.
 
     Examples
     --------
     >>> from skdpfl.remote import SiloRecords
-    >>> SiloRecords("north", [[1.0, 2.0], [3.0, 4.0]], [0, 1])
+    >>> SiloRecords("north", [[1.0, 2.0], [3.0, 4.0]], [0, 1], classes=[0, 1])
     SiloRecords('north', 2 features)
     """
 
     def __init__(
-        self, name: str, X: Any, y: Any, *, feature_names: Sequence[str] | None = None
+        self,
+        name: str,
+        X: Any,
+        y: Any,
+        *,
+        classes: Sequence[Any] | None = None,
+        feature_names: Sequence[str] | None = None,
+        sample_weight: Any = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ValueError(f"A silo's name is a text; got {name!r}.")
@@ -47,12 +60,36 @@ class SiloRecords:
             raise ValueError("X is a table with at least one row, and y has one entry for each.")
         if not np.isfinite(self.X).all():
             raise ValueError("X holds values that are missing or not finite; fill them in first.")
+        self.classes = None if classes is None else tuple(np.unique(np.asarray(classes)).tolist())
+        self._check_targets()
+        self.sample_weight = self._weights(sample_weight)
+
+    def _check_targets(self) -> None:
+        if self.classes is None:
+            return
+        others = sorted(set(self.y.tolist()) - set(self.classes), key=str)
+        if others:
+            raise ValueError(f"y holds labels that are not among classes: {others}.")
+
+    def _weights(self, given: Any) -> np.ndarray | None:
+        if given is None:
+            return None
+        weights = np.asarray(given, self.X.dtype)
+        if weights.shape != self.y.shape:
+            raise ValueError(f"sample_weight has one number for each of the {len(self.y)} records.")
+        if not (np.isfinite(weights) & (weights >= 0)).all():
+            raise ValueError("sample_weight holds finite numbers of at least 0.")
+        return weights
 
     def __repr__(self) -> str:
         return f"SiloRecords({self.name!r}, {self.X.shape[1]} features)"
 
     def check(self, facts: Facts) -> None:
-        """Raise, in words that tell of no record, unless the records are as it is declared."""
+        """Raise, in words that tell of no record, unless the records are as it is declared.
+
+        What is told are sizes, where both sides declare them, and what the operator declared.
+        """
+        facts.check()
         if facts.n_features != self.X.shape[1]:
             raise Refused(
                 f"The fit is for {facts.n_features} features, this silo has {self.X.shape[1]}."
@@ -60,14 +97,22 @@ class SiloRecords:
         names = self.feature_names
         if None not in (names, facts.feature_names) and names != facts.feature_names:
             raise Refused("The fit names other features than this silo has, or in another order.")
+        if facts.dtype != self.X.dtype.name:
+            raise Refused(f"The fit is in {facts.dtype}, this silo's features are not.")
+        self._check_classes(facts)
         if facts.n_records is not None and facts.n_records != len(self.y):
             raise Refused(
                 f"The fit counts on {facts.n_records} records here, which is not their number."
             )
-        if facts.dtype != self.X.dtype.name:
-            raise Refused(f"The fit is in {facts.dtype}, this silo's features are not.")
-        if facts.classes is not None and not set(self.y.tolist()) <= set(facts.classes):
-            raise Refused(f"Some label here is not one of classes={list(facts.classes)}.")
+
+    def _check_classes(self, facts: Facts) -> None:
+        if facts.classes is not None and self.classes is None:
+            raise Refused(
+                "The fit is for labels, and this silo's operator declared none: "
+                "SiloRecords(..., classes=[...]), so that no answer depends on those that occur."
+            )
+        if facts.classes != self.classes:
+            raise Refused("The fit's classes are not those that this silo's operator declared.")
         if facts.classes is None and self.y.dtype.kind not in "fiu":
             raise Refused("The fit is a regression; this silo's targets are not numbers.")
 

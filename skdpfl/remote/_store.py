@@ -11,6 +11,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -36,6 +37,16 @@ class Store:
     def has_fits(self) -> bool:
         """Whether anything was kept."""
         return any(self.folder.glob("*.fit"))
+
+    @property
+    def mark(self) -> str:
+        """A random text that stays the same as long as this folder does."""
+        path = self.folder / "mark"
+        if not path.exists():
+            with self.locked():
+                if not path.exists():
+                    self._replace(path, secrets.token_hex(8).encode())
+        return path.read_text("ascii")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -65,13 +76,16 @@ class Store:
 
     def write(self, fit: str, kept: dict[str, Any]) -> None:
         """Keep this of a fit; it is on the disk when this returns."""
-        path = self._path(fit)
+        self._replace(self._path(fit), pack(kept))
+
+    def _replace(self, path: Path, data: bytes) -> None:
+        """Put a whole file in the place of another; it is on the disk when this returns."""
         new = path.with_suffix(".new")
         with suppress(FileNotFoundError):
             new.unlink()  # left by a process that was killed
         file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(file, "wb") as opened:
-            opened.write(pack(kept))
+            opened.write(data)
             opened.flush()
             os.fsync(file)
         os.replace(new, path)

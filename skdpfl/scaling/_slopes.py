@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdpfl.algorithms import is_vector
 from skdpfl.federation import Federation, Question, SiloData, Work
 from skdpfl.losses import loss_for
 from skdpfl.privacy.randomness.streams import Streams
@@ -49,7 +50,7 @@ class SlopeQuestion(Question):
 
 def slope_question(plan: TemperaturePlan, work: Work, number: int, asked: object) -> SlopeQuestion:
     """Return a question that somebody else asks, if it is one of the plan's; raise otherwise."""
-    known = isinstance(asked, Slope) and asked.params.shape == (work.model.size,)
+    known = isinstance(asked, Slope) and is_vector(asked.params, work.model.size)
     if not known or number not in range(EVALUATIONS):
         raise ValueError(f"The plan has no question about slopes of the number {number!r}.")
     assert isinstance(asked, Slope)

@@ -12,6 +12,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from skdpfl.flower import FlowerCourier
 from skdpfl.flower._letter import content_of, letter_in
+from skdpfl.remote import SilosMissing
 from tests.remote.silos_here import (
     NAMES,
     Here,
@@ -86,6 +87,19 @@ def test_a_silo_that_moved_to_another_node_gets_its_letter_there(tmp_path):
     grid.dead.add(1)
     grid.nodes[77] = NAMES[1]
     assert set(courier.deliver(dict.fromkeys(NAMES, b"?"))) == set(NAMES)
+
+
+def test_two_silos_of_one_name_are_told_apart(tmp_path):
+    """Letters would go to whichever spoke last."""
+    here, twin = Here(tmp_path, problem()), Here(tmp_path / "twin", problem())
+    grid = Grid(here)
+    courier = FlowerCourier(grid, timeout=5.0)
+    courier.deliver(dict.fromkeys(NAMES, b"?"))
+    gate = here.gate
+    here.gate = lambda name: twin.gate(NAMES[1]) if name == "twin" else gate(name)
+    grid.nodes[77] = "twin"
+    with pytest.raises(SilosMissing, match="Two silos call themselves 'north'"):
+        courier.deliver(dict.fromkeys(NAMES, b"?"))
 
 
 def test_a_question_that_was_lost_is_asked_again(tmp_path):

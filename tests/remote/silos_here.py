@@ -13,17 +13,21 @@ NAMES = ("east", "north", "south", "west")
 class Here(Courier):
     """Silos whose state is in files; ``spoil(name, count, answer)`` may change what comes back."""
 
-    def __init__(self, folder, problem, *, budget=(50.0, 1e-3), spoil=None, **options):
+    def __init__(
+        self, folder, problem, *, budget=(50.0, 1e-3), spoil=None, weights=None, **options
+    ):
         self.folder, self.problem, self.budget = folder, problem, budget
         self.spoil, self.options = spoil or (lambda name, count, answer: answer), options
-        self.letters, self.answers = [], []
+        self.letters, self.answers, self.weights = [], [], weights
 
     def gate(self, name):
         """Return a silo as a new process would make it."""
         X, y, silos = self.problem
         mine = silos == NAMES.index(name)
         ledger = PrivacyLedger(*self.budget, path=self.folder / f"{name}.ledger")
-        records = SiloRecords(name, X[mine], y[mine])
+        classes = [0, 1] if y.dtype.kind == "i" else None
+        weights = None if self.weights is None else self.weights[mine]
+        records = SiloRecords(name, X[mine], y[mine], classes=classes, sample_weight=weights)
         return Gate(records, ledger, **{"allow_simulation": True} | self.options)
 
     def entries(self, name):
@@ -74,6 +78,6 @@ def fit_elsewhere(model, courier, facts=None, **options):
     return model.fit_federation(federation, facts)
 
 
-def fit_here(model, problem):
+def fit_here(model, problem, **weights):
     X, y, silos = problem
-    return model.fit(X, y, silos=np.array(NAMES)[silos])
+    return model.fit(X, y, silos=np.array(NAMES)[silos], **weights)

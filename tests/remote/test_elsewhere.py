@@ -19,6 +19,7 @@ from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import (
     Refused,
     RemoteFederation,
+    SiloRecords,
     SilosMissing,
     _declared,
     declare,
@@ -108,6 +109,23 @@ def test_the_model_is_that_of_one_process(tmp_path, name):
         ((_, _, charged),) = here.entries(silo)  # once, whatever the number of answers
         expected = spent.epsilon if spent.per_silo is None else spent.per_silo[silo]
         assert charged.epsilon == pytest.approx(expected, rel=1e-9)
+
+
+def test_records_have_weights_of_their_own(tmp_path):
+    """As in one process; they are no reason for another price."""
+    data = problem()
+    weights = np.random.default_rng(0).uniform(0, 2, len(data[1]))
+    here, plain = Here(tmp_path, data, weights=weights), estimator(**PLAIN)
+    there = fit_elsewhere(plain, here)
+    assert same(learnt(there), learnt(fit_here(estimator(**PLAIN), data, sample_weight=weights)))
+    assert not same(learnt(there), learnt(fit_here(estimator(**PLAIN), data)))
+    assert there.privacy_spent_.epsilon == fit_here(estimator(**PLAIN), data).privacy_spent_.epsilon
+
+
+@pytest.mark.parametrize("wrong", [[1.0], [np.nan] * 2, [-1.0, 1.0]])
+def test_weights_that_are_none(wrong):
+    with pytest.raises(ValueError, match="sample_weight"):
+        SiloRecords("a", [[1.0], [2.0]], [0, 1], sample_weight=wrong)
 
 
 def test_without_a_seed_every_fit_has_noise_of_its_own(tmp_path):

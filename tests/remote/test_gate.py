@@ -3,14 +3,16 @@
 import dataclasses
 import os
 import stat
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from skdpfl.algorithms import Scaffold, ScaffoldBroadcast
 from skdpfl.exceptions import LedgerError
 from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import Gate, SiloRecords, Terms, pack, unpack
+from skdpfl.remote import Gate, Refused, SiloRecords, Terms, pack, unpack
 from skdpfl.remote._letters import (
     Agreement,
     Answer,
@@ -21,8 +23,9 @@ from skdpfl.remote._letters import (
     Offer,
     Refusal,
 )
+from skdpfl.remote._releases import _check_clip_norm
 from skdpfl.remote._store import Store
-from skdpfl.scaling import Boxes, MomentsIn, Slope
+from skdpfl.scaling import AffineScaling, Boxes, MomentsIn, Slope
 from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
 
 
@@ -33,7 +36,7 @@ def said(tmp_path_factory):
     fit_elsewhere(estimator(n_rounds=2, feature_bounds=(-4, 4), random_state=None), here)
     letters = [unpack(letter) for name, letter in here.letters if name == "north"]
     X, y, silos = problem()
-    return letters, SiloRecords("north", X[silos == 1], y[silos == 1])
+    return letters, SiloRecords("north", X[silos == 1], y[silos == 1], classes=[0, 1])
 
 
 class Silo:
@@ -76,7 +79,12 @@ def offer_of(said, **changes):
 
 
 def test_it_says_its_name(silo):
-    assert silo.tell(Hello()) == Introduction("north")
+    """And a mark, which it has after a restart, too; another one of this name has another."""
+    said = silo.tell(Hello())
+    assert isinstance(said, Introduction) and said.name == "north"
+    assert silo.tell(Hello()) == said
+    other = Silo(silo.path.parent / "other", silo.records)
+    assert other.tell(Hello()).mark != said.mark
 
 
 def test_it_agrees_and_says_the_price_but_pays_nothing_yet(silo, said):
@@ -134,7 +142,11 @@ def test_it_refuses_offers_for_others(silo, said, name):
 
 DECLARED = {
     "features": ({"n_features": 9}, "this silo has 4"),
-    "classes": ({"classes": (5, 6)}, "is not one of classes=[5, 6]"),
+    "classes": ({"classes": (5, 6)}, "not those that this silo's operator declared"),
+    "fewer classes": ({"classes": (0,)}, "not those that this silo's"),
+    "classes out of order": ({"classes": (1, 0)}, "not in order"),
+    "a class twice": ({"classes": (0, 0)}, "named twice"),
+    "classes of two kinds": ({"classes": (0, "1")}, "different kinds"),
     "records": ({"n_records": 5}, "different numbers of records"),
     "dtype": ({"dtype": "float32"}, "in float32"),
 }
@@ -152,7 +164,7 @@ def test_names_of_features_are_compared(tmp_path, said):
     import pandas as pd
 
     frame = pd.DataFrame(said[1].X, columns=list("abcd"))
-    silo = Silo(tmp_path, SiloRecords("north", frame, said[1].y))
+    silo = Silo(tmp_path, SiloRecords("north", frame, said[1].y, classes=[0, 1]))
     facts = dataclasses.replace(said[0][0].facts, feature_names=("a", "b", "d", "c"))
     refused(silo.tell(offer_of(said, facts=facts)), "other features")
     facts = dataclasses.replace(said[0][0].facts, feature_names=("a", "b", "c", "d"))
@@ -257,6 +269,85 @@ def test_rounds_beyond_the_plan_are_refused(silo, said):
     refused(silo.tell(dataclasses.replace(last, number=2)), "no round 2")
 
 
+def test_sizes_and_labels_are_no_answer_where_the_terms_keep_them_secret(tmp_path, said):
+    """Whole silos are protected: offers for records are refused before a record is counted."""
+    silo = Silo(tmp_path, said[1], terms=Terms(unit="silo"))
+    n = len(said[1].y)
+    answers = []
+    for size in (n - 1, n, n + 1):
+        facts = dataclasses.replace(said[0][0].facts, n_records=size)
+        offer = offer_of(said, size=size, scales=None, temperature=None, facts=facts, fit=f"{size}")
+        answers.append(silo.tell(offer).reason)
+    assert len(set(answers)) == 1 and "agreed to unit='silo'" in answers[0]
+
+
+def test_which_labels_occur_is_no_answer(tmp_path, said):
+    """The same words to any classes, whatever labels the records have."""
+    answers = []
+    for y in (said[1].y, np.zeros_like(said[1].y)):
+        records = SiloRecords("north", said[1].X, y, classes=[0, 1])
+        silo = Silo(tmp_path / str(len(answers)), records)
+        asked = [(0,), (1,), (0, 1), (0, 1, 2)]
+        facts = [dataclasses.replace(said[0][0].facts, classes=c) for c in asked]
+        offers = [offer_of(said, facts=f, fit=str(i)) for i, f in enumerate(facts)]
+        answers.append([getattr(silo.tell(o), "reason", "agreed") for o in offers])
+    assert answers[0] == answers[1] and answers[0].count("agreed") == 1
+    silo = Silo(tmp_path / "undeclared", SiloRecords("north", said[1].X, said[1].y))
+    refused(silo.tell(said[0][0]), "operator declared none")
+    with pytest.raises(ValueError, match=r"not among classes: \[1\]"):
+        SiloRecords("north", said[1].X, said[1].y, classes=[0])
+
+
+BROADCASTS = {
+    "two models": lambda p: np.stack([p, p + 1]),
+    "longer": lambda p: np.append(p, 0.0),
+    "one number": lambda p: p[:1],
+    "no shape": lambda p: np.array(0.0),
+    "integers": lambda p: np.zeros(len(p), int),
+    "text": lambda p: np.array(["0"] * len(p)),
+    "nothing": lambda p: None,
+    "a tuple": lambda p: tuple(p.tolist()),
+}
+
+
+@pytest.mark.parametrize("name", BROADCASTS)
+def test_broadcasts_of_another_shape_are_refused_before_they_are_paid(silo, said, name):
+    first = next(letter for letter in said[0][1:] if letter.purpose == "round")
+    silo.tell(said[0][0])
+    content = BROADCASTS[name](first.content)
+    refused(silo.tell(dataclasses.replace(first, content=content)), "not what the fit's algorithm")
+    assert silo.n_charged == 0
+
+
+def test_what_scaffold_broadcasts():
+    p, algorithm = np.zeros(3), scaffold()
+    good = ScaffoldBroadcast(p, p, 3, False)
+    assert algorithm.accepts(good, 3)
+    two = np.zeros((2, 3))
+    bad = [p, good._replace(params=two), good._replace(control=two), good._replace(n_steps=0)]
+    assert not any(algorithm.accepts(each, 3) for each in bad)
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, np.nan, np.inf, 1e-300, 5e-324, 1e300])
+def test_messages_are_clipped_to_norms_that_noise_is_made_for(clip):
+    row = SimpleNamespace(unit="silo", clip_norm=0.5)
+    with pytest.raises(Refused, match="near that of the plan"):
+        _check_clip_norm(clip, row)
+    for near in (0.5, 1e-6, 1e6):
+        _check_clip_norm(near, row)
+
+
+def test_maps_that_make_other_shapes_are_refused(silo, said):
+    """A map with limits of its own shape would make several tables of one."""
+    first = next(letter for letter in said[0][1:] if letter.purpose == "round")
+    silo.tell(said[0][0])
+    wide = AffineScaling(np.zeros(4), np.ones(4), low=np.zeros((2, 1, 4)), high=np.ones((2, 1, 4)))
+    for maps in ({"features": wide}, {"features": AffineScaling(np.zeros(3), np.ones(3))}):
+        task = dataclasses.replace(first.task, **maps)
+        assert isinstance(silo.tell(dataclasses.replace(first, task=task)), Refusal)
+    assert silo.n_charged == 0
+
+
 UNPLANNED = {
     "another release": (
         Ask("", "scales", 7, MomentsIn(Boxes(np.zeros(4), np.ones(4))), 1.0),
@@ -313,8 +404,6 @@ def test_a_model_that_does_not_fit_in_a_message_is_refused(silo, said):
 
 
 def scaffold():
-    from skdpfl.algorithms import Scaffold
-
     return Scaffold(0.1, 3)
 
 
@@ -337,6 +426,9 @@ def test_two_silos_alike_draw_noise_of_their_own(tmp_path, said):
 def test_files_are_the_owners_alone(silo, said):
     told(silo, said[0][:4])
     files = [p for p in silo.path.parent.rglob("*") if p.is_file()]
+    silo.tell(Hello())
+    files = [p for p in silo.path.parent.rglob("*") if p.is_file()]
+    assert {p.name for p in files if not p.suffix} == {"lock", "mark"}
     assert {p.suffix for p in files} == {".ledger", ".fit", ""}
     for path in files:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -416,10 +508,10 @@ def test_errors_inside_do_not_leave_the_silo(monkeypatch, caplog, silo, said):
     told(silo, said[0][:1])
     secret = f"the record {said[1].X[0, 0]}"
 
-    def fails(self, offer):
+    def fails(offer):
         raise KeyError(secret)
 
-    monkeypatch.setattr(Gate, "_streams", fails)
+    monkeypatch.setattr("skdpfl.remote._gate.streams_of", fails)
     answer = silo.tell(said[0][1])
     refused(answer, "its own log says more")
     assert secret not in answer.reason and secret in caplog.text

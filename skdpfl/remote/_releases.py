@@ -1,0 +1,132 @@
+"""What a silo computes for an answer, and what it refuses to compute.
+
+Everything that can be refused is refused here, before the fit is paid for; only then is a release
+drawn. What runs is read from the row that was agreed to, not from the letter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpfl.federation import Question, Silo
+from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.remote._declared import pack
+from skdpfl.remote._letters import Ask, Facts, Offer, Task
+from skdpfl.remote._records import SiloRecords
+from skdpfl.remote._refused import Refused
+from skdpfl.remote._row import Row
+from skdpfl.remote._score_row import ScoreRow
+from skdpfl.scaling import scales_question, slope_question
+
+#: a clip norm that is learnt stays within this factor of the first one
+_FARTHEST = 2.0**40
+
+
+class Release(NamedTuple):
+    """A release that was planned: ``draw`` computes it, ``state`` is what the silo keeps then."""
+
+    draw: Callable[[], np.ndarray]
+    state: Callable[[], dict[str, Any]]
+
+
+def streams_of(offer: Offer) -> Streams:
+    """Return a silo's random streams: its own secret, or in a simulation those of its number."""
+    if offer.seed is None:
+        return streams_for(None)
+    return streams_for(offer.seed).of_silo(offer.index)
+
+
+def planned(
+    ask: Ask, offer: Offer, records: SiloRecords, kept: dict[str, Any], streams: Streams
+) -> Release:
+    """Return what computes an answer; a Refused unless it is the next one of what was agreed to.
+
+    ``kept`` is what the silo kept of the fit when it answered last.
+    """
+    if isinstance(offer.row, ScoreRow):
+        return _score(ask, offer, offer.row, records, kept, streams)
+    row, X = offer.row, records.X
+    task = _the_task(ask, row, offer.facts, kept)
+    silo = Silo.alone(0, X, records.targets(offer.facts), 1, streams, records.sample_weight)
+    if task is not None:
+        silo.start(task.work(row.plan, X.dtype))
+    if kept["silo"] is not None:
+        silo.restore(kept["silo"])
+    draw = _of_silo(ask, silo, row, task, X.dtype)
+    return Release(draw, lambda: {"task": task, "silo": silo.save()})
+
+
+def _score(
+    ask: Ask,
+    offer: Offer,
+    row: ScoreRow,
+    records: SiloRecords,
+    kept: dict[str, Any],
+    streams: Streams,
+) -> Release:
+    """Return how good a model is here, noised; once."""
+    if ask.purpose != "score" or "words" in kept:
+        raise Refused("This silo answers how good a model is, once.")
+    y = records.targets(offer.facts)
+    draw = partial(row.answer, records.X, y, streams)
+    return Release(draw, lambda: {"task": None, "silo": None})
+
+
+def _of_silo(
+    ask: Ask, silo: Silo, row: Row, task: Task | None, dtype: np.dtype
+) -> Callable[[], np.ndarray]:
+    """Return what computes the next release of a fit."""
+    if ask.purpose != "round":
+        question = _question(ask, row, task, dtype)
+        _refusing(silo.check_new, question)
+        return partial(silo.answer, question)
+    if task is None:
+        raise Refused("A round needs a task, which comes with the first one.")
+    _refusing(silo.check_due, ask.number)
+    if not task.algorithm.accepts(ask.content, task.model.size):
+        raise Refused("This is not what the fit's algorithm broadcasts for its model.")
+    _check_clip_norm(ask.clip_norm, row)
+    return partial(silo.round, ask.number, ask.content, ask.clip_norm)
+
+
+def _question(ask: Ask, row: Row, task: Task | None, dtype: np.dtype) -> Question:
+    if ask.purpose == "scales" and row.scales is not None:
+        return _refusing(scales_question, row.scales, ask.number, ask.content)
+    if ask.purpose == "temperature" and row.temperature is not None and task is not None:
+        work = task.work(row.plan, dtype)
+        return _refusing(slope_question, row.temperature, work, ask.number, ask.content)
+    raise Refused(f"The plan has no question about the {ask.purpose}.")
+
+
+def _refusing(call: Callable[..., Any], *args: Any) -> Any:
+    """Return what a check of public numbers gives; its error may be told."""
+    try:
+        return call(*args)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+
+
+def _the_task(ask: Ask, row: Row, facts: Facts, kept: dict[str, Any]) -> Task | None:
+    """Return the fit's task, which stays what it was in the first round."""
+    task: Task | None = kept["task"]
+    if task is None and ask.task is not None:
+        ask.task.check(row, facts)
+    if task is None or ask.task is None:
+        return ask.task if task is None else task
+    if pack(task) != pack(ask.task):
+        raise Refused("The task of a fit stays what it was in its first round.")
+    return task
+
+
+def _check_clip_norm(clip_norm: float, row: Row) -> None:
+    """Raise unless messages of whole silos are clipped to a norm that noise can be made for."""
+    if row.unit != "silo":
+        return
+    away = clip_norm / row.clip_norm
+    if not (math.isfinite(clip_norm) and 1 / _FARTHEST <= away <= _FARTHEST):
+        raise Refused("The clip norm of a message is a number near that of the plan.")
