@@ -32,7 +32,7 @@ def with_names(X: Any) -> Any:
 def as_frame(X: Any) -> Any:
     """Return a pyarrow table as a pandas frame; anything else as it is."""
     is_arrow = type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "to_pandas")
-    return X.to_pandas() if is_arrow else X
+    return X.to_pandas(split_blocks=True) if is_arrow else X  # columns are not copied
 
 
 #: attributes that scikit-learn keeps on an estimator while its callbacks run

@@ -7,16 +7,13 @@ is an error.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from skdpfl._compat import as_frame
-
-#: number of fixed-width ids that are converted to objects at once
-TEXT = 2**18
 
 
 class Silos(NamedTuple):
@@ -147,16 +144,33 @@ def _read(silos: Any, n_rows: int, X: Any) -> Silos:
 
 
 def _factorized(values: Any) -> tuple[np.ndarray, Any]:
-    """Return pandas's codes and ids; fixed-width text in blocks, since pandas makes objects."""
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "US":
+    """Return pandas's codes and ids, of fixed-width text without making objects."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "US" or not values.size:
         return pd.factorize(values, sort=False)
-    known: dict[Any, int] = {}
-    codes = np.empty(len(values), dtype=np.intp)
-    for i in range(0, len(values), TEXT):
-        own, ids = pd.factorize(values[i : i + TEXT], sort=False)
-        numbers = [known.setdefault(value, len(known)) for value in ids.tolist()]
-        codes[i : i + TEXT] = np.array(numbers, dtype=np.intp)[own]
-    return codes, pd.factorize(np.array(list(known), dtype=values.dtype), sort=False)[1]
+    kind = np.uint32 if values.dtype.kind == "U" else np.uint8
+    text = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    letters = text.view(kind).reshape(len(text), -1)
+    codes = None
+    for word in _words(letters):
+        own, ids = pd.factorize(word)
+        codes = own if codes is None else pd.factorize(codes * len(ids) + own)[0]
+    if codes is None:  # all rows are alike
+        return np.zeros(len(text), np.intp), values[:1]
+    first = np.empty(int(codes.max()) + 1, np.intp)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last assignment holds
+    return codes, values[first]
+
+
+def _words(letters: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield numbers (n,) of 64 bits that hold all letters (n, width) in which rows differ."""
+    low, high = letters.min(axis=0), letters.max(axis=0)
+    bits = 8 if high.max() < 256 else 32
+    differ = np.flatnonzero(low != high)
+    for i in range(0, len(differ), 64 // bits):
+        word = np.zeros(len(letters), np.uint64)
+        for j in differ[i : i + 64 // bits]:
+            word = (word << np.uint64(bits)) | letters[:, j]
+        yield word
 
 
 def _counted(values: np.ndarray, low: int) -> Silos:

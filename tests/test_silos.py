@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import skdpfl.silos as silos_module
 from skdpfl.silos import read_silos, split_silo_column, without_column
 
 IDS = ["b", "a", "b", "c", "a"]
@@ -210,13 +209,26 @@ def test_records_are_told_apart_by_their_labels():
     assert read_silos(silos, 4, counted).digest() == unlabelled.digest()
 
 
-@pytest.mark.parametrize("dtype", ["U3", "S3"])
-def test_fixed_width_ids_are_read_block_by_block(monkeypatch, dtype):
-    ids = np.random.default_rng(0).integers(0, 40, 300).astype(dtype)
-    whole = read_silos(ids, 300)
-    monkeypatch.setattr(silos_module, "TEXT", 7)
-    blocks = read_silos(ids, 300)
-    assert np.array_equal(blocks.codes, whole.codes)
-    assert blocks.ids.equals(whole.ids)
-    assert blocks.ids.dtype == whole.ids.dtype
-    assert np.array_equal(blocks.ids.to_numpy()[blocks.codes].astype(dtype), ids)
+TEXTS = {
+    "one letter": ["b", "a", "b"],
+    "all alike": ["ab", "ab"],
+    "none": ["", "a", "", "b"],
+    "many letters": ["x" * 40 + "y", "x" * 40 + "z", "x" * 41, "x" * 40 + "y"],
+    "far apart": ["a" + "-" * 30 + "1", "b" + "-" * 30 + "2", "a" + "-" * 30 + "2"],
+    "other alphabets": ["Köln", "北京", "Köln", "北", "köln"],
+    "numbers": [str(i * i % 97) for i in range(300)],
+}
+
+
+@pytest.mark.parametrize("dtype", ["U", "S", ">U", "O"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_ids_of_fixed_width_are_read_letter_by_letter(text, dtype):
+    ids = np.array(TEXTS[text])
+    if dtype == "S":
+        ids = np.char.encode(ids, "utf-8")
+    elif dtype != "U":
+        ids = ids.astype(ids.dtype.newbyteorder(">") if dtype == ">U" else object)
+    for values in (ids, ids[::-1], np.repeat(ids, 2)[::2]):
+        read = read_silos(values, len(values))
+        assert read.ids.tolist() == sorted(set(values.tolist()))
+        assert read.ids[read.codes].tolist() == values.tolist()

@@ -2,7 +2,7 @@
 
 300,000 records of 20 features, whole silos (10,000 of them, mixed) or records (20 silos) protected,
 100 or 20 rounds. Ids of silos are integers unless the name says otherwise. Times are of the
-processor, each the least of five fits: the first ones on fresh memory may take twice as long, as
+processor, each the least of five fits, in turns: fits on fresh memory may take twice as long, as
 the system clears it.
 """
 
@@ -31,7 +31,7 @@ LAYOUTS: dict[str, tuple[type, Callable[[np.ndarray], Any]]] = {
     "Fortran array, float64": (np.float64, np.asfortranarray),
     "data frame, float64": (np.float64, pd.DataFrame),
     "integers": (np.float64, lambda X: np.rint(8 * X).astype(np.int64)),
-    "polars": (np.float32, lambda X: _polars(X)),
+    "polars": (np.float64, lambda X: _polars(X)),
     "Arrow": (np.float32, lambda X: _arrow(X)),
 }
 IDS: dict[str, Callable[[np.ndarray], Any]] = {
@@ -86,26 +86,28 @@ def measure_layouts(quick: bool) -> str:
 def _ratios(
     fit: Callable[..., None], X: np.ndarray, y: np.ndarray, silos: np.ndarray, repeats: int
 ) -> Iterator[tuple[str, str]]:
+    """Time all layouts in turns, so that all of them meet the same neighbours."""
     base = {dtype: X.astype(dtype) for dtype in (np.float32, np.float64)}
-    plain = {dtype: _seconds(fit, table, y, silos, repeats) for dtype, table in base.items()}
+    contenders: dict[str, tuple[type, Any, Any]] = {}
     for name, (dtype, layout) in LAYOUTS.items():
         try:
-            table = layout(base[dtype])
+            contenders[name] = dtype, layout(base[dtype]), silos
         except ImportError:
             yield name, "not installed"
-            continue
-        took = _seconds(fit, table, y, silos, repeats)
-        yield name, f"{took / plain[dtype]:.2f} of {plain[dtype]:.2f} s"
     for name, ids in IDS.items():
-        took = _seconds(fit, base[np.float32], y, ids(silos), repeats)
-        yield name, f"{took / plain[np.float32]:.2f} of {plain[np.float32]:.2f} s"
-
-
-def _seconds(fit: Callable[..., None], X: Any, y: np.ndarray, silos: Any, repeats: int) -> float:
-    """Return the least processor time of some fits."""
-    taken = []
+        contenders[name] = np.float32, base[np.float32], ids(silos)
+    plain = {dtype: (dtype, table, silos) for dtype, table in base.items()}
+    taken = {key: [] for key in [*plain, *contenders]}
     for _ in range(repeats):
-        start = time.process_time()
-        fit(X, y, silos)
-        taken.append(time.process_time() - start)
-    return min(taken)
+        for key, (_, table, ids) in (plain | contenders).items():
+            taken[key].append(_seconds(fit, table, y, ids))
+    for name, (dtype, *_) in contenders.items():
+        least = min(taken[dtype])
+        yield name, f"{min(taken[name]) / least:.2f} of {least:.2f} s"
+
+
+def _seconds(fit: Callable[..., None], X: Any, y: np.ndarray, silos: Any) -> float:
+    """Return the processor time of a fit."""
+    start = time.process_time()
+    fit(X, y, silos)
+    return time.process_time() - start

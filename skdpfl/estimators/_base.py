@@ -49,6 +49,7 @@ from skdpfl.estimators._refusals import (
     refuse_parameters,
     refusing_parameters,
 )
+from skdpfl.estimators._rows import numbers_in_rows
 from skdpfl.estimators._summary import summary
 from skdpfl.estimators._weights import read_sample_weight
 from skdpfl.federation import Federation, Schema, Work
@@ -403,7 +404,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         with advising(named, y):
             features, y = validate_data(
                 self,
-                with_names(named),
+                with_names(numbers_in_rows(named)),
                 y,
                 dtype=[np.float64, np.float32],
                 ensure_min_samples=2,

@@ -2,7 +2,7 @@
 
 from skdpfl.federation._base import Federation, Map, Work
 from skdpfl.federation._cohort_sum import CohortSum
-from skdpfl.federation._data import SiloData, class_codes
+from skdpfl.federation._data import SiloData, class_codes, in_rows
 from skdpfl.federation._local import LocalFederation
 from skdpfl.federation._question import Question
 from skdpfl.federation._schema import Schema
@@ -19,4 +19,5 @@ __all__ = [
     "SiloData",
     "Work",
     "class_codes",
+    "in_rows",
 ]

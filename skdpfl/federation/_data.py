@@ -2,8 +2,8 @@
 
 Features may have any memory layout. Batches are always in C order, so that the bits of a product do
 not depend on the layout. ``np.take`` copies a table that is not in C order as a whole, and single
-rows of a column layout are slow to read: such a table is copied once, from front to back
-(:meth:`SiloData.in_order`), unless it is a file.
+rows of a column layout are slow to read: such a table is copied once, from front to back, unless it
+is a file (:meth:`SiloData.by_row`, or :meth:`SiloData.in_order` if it is read often).
 """
 
 from __future__ import annotations
@@ -129,19 +129,30 @@ class SiloData:
             owner = getattr(owner, "base", None)
         return owner is not None
 
+    @property
+    def has_whole_rows(self) -> bool:
+        """Whether the features of a record lie side by side, as in C order or a slice of it."""
+        return self.X.shape[1] == 1 or self.X.strides[1] == self.X.itemsize
+
+    def by_row(self) -> SiloData:
+        """Return the records with features in C order, unless files or rows of large slices."""
+        large_slice = self.has_whole_rows and self.X.nbytes > LARGE
+        if self.is_by_row or self.is_on_disk or large_slice:
+            return self
+        return replace(self, X=in_rows(self.X, self.X.dtype))
+
     def in_order(self) -> SiloData:
         """Return a transformed copy in which the records of each silo are consecutive."""
         if self.order is None and self.transform is None and self.is_by_row:
             return self
-        X, y = np.empty(self.X.shape, self.X.dtype), np.empty_like(self.y)
-        weights = None if self.weights is None else np.empty_like(self.weights)
+        X, order = np.empty(self.X.shape, self.X.dtype), self.order
+        y = self.y if order is None else self.y[order]
+        weights = self.weights if order is None or self.weights is None else self.weights[order]
         if not self.is_by_row:
             X.fill(0)  # allocates memory from front to back, which is ten times faster
         rows = _as_items(X)
         for read, write in self._moves():
-            rows[write], y[write] = _as_items(self._given(read)), self.y[read]
-            if self.weights is not None and weights is not None:
-                weights[write] = self.weights[read]
+            rows[write] = _as_items(self._given(read))
         return replace(self, X=X, y=y, order=None, transform=None, weights=weights)
 
     def _moves(self) -> Iterator[tuple[Rows, Rows]]:
@@ -211,9 +222,24 @@ class SiloData:
             X = np.ascontiguousarray(self.X[rows])
         elif self.is_by_row:
             X = self.X.take(rows, axis=0, mode="clip")
-        else:  # take() would copy the whole table
+        elif self.has_whole_rows:  # take() would copy the whole table
+            X = _as_items(self.X)[rows].view(self.X.dtype).reshape(*rows.shape, -1)
+        else:
             X = np.ascontiguousarray(self.X[rows])
         return X if self.transform is None else np.ascontiguousarray(self.transform(X))
+
+
+def in_rows(
+    table: Any, dtype: np.dtype, read: Callable[[slice], np.ndarray] | None = None
+) -> np.ndarray:
+    """Return a table as a new array in C order, read from front to back in blocks of rows.
+
+    ``read`` returns some of its rows, in any order and dtype; by default, ``table[rows]``.
+    """
+    out = np.empty(table.shape, dtype)
+    for block in _blocks(*table.shape):
+        out[block] = table[block] if read is None else read(block)
+    return out
 
 
 def class_codes(y: np.ndarray, n_classes: int) -> np.ndarray:

@@ -107,10 +107,10 @@ class LocalFederation(Federation):
         self._data = self._given.mapped(
             work.features, work.target, work.target_dtype, work.class_weights
         )
-        if self._worth_copying():
-            self._data = self._data.in_order()
-            if work.features is None and work.target is None:
-                self._given = self._data  # do not keep the records twice
+        self._data = self._data.in_order() if self._worth_copying() else self._data.by_row()
+        copied = self._data.X is not self._given.X
+        if copied and work.features is None and work.target is None:
+            self._given = self._data  # do not keep the records twice
         self._terms = terms = plan.mechanism.gradient_terms(plan, work.model.size, work.dtype)
         later = plan.mechanism.noised_later  # exact sums, without the penalty
         self._dtype = DOUBLE if later else work.dtype
@@ -222,8 +222,6 @@ class LocalFederation(Federation):
         That depends on all silos' sizes and does not change results: the same casts and products.
         """
         data = self._data
-        if not data.is_by_row and not data.is_on_disk:
-            return True
         if data.X.nbytes > LARGE:
             return False
         if data.transform is not None:

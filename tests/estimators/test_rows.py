@@ -1,0 +1,113 @@
+"""Tables that are converted are converted into C order, with the values scikit-learn reads."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.utils.validation import check_array
+
+from skdpfl.estimators import _rows
+from skdpfl.estimators._rows import numbers_in_rows
+from skdpfl.federation import _data, in_rows
+
+INTEGERS = np.random.default_rng(0).integers(-50, 50, (30, 4))
+
+
+def frame(*dtypes):
+    return pd.DataFrame({f"c{i}": INTEGERS[:, i].astype(t) for i, t in enumerate(dtypes)})
+
+
+def split(dtype):
+    table = frame(dtype)
+    for i in range(1, 4):
+        table[f"c{i}"] = INTEGERS[:, i].astype(dtype)
+    return table
+
+
+CONVERTED = {
+    "float32, float64": lambda: frame("f4", "f8"),
+    "float32, int8": lambda: frame("f4", "i1"),
+    "float32, int32": lambda: frame("f4", "i4"),
+    "float16, int8": lambda: frame("f2", "i1"),
+    "float32, bool": lambda: frame("f4", "?"),
+    "bool": lambda: frame("?", "?"),
+    "integers": lambda: frame("i8", "i8", "i8"),
+    "unsigned": lambda: frame("u8", "i8"),
+    "half": lambda: frame("f2", "f2"),
+    "columns apart": lambda: split("f4"),
+    "integers by column": lambda: np.asfortranarray(INTEGERS),
+    "every other bool": lambda: (INTEGERS > 0)[::2],
+    "polars": lambda: _polars("Float32", "Float32"),
+    "polars, two dtypes": lambda: _polars("Float32", "Int64"),
+    "polars, integers": lambda: _polars("Int8", "Int16"),
+    "polars, bool": lambda: _polars("Boolean", "Float32"),
+}
+KEPT = {
+    "one table": lambda: pd.DataFrame(INTEGERS.astype("f4")),
+    "columns of floats": lambda: np.asfortranarray(INTEGERS.astype("f8")),
+    "integers by row": lambda: INTEGERS,
+    "text": lambda: frame("f8").assign(c1="a"),
+    "numbers as objects": lambda: frame("f8", "O"),
+    "nullable": lambda: frame("f8").assign(c1=pd.array(INTEGERS[:, 1], dtype="Int64")),
+    "complex": lambda: frame("f8", "c16"),
+    "categories": lambda: frame("f8").assign(c1=pd.Categorical(INTEGERS[:, 1])),
+    "polars with gaps": lambda: _polars("Float32", "Int64", gap=True),
+    "a list": INTEGERS.tolist,
+}
+
+
+def _polars(*dtypes, gap=False):
+    pl = pytest.importorskip("polars")
+    columns = {f"c{i}": INTEGERS[:, i].tolist() for i in range(len(dtypes))}
+    if gap:
+        columns["c1"][3] = None
+    return pl.DataFrame(columns).cast({f"c{i}": getattr(pl, t) for i, t in enumerate(dtypes)})
+
+
+def read(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return check_array(X, dtype=[np.float64, np.float32])
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(_rows, "SMALL", 0)
+    monkeypatch.setattr(_data, "NUMBERS", 28)
+
+
+@pytest.mark.parametrize("case", CONVERTED)
+def test_what_is_converted_is_what_scikit_learn_reads(case):
+    X = CONVERTED[case]()
+    got, wanted = numbers_in_rows(X), read(X)
+    table = read(got)
+    assert table.dtype == wanted.dtype
+    assert np.array_equal(table, wanted)
+    assert table.flags.c_contiguous
+    assert got is not X
+    assert np.may_share_memory(np.asarray(got), table)  # scikit-learn copies no more
+    if hasattr(X, "columns"):
+        assert list(got.columns) == list(X.columns)
+    if isinstance(X, pd.DataFrame):
+        assert got.index is X.index
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_other_tables_are_left_alone(case):
+    X = KEPT[case]()
+    assert numbers_in_rows(X) is X
+
+
+def test_small_tables_are_left_alone(monkeypatch):
+    monkeypatch.setattr(_rows, "SMALL", 120)
+    X = np.asfortranarray(INTEGERS)
+    assert numbers_in_rows(X) is X
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (30, 1), (9, 50)])
+def test_copies_in_rows(shape):
+    X = np.random.default_rng(0).normal(size=shape)[::-1]
+    copy = in_rows(X, np.dtype(np.float32))
+    assert np.array_equal(copy, X.astype(np.float32))
+    assert copy.flags.c_contiguous
