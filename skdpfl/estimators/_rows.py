@@ -27,7 +27,7 @@ def numbers_in_rows(X: Any) -> Any:
     (pandas and polars), and an array of integers in another order. Frames keep their column names.
     Values and dtype are those that scikit-learn reads.
     """
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 2 or shape[0] * shape[1] <= SMALL:
         return X
     if isinstance(X, np.ndarray):
