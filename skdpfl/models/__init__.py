@@ -11,6 +11,7 @@ from skdpfl.models._linear import LinearModel
 from skdpfl.models._linear_rules import LinearRules
 from skdpfl.models._mlp import MLP
 from skdpfl.models._network import Network
+from skdpfl.models._network_rules import NetworkRules
 from skdpfl.models._rules import Rules, Task
 from skdpfl.models._start import Start as Start
 from skdpfl.models._start import public
@@ -25,6 +26,7 @@ __all__ = [
     "Maps",
     "Model",
     "Network",
+    "NetworkRules",
     "Records",
     "Rules",
     "Task",

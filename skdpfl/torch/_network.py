@@ -13,12 +13,14 @@ from numpy.typing import DTypeLike, NDArray
 from torch import nn
 
 from skdpfl.losses import Loss
-from skdpfl.models import Maps, Model
+from skdpfl.models import Maps, Model, NetworkRules
 from skdpfl.privacy.randomness.streams import Stream
 from skdpfl.torch._fitted import FittedModule, maps_of
-from skdpfl.torch._refusals import refuse_layers, refuse_mixing
+from skdpfl.torch._layout import Layout, Params
+from skdpfl.torch._probe import last_layer, probe
+from skdpfl.torch._refusals import refuse_layers
 from skdpfl.torch._sums import factors_of, full_precision
-from skdpfl.torch._tape import Params, Tape
+from skdpfl.torch._tape import Tape
 
 #: numbers held at once for records' gradients, and records that predictions are made for at once
 _AT_ONCE, _PREDICTED = 2**24, 1024
@@ -45,18 +47,10 @@ class TorchNetwork(Model):
     def _prepare(self) -> None:
         module = _drawn(self.factory, 0)
         refuse_layers(module)
-        self._shapes = {
-            name: tuple(p.shape) for name, p in module.named_parameters() if p.requires_grad
-        }
-        if not self._shapes:
-            raise ValueError("The module has no parameter that requires a gradient.")
-        self._last = _last_layer(module)
+        self._layout, self._last = Layout(module), last_layer(module)
         exact = copy.deepcopy(module).double()
-        rows = torch.rand((3, self.n_features), generator=_made_up(), dtype=torch.float64)
-        refuse_mixing(exact, rows)
-        self._module = module
-        self._watched, self._maps, self._numbers = _tried(exact, self._shapes, rows)
-        self._threads = threading.local()
+        self._found = probe(exact, self._layout.shapes, self.n_features)
+        self._module, self._threads = module, threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what the module is made from."""
@@ -68,40 +62,39 @@ class TorchNetwork(Model):
     @property
     def size(self) -> int:
         """Number of parameters."""
-        return sum(map(_count, self._shapes.values()))
+        return self._layout.size
+
+    @property
+    def rules(self) -> NetworkRules:
+        """Steps and clip norms of networks."""
+        return NetworkRules()
 
     @property
     def numbers_per_record(self) -> int:
         """Features, what passes the layers, and gradients that are formed."""
-        return self.n_features + self._numbers
+        return self.n_features + self._found.numbers
 
     @property
     def work_per_record(self) -> int:
         """Parameters, and what passes the layers."""
-        return self.size + self._numbers
+        return self.size + self._found.numbers
 
     def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
         """Return the weights that the factory draws, from a seed of the stream."""
         if stream is None:
             raise ValueError("A network starts at random weights: give a stream.")
         module = _drawn(self.factory, int(stream.words(1)[0]) >> 1)
-        parts = dict(module.named_parameters())
-        with torch.no_grad():
-            flat = torch.cat([parts[name].reshape(-1) for name in self._shapes])
-        return flat.numpy().astype(dtype)
+        return self._layout.joined(dict(module.named_parameters()), dtype)
 
     def penalty_mask(self) -> NDArray:
         """Return 0 for intercepts and scales (parameters of one axis), and 1 for others."""
-        masks = [np.full(_count(s), len(s) > 1, float) for s in self._shapes.values()]
-        return np.concatenate(masks)
+        return self._layout.mask(lambda name, shape: len(shape) > 1)
 
     def output_mask(self) -> NDArray | None:
         """Return 1 for the last layer, where it is the last of a Sequential and linear."""
         if self._last is None:
             return None
-        ours = [name.rpartition(".")[0] == self._last for name in self._shapes]
-        counts = [_count(shape) for shape in self._shapes.values()]
-        return np.repeat(np.array(ours, float), counts)
+        return self._layout.mask(lambda name, shape: name.rpartition(".")[0] == self._last)
 
     def raw(self, params: NDArray, X: NDArray) -> NDArray:
         """Return the raw predictions, shape (..., n, k)."""
@@ -111,7 +104,7 @@ class TorchNetwork(Model):
         out = np.empty((*shape, X.shape[-2], self.n_outputs), params.dtype)
         for i in np.ndindex(shape):
             tape = self._tape(params.dtype)
-            given = self._split(params[i])
+            given = self._layout.split(params[i], self.device)
             with torch.no_grad():
                 for rows in _pieces(X.shape[-2], _PREDICTED):
                     z = torch.func.functional_call(tape.plain, given, (self._tensor(X[i][rows]),))
@@ -143,7 +136,7 @@ class TorchNetwork(Model):
         out = np.zeros((*shape, self.size), params.dtype)
         with np.errstate(all="ignore"), full_precision(self.device):
             for i in np.ndindex(shape):
-                given = self._split(params[i])
+                given = self._layout.split(params[i], self.device)
                 for rows in _pieces(n, chunk or n):
                     some = X[i][rows], y[i][rows], norms[i][rows], shares[i][rows]
                     out[i] += self._chunk(given, *some, loss, float(clips[i]))
@@ -194,9 +187,7 @@ class TorchNetwork(Model):
         shares = shares.astype(X.dtype, copy=False)
         f = self._tensor(shares if factors is None else factors * shares)
         sums = {name: total for part in parts for name, total in part.sums(f)}
-        zeros = {name: np.zeros(_count(shape)) for name, shape in self._shapes.items()}
-        flat = [sums[n].cpu().numpy() if n in sums else zeros[n] for n in self._shapes]
-        return np.concatenate(flat).astype(X.dtype, copy=False)
+        return self._layout.joined(sums, X.dtype)
 
     def fitted_attributes(
         self, params: NDArray, maps: Maps, *, is_classifier: bool
@@ -204,7 +195,7 @@ class TorchNetwork(Model):
         """Return ``module_``, which takes records and gives predictions in their own units."""
         module = copy.deepcopy(self._module).to(_torch_dtype(params.dtype))
         with torch.no_grad():
-            for name, value in self._split(params, on=torch.device("cpu")).items():
+            for name, value in self._layout.split(params, torch.device("cpu")).items():
                 module.get_parameter(name).copy_(value)
         fitted = FittedModule(self.factory, module, maps_of(maps, self.n_features))
         return {"module_": fitted.to(self.device)}
@@ -222,14 +213,6 @@ class TorchNetwork(Model):
     def _tensor(self, values: NDArray) -> torch.Tensor:
         return torch.tensor(values, device=self.device)
 
-    def _split(self, params: NDArray, on: torch.device | None = None) -> Params:
-        """Return the parameters by name, as tensors."""
-        flat, at, parts = torch.tensor(params, device=on or self.device), 0, {}
-        for name, shape in self._shapes.items():
-            parts[name] = flat[at : at + _count(shape)].reshape(shape)
-            at += _count(shape)
-        return parts
-
     def _tape(self, dtype: DTypeLike) -> Tape:
         """Return this thread's copy of the module."""
         kept: dict[np.dtype, Tape] | None = getattr(self._threads, "tapes", None)
@@ -238,7 +221,7 @@ class TorchNetwork(Model):
         kind = np.dtype(dtype)
         if kind not in kept:
             module = copy.deepcopy(self._module).to(self.device, _torch_dtype(kind))
-            kept[kind] = Tape(module, self._shapes, self._watched, self._maps)
+            kept[kind] = Tape(module, self._layout.shapes, self._found.watched, self._found.maps)
         return kept[kind]
 
 
@@ -247,64 +230,6 @@ def _drawn(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
     with _DRAWING, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return factory()
-
-
-def _made_up() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
-
-
-def _tried(
-    module: nn.Module, shapes: dict[str, tuple[int, ...]], rows: torch.Tensor
-) -> tuple[bool, bool, int]:
-    """Return whether hooks see all gradients, vmap works, and numbers that pass per record.
-
-    Hooks do not see a layer whose weights are used in another way, or whose first axis is not that
-    of records: their gradients of made-up rows then differ from those of single records.
-    """
-    params = {name: p.detach() for name, p in module.named_parameters()}
-    want = _gradients(Tape(module, shapes, watched=False, maps=False), params, rows)
-
-    def agrees(tape: Tape) -> bool:
-        try:
-            found = _gradients(tape, params, rows)
-        except RuntimeError:  # what vmap does not support; layers that see records elsewhere
-            return False
-        pairs = ((found[name], want[name]) for name in shapes)
-        return all(f.shape == w.shape and torch.allclose(f, w, atol=1e-10) for f, w in pairs)
-
-    maps = agrees(Tape(module, shapes, watched=False))
-    tape = Tape(module, shapes, maps=maps)
-    watched = agrees(tape)
-    tape.forward(params, rows)
-    numbers = sum(2 * (c.entered.numel() + c.left.numel()) for c in tape.calls) // len(rows)
-    formed = sum(map(_count, shapes.values()))
-    return watched, maps, numbers + formed
-
-
-def _gradients(tape: Tape, params: Params, rows: torch.Tensor) -> Params:
-    """Return the gradients (n, .) of made-up slopes, by parameter."""
-    raw = tape.forward(params, rows)
-    slopes = torch.randn(raw.shape, generator=_made_up(), dtype=raw.dtype)
-    found = {name: p.new_zeros((len(rows), p.numel())) for name, p in params.items()}
-    for part in tape.parts(params, rows, raw, slopes):
-        if part.left is None:
-            found[part.names[0]] = part.right
-            continue
-        weight = torch.einsum("no,ni->noi", part.right, part.left).reshape(len(rows), -1)
-        for name, g in zip(part.names, (weight, part.right), strict=False):
-            found[name] = g
-    return found
-
-
-def _last_layer(module: nn.Module) -> str | None:
-    """Return the path of the last layer, if raw predictions are linear in its parameters."""
-    if not isinstance(module, nn.Sequential) or type(module[-1]) is not nn.Linear:
-        return None
-    return str(len(module) - 1)
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=int))
 
 
 def _pieces(n: int, most: int) -> list[slice]:

@@ -16,9 +16,8 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
+from skdpfl.torch._layout import Params
 from skdpfl.torch._sums import Part
-
-Params = dict[str, torch.Tensor]
 
 # said again and again where vmap has no rule for an operation, which it then repeats
 warnings.filterwarnings("ignore", "There is a performance drop because we have not yet")

@@ -21,6 +21,7 @@ from skdpfl import (  # noqa: E402
     ISRLDPClassifier,
     ISRLDPRegressor,
 )
+from skdpfl.models import MLP  # noqa: E402
 from skdpfl.torch import TorchModel  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -138,6 +139,30 @@ def test_its_parameters_can_be_searched():
     grid = {"model__module_factory": [small, normed]}
     model = ISRLDPClassifier(np.inf, model=TorchModel(small), n_rounds=2, **BOUNDS)
     assert len(GridSearchCV(model, grid, cv=2).fit(X, Y).cv_results_["params"]) == 2
+
+
+def test_auto_is_that_of_the_network_without_torch():
+    """The same network by either: the same steps, and about as many digits are recognised."""
+    images, digits = load_digits(return_X_y=True)
+    silos = np.arange(len(digits)) % 3
+    train = np.arange(len(digits)) % 4 > 0
+    fits = [
+        DPFedAvgClassifier(
+            8.0, trust="server", local_steps=1, model=model, feature_bounds=(0, 16), random_state=0
+        ).fit(images[train], digits[train], silos=silos[train])
+        for model in (MLP((30,)), TorchModel(thirty))
+    ]
+    ours, torchs = ({k: v for k, v in vars(fit).items() if k in CHOSEN} for fit in fits)
+    assert ours == torchs and len(ours) == len(CHOSEN)
+    scores = [fit.score(images[~train], digits[~train]) for fit in fits]
+    assert min(scores) > 0.85 and abs(scores[0] - scores[1]) < 0.05
+
+
+def thirty(d, k):
+    return nn.Sequential(nn.Linear(d, 30), nn.ReLU(), nn.Linear(30, k))
+
+
+CHOSEN = "learning_rate_", "clip_norm_", "n_rounds_", "sampling_rate_"
 
 
 @pytest.mark.parametrize(

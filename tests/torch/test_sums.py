@@ -174,7 +174,8 @@ def test_each_layer_is_computed_as_intended():
     assert layers["tied"] == ["head", "up"]
     assert layers["unhooked"] == [] == layers["records last"]
     assert layers["attention"] == ["1.linear1", "1.linear2", "3"]
-    assert not TorchModel(Branches).build(D, 4)._maps and TorchModel(Twice).build(D, 4)._maps
+    assert not TorchModel(Branches).build(D, 4)._found.maps
+    assert TorchModel(Twice).build(D, 4)._found.maps
 
 
 @every_module
