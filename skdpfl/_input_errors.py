@@ -57,8 +57,8 @@ def _ids_hint(names: list[Any]) -> str:
         return f" If {silos[0]!r} says who holds a record: silo_column={silos[0]!r}."
     if people := person_like(names):
         return (
-            f" If {people[0]!r} says whose row it is, leave it out; where people have several rows, "
-            f"limit them first: skdpfl.preprocessing.limit_rows(X[{people[0]!r}], k)."
+            f" If {people[0]!r} says whose row it is, leave it out; where people have several "
+            f"rows, limit them first: skdpfl.preprocessing.limit_rows(X[{people[0]!r}], k)."
         )
     return ""
 

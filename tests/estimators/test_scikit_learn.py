@@ -2,12 +2,15 @@
 
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skdpfl
 from skdpfl import estimators
 
+#: as they are made, for the slow tests; few rounds, which no check asks more of, for the others
 ESTIMATORS = [getattr(estimators, name)() for name in estimators.__all__]
+SHORT = [clone(estimator).set_params(n_rounds=10) for estimator in ESTIMATORS]
 #: a weight of 2 is not a record twice: divisors are public, and sizes are counted without weights
 EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "normalisers are public"}
 
@@ -15,7 +18,7 @@ EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "normalisers are pu
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED)
+@parametrize_with_checks(SHORT, expected_failed_checks=lambda estimator: EXPECTED)
 def test_checks(estimator, check):
     check(estimator)
 

@@ -1,4 +1,4 @@
-"""Chains of neighbours: above every group's exact profile, and close to the exact one of Gaussians."""
+"""Chains of neighbours: above every group's exact profile, close to it for Gaussians."""
 
 import math
 
