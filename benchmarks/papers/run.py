@@ -42,7 +42,7 @@ FIGURES = (
     "scaffold/theory", "scaffold/emnist", "scaffold/local_steps", "scaffold/emnist_paper",
     "scaffold/network",
     "isrl/bounds", "isrl/insurance", "isrl/obesity", "isrl/mnist", "drift/bounds", "drift/schemes",
-    "fedexp/synthetic", "fedexp/mnist", "pfl/epochs", "pfl/silos",
+    "fedexp/small", "fedexp/synthetic", "fedexp/mnist", "pfl/epochs", "pfl/silos",
 )  # fmt: skip
 
 

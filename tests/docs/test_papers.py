@@ -1,6 +1,7 @@
 """The runner of the papers' figures: tuning, tables, pages."""
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,17 @@ def test_the_pages_tables_are_those_of_the_kept_ones(papers):
     for page in found:
         text = page.read_text()
         assert text == pages.filled(text, PAPERS), f"{page}: run.py --pictures writes it anew"
+
+
+def test_numbers_in_the_pages_text_are_in_a_table_made_from_the_kept_ones(papers):
+    """Decimals of two digits and more: what is measured; settings stand in the tables, too."""
+    made = re.compile(r"<!-- (?:table|paper) .*?<!-- end -->", re.DOTALL)
+    for page in papers("_common.pages").DOCS.glob("*.md"):
+        text = page.read_text()
+        rows = "\n".join(made.findall(text))
+        prose = re.sub(r"arXiv:[\d.]+", "", made.sub("", text))
+        alone = [n for n in re.findall(r"(?<![\w.])\d*\.\d\d+", prose) if n not in rows]
+        assert not alone, f"{page.name}: {alone} stand in no table; take them from one"
 
 
 def test_a_page_s_table_is_a_mean_with_its_deviation(papers, tmp_path):

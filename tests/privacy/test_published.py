@@ -569,8 +569,6 @@ def test_fedexp_at_the_server_pays_for_the_numerator():
     "name",
     [
         "noble2022",
-        "noble2022_rounds",
-        "noble2022_sigma",
         "chang2022",
         "lowy2023_sigma",
         "takakura2025",

@@ -10,7 +10,7 @@ from _common.problem import Problem, parted
 from skdpfl.datasets import fetch_emnist
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=4)
 def one_class_silos(share: float, seed: int, quick: bool) -> Problem:
     """Return silos of one class each and a share of all; a fifth of each silo for the test.
 
@@ -21,7 +21,7 @@ def one_class_silos(share: float, seed: int, quick: bool) -> Problem:
     return parted(bunch.data, bunch.target, bunch.silos, np.random.default_rng(seed))
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=4)
 def sorted_silos(share: float, seed: int, quick: bool) -> Problem:
     """Return silos of sorted images but for a share dealt at random; the test set is the rest."""
     bunch = fetch_emnist(split="similarity", similarity=share, **_size(seed, quick))

@@ -1,8 +1,8 @@
 """The methods of all three figures: whole silos are protected, each silo sends one clipped move.
 
 The paper's hyper-parameters are not known to us. Noise of every silo's own has the standard
-deviation 0.7 C on a message, whose price over all rounds is shown; the trusted server's is what
-epsilon 3 or 1 asks for.
+deviation 0.7 C on a message, whose price over all rounds is shown; PrivUnit's messages are
+(6, 0)-private each; the trusted server's noise is what epsilon 3 or 1 asks for.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from _common.claims import CLAIM
 
 from skdpfl import DPFedAvgClassifier
 from skdpfl.algorithms import Algorithm, FedAvg, FedExp, Released, Scaffold
+from skdpfl.privacy.mechanisms import PrivUnitMessages
 from skdpfl.privacy.published import takakura2025
 
 #: noise on a message over its clip norm, where every silo adds its own
 LOCAL_NOISE = 0.7
+#: what a message by PrivUnit costs, without a delta
+MESSAGE = 6.0
 STEP = Axis("learning_rate", 0.3, 3.0, 1e-4, 1e4)
 CLIP = Axis("clip_norm", 0.3, 3.0, 1e-4, 1e3)
 SERVER = Axis("server_step", 3.0, 3.0, 0.1, 1e3)
@@ -73,22 +76,30 @@ def budget(setting: str, epsilon: float) -> dict[str, Any]:
         return {"epsilon": np.inf, "trust": "server"}
     if setting == OWN:
         return {"epsilon": None, "noise_multiplier": LOCAL_NOISE, "trust": "silo"}
+    if setting == PRIVUNIT:
+        return {"epsilon": epsilon, "trust": "silo", "mechanism": PrivUnitMessages()}
     return {"epsilon": epsilon, "trust": "server"}
 
 
 #: where the noise is -> epsilons; what that of silos' own costs depends on the rounds
 TRUSTED, OWN = "trusted server", "noise of silos' own, 0.7 C"
-PANELS = {TRUSTED: (3.0, 1.0, np.inf), OWN: (np.nan,)}
+PRIVUNIT = "PrivUnit, 6 a message"
+PANELS = {TRUSTED: (3.0, 1.0, np.inf), OWN: (np.nan,), PRIVUNIT: (np.nan,)}
 
 
 def panels(n_silos: int, n_rounds: int) -> Iterator[tuple[str, str, float]]:
-    """Yield (setting, method, epsilon); without a bias in the numerator none is corrected."""
+    """Yield (setting, method, epsilon).
+
+    Without a bias in the numerator none is corrected; PrivUnit is for one message a round, while
+    SCAFFOLD has two.
+    """
+    paid = {OWN: priced(n_silos, n_rounds)[0], PRIVUNIT: MESSAGE * n_rounds}
     for setting, epsilons in PANELS.items():
         for epsilon in epsilons:
-            paid = priced(n_silos, n_rounds)[0] if setting == OWN else epsilon
             for method in METHODS:
-                if "naive" not in method or setting == OWN:
-                    yield setting, method, paid
+                idle = "SCAFFOLD" in method and setting == PRIVUNIT
+                if ("naive" not in method or setting == OWN) and not idle:
+                    yield setting, method, paid.get(setting, epsilon)
 
 
 def claims(n_silos: int, n_rounds: int, setting: str) -> list[Cell]:

@@ -84,9 +84,9 @@ def distance(
     return Fit(float(np.linalg.norm(model.coef_ - best)), points + curve)
 
 
-def cells(quick: bool) -> list[Cell]:
+def cells(quick: bool, full: Size = SIZE) -> list[Cell]:
     """Return the cells."""
-    size = QUICK if quick else SIZE
+    size = QUICK if quick else full
     found = claims(size.silos, size.rounds, OWN)
     for setting, method, epsilon in panels(size.silos, size.rounds):
         if quick and setting == TRUSTED and epsilon != 3.0:

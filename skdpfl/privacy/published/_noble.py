@@ -98,11 +98,9 @@ def noble2022(
     11.361
     """
     n_rounds = check_count("n_rounds", n_rounds)
-    one_round, delta = _one_round(
-        sigma_g, n_silos, n_records, silo_rate, record_rate, local_steps, delta, view
-    )
-    epsilon, _ = smallest_epsilon(lambda n_orders: n_rounds * one_round(n_orders), delta)
-    return epsilon
+    delta = _delta(delta, n_silos, n_records)
+    one_round = _one_round(sigma_g, n_silos, silo_rate, record_rate, local_steps, view)
+    return smallest_epsilon(lambda n_orders: n_rounds * one_round(n_orders), delta)[0]
 
 
 def noble2022_rounds(
@@ -135,13 +133,8 @@ def noble2022_rounds(
 
     See Also
     --------
+    noble2022 : The function that is inverted here, which says why the library does not use it.
     skdpfl.privacy.n_steps_for : The sound counterpart.
-    noble2022 : The function that is inverted here.
-
-    Notes
-    -----
-    **Why this is not what the library reports**: :func:`noble2022`, which is inverted here, is
-    unsound and loose; :func:`skdpfl.privacy.n_steps_for` is the sound counterpart.
 
     Examples
     --------
@@ -151,9 +144,8 @@ def noble2022_rounds(
     428
     """
     epsilon = check_positive("epsilon", epsilon)
-    one_round, delta = _one_round(
-        sigma_g, n_silos, n_records, silo_rate, record_rate, local_steps, delta, view
-    )
+    delta = _delta(delta, n_silos, n_records)
+    one_round = _one_round(sigma_g, n_silos, silo_rate, record_rate, local_steps, view)
     return most_repeats(one_round, epsilon, delta)
 
 
@@ -186,14 +178,9 @@ def noble2022_sigma(
 
     See Also
     --------
-    noble2022 : The accounting of the paper's experiments, which the formula is not used for.
+    noble2022 : The accounting of the paper's experiments, which does not use this formula; it says
+        why the library uses neither.
     skdpfl.privacy.noise_multiplier_for : The sound counterpart.
-
-    Notes
-    -----
-    **Why this is not what the library reports**: the constant is not given, the credit for drawing
-    silos does not protect single records, and other silos' noise is counted (see
-    :func:`noble2022`).
 
     Examples
     --------
@@ -210,27 +197,20 @@ def noble2022_sigma(
     return walk / (check_positive("epsilon", epsilon) * math.sqrt(check_count("n_silos", n_silos)))
 
 
+def _delta(delta: float | None, n_silos: int, n_records: int) -> float:
+    """Return delta, one over all records unless given."""
+    n_all = check_count("n_silos", n_silos) * check_count("n_records", n_records)
+    return check_share("delta", 1 / n_all if delta is None else delta)
+
+
 def _one_round(
-    sigma_g: float,
-    n_silos: int,
-    n_records: int,
-    silo_rate: float,
-    record_rate: float,
-    local_steps: int,
-    delta: float | None,
-    view: str,
-) -> tuple[Callable[[int], np.ndarray], float]:
-    """Check the arguments; return the curve of one round and delta."""
-    sigma = check_positive("sigma_g", sigma_g)
-    n_silos = check_count("n_silos", n_silos)
-    n_records = check_count("n_records", n_records)
+    sigma_g: float, n_silos: int, silo_rate: float, record_rate: float, local_steps: int, view: str
+) -> Callable[[int], np.ndarray]:
+    """Check the arguments; return the curve of one round."""
+    sigma, steps = check_positive("sigma_g", sigma_g), check_count("local_steps", local_steps)
     silo_rate = check_rate("silo_rate", silo_rate)
     record_rate = check_rate("record_rate", record_rate)
-    steps = check_count("local_steps", local_steps)
     outsider = check_choice("view", view, ("outsider", "server")) == "outsider"
-    if delta is None:
-        delta = 1 / (n_silos * n_records)
-    delta = check_share("delta", delta)
     if outsider:
         sigma *= math.sqrt(silo_rate * n_silos)
 
@@ -238,4 +218,4 @@ def _one_round(
         step = wang_sampled(gaussian_curve(1 / (2 * sigma**2), n_orders), record_rate)
         return wang_sampled(steps * step, silo_rate) if outsider else steps * step
 
-    return curve, delta
+    return curve
