@@ -1,5 +1,6 @@
 """Data sets in silos: published and synthetic ones, and ways to split a table into silos."""
 
+from skdpfl.datasets._cifar import fetch_cifar10
 from skdpfl.datasets._emnist import fetch_emnist
 from skdpfl.datasets._heart import fetch_heart_disease
 from skdpfl.datasets._insurance import fetch_insurance
@@ -10,6 +11,7 @@ from skdpfl.datasets._split import split_into_silos
 from skdpfl.datasets._synthetic import make_federated_classification
 
 __all__ = [
+    "fetch_cifar10",
     "fetch_emnist",
     "fetch_fashion_mnist",
     "fetch_heart_disease",

@@ -29,6 +29,7 @@ class DataFile:
     urls: tuple[str, ...]  # mirrors, best first; none: cannot be downloaded
     member: str | None = None  # path inside the zip archive at the urls
     archive_sha256: str | None = None  # of that archive
+    origin: str = ""  # where a person gets it, if there are no urls
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class Source:
     def _absent(self, file: DataFile, failures: Sequence[str]) -> str:
         """Return where we looked, what went wrong, and what to do."""
         given = os.environ.get("SKDPFL_DATA", "not set")
-        source = f" from {' or '.join(file.urls)}" if file.urls else ""
+        places = " or ".join(file.urls) or file.origin
+        source = f" from {places}" if places else ""
         part = f" (the member {file.member})" if file.member else ""
         lines = [
             f"{file.name} is not at hand.",

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from skdpfl import datasets
-from skdpfl.datasets import _emnist, _heart, _insurance, _mnist, _obesity
+from skdpfl.datasets import _cifar, _emnist, _heart, _insurance, _mnist, _obesity
 
 INSURANCE = b"""age,sex,bmi,children,smoker,region,charges
 19,female,27.9,0,yes,southwest,400.5
@@ -230,6 +230,50 @@ def test_damaged_idx(content, message):
         parse_idx(content, "x")
 
 
+class TestCifar:
+    @pytest.fixture
+    def files(self, tmp_path, monkeypatch):
+        """Six files of three records each."""
+        monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
+        monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "none"))
+        monkeypatch.setattr(_cifar, "_RECORDS", 3)
+        (tmp_path / "cifar10").mkdir()
+        planes = np.arange(3 * 3 * 1024, dtype=np.uint32).reshape(3, 3072) // 1024
+        for i, file in enumerate(_cifar.SUBSETS["all"]):
+            labels = np.array([i, 9, 0])[:, None]
+            content = np.concatenate([labels, planes], axis=1).astype(np.uint8)
+            (tmp_path / file.name).write_bytes(content.tobytes())
+        return tmp_path / "cifar10"
+
+    def test_planes_and_labels(self, files):
+        bunch = datasets.fetch_cifar10(n_silos=2)
+        assert bunch.data.shape == (18, 3072) and bunch.data.dtype == np.uint8
+        assert bunch.data.reshape(18, 3, 32, 32)[:3, :, 5, 7].tolist() == [
+            [0, 1, 2],
+            [3, 4, 5],
+            [6, 7, 8],
+        ]
+        assert bunch.target[::3].tolist() == [0, 1, 2, 3, 4, 5]
+        assert bunch.target_names[bunch.target[1]] == "truck"
+        test = datasets.fetch_cifar10(subset="test", n_silos=1)
+        assert test.target.tolist() == [5, 9, 0]
+
+    def test_damaged(self, files):
+        path = files / "data_batch_3.bin"
+        content = path.read_bytes()
+        path.write_bytes(bytes([10]) + content[1:])
+        with pytest.raises(OSError, match="the label 10"):
+            datasets.fetch_cifar10()
+        path.write_bytes(content[:-1])
+        with pytest.raises(OSError, match=r"data_batch_3.bin has 9218 bytes.*binary version"):
+            datasets.fetch_cifar10()
+
+    def test_absent(self, files):
+        (files / "test_batch.bin").unlink()
+        with pytest.raises(OSError, match=r"Looked in SKDPFL_DATA.*\n.*cifar-10-binary.tar.gz"):
+            datasets.fetch_cifar10()
+
+
 def test_emnist_from_npz(tmp_path, monkeypatch):
     buffer = io.BytesIO()
     np.savez(buffer, X=IMAGES.reshape(3, 4), y=LABELS)
@@ -335,9 +379,13 @@ def test_real_images(fetch, n, per_class):
     assert np.ptp(np.bincount(bunch.silos)) <= 1
 
 
+#: CIFAR-10 is nobody's to hand out here
+LOADERS = [n for n in datasets.__all__ if n.startswith("fetch_") and n != "fetch_cifar10"]
+
+
 @real
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in datasets.__all__ if n.startswith("fetch_")])
+@pytest.mark.parametrize("name", LOADERS)
 def test_examples_of_loaders(name):
     """The docstrings skip their examples where there may be no data; here there are."""
     (test,) = doctest.DocTestFinder(recurse=False).find(getattr(datasets, name), name)
