@@ -58,15 +58,18 @@ class Deployment:
             keys.write(self.keys, "127.0.0.1", HOSPITALS)
 
     def __enter__(self):
-        command = ["flower-superlink", *self.link_security, "--host", "127.0.0.1"]
-        command += ["--port", self.port, "--disable-runtime-dependency-installation"]
-        self.link = self.start("superlink", command)
-        wait_for_port(self.port)
+        self.start_link()
         for name in HOSPITALS:
             if self.keys:
                 self.flwr("supernode", "register", self.keys / f"{name}.pub", "demo")
             self.start_node(name)
         return self
+
+    def start_link(self):
+        command = ["flower-superlink", *self.link_security, "--host", "127.0.0.1"]
+        command += ["--port", self.port, "--disable-runtime-dependency-installation"]
+        self.link = self.start("superlink", command)
+        wait_for_port(self.port)
 
     @property
     def link_security(self):

@@ -127,7 +127,7 @@ class RemoteFederation(Federation):
             letters[row.name] = offer
         agreed, reasons = self.exchange(letters, Agreement)
         if reasons:
-            raise SilosMissing(f"Some silos do not take part. {told(reasons)}")
+            raise SilosMissing(f"Some silos do not take part. {in_words(reasons)}")
         self.epsilons = {name: letter.epsilon for name, letter in agreed.items()}
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -136,7 +136,7 @@ class RemoteFederation(Federation):
         answers, reasons = self.exchange(dict.fromkeys(self.names, ask), Answer)
         reasons |= _odd_ones(answers)
         if reasons:
-            raise SilosMissing(f"A question needs the answers of all silos. {told(reasons)}")
+            raise SilosMissing(f"A question needs the answers of all silos. {in_words(reasons)}")
         yield from self._in_order(answers)
 
     def start(self, work: Work) -> None:
@@ -163,7 +163,7 @@ class RemoteFederation(Federation):
             reasons[name] = "a message of another length than the model's"
         if reasons and not (self.may_miss and answers):
             raise SilosMissing(
-                f"Round {round} lacks answers; whoever answered has paid. {told(reasons)}"
+                f"Round {round} lacks answers; whoever answered has paid. {in_words(reasons)}"
             )
         missing = [i for i in cohort.tolist() if self.names[i] not in answers]
         self._absent = np.array(missing, dtype=int)
@@ -264,5 +264,5 @@ def _text(name: object) -> str:
     return name
 
 
-def told(reasons: dict[str, str]) -> str:
+def in_words(reasons: dict[str, str]) -> str:
     return " ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()))

@@ -24,7 +24,7 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare
 from skdpfl.remote._refused import Refused
 from skdpfl.remote._row import Row
-from skdpfl.remote._score_row import LinearPredictor, ScoreRow
+from skdpfl.remote._score_row import Predictor, ScoreRow
 from skdpfl.remote._wire import MOST_BYTES
 
 #: what an answer is about
@@ -210,7 +210,7 @@ class Refusal:
 
 
 declare(
-    LinearPredictor,
+    Predictor,
     ScoreRow,
     Row,
     Facts,

@@ -5,26 +5,31 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 
+from skdpfl.models import Model
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.remote._federation import RemoteFederation, SilosMissing, told
+from skdpfl.remote._declared import pack
+from skdpfl.remote._federation import RemoteFederation, SilosMissing, in_words
 from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer
 from skdpfl.remote._refused import Refused
-from skdpfl.remote._score_row import LinearPredictor, Measure, ScoreRow
-from skdpfl.scaling import SquashScaling
+from skdpfl.remote._score_row import OF_CLASSES, Measure, Predictor, ScoreRow
+from skdpfl.remote._wire import WireError
+from skdpfl.scaling import AffineScaling
+
+#: the arrays of a fitted linear model, and of a network
+_FITTED = ("coef_", "intercept_", "coefs_", "intercepts_")
 
 
-class FittedLinear(Protocol):
-    """A fitted linear model of this package."""
+class Fitted(Protocol):
+    """A fitted estimator of this package."""
 
-    coef_: np.ndarray
-    intercept_: np.ndarray
+    model_: Model
     scaling_: Any
-    n_features_in_: int
+    loss: str
 
 
 @dataclass(frozen=True)
@@ -34,8 +39,8 @@ class Scores:
     Attributes
     ----------
     per_silo : mapping
-        Each silo's accuracy, or mean absolute error cut at the bound. Noise can carry it out of
-        its range.
+        Each silo's accuracy, or mean loss or error, each record's cut at the bound. Noise can carry
+        it out of its range.
     overall : float
         The mean over all records.
     noise : mapping
@@ -54,11 +59,12 @@ class Scores:
 
 
 def score_federation(
-    model: FittedLinear,
+    model: Fitted,
     federation: RemoteFederation,
     *,
     epsilon: float,
     delta: float = 1e-5,
+    measure: Measure | None = None,
     bound: float | None = None,
     neighbours: Neighbours = "replace",
     random_state: int | None = None,
@@ -68,7 +74,7 @@ def score_federation(
     Parameters
     ----------
     model : estimator
-        A fitted linear classifier or regressor.
+        A fitted classifier or regressor, linear or a network.
     federation : RemoteFederation
         The silos; its facts tell their sizes, which are public here.
     epsilon : float
@@ -76,9 +82,11 @@ def score_federation(
         ``1.5 / (n epsilon)`` to its accuracy at usual deltas.
     delta : float, default=1e-5
         The delta that it is priced at.
+    measure : {"accuracy", "log_loss", "absolute_error", "squared_error"}, optional
+        What is added up over records; by default accuracy, or absolute error in regression.
     bound : float, optional
-        Regression only: the largest absolute error that counts, from public knowledge; larger ones
-        count as this.
+        The largest loss or error of a record that counts, from public knowledge; larger ones count
+        as this. All but "accuracy" need it. The noise grows with it.
     neighbours : {"replace", "add_remove"}, default="replace"
         The relation of the guarantee.
     random_state : int, optional
@@ -87,11 +95,11 @@ def score_federation(
     Returns
     -------
     Scores
-        Accuracies, or mean absolute errors, per silo and overall.
+        Means of the measure over records, per silo and overall.
     """
     facts, classes = federation.facts, federation.classes
-    measure, bound = _measure(classes, bound)
     predictor = _predictor(model)
+    measure, bound = _measure(measure, classes, bound, model.loss)
     z = (2 if neighbours == "replace" else 1) / gaussian_mu(float(epsilon), float(delta))
     names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
     fit, offers, rows = secrets.token_hex(8), {}, {}
@@ -102,36 +110,51 @@ def score_federation(
         rows[name] = row
     agreed, reasons = federation.exchange(offers, Agreement)
     if reasons:
-        raise SilosMissing(f"Some silos do not answer how good a model is. {told(reasons)}")
+        raise SilosMissing(f"Some silos do not answer how good a model is. {in_words(reasons)}")
     asks = dict.fromkeys(offers, Ask(fit, "score", 0, None, float("inf")))
     answers, reasons = federation.exchange(asks, Answer)
     reasons |= {n: "no single number" for n, a in answers.items() if a.values.shape != (1,)}
     if reasons:
-        raise SilosMissing(f"Some silos were asked and did not answer. {told(reasons)}")
+        raise SilosMissing(f"Some silos were asked and did not answer. {in_words(reasons)}")
     return _scores(rows, {n: float(a.values[0]) for n, a in answers.items()}, agreed)
 
 
-def _measure(classes: Any, bound: float | None) -> tuple[Measure, float]:
-    if classes is not None:
+def _measure(
+    given: Measure | None, classes: Any, bound: float | None, loss: str
+) -> tuple[Measure, float]:
+    """Return the measure and its bound, as they were given or by default."""
+    measure: Measure = given or ("absolute_error" if classes is None else "accuracy")
+    choices = [m for m in get_args(Measure) if (m in OF_CLASSES) == (classes is not None)]
+    if measure not in choices:
+        raise ValueError(f"measure is one of {choices} here; got {measure!r}.")
+    if measure == "log_loss" and loss != "log_loss":
+        raise ValueError(f'loss={loss!r} gives no probabilities: score by measure="accuracy".')
+    if measure == "accuracy":
         if bound is not None:
-            raise ValueError("bound is for regression; a classifier's answers are right or wrong.")
-        return "accuracy", 1.0
+            raise ValueError("bound is for losses and errors; an answer is right or wrong.")
+        return measure, 1.0
     if bound is None:
         raise ValueError(
-            "Give bound, the largest absolute error that counts, from public knowledge."
+            f"Give bound, the largest {measure} of a record that counts, from public knowledge."
         )
-    return "absolute_error", float(bound)
+    return measure, float(bound)
 
 
-def _predictor(model: FittedLinear) -> LinearPredictor:
-    if not isinstance(getattr(model, "coef_", None), np.ndarray):
-        raise Refused("Silos elsewhere score linear models; this one has no coef_.")
-    scaling = None if model.scaling_.affine else model.scaling_
-    if scaling is not None and type(scaling) is not SquashScaling:
-        raise Refused(f"{type(scaling).__name__} is not known to silos elsewhere.")
-    coef = np.atleast_2d(model.coef_)
-    link = getattr(model, "loss", None) == "poisson"
-    return LinearPredictor(coef, np.atleast_1d(model.intercept_), scaling, link)
+def _predictor(model: Fitted) -> Predictor:
+    """Return what silos need to predict by a fitted model."""
+    found = getattr(model, "__dict__", {})
+    arrays = {name: found[name] for name in _FITTED if name in found}
+    if not arrays:
+        raise Refused("Silos elsewhere score fitted linear models and networks; this is neither.")
+    scaling = model.scaling_
+    if scaling.affine and (type(scaling) is not AffineScaling or scaling.low is None):
+        scaling = None  # the arrays are in the units of X
+    predictor = Predictor(model.model_, arrays, scaling, model.loss == "poisson")
+    try:
+        pack(predictor)
+    except WireError as error:
+        raise Refused(f"The model cannot be sent to silos elsewhere. {error}") from error
+    return predictor
 
 
 def _scores(rows: dict[str, ScoreRow], sums: dict[str, float], agreed: dict[str, Any]) -> Scores:

@@ -3,7 +3,9 @@
 ::
 
     v_j    = 1 if record j is predicted right, else 0          measure "accuracy"
+    v_j    = min(-log(probability of y_j), bound)              measure "log_loss"
     v_j    = min(|y_j - prediction|, bound)                    measure "absolute_error"
+    v_j    = min((y_j - prediction)^2, bound)                  measure "squared_error"
     S      = sum of (v_j - bound / 2) + noise                  v_j on a grid; not finite: bound
     score  = S / n + bound / 2
 
@@ -18,11 +20,14 @@ public. The model was known before.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from skdpfl.losses import LogLoss
+from skdpfl.models import Model
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.randomness.streams import Streams
@@ -36,31 +41,42 @@ from skdpfl.privacy.release import (
 )
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._refused import Refused
-from skdpfl.scaling import SquashScaling
+from skdpfl.scaling import AffineScaling, SquashScaling
 
-Measure = Literal["accuracy", "absolute_error"]
+Measure = Literal["accuracy", "log_loss", "absolute_error", "squared_error"]
+#: those of classifiers
+OF_CLASSES = ("accuracy", "log_loss")
 #: terms are multiples of this share of their bound
 _STEP = 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
-class LinearPredictor:
-    """What a fitted linear model predicts by; ``scaling``: what features are mapped by before."""
+class Predictor:
+    """What a fitted model predicts by: its arrays, and what is done to features before.
 
-    coef: np.ndarray
-    intercept: np.ndarray
-    scaling: SquashScaling | None
+    Features are squashed, or clipped to the limits of an affine map, which the arrays undo.
+    """
+
+    model: Model
+    attributes: Mapping[str, Any]
+    scaling: SquashScaling | AffineScaling | None
     log_link: bool
 
-    def __post_init__(self) -> None:
-        k = self.coef.shape[0] if self.coef.ndim == 2 else 0
-        if not k or self.intercept.shape != (k,):
-            raise Refused("The model's coefficients and intercepts are of other shapes than these.")
+    def check(self, n_features: int, n_outputs: int) -> None:
+        """Raise unless rows of so many features become rows of so many raw predictions."""
+        try:
+            shapes = [self.raw(np.zeros((n, n_features))).shape for n in (1, 2)]
+        except (ValueError, KeyError, TypeError):
+            shapes = []
+        if shapes != [(1, n_outputs), (2, n_outputs)]:
+            raise Refused("The model to be scored is for other features or classes.")
 
     def raw(self, X: np.ndarray) -> np.ndarray:
         """Return raw predictions (n, k)."""
-        Z = X if self.scaling is None else self.scaling.transform(X)
-        return Z.astype(DOUBLE) @ self.coef.T.astype(DOUBLE) + self.intercept
+        Z = X
+        if self.scaling is not None:
+            Z = self.scaling.within(X) if self.scaling.affine else self.scaling.transform(X)
+        return self.model.raw_of_fitted(self.attributes, Z.astype(DOUBLE))
 
     def codes(self, X: np.ndarray) -> np.ndarray:
         """Return the codes of predicted classes."""
@@ -84,7 +100,7 @@ class ScoreRow:
     noise_multiplier: float
     measure: Measure
     bound: float
-    model: LinearPredictor
+    model: Predictor
 
     def __post_init__(self) -> None:
         numbers = self.delta, self.noise_multiplier, self.bound
@@ -110,12 +126,9 @@ class ScoreRow:
 
     def check(self, n_features: int, n_classes: int | None) -> None:
         """Raise unless the model is one for these records."""
-        k, d = self.model.coef.shape
-        outputs = 1 if n_classes in (None, 2) else n_classes
-        if d != n_features or k != outputs:
-            raise Refused("The model to be scored is for other features or classes.")
-        if (self.measure == "accuracy") != (n_classes is not None):
-            raise Refused("An accuracy is for classes, an absolute error for numbers.")
+        self.model.check(n_features, 1 if n_classes is None or n_classes == 2 else n_classes)
+        if (self.measure in OF_CLASSES) != (n_classes is not None):
+            raise Refused(f"{self.measure} is not a measure of what the fit predicts.")
         try:
             assert self.noised.std > 0
         except PrecisionError as error:
@@ -133,12 +146,18 @@ class ScoreRow:
 
     def answer(self, X: np.ndarray, y: np.ndarray, streams: Streams) -> np.ndarray:
         """Return the noised sum (1,); ``y`` are codes of classes, or numbers."""
-        if self.measure == "accuracy":
-            values = (self.model.codes(X) == y).astype(DOUBLE)
-        else:
-            values = np.abs(y.astype(DOUBLE) - self.model.means(X))
+        values = self._values(X, y)
         terms = np.where(np.isfinite(values), np.clip(values, 0, self.bound), self.bound)
         step = _STEP * self.bound
         total = (np.trunc((terms - self.bound / 2) / step) * step).sum()
         units = streams.units_block("score", np.zeros(1, int), 0, (), np.float64)
         return np.asarray(self.noised.added(np.array([total]), units))
+
+    def _values(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return v_j (n,), not cut; perhaps not finite."""
+        if self.measure == "accuracy":
+            return (self.model.codes(X) == y).astype(DOUBLE)
+        if self.measure == "log_loss":
+            return LogLoss().value(y, self.model.raw(X))
+        errors = np.abs(y.astype(DOUBLE) - self.model.means(X))
+        return errors if self.measure == "absolute_error" else errors * errors
