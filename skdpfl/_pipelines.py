@@ -22,6 +22,7 @@ from sklearn.preprocessing import (
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
+    SplineTransformer,
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
@@ -93,6 +94,8 @@ def learns_nothing(step: Any) -> bool:
         return not isinstance(step.gamma, str)  # "scale" reads the variance of X
     if isinstance(step, NOTHING):
         return True
+    if isinstance(step, SplineTransformer):
+        return not isinstance(step.knots, str)  # "uniform" and "quantile" read X
     if isinstance(step, DPMinMaxScaler):
         return step.feature_bounds is not None
     if isinstance(step, DPOneHotEncoder):

@@ -20,6 +20,7 @@ from skdpfl.choosing._exact import with_curvature
 from skdpfl.choosing._facts import Facts, Settings
 from skdpfl.choosing._final_step import final_training
 from skdpfl.choosing._method import Averaging, GivenAlgorithm, Method
+from skdpfl.choosing._noise_level import noise_of_plan
 from skdpfl.choosing._plan import make_plan
 from skdpfl.choosing._request import Request, read_request, relation
 from skdpfl.choosing._scales import ScalingStep
@@ -44,6 +45,7 @@ __all__ = [
     "control_rate",
     "final_training",
     "make_plan",
+    "noise_of_plan",
     "read_request",
     "relation",
     "with_curvature",

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
-
-import numpy as np
 
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing._choose import with_step
 from skdpfl.choosing._committed import Committed, Training
 from skdpfl.choosing._method import Method
+from skdpfl.choosing._noise_level import noise_of_plan
 from skdpfl.choosing._temperature import walk_of
 
 #: asks the silos for the curvature of their records
@@ -31,7 +29,7 @@ def final_training(committed: Committed, method: Method, measure: Measure) -> Tr
     helps = request.model.rules.averages or request.guarantee.hides_silos
     if average is True and (committed.is_deterministic or not helps):
         average = False  # there is no noise to average, or little
-    walk = walk_of(committed, _planned_noise(committed)) if committed.plan.private else 0.0
+    walk = walk_of(committed, noise_of_plan(committed.plan)) if committed.plan.private else 0.0
     return method.training(algorithm, committed)._replace(average=average, walk=walk)
 
 
@@ -54,17 +52,8 @@ def _with_planned_noise(committed: Committed) -> Committed:
     if not request.chooses_step:
         return committed
     task = request.task(committed.squared_row - request.fit_intercept)
-    settings = with_step(request, committed.settings, _planned_noise(committed), task)
+    settings = with_step(request, committed.settings, noise_of_plan(committed.plan), task)
     return dataclasses.replace(committed, settings=settings)
-
-
-def _planned_noise(committed: Committed) -> float:
-    """Return the noise of the whole fit on each coordinate of the mean, in clip norms."""
-    plan = committed.plan
-    n_noised = plan.n_rounds if plan.unit == "silo" else sum(plan.steps)
-    scheduled = math.sqrt(np.square(np.concatenate(plan.factors)).mean())
-    noise = plan.mechanism.noise_on_mean(plan) / plan.clip_norm
-    return noise * scheduled / math.sqrt(n_noised)
 
 
 def _warn_if_penalty_diverges(committed: Committed) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 
 from skdpfl.choosing._request import Request
 from skdpfl.privacy.calibration import shared_budgets
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 #: a larger (D / z)^2 is no privacy, and exp((D / z)^2) is to be computed
@@ -82,6 +83,16 @@ def _level(request: Request, rate: float, n_noised: int) -> Level:
 def _change(request: Request) -> float:
     """Return D: the change of a sum by one record, in clip norms."""
     return 2.0 if request.guarantee.neighbours == "replace" else 1.0
+
+
+def noise_of_plan(plan: PrivacyPlan) -> float:
+    """Return the noise of the whole fit on each coordinate of the mean, in clip norms."""
+    if not plan.private:
+        return 0.0
+    n_noised = plan.n_rounds if plan.unit == "silo" else sum(plan.steps)
+    scheduled = math.sqrt(np.square(np.concatenate(plan.factors)).mean())
+    noise = plan.mechanism.noise_on_mean(plan) / plan.clip_norm
+    return noise * scheduled / math.sqrt(n_noised)
 
 
 @lru_cache(maxsize=4096)

@@ -6,6 +6,7 @@ from skdpfl._lazy import lazy
 _WHERE = {
     "ConvergenceDisplay": "_convergence",
     "Heterogeneity": "_heterogeneity",
+    "affordable_features": "_affordable",
     "heterogeneity": "_heterogeneity",
     "PrivacySpentDisplay": "_spent",
     "PrivacyUtilityDisplay": "_utility",

@@ -25,6 +25,8 @@ from sklearn.preprocessing import (
     Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
     StandardScaler,
 )
 
@@ -44,6 +46,8 @@ STEPS_THAT_LEARN_NOTHING = [
     Normalizer(),
     FunctionTransformer(),
     FunctionTransformer(np.log1p),
+    PolynomialFeatures(2, interaction_only=True, include_bias=False),
+    SplineTransformer(knots=np.repeat([[-1.0], [0.0], [1.0]], 30, axis=1), degree=1),
     FunctionTransformer(lambda Z: Z[:, :2] ** 2),
     SimpleImputer(strategy="constant", fill_value=0),
     SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True),
@@ -60,6 +64,7 @@ def test_a_pipeline_costs_what_its_estimator_costs(step):
 
 STEPS_THAT_LEARN = [
     StandardScaler(),
+    SplineTransformer(3, degree=1),
     SimpleImputer(),
     SimpleImputer(strategy="constant", add_indicator=True),
     FunctionTransformer(lambda Z: (Z - Z.mean(0)) / Z.std(0)),
