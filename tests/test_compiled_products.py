@@ -63,6 +63,21 @@ def by_definition(records, params, slopes, intercept):
 
 
 @every_size
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_bit_depends_on_the_width_of_vectors(d, k, lengths, dtype):
+    if not products.narrow(False):
+        pytest.skip("no AVX-512 here")
+    records, params, slopes = problem(d, k, lengths, dtype)
+    wide = both(CompiledProducts, records, params, slopes, chunk=7)
+    try:
+        products.narrow(True)
+        narrow = both(CompiledProducts, records, params, slopes, chunk=7)
+    finally:
+        products.narrow(False)
+    assert all(np.array_equal(a, b) for a, b in zip(wide, narrow, strict=True))
+
+
+@every_size
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("make", [CompiledProducts, NumpyProducts])

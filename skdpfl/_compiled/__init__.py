@@ -1,6 +1,6 @@
 """Inner loops in C. Each is optional: where a module is None, NumPy does the same.
 
-``products``  matrix products of large silos; for x86 processors with AVX-512; the same to rounding
+``products``  matrix products of large silos; for x86 processors with AVX2; the same to rounding
 ``noise``     random words, normals, exact release; the same to the last bit
 
 They are None where they were not built (no compiler), where the processor lacks what they need, and

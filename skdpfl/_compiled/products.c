@@ -18,17 +18,12 @@ struct records {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(_WIN32) /* which aligns no vectors */
 #define HAVE_TILES 1
-/* so many rows, by so many vectors, are in registers at once: 24 of 32 */
-#define TILE 8
-#define WIDE 3
-#define FAST __attribute__((target("avx512f")))
-#define INLINE FAST __attribute__((always_inline)) static inline
 #endif
 
 static PyObject *available(PyObject *self, PyObject *unused)
 {
 #ifdef HAVE_TILES
-    return PyBool_FromLong(__builtin_cpu_supports("avx512f"));
+    return PyBool_FromLong(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
 #else
     return PyBool_FromLong(0);
 #endif
@@ -38,6 +33,9 @@ static PyObject *available(PyObject *self, PyObject *unused)
 
 /* for products of sizes that nobody has checked yet */
 typedef __int128 large;
+
+/* bytes of a row of the widest block */
+#define MOST 192
 
 /* What both functions work on. */
 struct call {
@@ -155,18 +153,53 @@ static int settle_type(struct call *call, PyObject *argument, const char *name)
 #define LINES(call) (((call)->X.d + (call)->X.intercept + LANES - 1) / LANES * LANES)
 #define STRIDE(view) ((view)->strides[0] / (view)->itemsize)
 
+/* 24 of 32 registers hold sums */
+#define WITH_AVX512 __attribute__((target("avx512f")))
 #define REAL float
-#define LANES 16
-#define NAME(x) x##_float
-#include "loops.h"
-#undef REAL
-#undef LANES
-#undef NAME
+#define BYTES 64
+#define TILE 8
+#define FAST WITH_AVX512
+#define NAME(x) x##_float_512
+#include "tiles.h"
 
 #define REAL double
-#define LANES 8
-#define NAME(x) x##_double
-#include "loops.h"
+#define BYTES 64
+#define TILE 8
+#define FAST WITH_AVX512
+#define NAME(x) x##_double_512
+#include "tiles.h"
+
+/* 12 of 16 do */
+#define WITH_AVX2 __attribute__((target("avx2,fma")))
+#define REAL float
+#define BYTES 32
+#define TILE 4
+#define FAST WITH_AVX2
+#define NAME(x) x##_float_256
+#include "tiles.h"
+
+#define REAL double
+#define BYTES 32
+#define TILE 4
+#define FAST WITH_AVX2
+#define NAME(x) x##_double_256
+#include "tiles.h"
+
+static int narrow; /* whether AVX2 is used where there is AVX-512 */
+
+static PyObject *set_narrow(PyObject *self, PyObject *given)
+{
+    const int value = PyObject_IsTrue(given);
+    if (value < 0) return NULL;
+    narrow = value;
+    return PyBool_FromLong(__builtin_cpu_supports("avx512f"));
+}
+
+/* The function of the call's precision for this processor. */
+#define OF_CALL(name, call)                                                                      \
+    (!narrow && __builtin_cpu_supports("avx512f")                                                \
+         ? ((call).type == 'f' ? name##_float_512 : name##_double_512)                           \
+         : ((call).type == 'f' ? name##_float_256 : name##_double_256))
 
 static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
@@ -181,12 +214,12 @@ static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
         (params = hold_flat(&call, given[3], "params", 0)) == NULL ||
         (packed = hold_packed(&call, given[5], 1)) == NULL)
         return finish(&call.given, 0);
-    if ((space = aligned_alloc(64, 64 * WIDE * ((size_t)call.X.d + 1))) == NULL) {
+    if ((space = aligned_alloc(64, MOST * ((size_t)call.X.d + 1))) == NULL) {
         PyErr_NoMemory();
         return finish(&call.given, 0);
     }
     Py_BEGIN_ALLOW_THREADS
-    (call.type == 'f' ? raws_float : raws_double)(&call, params, out, packed, space);
+    OF_CALL(raws, call)(&call, params, out, packed, space);
     Py_END_ALLOW_THREADS
     free(space);
     return finish(&call.given, 1);
@@ -209,12 +242,12 @@ static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
         (packed = hold_packed(&call, given[0], 0)) == NULL)
         return finish(&call.given, 0);
     call.chunk = call.chunk <= call.n ? call.chunk : call.n + 1;
-    if ((space = aligned_alloc(64, 64 * WIDE * (size_t)call.chunk)) == NULL) {
+    if ((space = aligned_alloc(64, MOST * (size_t)call.chunk)) == NULL) {
         PyErr_NoMemory();
         return finish(&call.given, 0);
     }
     Py_BEGIN_ALLOW_THREADS
-    (call.type == 'f' ? sums_float : sums_double)(&call, packed, slopes, out, space);
+    OF_CALL(sums, call)(&call, packed, slopes, out, space);
     Py_END_ALLOW_THREADS
     free(space);
     return finish(&call.given, 1);
@@ -226,6 +259,7 @@ static PyMethodDef methods[] = {
     {"available", available, METH_NOARGS, NULL},
 #ifdef HAVE_TILES
     {"raw", (PyCFunction)(void (*)(void))raw, METH_FASTCALL, NULL},
+    {"narrow", set_narrow, METH_O, NULL},
     {"sums", (PyCFunction)(void (*)(void))sums, METH_FASTCALL, NULL},
 #endif
     {NULL, NULL, 0, NULL},

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 def available() -> bool:
     """Whether the processor can run what was compiled."""
 
+def narrow(yes: bool, /) -> bool:
+    """Use AVX2 where there is AVX-512, for tests: the same bits. Return whether there is."""
+
 def raw(
     table: NDArray,
     rows: NDArray,

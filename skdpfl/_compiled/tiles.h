@@ -3,14 +3,19 @@
        raw[c][j]  = b[c] + sum_i x_j[i] W[i][c]            i < d, c < k
        sums[i][c] = sum_j a_j[i] slopes[c][j]              a_j = (x_j, 1)
 
-   Included once for float and once for double, with REAL, LANES (of 64 bytes) and NAME defined.
-   Records are read where they are: x_j is row rows[j] of a table, and nobody gathers it. Every
-   number is one chain of fused multiply-adds, over i or over j in order, that starts from b[c] or
-   from 0: it does not depend on which other records, classes or silos are computed beside it. */
+   Included for each precision and width of vectors, with REAL, BYTES (of a vector), TILE, FAST and
+   NAME defined. TILE by WIDE vectors are in registers at once. Records are read where they are: x_j
+   is row rows[j] of a table, and nobody gathers it. Every number is one chain of fused
+   multiply-adds, over i or over j in order, that starts from b[c] or from 0: it depends neither on
+   which other records, classes or silos are computed beside it, nor on the width of vectors. */
 
-typedef REAL NAME(vector) __attribute__((vector_size(64)));
+#define LANES ((ptrdiff_t)(BYTES / sizeof(REAL)))
+#define WIDE 3
+#define INLINE FAST __attribute__((always_inline)) static inline
+
+typedef REAL NAME(vector) __attribute__((vector_size(BYTES)));
 /* the same at any address */
-typedef REAL NAME(unaligned) __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
+typedef REAL NAME(unaligned) __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
 
 /* sum[r][v] += x w[v], for TILE numbers x in turn: EACH(r) is the r-th. */
 #define ADD_PRODUCTS(sum, w, count, EACH)                                                        \
@@ -149,6 +154,40 @@ FAST static void NAME(sum)(const struct records *X, ptrdiff_t from, ptrdiff_t to
     }
 }
 
+/* Both products of all silos of a group. */
+static void NAME(raws)(const struct call *call, const Py_buffer *params, const Py_buffer *out,
+                       void *packed, void *space)
+{
+    for (ptrdiff_t s = 0; s < call->silos; s++) {
+        const struct records X = silo(call, s);
+        NAME(raw)(&X, ROW_OF(params, s), call->k, (REAL *)out->buf + call->edges[s], STRIDE(out),
+                  (REAL *)packed + call->edges[s] * LINES(call), space);
+    }
+}
+
+static void NAME(sums)(const struct call *call, const void *packed, const Py_buffer *slopes,
+                       const Py_buffer *out, void *space)
+{
+    for (ptrdiff_t s = 0; s < call->silos; s++) {
+        const struct records X = silo(call, s);
+        const ptrdiff_t parts = (X.n + call->chunk - 1) / call->chunk;
+        memset(ROW_OF(out, s), 0, out->shape[1] * sizeof(REAL));
+        for (ptrdiff_t p = 0; p < parts; p++)
+            NAME(sum)(&X, (large)X.n * p / parts, (large)X.n * (p + 1) / parts,
+                      (const REAL *)packed + call->edges[s] * LINES(call),
+                      (const REAL *)slopes->buf + call->edges[s], STRIDE(slopes), call->k,
+                      ROW_OF(out, s), space);
+    }
+}
+
 #undef ADD_PRODUCTS
 #undef OF_RECORD
 #undef OF_FEATURE
+#undef LANES
+#undef WIDE
+#undef INLINE
+#undef REAL
+#undef BYTES
+#undef TILE
+#undef FAST
+#undef NAME
