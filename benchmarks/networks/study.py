@@ -4,14 +4,15 @@ Every fit is untuned: DP-FedAvg with one local step gets epsilon, ``delta=1e-5``
 the images' bytes, or the observed ranges rounded outward to one digit) and a seed, under "replace".
 Scores are accuracy or R2 on records that no fit sees. Two parts:
 
-auto    ``model="linear"`` and ``model=MLP((100,))`` at epsilon 1, 3 and 8, both trusts
+auto    ``model="linear"`` and ``model=MLP((100,))`` at epsilon 1, 3 and 8, both trusts; where
+        PyTorch is, also a small CNN on images, with a trusted server
 steps   what the rules of :mod:`skdpfl.models._network_rules` chose, changed one at a time: the
         learning rate and the clip norm (per clip norm the step stays) by 1/3 and 3, half and twice
         the rounds, the average of the last half of the models; mean differences to "auto" over the
         small problems and both trusts at epsilon 1, 3 and 8
 
-``--quick`` takes the digits at epsilon 3 only. Writes results.csv and results.md beside this file;
-what is in results.csv is not run again.
+``--quick`` takes the digits at epsilon 3 only. Writes results.csv and results.md beside this file,
+row by row; what is in results.csv is not run again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import datetime
 import functools
+import importlib.util
 import sys
 import time
 import warnings
@@ -32,6 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import sklearn
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
 
@@ -108,6 +112,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "Fashion-MNIST": lambda: images(datasets.fetch_fashion_mnist, 10),
     "EMNIST": lambda: images(datasets.fetch_emnist, 25),
 }
+HAS_TORCH = importlib.util.find_spec("torch") is not None
 KEYS = ["part", "problem", "epsilon", "trust", "method"]
 SMALL = ("digits", "breast cancer", "obesity", "insurance")
 
@@ -137,19 +142,46 @@ def score(name: str, fitted: Any) -> float:
     return float(fitted.score(problem(name).X_test, problem(name).y_test))
 
 
+def convolutions() -> Any:
+    """The small network for 28 x 28 images that the papers use, with tanh: 26,010 parameters."""
+    from torch import nn
+
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 28, 28)),
+        nn.Conv2d(1, 16, 8, stride=2, padding=2), nn.Tanh(), nn.MaxPool2d(2, 1),
+        nn.Conv2d(16, 32, 4, stride=2), nn.Tanh(), nn.MaxPool2d(2, 1),
+        nn.Flatten(), nn.Linear(512, 32), nn.Tanh(), nn.Linear(32, 10),
+    )  # fmt: skip
+
+
+def models(name: str, trust: str) -> Iterator[tuple[str, Any]]:
+    """Yield the models that a problem is fitted with."""
+    yield "linear", "linear"
+    yield "MLP(100)", MLP((100,))
+    if HAS_TORCH and trust == "server" and name in ("MNIST", "Fashion-MNIST"):
+        from skdpfl.torch import TorchModel
+
+        yield "CNN", TorchModel(convolutions)
+
+
+def version() -> str:
+    """Return the versions that a number depends on."""
+    others = f"NumPy {np.__version__}; scikit-learn {sklearn.__version__}"
+    return f"{datetime.date.today()}; skdpfl {skdpfl.__version__}; {others}"
+
+
 def auto(names: list[str], seeds: int, done: set[tuple]) -> Iterator[dict[str, Any]]:
     """Yield a row for each problem, budget, trust and model."""
     for name in names:
-        n_seeds = seeds if name in SMALL else 1
         for epsilon in EPSILONS:
             for trust in TRUSTS:
-                for label, model in (("linear", "linear"), ("MLP(100)", MLP((100,)))):
+                for label, model in models(name, trust):
                     if ("auto", name, epsilon, trust, label) in done:
                         continue
-                    start, scores = time.perf_counter(), []
-                    for seed in range(n_seeds):
+                    start, scores = time.process_time(), []
+                    for seed in range(seeds):
                         scores.append(score(name, fit(name, epsilon, trust, model, seed)))
-                    seconds = (time.perf_counter() - start) / n_seeds
+                    seconds = (time.process_time() - start) / seeds
                     yield {
                         "part": "auto",
                         "problem": name,
@@ -157,7 +189,7 @@ def auto(names: list[str], seeds: int, done: set[tuple]) -> Iterator[dict[str, A
                         "trust": trust,
                         "method": label,
                         "score": np.mean(scores),
-                        "seeds": n_seeds,
+                        "seeds": seeds,
                         "seconds": seconds,
                     }
 
@@ -200,7 +232,8 @@ def report(frame: pd.DataFrame) -> str:
         index=["problem", "epsilon"], columns=["trust", "method"], values="score", sort=False
     )
     if len(which):
-        columns = [(t, m) for t in TRUSTS for m in ("linear", "MLP(100)")]
+        columns = [(t, m) for t in TRUSTS for m in ("linear", "MLP(100)")] + [("server", "CNN")]
+        columns = [c for c in columns if c in which.columns]
         lines += ["| problem | epsilon | " + " | ".join(f"{m}, {t}" for t, m in columns) + " |"]
         lines += ["|" + "---|" * (2 + len(columns))]
         for (name, epsilon), row in which.iterrows():
@@ -232,10 +265,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the digits at epsilon 3, no files")
     parser.add_argument("--parts", nargs="*", default=["auto", "steps"])
     parser.add_argument("--problems", nargs="*", default=list(PROBLEMS))
+    parser.add_argument("--epsilons", nargs="*", type=float, default=list(EPSILONS))
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     names = ["digits"] if args.quick else args.problems
-    EPSILONS[:] = EPSILONS[1:2] if args.quick else EPSILONS
+    EPSILONS[:] = [3.0] if args.quick else args.epsilons
     seeds, file = (1, None) if args.quick else (args.seeds, HERE / "results.csv")
     tables = [name for name in names if name in SMALL]
     frame = pd.read_csv(file) if file is not None and file.exists() else pd.DataFrame()
@@ -243,6 +277,7 @@ def main() -> None:
     made = {"auto": lambda: auto(names, seeds, done), "steps": lambda: steps(tables, seeds, done)}
     for row in (row for part in args.parts for row in made[part]()):
         print(*(f"{v:.3f}" if isinstance(v, float) else v for v in row.values()), flush=True)
+        row["version"] = version()
         frame = pd.concat([frame, pd.DataFrame([row])]).drop_duplicates(KEYS, keep="last")
         if file is not None:  # row by row: large problems take long
             frame.round(4).to_csv(file, index=False)

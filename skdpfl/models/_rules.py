@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 #: without noise the steps are limited by curvature alone
 _MOMENTUM, _EXACT_MOMENTUM = 0.8, 0.95
 #: gradients of a silo in a fit, where a round is cheap
 _STEPS, _EXACT_STEPS = 100, 400
-#: multiplications of a round and of a fit beyond which fewer records are read and fewer rounds are
-#: run, and the constant cost of a silo
-_ROUND_WORK, _FIT_WORK, _SILO_WORK = 2e8, 2e10, 3e4
+#: multiplications of a round beyond which fewer records are read, and the constant cost of a silo
+_ROUND_WORK, _SILO_WORK = 2e8, 3e4
 #: records of a silo that a step reads where silos are large; up to twice as many are all read
 _BATCH = 2_000
 
@@ -48,6 +47,11 @@ class Rules(ABC):
     ``noise`` is the standard deviation of the noise of the whole fit on each coordinate of the mean
     gradient (unit "silo": of the mean message), in clip norms; 0 without privacy.
     """
+
+    #: gradients of a silo in a fit whose steps read a sample
+    sampled_steps: ClassVar[int] = _STEPS
+    #: multiplications of a fit beyond which fewer rounds are run
+    fit_work: ClassVar[float] = 2e10
 
     @property
     def averages(self) -> bool:
@@ -96,9 +100,10 @@ class Rules(ABC):
         self, local_steps: int, rate: float, task: Task, *, exact: bool, plain: bool
     ) -> int:
         """Return the number of rounds of ``local_steps`` gradients; ``plain``: no momentum."""
-        steps = _EXACT_STEPS * (3 if plain else 1) if exact else _STEPS
+        private = self.sampled_steps if rate < 1 else _STEPS
+        steps = _EXACT_STEPS * (3 if plain else 1) if exact else private
         work = rate * task.n_records * task.work_per_record + _SILO_WORK * task.n_silos
-        affordable = max(30.0, _FIT_WORK / work)
+        affordable = max(30.0, self.fit_work / work)
         return max(1, math.ceil(min(steps, affordable) / local_steps))
 
     def momentum(self, n_steps: int, noise: float) -> float:

@@ -76,8 +76,8 @@ class TorchNetwork(Model):
 
     @property
     def work_per_record(self) -> int:
-        """Parameters, and what passes the layers."""
-        return self.size + self._found.numbers
+        """Multiplications by weights; a convolution uses its weights at each position."""
+        return self._found.work
 
     def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
         """Return the weights that the factory draws, from a seed of the stream."""

@@ -10,18 +10,21 @@ from torch import nn
 
 from skdpfl.torch._layout import Params
 from skdpfl.torch._refusals import refuse_mixing
-from skdpfl.torch._tape import Tape
+from skdpfl.torch._tape import Call, Tape
 
 
 class Findings(NamedTuple):
-    """How gradients are computed, and how many numbers pass a record's layers.
+    """How gradients are computed, and what a record takes.
 
     ``watched``: hooks see the gradients of Linear and Conv2d layers; ``maps``: vmap works.
+    ``numbers`` pass the layers or are formed; ``work`` is the number of multiplications by weights,
+    those of a convolution counted at each position.
     """
 
     watched: bool
     maps: bool
     numbers: int
+    work: int
 
 
 def probe(module: nn.Module, names: Collection[str], n_features: int) -> Findings:
@@ -49,7 +52,8 @@ def probe(module: nn.Module, names: Collection[str], n_features: int) -> Finding
     tape.forward(params, rows)
     passing = sum(2 * (c.entered.numel() + c.left.numel()) for c in tape.calls) // len(rows)
     formed = sum(params[name].numel() for name in names)
-    return Findings(watched, maps, passing + formed)
+    work = formed + sum(_repeated(tape, call) for call in tape.calls if watched)
+    return Findings(watched, maps, passing + formed, work)
 
 
 def last_layer(module: nn.Module) -> str | None:
@@ -57,6 +61,13 @@ def last_layer(module: nn.Module) -> str | None:
     if not isinstance(module, nn.Sequential) or type(module[-1]) is not nn.Linear:
         return None
     return str(len(module) - 1)
+
+
+def _repeated(tape: Tape, call: Call) -> int:
+    """Return the multiplications of a record by a layer's weights after the first by each."""
+    weight = tape.layers[call.path].get_parameter("weight")
+    positions = call.left[0].numel() // len(weight)
+    return (positions - 1) * weight.numel()
 
 
 def _gradients(tape: Tape, params: Params, rows: torch.Tensor) -> Params:

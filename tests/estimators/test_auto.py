@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import skdpfl
 from skdpfl.choosing import Facts, choose
 from skdpfl.choosing._noise_level import noise_level
-from skdpfl.models import LinearRules, Task
+from skdpfl.models import LinearRules, NetworkRules, Task
 from skdpfl.privacy.events import Gaussian
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make
 
@@ -368,6 +368,14 @@ def test_rounds_are_limited_by_work():
     assert RULES.n_rounds(1, 1.0, large, **private) == 30
     assert RULES.n_rounds(1, 1.0, LABELS._replace(n_silos=10**5), **private) == 30
     assert RULES.n_rounds(1, 1.0, LABELS, **exact) > 100
+
+
+def test_a_network_that_reads_samples_takes_more_rounds():
+    large = LABELS._replace(n_records=60_000, work_per_record=80_000)
+    private = {"exact": False, "plain": True}
+    assert NetworkRules().n_rounds(1, 0.08, large, **private) == 200
+    assert NetworkRules().n_rounds(1, 1.0, LABELS, **private) == 100
+    assert RULES.n_rounds(1, 0.08, large, **private) < 60
 
 
 @pytest.mark.filterwarnings("ignore:The scales of 3 features")

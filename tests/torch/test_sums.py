@@ -178,6 +178,14 @@ def test_each_layer_is_computed_as_intended():
     assert TorchModel(Twice).build(D, 4)._found.maps
 
 
+def test_work_counts_a_convolutions_weights_at_each_position():
+    work = {name: TorchModel(MODULES[name]).build(D, 4).work_per_record for name in MODULES}
+    assert work["mlp"] == 36 * 7 + 7 + 7 * 4
+    # 4 x 9 weights at 9 positions, 6 x 2 x 4 at one, a last layer; intercepts
+    assert work["conv"] == 4 * 9 * 9 + 4 + 6 * 2 * 4 + 6 * 4 + 4
+    assert work["sequence"] == 6 * 6 * 3 + 3 + 18 * 4 + 4
+
+
 @every_module
 def test_single_precision_is_the_same_to_its_digits(name):
     model, params, X, y = problem(name)
