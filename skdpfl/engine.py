@@ -192,7 +192,7 @@ def _next(
     if len(cohort) or plan.secret_cohorts:
         now = Round(r, cohort, clip_norm)
         released = _round(work, federation, streams, now, before.state)
-        federation.told(r, released)
+        federation.on_release(r, released)
         clip_norm = plan.mechanism.next_clip_norm(plan, clip_norm, released.unclipped, r)
         state = algorithm.aggregate(before.state, released)
     else:
@@ -251,8 +251,8 @@ def _round(
     mean = plan.mechanism.release(plan, aggregate, now.number, streams)
     if plan.mechanism.noised_later and work.alpha:
         mean[:size] += weight / sampled * work.penalty * shared
-    known = plan.mechanism.statistics(plan, mean[size:], now.clip_norm)
-    return Released(mean[:size].astype(work.dtype), weight, sampled, *known)
+    statistics = plan.mechanism.statistics(plan, mean[size:], now.clip_norm)
+    return Released(mean[:size].astype(work.dtype), weight, sampled, *statistics)
 
 
 def _cohorts(work: Work, streams: Streams) -> Iterator[np.ndarray]:

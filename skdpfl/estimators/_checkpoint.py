@@ -212,8 +212,8 @@ class _Resumable(Federation):
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield from self._inner.round(round, shared, cohort, clip_norm)
 
-    def told(self, round: int, released: Released) -> None:
-        self._inner.told(round, released)
+    def on_release(self, round: int, released: Released) -> None:
+        self._inner.on_release(round, released)
 
     def save(self) -> tuple[dict[str, Any], ...]:
         """Return the states of silos that took part."""

@@ -161,5 +161,5 @@ class Federation(ABC):
             is ``noised_later``, gradients are without the penalty's.
         """
 
-    def told(self, round: int, released: Released) -> None:  # noqa: B027
-        """Hear what a round released, which is public; by default nothing is done with it."""
+    def on_release(self, round: int, released: Released) -> None:  # noqa: B027
+        """Receive what a round released, which is public; by default nothing is done with it."""

@@ -20,8 +20,8 @@ class Memory:
             return np.zeros((len(silos), 0), dtype=self._rows.dtype)
         slots = self._slot[silos]
         values = np.zeros((len(silos), self.size), dtype=self._rows.dtype)
-        known = slots >= 0
-        values[known] = self._rows[slots[known]]
+        written = slots >= 0
+        values[written] = self._rows[slots[written]]
         return values
 
     def write(self, silos: np.ndarray, values: np.ndarray) -> None:

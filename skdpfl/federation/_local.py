@@ -29,7 +29,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 
 from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._batches import Batches
@@ -124,7 +124,7 @@ class LocalFederation(Federation):
         self._last: tuple[np.ndarray, list[tuple[list[np.ndarray], np.ndarray]]] | None = None
         self._at_once = max(1, STACK_SIZE // work.model.size)
         if self._at_once < MANY_THREADS:
-            self._at_once = max(self._at_once, effective_n_jobs(self._n_jobs))
+            self._at_once = max(self._at_once, _threads(self._n_jobs))
         # random numbers are drawn ahead for cohorts that stay the same
         fixed = plan.schedule is None and (plan.unit == "record" or plan.silo_fraction >= 1)
         self._together_until = sum(plan.steps) if fixed else 0
@@ -163,7 +163,7 @@ class LocalFederation(Federation):
     def _side_by_side(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of large silos, shape (n, size)."""
         work = self._stacking.typical * self._work.plan.steps[round] * len(silos)
-        jobs = 1 if work < WORTH_THREADS else min(effective_n_jobs(self._n_jobs), len(silos))
+        jobs = 1 if work < WORTH_THREADS else min(_threads(self._n_jobs), len(silos))
         groups = self._groups.cut(silos, jobs)
         of_group = partial(self._group, round, shared)
         if jobs == 1:
@@ -237,6 +237,14 @@ class LocalFederation(Federation):
             X = self._data.at(slice(i, i + rows))[0]
             norms[i : i + rows] = work.model.squared_row_norms(X)
         return norms
+
+
+def _threads(n_jobs: int | None) -> int:
+    """Return the number of threads of this computer that ``n_jobs`` stands for.
+
+    In a context of joblib that is a cluster's, joblib counts the cluster's cores.
+    """
+    return min(effective_n_jobs(n_jobs), cpu_count())
 
 
 def _check_sizes(plan: PrivacyPlan, sizes: np.ndarray) -> None:

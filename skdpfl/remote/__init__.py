@@ -2,7 +2,7 @@
 
 _wire        values as bytes, without code; ``_declared``: which classes are sent
 _letters     what server and silos say to each other
-_row         what one silo is told of a plan
+_row         one silo's row of a plan
 _gate        a silo's rules: it prices, pays, writes down, answers once
 _releases    what it computes, and refuses to compute; ``_account``: pays, ``_store``: on disk
 _federation  the server's side; a ``Courier`` takes the letters

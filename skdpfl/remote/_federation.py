@@ -41,7 +41,7 @@ class Courier(ABC):
         Parameters
         ----------
         letters : mapping
-            Each silo's name, and what it is told.
+            A letter for each silo, by its name.
 
         Returns
         -------
@@ -183,7 +183,7 @@ class RemoteFederation(Federation):
         Parameters
         ----------
         letters : mapping
-            Each silo's name, and what it is told.
+            A letter for each silo, by its name.
         kind : type
             Of what answers should be.
 

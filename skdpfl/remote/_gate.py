@@ -124,7 +124,7 @@ class Gate:
             return self._released(letter, data)
 
     def _agreed(self, offer: Offer, data: bytes) -> bytes:
-        """Agree to a fit, or raise; nothing is paid and nothing of the records is told."""
+        """Agree to a fit, or raise; nothing is paid, and no answer depends on records."""
         kept = self._store.read(offer.fit)
         if kept is not None and bytes(kept["offer"]) != data:
             raise Refused("This silo agreed to another offer under the name of this fit.")

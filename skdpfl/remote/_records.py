@@ -87,7 +87,8 @@ class SiloRecords:
     def check(self, facts: Facts) -> None:
         """Raise, in words that tell of no record, unless the records are as it is declared.
 
-        What is told are sizes, where both sides declare them, and what the operator declared.
+        The words depend on the number of records, where the fit declares one, and on what the
+        operator declared.
         """
         facts.check()
         if facts.n_features != self.X.shape[1]:

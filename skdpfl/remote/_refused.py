@@ -1,4 +1,4 @@
-"""An error whose words may be told to the other side."""
+"""An error whose words may be sent to the other side."""
 
 
 class Refused(ValueError):

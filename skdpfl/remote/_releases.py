@@ -104,7 +104,7 @@ def _question(ask: Ask, row: Row, task: Task | None, dtype: np.dtype) -> Questio
 
 
 def _refusing(call: Callable[..., Any], *args: Any) -> Any:
-    """Return what a check of public numbers gives; its error may be told."""
+    """Return what a check of public numbers gives; its error may be sent."""
     try:
         return call(*args)
     except ValueError as error:

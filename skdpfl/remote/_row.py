@@ -1,4 +1,4 @@
-"""What one silo is told of a plan: its own row, which it prices for itself.
+"""One silo's row of a plan, which is all that it needs and what it prices for itself.
 
 A silo runs the plan of a federation of one, itself: where each silo adds its own noise, nothing
 that it computes depends on others but through what the server broadcasts. So its messages are those
@@ -175,8 +175,8 @@ def _agrees(setting: object, row: Row) -> bool:
     s = setting
     same = (s.unit, s.trust, s.neighbours) == (row.unit, row.trust, row.neighbours)  # type: ignore[attr-defined]
     mu, sizes = s.mu, s.silo_sizes  # type: ignore[attr-defined]
-    known = row.size is None or sizes.tolist() == [row.size]
-    return same and known and mu.shape == sizes.shape == (1,) and bool(0 < mu[0] < math.inf)
+    same_size = row.size is None or sizes.tolist() == [row.size]
+    return same and same_size and mu.shape == sizes.shape == (1,) and bool(0 < mu[0] < math.inf)
 
 
 def _check_scales(plan: ScalingPlan, row: Row) -> None:

@@ -105,8 +105,10 @@ def score_federation(
     fit, offers, rows = secrets.token_hex(8), {}, {}
     for i, (name, size) in enumerate(zip(federation.names, facts.silo_sizes.values(), strict=True)):
         row = ScoreRow(name, int(size), delta, neighbours, z, measure, bound, predictor)
-        known = Facts(int(facts.n_features), names, classes, facts.dtype, int(size))
-        offers[name] = Offer(fit, f"score of {federation.estimator}", known, row, i, random_state)
+        declared = Facts(int(facts.n_features), names, classes, facts.dtype, int(size))
+        offers[name] = Offer(
+            fit, f"score of {federation.estimator}", declared, row, i, random_state
+        )
         rows[name] = row
     agreed, reasons = federation.exchange(offers, Agreement)
     if reasons:

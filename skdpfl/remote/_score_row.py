@@ -14,7 +14,7 @@ most 2 C and setting its term to zero by C. Terms are multiples of 2^-40 bound, 
 2^12 of them without rounding, and more with an error that the noise pays for, as it pays for the
 grid that noise and sum are added on (:func:`skdpfl.privacy.release.noise_for`). So S is a Gaussian
 mechanism of noise multiplier ``noise_multiplier``; the score follows from it and from n, which is
-public. The model was known before.
+public. The model is public.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Predictor:
 
 @dataclass(frozen=True, eq=False)
 class ScoreRow:
-    """What one silo is told of a score: whose, of which model, how noisy."""
+    """One silo's score: whose, of which model, how noisy."""
 
     name: str
     size: int

@@ -148,7 +148,7 @@ class Watch(Federation):
                 self.seen.messages[round, silos] = along * self._loss.turn.sign
             yield silos, messages
 
-    def told(self, round: int, released: Released) -> None:
+    def on_release(self, round: int, released: Released) -> None:
         if self._stage.aggregate:
             scale = released.sampled * self._in_release[self._stage.silo] / self._clip
             extra = [released.squared_norm / self._clip, released.unclipped]
