@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tracemalloc
 from collections import Counter
+from functools import lru_cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +39,7 @@ COMMON = {
 }
 
 
+@lru_cache(maxsize=4)
 def records(n, d, n_silos, dtype=np.float32, mixed=False):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=dtype)
@@ -241,8 +244,19 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("order", ["sorted", "mixed", "on disk"])
-@pytest.mark.parametrize("model", MODELS)
+ORDERS = "sorted", "mixed", "on disk"
+#: what the others add is each other's: slow
+HERE = {("batches", "mixed"), ("everybody", "sorted"), ("local steps", "on disk")}
+HERE |= {("scales found", "sorted")}
+
+
+@pytest.mark.parametrize(
+    ("model", "order"),
+    [
+        pytest.param(*pair, marks=[] if pair in HERE else pytest.mark.slow)
+        for pair in product(MODELS, ORDERS)
+    ],
+)
 def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
     """80 MB in 5 silos, large from 64 MB on: a quarter of X at most, y and ids included."""
     from skdpfl.federation import _data, _groups, _local
@@ -294,7 +308,7 @@ def test_mixed_rows_take_at_most_the_data_once_more(case):
     """A copy in the silos' order, of 32 or 64 MB here, and what batches take on their way."""
     n_silos, dtype, y_dtype, id_dtype, name = MIXED[case]
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((400_000, 20), dtype=np.float32).astype(dtype)
+    X = records(400_000, 20, 400, mixed=True)[0].astype(dtype)
     y = rng.integers(0, 4 if name == "classes" else 2, len(X)).astype(y_dtype)
     silos = (rng.permutation(len(X)) % n_silos).astype(id_dtype)
     mixed_model(name).fit(X[:1000], y[:1000], silos=np.arange(1000) % 5)  # imports and tables

@@ -12,16 +12,18 @@ OPTIONS = {
     "multistage": {"alpha": 0.1},
     "local": {"local_steps": 2},
 }
+#: no check asks more of the number of rounds
+FEW = {"n_rounds": 10}
 INSTANCES = [
-    cls(loss=loss, solver=solver, **options)
+    cls(loss=loss, solver=solver, **options, **FEW)
     for cls in (ISRLDPClassifier, ISRLDPRegressor)
     for loss in cls._losses
     for solver, options in OPTIONS.items()
     if (loss, solver) not in (("log_loss", "minibatch"), ("squared_error", "minibatch"))
 ] + [
-    ISRLDPClassifier(solver="accelerated", sampling="disjoint"),
-    ISRLDPClassifier(learning_rate="optimal", alpha=0.1, radius=5.0),
-    ISRLDPRegressor(solver="accelerated", trust="server", silo_fraction=0.5),
+    ISRLDPClassifier(solver="accelerated", sampling="disjoint", **FEW),
+    ISRLDPClassifier(learning_rate="optimal", alpha=0.1, radius=5.0, **FEW),
+    ISRLDPRegressor(solver="accelerated", trust="server", silo_fraction=0.5, **FEW),
     ISRLDPClassifier(trust="shuffler", n_rounds=3),
     ISRLDPRegressor(trust="shuffler", solver="accelerated", sampling="disjoint", n_rounds=3),
 ]

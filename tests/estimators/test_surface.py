@@ -321,7 +321,7 @@ def test_cohorts_and_samplings(name, cohort, sampling):
 @pytest.mark.parametrize("name", ["ISRLDPClassifier", "DPScaffoldClassifier", "DPFedAvgRegressor"])
 def test_ten_thousand_silos(name):
     rng = np.random.default_rng(0)
-    n = 100_000
+    n = 50_000
     silos = rng.integers(0, 10_000, n)
     X = rng.normal(size=(n, 5))
     y = X[:, 0] if "Regressor" in name else (X[:, 0] > 0).astype(int)
