@@ -39,7 +39,7 @@ def accuracy(
     model = DPFedAvgClassifier(
         epsilon=epsilon, delta=DELTA, local_epochs=epochs, n_rounds=EPOCHS // epochs,
         momentum=0.5, sampling_rate=rate, scaling=None, average=False, random_state=seed,
-        neighbours=RELATIONS[relation], model=model_of(method), **private, **chosen,
+        neighbours=RELATIONS[relation], model=model_of(name, method), **private, **chosen,
     )  # fmt: skip
     model.fit(data.X, data.y, silos=data.silos)
     value = model.score(data.X_test, data.y_test)

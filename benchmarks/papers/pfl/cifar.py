@@ -1,0 +1,23 @@
+"""Table 4, CIFAR-10: E local epochs by R rounds, E R = 20, 10 disjoint silos, all models.
+
+The images are looked for in ``$SKDPFL_DATA/cifar10`` (:func:`skdpfl.datasets.fetch_cifar10`), and
+are not downloaded: this figure runs where it is named. No value of it has been measured here.
+"""
+
+from __future__ import annotations
+
+from _common.cells import Cell, Figure
+
+from pfl.epochs import cells_of
+from pfl.models import CIFAR
+
+
+def cells(quick: bool) -> list[Cell]:
+    """Return the cells."""
+    return cells_of((CIFAR,), quick)
+
+
+FIGURE = Figure(
+    "CIFAR-10: local epochs by rounds, 20 epochs in all", "accuracy", cells,
+    xlabel="local epochs a round", panels=("setting", "epsilon"),
+)  # fmt: skip
