@@ -10,15 +10,12 @@ from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.privacy.events import Gaussian
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling import Setting, TemperaturePlan, find_factor
 from skdpfl.scaling._slopes import slope_sums
 from skdpfl.scaling._temperature import slope_terms
 
 SHARE = np.sqrt(0.02)
-#: of four silos
-PLAN = PrivacyPlan([60] * 4, steps=(1,), clip_norm=1.0, noise_multiplier=1.0, delta=1e-5)
 BOUNDS = {"feature_bounds": (-5, 5)}
 
 
@@ -67,7 +64,7 @@ def work_of(X, y, silos, n_classes):
     """The silos' data, and a model that was trained on them."""
     data = SiloData.from_codes(X, y, silos, 4)
     model = LinearModel(X.shape[1], 1 if n_classes == 2 else n_classes)
-    return data, Work(model, LogLoss(), None, PLAN, X.dtype)
+    return data, Work(model, LogLoss(), None, None, X.dtype)
 
 
 WILD = [0.0, 1.0, -3.0, 1e6, 1e300, -1e300, np.inf, -np.inf, np.nan]
