@@ -23,7 +23,6 @@ from skdpfl.losses import (
 )
 from skdpfl.models import LinearModel, Records, _products
 from skdpfl.models._clipping import clip_slopes
-from skdpfl.models._groups import NumpyProducts, group_products
 from skdpfl.privacy.release import relative_error
 
 DTYPES = [np.float32, np.float64]
@@ -96,48 +95,6 @@ def test_leading_axes_clip_norms_and_weights_broadcast(loss, k, params, data, dt
         want = one_by_one(model, ws[i], Xs[i], ys[i], loss, clip[i], weights[i])
         tolerance = 2e-5 if dtype == np.float32 else 1e-12
         np.testing.assert_allclose(got[i], want, rtol=tolerance, atol=10 * tolerance)
-
-
-# -- add/remove: the number of records, which a neighbour changes, moves no other record's part
-
-
-def parts(model, w, X, y, loss):
-    """Return each record's part of the sum, (n, P)."""
-    each = np.eye(len(X), dtype=X.dtype)
-    terms = {"clip_norm": 0.5, "squared_norms": model.squared_row_norms(X)}
-    return np.array([model.clipped_gradient_sum(w, X, y, loss, weights=e, **terms) for e in each])
-
-
-@every_loss
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_record_less_moves_no_bit_of_the_others(loss, k, dtype):
-    model, w, X, y = problem(loss, k, n=11, d=9, dtype=dtype)
-    model = model.under("add_remove")
-    whole = parts(model, w, X, y, loss)
-    for rows in ([0], [4], [1, 2], [0, 2, 3, 4, 5, 6, 7, 8, 9, 10], list(range(3, 11))):
-        np.testing.assert_array_equal(parts(model, w, X[rows], y[rows], loss), whole[rows])
-
-
-@pytest.mark.parametrize("k", [1, 4, 10])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_raw_predictions_row_by_row(k, dtype):
-    """In all layouts, at all places, alone or in groups."""
-    rng = np.random.default_rng(3)
-    model = LinearModel(21, k)
-    w, X = rng.normal(size=model.size).astype(dtype), rng.normal(size=(90, 21)).astype(dtype)
-    by_row, lengths = model.under("add_remove"), [1, 2, 30, 57]
-    want = np.concatenate([by_row.raw(w, x[None]) for x in X])
-    np.testing.assert_allclose(want, model.raw(w, X), rtol=1e-4, atol=1e-5)
-    for start, stop in ((0, 90), (1, 90), (3, 40), (80, 89)):
-        np.testing.assert_array_equal(by_row.raw(w, X[start:stop]), want[start:stop])
-        np.testing.assert_array_equal(
-            by_row.raw(w, np.asfortranarray(X[start:stop])), want[start:stop]
-        )
-    each = np.broadcast_to(w, (4, model.size))
-    products = group_products(Records.in_turn(X, lengths), k, True, row_by_row=True)
-    alone = np.concatenate([by_row.raw(w, x) for x in np.split(X, np.cumsum(lengths)[:-1])])
-    if isinstance(products, NumpyProducts):
-        np.testing.assert_array_equal(products.raw(each, 90)[:k].T, alone)
 
 
 @every_loss

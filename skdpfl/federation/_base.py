@@ -42,7 +42,7 @@ class Work:
     Parameters
     ----------
     model : Model
-        Raw predictions and clipped gradients, as used under the plan's relation of neighbours.
+        Raw predictions and clipped gradients.
     loss : Loss
         The loss of a record.
     algorithm : Algorithm
@@ -72,10 +72,6 @@ class Work:
     features: Map | None = None
     target: Map | None = None
     class_weights: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.plan.unit == "record":  # silos' sums are computed apart anyway
-            object.__setattr__(self, "model", self.model.under(self.plan.neighbours))
 
     @property
     def target_dtype(self) -> np.dtype | None:

@@ -87,24 +87,6 @@ class Model(ABC):
     def raw(self, params: NDArray, X: NDArray) -> NDArray:
         """Return the raw predictions, shape (..., n, k)."""
 
-    def under(self, neighbours: str) -> Model:
-        """Return the model to be used under a relation of neighbours; by default itself.
-
-        Under "add_remove" a record's part of a sum may not depend on the number of records, not
-        even in its last bits: where large products cancel, a last bit decides what a raw prediction
-        is. A neighbour by replacement has as many records.
-
-        Parameters
-        ----------
-        neighbours : {"replace", "add_remove"}
-            The relation.
-
-        Returns
-        -------
-        Model
-        """
-        return self
-
     def record_gradients(
         self, params: NDArray, X: NDArray, y: NDArray, loss: Loss, squared_norms: NDArray
     ) -> NDArray:

@@ -88,13 +88,10 @@ class GroupProducts(Protocol):
         """Return sums (S, P) of slopes, at most ``chunk`` records at a time."""
 
 
-def group_products(
-    records: Records, n_outputs: int, intercept: bool, row_by_row: bool = False
-) -> GroupProducts:
-    """Return the fastest products available; the compiled ones always work row by row."""
-    if _quick(n_outputs):
-        return CompiledProducts(records, n_outputs, intercept)
-    return NumpyProducts(records, n_outputs, intercept, row_by_row)
+def group_products(records: Records, n_outputs: int, intercept: bool) -> GroupProducts:
+    """Return the fastest products available."""
+    make = CompiledProducts if _quick(n_outputs) else NumpyProducts
+    return make(records, n_outputs, intercept)
 
 
 def _quick(n_outputs: int) -> bool:
@@ -110,21 +107,18 @@ def converts(n_outputs: int) -> bool:
 
 
 class NumpyProducts:
-    """Gathers the records and calls BLAS silo by silo; see `rows_times` for ``row_by_row``."""
+    """Gathers the records and calls BLAS silo by silo."""
 
-    def __init__(
-        self, records: Records, n_outputs: int, intercept: bool, row_by_row: bool = False
-    ) -> None:
+    def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
         X = records.gathered()
         self._X = in_one_piece(X) if isinstance(X, np.ndarray) else [in_one_piece(x) for x in X]
         self._n_outputs, self._intercept = n_outputs, intercept
-        self._row_by_row = row_by_row
 
     def raw(self, params: NDArray, n_columns: int) -> NDArray:
         n_weights = params.shape[-1] - self._intercept * self._n_outputs
         weights = params[:, :n_weights].reshape(len(params), -1, self._n_outputs)
         intercept = params[:, n_weights:] if self._intercept else None
-        return raws_by_class(self._X, weights, intercept, n_columns, self._row_by_row)
+        return raws_by_class(self._X, weights, intercept, n_columns)
 
     def drop_unless(self, good: NDArray) -> None:
         each = zip(self._X, pairwise(edges_of(self._X)), strict=True)

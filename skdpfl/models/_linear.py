@@ -15,7 +15,7 @@ sum over records is one matrix product.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,13 +25,7 @@ from skdpfl.losses import Loss
 from skdpfl.models._base import Maps, Model, row_norms
 from skdpfl.models._clipping import clip_slopes, surely_finite, without_bad_records, zero_unless
 from skdpfl.models._groups import Records, converts, group_products
-from skdpfl.models._products import (
-    flat,
-    in_one_piece,
-    raw_by_class,
-    rows_times,
-    sum_over_records,
-)
+from skdpfl.models._products import flat, in_one_piece, raw_by_class, sum_over_records
 from skdpfl.privacy.randomness.streams import Stream
 
 
@@ -47,20 +41,12 @@ class LinearModel(Model):
         Number k of raw predictions of a record.
     fit_intercept : bool, default=True
         Whether there is an intercept (a last row of parameters).
-    row_by_row : bool, default=False
-        Whether a record's part of a sum does not depend on the number of records, bit for bit; see
-        `Model.under`.
     """
 
     is_linear: ClassVar[bool] = True
     n_features: int
     n_outputs: int
     fit_intercept: bool = True
-    row_by_row: bool = False
-
-    def under(self, neighbours: str) -> LinearModel:
-        """See `Model`."""
-        return replace(self, row_by_row=neighbours == "add_remove")
 
     @property
     def size(self) -> int:
@@ -129,7 +115,7 @@ class LinearModel(Model):
     def raw(self, params: NDArray, X: NDArray) -> NDArray:
         """Return the raw predictions, shape (..., n, k)."""
         weights, intercept = self.split(params)
-        out = rows_times(X, weights, self.row_by_row)
+        out = np.matmul(X, weights)
         if self.fit_intercept:
             out += intercept[..., None, :]
         return out
@@ -169,25 +155,16 @@ class LinearModel(Model):
         anything of record j is not finite (a feature, the target, the squared norm, the slope),
         c_j = 0. This is decided before clipping: min(1, C / NaN) would not clip.
 
-        In floating point the operations on row j do not depend on the values of other rows. Its
-        last bits may depend on their number, though, by BLAS: harmless under replacement, which
-        keeps the number; under add/remove :meth:`under` makes each row a computation of its own.
-        Rounding in the sum over records comes on top: see `skdpfl.privacy.release.rounding`. A
-        record of weight 0 does not change the result, bit for bit, even if it is not finite.
+        In floating point we assume that the operations on row j do not depend on the values of
+        other rows, which holds for NumPy and BLAS. Rounding in the sum over records comes on top:
+        see `skdpfl.privacy.release.rounding`. A record of weight 0 does not change the result, bit
+        for bit, even if it is not finite.
         """
         y, X = np.asarray(y), in_one_piece(X)
         if squared_norms is None:
             squared_norms = self.squared_row_norms(X)
-        if self.row_by_row and y.shape[-1] == 1:  # one record's classes are added in another order
-            one = np.ones(1, X.dtype) if weights is None else weights
-            X, y, weights = (
-                np.repeat(X, 2, axis=-2),
-                np.repeat(y, 2, axis=-1),
-                np.repeat(one, 2, -1),
-            )
-            weights[..., 1], squared_norms = 0, np.repeat(squared_norms, 2, axis=-1)
         with np.errstate(all="ignore"):
-            by_class = raw_by_class(X, *self._factors(params), self.row_by_row)
+            by_class = raw_by_class(X, *self._factors(params))
             slopes = by_class[..., : self.n_outputs, :].swapaxes(-1, -2)
             loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
             if not surely_finite(by_class, squared_norms, y):
@@ -222,7 +199,7 @@ class LinearModel(Model):
         sequence, NumPy's in any order; the rounding bounds hold for every order.
         """
         params = np.broadcast_to(params, (len(records.rows), self.size))
-        products = group_products(records, self.n_outputs, self.fit_intercept, self.row_by_row)
+        products = group_products(records, self.n_outputs, self.fit_intercept)
         clip = np.asarray(clip_norm)
         if clip.ndim:
             clip = np.repeat(clip, records.lengths)

@@ -28,7 +28,7 @@ from skdpfl.models._base import Maps, Model, row_norms
 from skdpfl.models._clipping import zero_unless
 from skdpfl.models._layer_norms import clip_factors
 from skdpfl.models._network_rules import NetworkRules
-from skdpfl.models._products import in_one_piece, rows_times
+from skdpfl.models._products import in_one_piece
 from skdpfl.models._start import Start
 from skdpfl.privacy.randomness.streams import Stream
 
@@ -52,9 +52,6 @@ class Network(Model):
         Of the hidden layers.
     start : Start, optional
         Public weights to start from; None: random ones.
-    row_by_row : bool, default=False
-        Whether a record's part of a sum does not depend on the number of records, bit for bit; see
-        `Model.under`.
     """
 
     n_features: int
@@ -62,11 +59,6 @@ class Network(Model):
     hidden: tuple[int, ...]
     activation: Activation
     start: Start | None = None
-    row_by_row: bool = False
-
-    def under(self, neighbours: str) -> Network:
-        """See `Model`."""
-        return replace(self, row_by_row=neighbours == "add_remove")
 
     def __post_init__(self) -> None:
         if min(self.units) < 1:
@@ -157,7 +149,7 @@ class Network(Model):
         entering, z = [], X
         for i, (weights, intercept) in enumerate(layers):
             entering.append(z if i == 0 else self.activation.value(z))
-            z = rows_times(entering[-1], weights, self.row_by_row)
+            z = np.matmul(entering[-1], weights)
             z += intercept[..., None, :]
         return entering, z
 
@@ -179,14 +171,13 @@ class Network(Model):
         -----
         **Formal guarantee.** That of `Model.clipped_gradient_sum`. *Proof.* Row j of every a_l and
         s_l is a function of `params` and of row j of X and y: matrix products, activations and the
-        loss act on rows, under add/remove bit for bit (:meth:`under`). c_j consists of the outer
-        products (a_l, 1) (f s_l)^T of stored numbers, of norm at most C by
-        `skdpfl.models._layer_norms`. If any of a_l, s_l, their squared norms, or the target is not
-        finite, all of the record's rows are set to 0, so c_j = 0; this is decided before clipping.
-        Each coordinate of the sum is a sum over records of one product each, like the linear
-        model's: at most `chunk` of them are added up, in some order, before chunks are, which is
-        what `skdpfl.privacy.release.rounding` counts. Factors of weight 0 make f 0: such a record
-        does not change the result.
+        loss act on rows. c_j consists of the outer products (a_l, 1) (f s_l)^T of stored numbers,
+        of norm at most C by `skdpfl.models._layer_norms`. If any of a_l, s_l, their squared norms,
+        or the target is not finite, all of the record's rows are set to 0, so c_j = 0; this is
+        decided before clipping. Each coordinate of the sum is a sum over records of one product
+        each, like the linear model's: at most `chunk` of them are added up, in some order, before
+        chunks are, which is what `skdpfl.privacy.release.rounding` counts. Factors of weight 0 make
+        f 0: such a record does not change the result.
         """
         y, X = np.asarray(y), in_one_piece(X)
         if squared_norms is None:
@@ -196,8 +187,7 @@ class Network(Model):
             entering, raw = self._forward(layers, X)
             slopes = [loss.gradient(y, raw, squared_norms=squared_norms, out=raw)]
             for (w, _), a in zip(layers[:0:-1], entering[:0:-1], strict=True):
-                back = np.swapaxes(w, -1, -2)
-                slopes.append(rows_times(slopes[-1], back, self.row_by_row))
+                slopes.append(np.matmul(slopes[-1], np.swapaxes(w, -1, -2)))
                 slopes[-1] *= self.activation.slope(a)
             slopes.reverse()
             squared = self._squared(entering, slopes, squared_norms)

@@ -71,49 +71,23 @@ def _widened(weights: NDArray, spare: int) -> NDArray:
     return wide
 
 
-def rows_times(X: NDArray, weights: NDArray, row_by_row: bool) -> NDArray:
-    """Return ``X @ weights``; row by row, no bit of a row depends on how many others there are.
-
-    BLAS takes rows in tiles, and those that are left over in other ways: its last bits depend on
-    the number of rows and on a row's place among them. Without BLAS, NumPy adds up each row's
-    products in the order of the features.
-    """
-    if row_by_row:
-        return np.einsum("...nd,...dk->...nk", np.ascontiguousarray(X), weights)
-    return np.matmul(X, weights)
-
-
-def raw_by_class(
-    X: NDArray, weights: NDArray, intercept: NDArray | None, row_by_row: bool = False
-) -> NDArray:
+def raw_by_class(X: NDArray, weights: NDArray, intercept: NDArray | None) -> NDArray:
     """Return the raw predictions (..., k', n)."""
     n_outputs = weights.shape[-1]
-    if not row_by_row:
-        weights = _widened(weights, spare_columns(X.shape[-2], X.shape[-1], n_outputs))
-    out = np.ascontiguousarray(rows_times(X, weights, row_by_row).swapaxes(-1, -2))
+    weights = _widened(weights, spare_columns(X.shape[-2], X.shape[-1], n_outputs))
+    out = np.ascontiguousarray(np.matmul(X, weights).swapaxes(-1, -2))
     if intercept is not None:
         out[..., :n_outputs, :] += intercept[..., None]
     return out
 
 
-def raws_by_class(
-    X: Features,
-    weights: NDArray,
-    intercept: NDArray | None,
-    n: int,
-    row_by_row: bool = False,
-) -> NDArray:
+def raws_by_class(X: Features, weights: NDArray, intercept: NDArray | None, n: int) -> NDArray:
     """Return the raw predictions of several silos, (k', n); columns past theirs are zero."""
     n_outputs = weights.shape[-1]
     weights = _widened(weights, _left_over(n_outputs))
     raw, edges = np.empty((n, weights.shape[-1]), weights.dtype), edges_of(X)
     raw[edges[-1] :] = 0
-    if row_by_row:
-        for x, w, a in zip(X, weights, edges, strict=False):
-            for i in range(0, len(x), CONVERTED):
-                part = x[i : i + CONVERTED].astype(weights.dtype, copy=False)
-                raw[a + i : a + i + len(part)] = rows_times(part, w, row_by_row)
-    elif X[0].dtype != weights.dtype:
+    if X[0].dtype != weights.dtype:
         for x, w, a in zip(X, weights, edges, strict=False):
             for i in range(0, len(x), CONVERTED):
                 np.matmul(x[i : i + CONVERTED], w, out=raw[a : a + len(x)][i : i + CONVERTED])

@@ -185,7 +185,7 @@ def test_each_silo_clips_to_the_norm_that_its_own_noise_pays_for(monkeypatch, dt
     p = problem(sizes=(5, 7, 6))
     s = Setting(1, [1], 0.1, 0.7, [0.5, 500.0, 20.0], np.full(3, 1 / 3))
     work = work_of("minibatch", p, s, dtype)
-    work = replace(work, model=Noting(3, 1, asked=([],)))
+    work = replace(work, model=Noting(3, 1, True, ([],)))
     streams = streams_for(0)
     run(work, federation_of(p, dtype), streams)
     terms = work.plan.mechanism.gradient_terms(work.plan, work.model.size, work.dtype)
