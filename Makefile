@@ -63,5 +63,7 @@ $(TORCH_VENV)/.installed: pyproject.toml
 torch-tests: $(TORCH_VENV)/.installed  ## the tests of skdpfl.torch
 	$(TORCH_VENV)/bin/python -m pytest -q tests/torch
 
+environments: $(FLOWER_VENV)/.installed $(TORCH_VENV)/.installed
+
 clean:
 	rm -rf $(VENV) $(FLOWER_VENV) $(TORCH_VENV) docs/_build docs/auto_examples docs/generated build dist *.egg-info
