@@ -157,9 +157,9 @@ class LinearModel(Model):
 
         In floating point we assume that the operations on row j do not depend on the values of
         other rows, which holds for NumPy and BLAS. They may depend on the number of rows, which
-        neighbours share: "add_remove" sets a contribution to zero. Rounding in the sum over records
-        comes on top: see `skdpfl.privacy.release.rounding`. A record of weight 0 does not change the result, bit
-        for bit, even if it is not finite.
+        neighbours share: "add_remove" sets a contribution to zero. Rounding in the sum over
+        records comes on top: see `skdpfl.privacy.release.rounding`. A record of weight 0 does not
+        change the result, bit for bit, even if it is not finite.
         """
         y, X = np.asarray(y), in_one_piece(X)
         if squared_norms is None:
