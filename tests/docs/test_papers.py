@@ -157,6 +157,9 @@ def test_a_page_s_table_is_a_mean_with_its_deviation(papers, tmp_path):
     assert "| ours | 0.850 ± 0.071 |" in text
     assert "| printed | 0.25 |" in text
     assert "old" not in text
+    store.append([row | {"method": "last", "seed": 0, "value": 0.5, "x": float("nan")}])
+    last = "<!-- table a/b: method / epsilon where x=nan -->\n<!-- end -->"
+    assert "| last | 0.5 |" in pages.filled(last, tmp_path)
 
 
 def test_a_page_compares_the_printed_the_claim_and_ours(papers, tmp_path, monkeypatch):

@@ -104,7 +104,7 @@ def markdown(wanted: re.Match[str], folder: Path) -> str:
     table = Store(folder, wanted["name"]).read()
     for condition in filter(None, (wanted["where"] or "").split("; ")):
         column, value = condition.split("=", 1)
-        table = table[table[column].astype(str) == value]
+        table = table[table[column].map(str) == value]
     if not len(table):
         return f"\n(`{wanted['name']}` has not been run in full.)\n\n"
     rows, columns = (names.split(", ") for names in (wanted["rows"], wanted["columns"]))
@@ -142,6 +142,8 @@ def number(mean: float, std: float) -> str:
     """Return a cell: three digits of the mean, two of the deviation's."""
     if not np.isfinite(mean):
         return str(mean)
+    if std > 0 and abs(mean) < 1e-3:
+        return f"{mean:.1e} ± {std:.1e}"
     if std > 0:
         digits = min(4, max(0, 2 - int(np.floor(np.log10(std))) - 1))
         return f"{mean:.{digits}f} ± {std:.{digits}f}"
