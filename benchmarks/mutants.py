@@ -24,6 +24,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -38,7 +39,7 @@ import sklearn.pipeline  # noqa: F401
 from scipy.stats import beta
 
 from benchmarks.mutant_parts.judge import forked, verdicts
-from benchmarks.mutant_parts.reach import Reach, Recorder, digest_of
+from benchmarks.mutant_parts.reach import COLLECTED, Reach, Recorder, digest_of
 from benchmarks.mutant_parts.sites import ROOT, Mutant, mutants_of_file, without_line
 
 #: part -> (what is changed, the fast tests that have to notice)
@@ -63,25 +64,49 @@ def python_files(places: Iterable[str], pattern: str = "*.py") -> list[Path]:
 
 
 def reach_of(part: str, folder: Path) -> Reach:
-    """Return what the tests of a part reach, recorded anew if something has changed."""
+    """Return what the tests of a part reach, recorded anew where something has changed."""
     changed, tests = PARTS[part]
-    files, out = python_files(changed), folder / f"reach-{part}.json"
-    digest = digest_of([*files, *python_files(tests)])
-    if not out.exists() or json.loads(out.read_text())["digest"] != digest:
-        names = [str(f.relative_to(ROOT)) for f in files]
+    files = python_files(changed)
+    names, of_files = [str(f.relative_to(ROOT)) for f in files], digest_of(files)
+    recorded, missing = {}, []
+    for test in python_files(tests, "test_*.py"):
+        out = folder / f"{of_files[:12]}-{digest_of([test])[:12]}.json"
+        if not out.exists():
+            missing.append((str(test.relative_to(ROOT)), out))
+        recorded[str(test.relative_to(ROOT))] = out
+    folder.mkdir(parents=True, exist_ok=True)
+    for test, out in missing:
 
-        def record() -> None:
+        def record(test: str = test, out: Path = out) -> None:
             import pytest
 
             pytest.main(
-                ["-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow",
-                 "--tb=no", "-s", *tests],
-                plugins=[Recorder(names, out, digest)],
-            )  # fmt: skip
+                [
+                    "-q",
+                    "-n",
+                    "0",
+                    "-p",
+                    "no:cacheprovider",
+                    "-m",
+                    "not slow",
+                    "--tb=no",
+                    "-s",
+                    test,
+                ],
+                plugins=[Recorder(names, out)],
+            )
 
-        print(f"recording what {' '.join(tests)} reach", flush=True)
+        print(f"recording what {test} reaches", flush=True)
         forked(record)
-    return Reach(json.loads(out.read_text())["tests"])
+    found: dict[str, Any] = {}
+    for out in recorded.values():
+        for name, test in json.loads(out.read_text()).items():
+            if name == COLLECTED and name in found:
+                for file, lines in test["lines"].items():
+                    found[name]["lines"].setdefault(file, []).extend(lines)
+            else:
+                found[name] = test
+    return Reach(found)
 
 
 def known_equivalents() -> set[str]:
@@ -119,7 +144,7 @@ def main() -> int:
     parser.add_argument("--file")
     parser.add_argument("--named", type=Path)
     parser.add_argument("--skip", type=Path)
-    parser.add_argument("--limit", type=float, default=10.0, help="CPU seconds for a mutant")
+    parser.add_argument("--limit", type=float, default=5.0, help="CPU seconds for a mutant")
     parser.add_argument("--reach", type=Path, default=Path("/tmp/skdpfl-mutants"))
     args = parser.parse_args()
     equivalent, every = known_equivalents(), {}

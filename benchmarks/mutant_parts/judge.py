@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import _lru_cache_wrapper
 from pathlib import Path
@@ -31,6 +32,7 @@ from benchmarks.mutant_parts.sites import ROOT, Mutant, function_codes, module_c
 SURVIVED, KILLED, LIMIT, UNFOUND = range(4)
 #: bytes that a mutant may ask for on top of what is there
 ROOM = 3 << 30
+LIBRARY = str(ROOT / "skdpfl")
 
 
 class Judge:
@@ -113,19 +115,28 @@ def forked(work: Callable[[], None]) -> str:
     return ends.get(os.WEXITSTATUS(status), "killed")
 
 
-def in_place(pairs: list[tuple[CodeType, CodeType]]) -> bool:
-    """Give live functions their new code; return whether one was found for each."""
-    live = [f for f in gc.get_objects() if isinstance(f, FunctionType)]
-    done = 0
-    for old, new in pairs:
-        those = [f for f in live if f.__code__ == old and f.__code__.co_filename == old.co_filename]
-        for function in those:
-            function.__code__ = new
-        done += bool(those)
-    for cached in [f for f in gc.get_objects() if isinstance(f, _lru_cache_wrapper)]:
-        if str(getattr(cached, "__module__", "")).startswith("skdpfl"):
-            cached.cache_clear()
-    return done == len(pairs)
+class Live:
+    """The functions and caches of the library in this process."""
+
+    def __init__(self) -> None:
+        self._functions: dict[CodeType, list[FunctionType]] = defaultdict(list)
+        self._cached = []
+        for what in gc.get_objects():
+            if isinstance(what, FunctionType) and what.__code__.co_filename.startswith(LIBRARY):
+                self._functions[what.__code__].append(what)
+            elif isinstance(what, _lru_cache_wrapper):
+                self._cached.append(what)
+        gc.freeze()
+
+    def put(self, pairs: list[tuple[CodeType, CodeType]]) -> bool:
+        """Give functions their new code; return whether one was found for each."""
+        for old, new in pairs:
+            for function in self._functions.get(old, ()):
+                function.__code__ = new
+        for cached in self._cached:
+            if str(getattr(cached, "__module__", "")).startswith("skdpfl"):
+                cached.cache_clear()
+        return all(old in self._functions for old, _ in pairs)
 
 
 class Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -196,6 +207,7 @@ def _inside(
         os.close(reading)
 
         def decide(judge: Judge) -> None:
+            live = Live()
             some = [tests[0] for _, _, tests in rows]
             as_it_is = forked(lambda: judge.run(some, reach.seconds, limit))
             assert as_it_is in ("survived", "limit"), "tests fail without a change"
@@ -203,7 +215,7 @@ def _inside(
                 start = time.monotonic()
 
                 def work(pairs: Any = pairs, tests: Any = tests) -> None:
-                    if not in_place(pairs):
+                    if not live.put(pairs):
                         os._exit(UNFOUND)
                     judge.run(tests, reach.seconds, limit)
 

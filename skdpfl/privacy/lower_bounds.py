@@ -5,15 +5,24 @@ true positive rate ``b``, an (epsilon, delta)-DP mechanism has ::
 
     b <= e^epsilon a + delta        and        1 - a <= e^epsilon (1 - b) + delta
 
-Rates are bounded by Clopper-Pearson intervals from independent trials. Under one run with m
-canaries, whose coins are independent, the number of correct guesses among r is bounded by
-Binomial(r, e^epsilon / (1 + e^epsilon)) up to a term in m delta (Steinke, Nasr & Jagielski,
-"Privacy auditing with one (1) training run", NeurIPS 2023, theorem 5.2).
+Rates are bounded by Clopper-Pearson intervals from independent trials. A score without a threshold
+says more: let w be the probability that the score of a run on one data set exceeds that of a run on
+the other. It is at most the area over the trade-off curve f of the mechanism, and ::
+
+    w <= 1 - int_0^1 f(a) da        ( = Phi(mu / sqrt 2) under mu-GDP )
+
+because the curve of a score lies above f (Dong, Roth & Su 2022). Pairs of runs that share none are
+independent, so that wins are binomial and w is bounded by Clopper-Pearson, too.
+
+Under one run with m canaries, whose coins are independent, the number of correct guesses among r is
+bounded by Binomial(r, e^epsilon / (1 + e^epsilon)) up to a term in m delta (Steinke, Nasr &
+Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023, theorem 5.2).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +68,37 @@ def mu_from_rates(rates: Rates) -> float:
     if a >= 1 or b <= 0:
         return 0.0
     return max(0.0, float(ndtri(b) - ndtri(a)))
+
+
+def wins_from_scores(
+    scores: np.ndarray, coins: np.ndarray, rng: np.random.Generator, error: float
+) -> float:
+    """Bound from below how often a score with the coin 1 exceeds one with the coin 0.
+
+    The scores are paired at random; the bound is wrong with probability at most ``error``.
+    """
+    ones, zeros = rng.permutation(scores[coins]), rng.permutation(scores[~coins])
+    n = min(len(ones), len(zeros))
+    k = int(np.count_nonzero(ones[:n] > zeros[:n]))
+    return float(betaincinv(k, n - k + 1, error)) if k else 0.0
+
+
+def mu_from_wins(wins: float) -> float:
+    """Return the smallest mu at which a mu-GDP mechanism has scores that win so often."""
+    return max(0.0, math.sqrt(2) * float(ndtri(wins)))
+
+
+def most_wins(curve: Sequence[tuple[float, float]], points: int = 4000) -> float:
+    """Return how often a score can win at most, by some (epsilon, delta) that all hold.
+
+    The area is that of steps below the curve, which makes the result too large by 1 / points.
+    """
+    a = np.arange(1, points + 1) / points
+    missed = np.zeros(points)
+    for epsilon, delta in curve:
+        missed = np.maximum(missed, 1 - delta - np.exp(epsilon) * a)
+        missed = np.maximum(missed, np.exp(-epsilon) * (1 - delta - a))
+    return float(1 - missed.mean())
 
 
 def one_run_epsilon(

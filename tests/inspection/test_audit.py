@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from skdpfl import (
     DPFedAvgClassifier,
@@ -16,10 +17,14 @@ from skdpfl.privacy import audit_epsilon
 from skdpfl.privacy.lower_bounds import (
     Rates,
     epsilon_from_rates,
+    most_wins,
     mu_from_rates,
+    mu_from_wins,
     one_run_epsilon,
     rates_from_counts,
+    wins_from_scores,
 )
+from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.release.noise import FreshNoise
 from skdpfl.privacy.release.noised_sum import NoisedSum
 
@@ -192,14 +197,46 @@ def test_data_of_the_user(monkeypatch):
     assert audit_epsilon(full(), **kw).contradicted
 
 
-@pytest.mark.parametrize("view", ["server", pytest.param("model", marks=pytest.mark.slow)])
-def test_trusted_server(view, monkeypatch):
-    estimator = full(n_rounds=1, z=6.0, trust="server")
-    kw = {"n_silos": 2, "size": 5, "n_fits": 50, "view": view, "confidence": 0.95}
-    right = audit(estimator, **kw)
-    assert right.view == view and not right.contradicted
+def little_noise_on_sums(patch, share):
+    """A share of the noise that is added to a sum, by silos or behind the aggregate."""
     added = NoisedSum.added
-    monkeypatch.setattr(NoisedSum, "added", lambda self, s, u, **kw: added(self, s, u // 64, **kw))
+    patch.setattr(NoisedSum, "added", lambda self, s, u, **kw: added(self, s, u // share, **kw))
+
+
+#: name -> (estimator, view, number of fits): what only a whole fit shows, one trial each
+WHOLE_FITS = {
+    "server": (full(n_rounds=1, z=3.0, trust="server"), "server", 70),
+    "server, three rounds": (full(n_rounds=3, z=5.0, trust="server"), "server", 70),
+    "model": (full(n_rounds=1, z=3.0, trust="server"), "model", 70),
+    "sums of silos": (full(n_rounds=1, z=3.0), "server", 120),
+    "whole silos": (
+        DPFedAvgClassifier(None, noise_multiplier=2.0, n_rounds=2, scaling=None, unit="silo",
+                           trust="server", delta=1e-5), "server", 70,
+    ),
+    "whole silos, FedEXP": (
+        DPFedEXPClassifier(None, noise_multiplier=2.0, n_rounds=2, scaling=None, trust="server",
+                           delta=1e-5), "server", 120,
+    ),
+}  # fmt: skip
+
+
+def test_the_shuffler_has_teeth(monkeypatch):
+    """One canary among 20 records, each of whose messages is noised less."""
+    estimator = full(n_rounds=1, z=4.0, trust="shuffler", sampling="without_replacement")
+    kw = {"n_silos": 20, "n_fits": 80, "n_features": 2, "confidence": 0.95}
+    right = audit(estimator, **kw)
+    assert right.view == "server" and right.n_trials == 80 and not right.contradicted
+    little_noise_on_sums(monkeypatch, 16)
+    assert audit(estimator, **kw).contradicted
+
+
+@pytest.mark.parametrize("name", some_slow(WHOLE_FITS, set(WHOLE_FITS) - {"server", "model"}))
+def test_whole_fits_have_teeth(name, monkeypatch):
+    estimator, view, n_fits = WHOLE_FITS[name]
+    kw = {"n_silos": 2, "size": 3, "n_fits": n_fits, "view": view, "confidence": 0.95}
+    right = audit(estimator, **kw)
+    assert right.view == view and right.n_trials == n_fits and not right.contradicted
+    little_noise_on_sums(monkeypatch, 4)
     assert audit(estimator, **kw).contradicted
 
 
@@ -248,6 +285,32 @@ def test_bounds_of_exact_rates_are_attained():
     assert epsilon_from_rates(Rates(0.9 * (1 - p), b), 0.1) == pytest.approx(2.0)
     assert epsilon_from_rates(Rates(0.5, 0.4), 0.0) == 0
     assert mu_from_rates(Rates(0.15865525393145707, 0.5)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.5, 2.0])
+def test_wins_bound_mu_from_below(mu):
+    """Scores of the best test between N(0, 1) and N(mu, 1)."""
+    rng, bounds = np.random.default_rng(0), []
+    for _ in range(200):
+        coins = rng.random(400) < 0.5
+        wins = wins_from_scores(rng.normal(size=400) + mu * coins, coins, rng, 0.05)
+        bounds.append(mu_from_wins(wins))
+    wrong = np.mean(np.array(bounds) > mu)
+    assert wrong <= 0.05 + 3 * np.sqrt(0.05 / 200) and (not mu or np.median(bounds) > 0.5 * mu)
+    ties = wins_from_scores(np.zeros(400), coins, rng, 0.05)
+    assert ties == 0 == mu_from_wins(ties)
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
+def test_no_score_wins_more_often_than_the_curve_allows(mu):
+    """The curve of a Gaussian release, and that of randomised response, by their areas."""
+    curve = [(e, gaussian_delta(mu, e)) for e in np.linspace(0, 12, 600)]
+    area = ndtr(mu / np.sqrt(2))
+    assert area <= most_wins(curve) <= area + 2e-3
+    p = 1 / (1 + np.exp(-mu))  # wins, and half of the ties
+    assert p <= most_wins([(mu, 0.0)]) <= p + 2e-3
+    assert most_wins([(0.0, 0.1)]) == pytest.approx(0.5 + 0.1 - 0.1**2 / 2, abs=2e-3)
+    assert most_wins([]) == 1
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -76,7 +76,7 @@ def audit_epsilon(
         ``lower_bound`` on epsilon at ``delta``, ``reported``, ``confidence``, ``contradicted``
         (whether some part of the reported curve of epsilons and deltas is), ``gaussian_bound`` (a
         larger bound, if the releases are as distinct as those of one Gaussian), ``n_trials``,
-        ``n_fits``, ``rates``, ``plot()``.
+        ``n_fits``, ``rates``, ``wins``, ``plot()``.
 
     See Also
     --------
@@ -86,7 +86,9 @@ def audit_epsilon(
     -----
     **Formal guarantee.** Of the audit, not of the fits: ``lower_bound`` exceeds the true epsilon
     with probability at most ``1 - confidence``. Threshold and score are chosen on half of the
-    trials and judged on the other half by Clopper-Pearson intervals. Trials are independent: fits
+    trials and judged on the other half by Clopper-Pearson intervals. How often the score of one
+    data set exceeds that of the other is judged by all trials where the score was fixed beforehand
+    (the likelihood ratio, or the projection on the canary). Trials are independent: fits
     are, and silos of one fit draw their noise themselves and attacked canaries' gradients do not
     depend on the model. The audit with one run needs independent coins only. A low bound proves
     nothing: another attack may do better. The fits are not charged to a ledger that is open
@@ -170,6 +172,7 @@ class _Attack:
         self.zero_out, self.targets, self.spent = False, [0], None
         self.n_canaries = 1
         self.shuffled: list[np.ndarray] = []
+        self.moved: list[float] = []
 
     def run(self) -> PrivacyAudit:
         """Run all fits and judge them."""
@@ -184,10 +187,12 @@ class _Attack:
                 scores, coins, self.zero_out, reported, self.how.confidence, self.how.view
             )
         trials = Trials(*(np.stack(part) for part in zip(*rows, strict=True)))
-        law = None
-        if self.how.view != "model":
-            silo = self.targets[0]
-            law = likelihood_ratio(self.watch.work, silo, trials.along)
+        law = None if self.how.view == "silo" else trials.along.sum(axis=1)
+        if self.how.view == "model":
+            law = np.array(self.moved) if self.moved else None
+        else:
+            known = likelihood_ratio(self.watch.work, self.targets[0], trials.along)
+            law = law if known is None else known
             if self.shuffled[0].size:
                 law = shuffled_ratio(self.watch.work, np.stack(self.shuffled))
         return judged(
@@ -260,6 +265,10 @@ class _Attack:
         if self.how.view == "model":
             along, across, other = along[:0], across[:0], other[:0]
             beside = [fitted_numbers(self.fitted)]
+            coefficients = np.asarray(vars(self.fitted).get("coef_", ()), float)
+            if coefficients.size:  # descent moves them against the canary's gradient
+                first = np.atleast_2d(coefficients)[0]
+                self.moved.append(-float(first @ self.watch.rows[0]))
         if self.how.view == "silo":
             beside += [answers[silo][:20] for answers in seen.answers]
         return along, across, other, np.concatenate(beside), coin

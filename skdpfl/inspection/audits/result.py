@@ -13,13 +13,18 @@ from skdpfl.inspection.audits.scores import Trials, fitted_score
 from skdpfl.privacy.lower_bounds import (
     Rates,
     epsilon_from_rates,
+    most_wins,
     mu_from_rates,
+    mu_from_wins,
     one_run_epsilon,
     rates_from_counts,
+    wins_from_scores,
 )
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 from skdpfl.privacy.spending.spent import PrivacySpent
 
+#: the name of a score that needs no trials to be chosen
+FIXED = "fixed beforehand"
 #: thresholds that are tried on half of the trials
 THRESHOLDS = 200
 #: epsilons at which the reported curve is compared, in units of the reported epsilon
@@ -56,6 +61,9 @@ class PrivacyAudit:
         How trials were scored.
     rates : Rates
         The bounds of false and true positive rates.
+    wins : float
+        A lower bound on how often the score of a fit with the one data set exceeds that of a fit
+        with the other. NaN in an audit with one run.
     """
 
     lower_bound: float
@@ -69,6 +77,7 @@ class PrivacyAudit:
     n_fits: int
     score: str
     rates: Rates
+    wins: float
     curve: tuple[tuple[float, float], ...] = field(repr=False, default=())
 
     def __repr__(self) -> str:
@@ -124,13 +133,16 @@ def judged(
     n_fits: int,
     rng: np.random.Generator,
 ) -> PrivacyAudit:
-    """Choose score and thresholds on half of the trials, and judge on the others."""
+    """Choose score and thresholds on half of the trials, and judge on the others.
+
+    ``law`` is a score that was fixed before the trials: all of them are paired by it.
+    """
     train = rng.permutation(len(trials.coin)) < len(trials.coin) // 2
     epsilon, delta = reported.epsilon, reported.delta
     scores = {"linear, fitted": fitted_score(trials, train)}
     if law is not None:
-        scores["likelihood ratio"] = law
-    error = (1 - confidence) / 2  # one half for lower_bound, one for the curve
+        scores[FIXED] = law
+    error = (1 - confidence) / 3  # for lower_bound, for rates and for wins
     best: list[tuple[float, str, float, float]] = []
     for aim in (lambda r: epsilon_from_rates(r, delta), mu_from_rates):
         found = [(-1.0, "linear, fitted", 0.0, 1.0)]
@@ -143,19 +155,24 @@ def judged(
     rates = []
     for _, name, cut, sign in best:
         rates.append(_rates(sign * scores[name][~train], trials.coin[~train], cut, error))
-    curve = _curve(reported)
+    judges = ~train if law is None else np.ones_like(train)
+    score = scores["linear, fitted" if law is None else FIXED]
+    wins = wins_from_scores(score[judges], trials.coin[judges], rng, error)
+    curve, mu = _curve(reported), max(mu_from_rates(rates[1]), mu_from_wins(wins))
     return PrivacyAudit(
         epsilon_from_rates(rates[0], delta),
-        gaussian_epsilon(mu, delta) if (mu := mu_from_rates(rates[1])) > 0 and delta else mu * 0,
+        gaussian_epsilon(mu, delta) if mu > 0 and delta else mu * 0,
         epsilon,
         delta,
         confidence,
-        any(epsilon_from_rates(r, d) > e for r in rates for e, d in curve),
+        any(epsilon_from_rates(r, d) > e for r in rates for e, d in curve)
+        or bool(curve and wins > most_wins(curve)),
         view,
-        int((~train).sum()),
+        int(judges.sum()),
         n_fits,
         best[1][1],
         rates[1],
+        wins,
         curve,
     )
 
@@ -182,7 +199,7 @@ def judged_one_run(
     rates = Rates(float(positive[~coins].mean()), float(positive[coins].mean()))
     return PrivacyAudit(
         bound, math.nan, reported.epsilon, delta, confidence, contradicted, view, m, 1, "sum of "
-        "projections", rates, curve,
+        "projections", rates, math.nan, curve,
     )  # fmt: skip
 
 

@@ -68,6 +68,11 @@ class Watch(Federation):
     def n_silos(self) -> int:
         return self._silos.n_silos
 
+    @property
+    def rows(self) -> np.ndarray:
+        """The canaries' features (m, n_features)."""
+        return self._stage.rows
+
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for silos, answers in self._asked.ask(question):
             table = np.zeros((self.n_silos, answers.shape[1]))
@@ -106,7 +111,8 @@ class Watch(Federation):
             self._in_message = plan.expected_sizes / plan.clip_norm
             self._in_release = 1 / (plan.record_shares * plan.clip_norm)
         else:
-            self._in_message, self._in_release = np.ones(self.n_silos), 1 / plan.weights
+            # whole silos send how far they moved, against the gradient
+            self._in_message, self._in_release = -np.ones(self.n_silos), -1 / plan.weights
 
     def _gradients(self, work: Work) -> np.ndarray:
         """Return the directions of canaries' gradients (m, size), of norm about one."""
