@@ -1,11 +1,15 @@
 """Which model a run returns, silos whose messages do not come, and runs that go on."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from skdpfl.algorithms import FedExp, MinibatchSGD
 from skdpfl.engine import rounds, run
+from skdpfl.models import LinearModel
+from skdpfl.privacy.mechanisms import ServerMessages
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, problem, run_rounds, work_of
@@ -53,7 +57,7 @@ class Losing(Delivering):
             here = ~np.isin(silos, self.lost[round])
             yield silos[here], messages[here]
 
-    def told(self, round, released):
+    def on_release(self, round, released):
         self.heard.append((released.fraction, released.sampled))
 
 
@@ -118,3 +122,53 @@ def test_only_a_secret_deal_of_silos_ends_with_its_run(name):
     else:
         assert [now.n_rounds for now in go_on] == [2, 3, 4]
     assert math.isclose(sum(work.plan.weights), 1)
+
+
+class FromOnes(LinearModel):
+    """A linear model that starts at ones."""
+
+    def init(self, stream, dtype):
+        return np.ones(self.size, dtype)
+
+
+def test_an_algorithm_s_own_weights_count_the_start_and_may_be_small():
+    p, s, weights = problem(), setting(4), (0.3, 0.2, 0.0, 0.1, 0.25)
+    work = work_of("minibatch", p, s)
+    model = FromOnes(work.model.n_features, work.model.n_outputs, True)
+    work = replace(work, model=model, algorithm=MinibatchSGD(0.4, output_weights=weights))
+    models = [np.ones(model.size)]
+    last = run(
+        work, federation_of(p), streams_for(0),
+        average=False, on_round=lambda r, params: models.append(params.copy()),
+    )  # fmt: skip
+    np.testing.assert_array_equal(last.params, models[-1])
+    states = list(rounds(work, federation_of(p), streams_for(0)))
+    for n, state in enumerate(states, start=2):
+        mean = np.average(models[:n], axis=0, weights=weights[:n])
+        np.testing.assert_allclose(state.params, mean, rtol=1e-12)
+    assert states[-1].weight == pytest.approx(sum(weights))
+
+
+def test_what_is_sent_beside_messages_reaches_the_algorithm():
+    """Two silos that moved by a and b: their mean, and the mean of |a|^2 and |b|^2."""
+    p = problem(sizes=(5, 9))
+    s = setting(2, weights=np.array([0.5, 0.5]))
+    silos = {"unit": "silo", "trust": "server", "noise_multiplier": 1e-6, "clip_norm": 4.0}
+    work = work_of("fedavg", p, s, mechanism=ServerMessages(squared_norms=True), **silos)
+    algorithm = FedExp(0.4)
+    heard, losing = [], Losing(federation_of(p), [[], []])
+    losing.on_release = lambda r, released: heard.append(released)
+    models = [np.zeros(work.model.size)]
+    run(
+        replace(work, algorithm=algorithm), losing, streams_for(0),
+        average=False, on_round=lambda r, params: models.append(params.copy()),
+    )  # fmt: skip
+    moved = []
+    for X, y in p.silos:
+        rows = np.column_stack([X, np.ones(len(y))])
+        moved.append(0.4 * ((y - 0.5) @ rows) / len(y))  # a step from zero
+    np.testing.assert_allclose(heard[0].mean, np.mean(moved, axis=0), atol=1e-3)
+    norms = np.mean([a @ a for a in moved])
+    assert heard[0].squared_norm == pytest.approx(norms, abs=1e-3)
+    step = max(1.0, norms / (heard[0].mean @ heard[0].mean))
+    np.testing.assert_allclose(models[1], step * np.mean(moved, axis=0), rtol=2e-2)
