@@ -3,8 +3,8 @@
 Three workloads (:mod:`benchmarks.speed_parts.workloads`), whole public calls, medians, contenders
 in turns. Peers are installed into environments of their own under ``--envs``, about 1 GB each;
 without ``--peers`` they are left out. ``--profile`` says where the time goes, ``--growth`` how time
-grows with rounds, rows and silos, ``--layouts`` what other layouts than a C array cost,
-``--memory`` how much memory fits take, to 4 GB on disk among others. ``--write`` does all of it,
+grows with rounds, rows and silos, ``--sizes`` what large and odd sizes cost, ``--layouts`` what
+other layouts than a C array cost, ``--memory`` how much memory fits take, to 4 GB on disk among others. ``--write`` does all of it,
 peers included, and writes ``benchmarks/speed.md`` and the picture in the documentation. ``--quick``
 does everything but the peers at small sizes in half a minute, to see that it runs.
 """
@@ -29,6 +29,7 @@ from benchmarks.speed_parts import bare, peers
 from benchmarks.speed_parts.growth import draw, measure_growth
 from benchmarks.speed_parts.layouts import measure_layouts
 from benchmarks.speed_parts.memory import measure_memory
+from benchmarks.speed_parts.odd_sizes import measure_odd_sizes
 from benchmarks.speed_parts.timing import (
     Contender,
     RoundClock,
@@ -144,10 +145,12 @@ def compare(data: list[Data], sizes: Sizes, options: argparse.Namespace) -> Iter
 def sections(options: argparse.Namespace) -> Iterator[str]:
     """Yield what the command line asks for, in markdown."""
     sizes = QUICK if options.quick else Sizes()
-    data = [femnist(sizes), insurance(), many_silos(sizes)]
     everything = options.quick or options.write
-    yield f"{header()}.\nData: {', '.join(d.source for d in data)}.\n"
-    asked = options.growth or options.layouts or options.profile or options.memory
+    asked = options.growth or options.layouts or options.profile or options.memory or options.sizes
+    yield f"{header()}.\n"
+    if everything or options.profile or not asked:
+        data = [femnist(sizes), insurance(), many_silos(sizes)]
+        yield f"Data: {', '.join(d.source for d in data)}.\n"
     if everything or not asked:
         yield from compare(data, sizes, options)
     if everything or options.profile:
@@ -159,7 +162,9 @@ def sections(options: argparse.Namespace) -> Iterator[str]:
             draw(measured, options.picture)
     if everything or options.layouts:
         table = measure_layouts(options.quick)
-        yield f"Layouts (processor time, over a C array's of the dtype):\n\n{table}\n"
+        yield f"Layouts (processor time, over a C array's of the dtype):\n\n{table}\n\n{load()}\n"
+    if everything or options.sizes:
+        yield f"Large and odd sizes:\n\n{measure_odd_sizes(options.quick)}\n\n{load()}\n"
     if everything or options.memory:
         yield f"Memory of whole processes:\n\n{measure_memory(options.quick)}\n"
 
@@ -184,6 +189,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--peers", action="store_true", help="Opacus and pfl as well")
     parser.add_argument("--growth", action="store_true", help="only how time grows")
     parser.add_argument("--layouts", action="store_true", help="only what layouts cost")
+    parser.add_argument("--sizes", action="store_true", help="only large and odd sizes")
     parser.add_argument("--profile", action="store_true", help="only where the time goes")
     parser.add_argument("--memory", action="store_true", help="only how much memory fits take")
     parser.add_argument("--write", action="store_true", help="all of it, into files; half an hour")

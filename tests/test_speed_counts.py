@@ -1,9 +1,11 @@
-"""What a fit may cost, in counts rather than seconds: products, copies, streams, calls.
+"""What a fit may cost, in counts rather than seconds: products, copies, reads, streams, calls.
 
 Seconds depend on the machine and on who else uses it. These numbers do not; where one of them
 grows, a benchmark would (``benchmarks/speed.py``).
 """
 
+import mmap
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -23,7 +25,7 @@ from skdpfl import (
     ISRLDPClassifier,
     ISRLDPRegressor,
 )
-from skdpfl.federation import LocalFederation, _groups
+from skdpfl.federation import LocalFederation, _data, _groups, _local
 from skdpfl.federation._data import SiloData
 from skdpfl.models import Records
 from skdpfl.models._groups import CompiledProducts
@@ -259,8 +261,6 @@ HERE |= {("scales found", "sorted")}
 )
 def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
     """80 MB in 5 silos, large from 64 MB on: a quarter of X at most, y and ids included."""
-    from skdpfl.federation import _data, _groups, _local
-
     monkeypatch.setattr(_groups, "PART", 2**18)
     for module in (_data, _local):
         monkeypatch.setattr(module, "LARGE", 2**26)
@@ -392,6 +392,65 @@ def test_a_round_touches_no_more_than_its_batch(monkeypatch, tmp_path, layout):
     assert len(most) == 5
     assert max(read for _, read in most) <= 0.04 * X.nbytes
     assert max(peak for peak, _ in most) <= 0.2 * X.nbytes
+
+
+def referenced(table):
+    """The bytes of the pages of a mapped table that were read or written since `forget`."""
+    address, found = table.__array_interface__["data"][0], False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if "-" in line.split(maxsplit=1)[0]:
+            first, last = (int(end, 16) for end in line.split()[0].split("-"))
+            found = first <= address < last
+        elif found and line.startswith("Referenced:"):
+            return 1024 * int(line.split()[1])
+    raise AssertionError("no such mapping")
+
+
+def forget():
+    """Forget what was read; Linux keeps it for each page of 4 KB."""
+    Path("/proc/self/clear_refs").write_text("1")
+
+
+MAPPED = {
+    "rows": lambda X: X,
+    "some columns": lambda X: X[:, 1:],
+    "rows reversed": lambda X: X[::-1],
+}
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="needs Linux")
+@pytest.mark.parametrize("protected", ["silo", "record"])
+@pytest.mark.parametrize("layout", MAPPED)
+def test_a_round_reads_no_page_but_its_batch(monkeypatch, layout, protected):
+    """Not only copies count: a record is a page here, of 16 MB, or ends on the next one."""
+    for module in (_data, _local):
+        monkeypatch.setattr(module, "LARGE", 2**20)  # no copy at the start
+    n, d = 4000, 1024
+    space = mmap.mmap(-1, 4 * n * d)
+    X = np.frombuffer(space, np.float32).reshape(n, d)
+    X[:] = np.random.default_rng(0).standard_normal((n, d), dtype=np.float32)
+    y, m = X[:, 0] > 0, 200 if protected == "silo" else 4
+    silos = np.random.default_rng(1).permutation(n) % m
+    read, round_ = [], LocalFederation.round
+
+    def watched(self, *args):
+        forget()
+        yield from round_(self, *args)
+        read.append(referenced(X))
+
+    monkeypatch.setattr(LocalFederation, "round", watched)
+    if protected == "silo":
+        share = {"unit": "silo", "trust": "server", "silo_fraction": 0.02, "cohort": "uniform"}
+        model = DPFedAvgClassifier(**share, n_rounds=5, local_steps=2, **COMMON)
+    else:
+        model = ISRLDPClassifier(
+            n_rounds=5, sampling="without_replacement", sampling_rate=0.02, **COMMON
+        )
+    model.fit(MAPPED[layout](X), y, silos=silos)
+    assert len(read) == 5
+    pages = 2 if layout == "some columns" else 1
+    assert min(read) > 0
+    assert max(read) <= pages * 0.02 * X.nbytes * 1.1
 
 
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if "disk" not in name])

@@ -22,6 +22,8 @@ from skdpfl.losses import with_weights
 LARGE = 2**28
 #: records that are copied at once, and numbers of them
 BLOCK, NUMBERS = 2**12, 2**20
+#: columns that are copied at once from a table of columns: more would not stay in the cache
+TILE = 2**9
 
 #: row numbers, or consecutive rows
 Rows = np.ndarray | slice
@@ -232,13 +234,19 @@ class SiloData:
 def in_rows(
     table: Any, dtype: np.dtype, read: Callable[[slice], np.ndarray] | None = None
 ) -> np.ndarray:
-    """Return a table as a new array in C order, read from front to back in blocks of rows.
+    """Return a table as a new array in C order, read from front to back in blocks.
 
-    ``read`` returns some of its rows, in any order and dtype; by default, ``table[rows]``.
+    ``read`` returns some of its rows, in any order and dtype; by default, it is an array.
     """
     out = np.empty(table.shape, dtype)
-    for block in _blocks(*table.shape):
-        out[block] = table[block] if read is None else read(block)
+    if read is not None:
+        for block in _blocks(*table.shape):
+            out[block] = read(block)
+        return out
+    n, width = table.shape
+    for rows in _blocks(n, min(width, TILE)):
+        for i in range(0, width, TILE):
+            out[rows, i : i + TILE] = table[rows, i : i + TILE]
     return out
 
 

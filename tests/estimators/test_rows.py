@@ -75,6 +75,7 @@ def read(X):
 def small(monkeypatch):
     monkeypatch.setattr(_rows, "SMALL", 0)
     monkeypatch.setattr(_data, "NUMBERS", 28)
+    monkeypatch.setattr(_data, "TILE", 7)
 
 
 @pytest.mark.parametrize("case", CONVERTED)
