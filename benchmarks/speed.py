@@ -4,9 +4,10 @@ Three workloads (:mod:`benchmarks.speed_parts.workloads`), whole public calls, m
 in turns. Peers are installed into environments of their own under ``--envs``, about 1 GB each;
 without ``--peers`` they are left out. ``--profile`` says where the time goes, ``--growth`` how time
 grows with rounds, rows and silos, ``--sizes`` what large and odd sizes cost, ``--layouts`` what
-other layouts than a C array cost, ``--memory`` how much memory fits take, to 4 GB on disk among others. ``--write`` does all of it,
-peers included, and writes ``benchmarks/speed.md`` and the picture in the documentation. ``--quick``
-does everything but the peers at small sizes in half a minute, to see that it runs.
+other layouts than a C array cost, ``--memory`` how much memory fits take, to 4 GB on disk among
+others. ``--write`` does all of it, peers included, and writes ``benchmarks/speed.md`` and the
+picture in the documentation. ``--quick`` does everything but the peers at small sizes in half a
+minute, to see that it runs.
 """
 
 from __future__ import annotations
