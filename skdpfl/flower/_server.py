@@ -20,6 +20,7 @@ def server_app(
     *,
     finished: Callable[[Any, RemoteFederation, Mapping[str, Any]], None],
     on_missing: Literal["fail", "skip"] = "fail",
+    masked: bool = False,
     timeout: float = 60.0,
     n_attempts: int = 3,
 ) -> ServerApp:
@@ -37,6 +38,9 @@ def server_app(
         keep it, and with its :class:`~skdpfl.remote.RemoteFederation`.
     on_missing : {"fail", "skip"}, default="fail"
         What to do in a round without some silos' answers
+        (:class:`skdpfl.remote.RemoteFederation`).
+    masked : bool, default=False
+        Show the server the sum of a round's messages only
         (:class:`skdpfl.remote.RemoteFederation`).
     timeout : float, default=60.0
         Seconds to wait for answers.
@@ -67,6 +71,7 @@ def server_app(
             classes=getattr(model, "classes", None),
             estimator=type(model).__name__,
             on_missing=on_missing,
+            masked=masked,
             n_attempts=n_attempts,
         )
         finished(model.fit_federation(federation, facts), federation, config)

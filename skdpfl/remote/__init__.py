@@ -5,7 +5,8 @@ _letters     what server and silos say to each other
 _row         one silo's row of a plan
 _gate        a silo's rules: it prices, pays, writes down, answers once
 _releases    what it computes, and refuses to compute; ``_account``: pays, ``_store``: on disk
-_federation  the server's side; a ``Courier`` takes the letters
+_federation  the server's side; a ``Courier`` takes the letters (``_exchange``)
+_masks       sums of which the server sees no summand
 _score       how good a model is at each silo (``_score_row``: the guarantee)
 
 Nothing here knows a network: :mod:`skdpfl.flower` is one courier.
@@ -15,7 +16,7 @@ from skdpfl._lazy import lazy
 
 #: public name -> the module that has it; loaded on first use
 _WHERE = {
-    "Courier": "_federation",
+    "Courier": "_exchange",
     "Gate": "_gate",
     "Hello": "_letters",
     "Introduction": "_letters",
@@ -23,7 +24,7 @@ _WHERE = {
     "RemoteFederation": "_federation",
     "Scores": "_score",
     "SiloRecords": "_records",
-    "SilosMissing": "_federation",
+    "SilosMissing": "_exchange",
     "Terms": "_terms",
     "WireError": "_wire",
     "score_federation": "_score",

@@ -2,52 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from skdpfl.federation import Federation, Question, Schema, Work
-from skdpfl.remote._declared import pack, unpack
+from skdpfl.remote._declared import pack
+from skdpfl.remote._exchange import Courier, SilosMissing, exchange, in_words, odd_ones
 from skdpfl.remote._letters import (
     Agreement,
     Answer,
     Ask,
     Facts,
     Offer,
-    Refusal,
+    Part,
     Task,
 )
+from skdpfl.remote._masks import FINENESS, total_of
 from skdpfl.remote._refused import Refused
 from skdpfl.remote._row import rows_of
 from skdpfl.remote._wire import WireError
 from skdpfl.scaling import ScalingPlan, TemperaturePlan
-
-
-class SilosMissing(RuntimeError):
-    """Silos did not answer, or not what they were asked; the text names them and their reasons."""
-
-
-class Courier(ABC):
-    """Takes letters to silos and brings their answers: a network, or a test."""
-
-    @abstractmethod
-    def deliver(self, letters: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """Deliver letters, and return the answers that came in time.
-
-        Parameters
-        ----------
-        letters : mapping
-            A letter for each silo, by its name.
-
-        Returns
-        -------
-        mapping
-            The names of silos that answered, and their answers.
-        """
 
 
 class RemoteFederation(Federation):
@@ -67,6 +47,10 @@ class RemoteFederation(Federation):
         What to do in a round without some silos' answers. "skip" goes on with the others: for
         algorithms whose silos keep nothing between rounds, whose mean over the others is that over
         all in expectation, if silos are missing by chance. Whoever answered has paid.
+    masked : bool, default=False
+        Show the server the sum of a round's messages only, not each of them: against a server that
+        follows the protocol. The noise, and what it costs, are as without. All silos of a round
+        have to answer, three or more. Questions beside the rounds are not masked.
     n_attempts : int, default=3
         How often a letter is sent to a silo that does not answer. A silo that did answer sends the
         same answer again.
@@ -84,18 +68,23 @@ class RemoteFederation(Federation):
         classes: Sequence[Any] | None = None,
         estimator: str = "fit",
         on_missing: Literal["fail", "skip"] = "fail",
+        masked: bool = False,
         n_attempts: int = 3,
     ) -> None:
         if on_missing not in ("fail", "skip"):
             raise ValueError(f"on_missing must be 'fail' or 'skip'; got {on_missing!r}.")
         if n_attempts < 1:
             raise ValueError(f"n_attempts must be 1 or more; got {n_attempts!r}.")
+        if masked and on_missing == "skip":
+            raise ValueError('Masks cancel if all silos answer: give on_missing="fail".')
         self.names = [_text(name) for name in facts.silo_sizes]
-        self.on_missing, self.n_attempts = on_missing, n_attempts
+        self.on_missing, self.n_attempts, self.masked = on_missing, n_attempts, masked
         self._courier, self.facts, self.estimator = courier, facts, estimator
         self.classes = None if classes is None else tuple(np.unique(np.asarray(classes)).tolist())
         self._fit, self._started = "", set[str]()
         self._task: Task | None = None
+        self._keys: dict[str, str] = {}
+        self._weights, self._clip_norm = np.zeros(0), 1.0
         self._absent, self._width = np.zeros(0, int), 0
         #: each silo's price of the last fit, by its own computation, and seconds of its rounds
         self.epsilons: dict[str, float] = {}
@@ -123,18 +112,21 @@ class RemoteFederation(Federation):
         _check_declared(task)
         for i, row in enumerate(rows):
             shape = int(facts.n_features), names, self.classes, facts.dtype, row.size
-            offer = Offer(self._fit, self.estimator, Facts(*shape), row, i, seed, task)
+            offer = Offer(self._fit, self.estimator, Facts(*shape), row, i, seed, task, self.masked)
             letters[row.name] = offer
         agreed, reasons = self.exchange(letters, Agreement)
         if reasons:
             raise SilosMissing(f"Some silos do not take part. {in_words(reasons)}")
         self.epsilons = {name: letter.epsilon for name, letter in agreed.items()}
+        self._keys = {name: letter.key for name, letter in agreed.items() if letter.key}
+        if self.masked and len(self._keys) != self.n_silos:
+            raise SilosMissing("Some silos agreed to masked sums, but sent no key.")
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         purpose: Any = question.purpose
         ask = Ask(self._fit, purpose, question.number, question.asked, np.inf)
         answers, reasons = self.exchange(dict.fromkeys(self.names, ask), Answer)
-        reasons |= _odd_ones(answers)
+        reasons |= odd_ones(answers)
         if reasons:
             raise SilosMissing(f"A question needs the answers of all silos. {in_words(reasons)}")
         yield from self._in_order(answers)
@@ -145,16 +137,15 @@ class RemoteFederation(Federation):
                 f"{type(work.algorithm).__name__} keeps something in each silo, which a missing "
                 'answer would set apart from what the server knows: give on_missing="fail".'
             )
-        self._task = Task.of(work)
+        self._task, self._weights = Task.of(work), work.plan.weights
+        self._clip_norm = float(work.plan.clip_norm)
         self._width = work.model.size + work.plan.mechanism.n_extra
 
     def round(
         self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        content = Ask(self._fit, "round", round, shared, float(clip_norm))
-        first = Ask(self._fit, "round", round, shared, float(clip_norm), self._task)
         names, begin = [self.names[i] for i in cohort.tolist()], time.monotonic()
-        letters = {name: content if name in self._started else first for name in names}
+        letters = self._letters(round, shared, cohort, float(clip_norm))
         answers, reasons = self.exchange(letters, Answer)
         self.round_seconds.append(time.monotonic() - begin)
         self._started |= answers.keys()
@@ -167,7 +158,42 @@ class RemoteFederation(Federation):
             )
         missing = [i for i in cohort.tolist() if self.names[i] not in answers]
         self._absent = np.array(missing, dtype=int)
-        yield from self._in_order(answers)
+        if self.masked:
+            sent = [answers[name].values for name in names]
+            yield from self._as_messages(cohort, total_of(sent, self._step(clip_norm)))
+        else:
+            yield from self._in_order(answers)
+
+    def _letters(
+        self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
+    ) -> dict[str, Offer | Ask]:
+        """Return a round's letters: with the task, and all keys, where a silo has no round yet."""
+        words = self._fit, "round", round, shared, clip_norm
+        later, first = Ask(*words), Ask(*words, self._task)  # type: ignore[arg-type]
+        names = [self.names[i] for i in cohort.tolist()]
+        letters: dict[str, Offer | Ask] = {}
+        for i, name in zip(cohort.tolist(), names, strict=True):
+            ask = later if name in self._started else first
+            if self.masked:
+                keys = None if name in self._started else self._keys
+                weight, step = float(self._weights[i]), self._step(clip_norm)
+                ask = replace(ask, part=Part(tuple(names), weight, step, keys))
+            letters[name] = ask
+        return letters
+
+    def _step(self, clip_norm: float) -> float:
+        """Return the step of the grid that masked messages are on, a power of two."""
+        largest = clip_norm if math.isfinite(clip_norm) else self._clip_norm
+        return 2.0 ** math.floor(math.log2(largest * FINENESS))
+
+    def _as_messages(
+        self, cohort: np.ndarray, total: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield messages of this weighted sum: all of it as one silo's, the others' are zero."""
+        heaviest = int(self._weights[cohort].argmax())
+        messages = np.zeros((len(cohort), len(total)))
+        messages[heaviest] = total / self._weights[cohort][heaviest]
+        yield cohort, messages
 
     def _in_order(self, answers: dict[str, Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield answers silo by silo; all have the width of most of them."""
@@ -178,7 +204,7 @@ class RemoteFederation(Federation):
     def exchange(
         self, letters: Mapping[str, Offer | Ask], kind: type
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return answers, and why there are none of others; who is silent is asked again.
+        """Return answers of a kind, and why there are none of others.
 
         Parameters
         ----------
@@ -194,25 +220,7 @@ class RemoteFederation(Federation):
         reasons : dict
             Why there is none of other silos.
         """
-        answers: dict[str, Any] = {}
-        reasons = dict.fromkeys(letters, "no answer in time")
-        written = {id(letter): pack(letter) for letter in letters.values()}
-        waiting = set(letters)
-        for _ in range(self.n_attempts):
-            sent = {n: written[id(letter)] for n, letter in letters.items() if n in waiting}
-            came = self._courier.deliver(sent)
-            for name in sorted(waiting & came.keys()):
-                answer = _opened(came[name], kind, letters[name])
-                if isinstance(answer, kind):
-                    answers[name] = answer
-                    del reasons[name]
-                else:
-                    reasons[name] = str(answer)
-                if isinstance(answer, kind | Refused):  # it will not say anything else
-                    waiting.discard(name)
-            if not waiting:
-                break
-        return answers, reasons
+        return exchange(self._courier, letters, kind, self.n_attempts)
 
 
 def _check_declared(task: Task) -> None:
@@ -223,38 +231,6 @@ def _check_declared(task: Task) -> None:
         raise Refused(f"The fit has a part that silos elsewhere do not know. {error}") from error
 
 
-def _opened(data: bytes, kind: type, asked: Offer | Ask) -> Any:
-    """Return an answer, or the reason why this is none: a Refused where it is final."""
-    try:
-        letter: Any = unpack(data)
-    except WireError as error:
-        return f"an answer that cannot be read ({error})"
-    if isinstance(letter, Refusal):
-        return Refused(letter.reason)
-    if not isinstance(letter, kind) or getattr(letter, "fit", "") != asked.fit:
-        return "an answer to something else"
-    both = isinstance(letter, Answer) and isinstance(asked, Ask)
-    return _checked(letter, asked) if both else letter  # type: ignore[arg-type]
-
-
-def _checked(answer: Answer, ask: Ask) -> Any:
-    """Return an answer, or why it is none to this question."""
-    if (answer.purpose, answer.number) != (ask.purpose, ask.number):
-        return f"an answer to {answer.purpose} {answer.number}, not {ask.purpose} {ask.number}"
-    values = answer.values
-    if values.ndim != 1 or values.dtype.kind != "f" or not np.isfinite(values).all():
-        return "an answer that is no vector of finite numbers"
-    return answer
-
-
-def _odd_ones(answers: dict[str, Any]) -> dict[str, str]:
-    """Return the silos whose answers are of another length than most."""
-    widths = [answer.values.size for answer in answers.values()]
-    usual = max(set(widths), key=widths.count, default=0)
-    odd = [name for name, answer in answers.items() if answer.values.size != usual]
-    return dict.fromkeys(odd, "an answer of another length than the others'")
-
-
 def _text(name: object) -> str:
     if not isinstance(name, str):
         raise ValueError(
@@ -262,7 +238,3 @@ def _text(name: object) -> str:
             'silo_sizes={"north": 120, "south": 80}.'
         )
     return name
-
-
-def in_words(reasons: dict[str, str]) -> str:
-    return " ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()))

@@ -27,6 +27,7 @@ from skdpfl.remote._letters import (
     Offer,
     Refusal,
 )
+from skdpfl.remote._masks import new_key, public_of
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._refused import Refused
 from skdpfl.remote._releases import planned, streams_of
@@ -138,8 +139,12 @@ class Gate:
             self._account.check(spent)
             if self._account.has_paid(data):
                 raise Refused("This silo paid for this fit, but its memory of it is gone.")
-            self._store.write(offer.fit, {"offer": _array(data), "task": None, "silo": None})
-        return pack(Agreement(offer.fit, spent.epsilon))
+            kept = {"offer": _array(data), "task": None, "silo": None}
+            if offer.masked:
+                kept["key"] = new_key()
+            self._store.write(offer.fit, kept)
+        key = public_of(kept["key"]) if offer.masked else None
+        return pack(Agreement(offer.fit, spent.epsilon, key))
 
     def _released(self, ask: Ask, data: bytes) -> bytes:
         """Return the answer to a question: the one that was sent before, or a new one."""
@@ -156,8 +161,8 @@ class Gate:
             self._account.pay(agreed, offer, answered="words" in kept)
             values = release.draw()
         answer = pack(Answer(ask.fit, ask.purpose, ask.number, values))
-        now = {"offer": kept["offer"], "words": words, "answer": _array(answer)}
-        self._store.write(ask.fit, now | release.state())
+        now = {"words": words, "answer": _array(answer)}
+        self._store.write(ask.fit, kept | now | release.state())
         return answer
 
 

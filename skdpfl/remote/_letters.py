@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -130,8 +131,9 @@ def _keeps(values: Any, *shapes: tuple[int, ...]) -> bool:
 class Offer:
     """A fit that a silo is asked to take part in; ``index`` is its number, for simulations.
 
-    ``task`` is the fit's as it is known before scales are found, None for a score: a silo that does
-    not have its classes refuses here, before anyone has paid.
+    ``task`` is the fit's as it is before scales are found, None for a score: a silo that does not
+    have its classes refuses here, before anyone has paid. ``masked``: rounds are sums of masked
+    messages (:mod:`skdpfl.remote._masks`).
     """
 
     fit: str
@@ -141,6 +143,7 @@ class Offer:
     index: int
     seed: int | None
     task: Task | None = None
+    masked: bool = False
 
     def check_silo(self, name: str, allow_simulation: bool) -> None:
         """Raise unless the offer is for this silo, and its noise is the silo's own."""
@@ -170,10 +173,24 @@ class Offer:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The silo takes part; what it will have spent, by its own computation."""
+    """The silo takes part; what it will have spent, by its own computation, and its public key."""
 
     fit: str
     epsilon: float
+    key: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A silo's part of a masked sum: whose messages are in it, its weight, the grid's step.
+
+    ``keys``, everybody's public ones, come with the first round.
+    """
+
+    among: tuple[str, ...]
+    weight: float
+    step: float
+    keys: Mapping[str, str] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +206,7 @@ class Ask:
     content: Any
     clip_norm: float
     task: Task | None = None
+    part: Part | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +237,7 @@ declare(
     Offer,
     Agreement,
     Task,
+    Part,
     Ask,
     Answer,
     Refusal,

@@ -7,7 +7,7 @@ drawn. What runs is read from the row that was agreed to, not from the letter.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +16,8 @@ import numpy as np
 from skdpfl.federation import Question, Silo
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.remote._declared import pack
-from skdpfl.remote._letters import Ask, Facts, Offer, Task
+from skdpfl.remote._letters import Ask, Facts, Offer, Part, Task
+from skdpfl.remote._masks import FEWEST, mask, masked, on_grid, public_of
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._refused import Refused
 from skdpfl.remote._row import Row
@@ -58,7 +59,13 @@ def planned(
     if kept["silo"] is not None:
         silo.restore(kept["silo"])
     draw = _of_silo(ask, silo, row, task, X.dtype)
-    return Release(draw, lambda: {"task": task, "silo": silo.save()})
+    keys = kept.get("keys")
+    if offer.masked and ask.purpose == "round":
+        part, keys = _part_of(ask, row.name, kept)
+        draw = partial(_hidden, draw, ask, part, row.name, keys, kept["key"])
+    elif ask.part is not None:
+        raise Refused("This silo did not agree to masked sums.")
+    return Release(draw, lambda: {"task": task, "silo": silo.save(), "keys": keys})
 
 
 def _score(
@@ -75,6 +82,40 @@ def _score(
     y = records.targets(offer.facts)
     draw = partial(row.answer, records.X, y, streams)
     return Release(draw, lambda: {"task": None, "silo": None})
+
+
+def _part_of(ask: Ask, name: str, kept: dict[str, Any]) -> tuple[Part, Mapping[str, str]]:
+    """Return the silo's part of a masked sum, and the keys, which stay as they came first."""
+    part = ask.part
+    if part is None:
+        raise Refused("This silo agreed to masked sums: a round needs its part of one.")
+    keys: Mapping[str, str] | None = kept.get("keys") or part.keys
+    if keys is None or (part.keys is not None and dict(part.keys) != dict(keys)):
+        raise Refused("The keys of a fit come with its first round and stay.")
+    who, step = set(part.among), part.step
+    mine = name in who and keys.get(name) == public_of(kept["key"])
+    if not mine or not who <= keys.keys() or len(who) != len(part.among) or len(who) < FEWEST:
+        raise Refused(
+            f"A masked sum is among {FEWEST} silos or more, each once, this one with them."
+        )
+    if not (0 < step < math.inf and 0 < part.weight < math.inf):
+        raise Refused("The weight and the grid of a masked sum are positive numbers.")
+    return part, keys
+
+
+def _hidden(
+    draw: Callable[[], np.ndarray],
+    ask: Ask,
+    part: Part,
+    name: str,
+    keys: Mapping[str, str],
+    private: str,
+) -> np.ndarray:
+    """Return a silo's masked message."""
+    others = {other: keys[other] for other in part.among if other != name}
+    values = draw()
+    steps = on_grid(values, part.weight, part.step, len(part.among))
+    return masked(steps, mask(private, name, others, ask.fit, ask.number, len(values)))
 
 
 def _of_silo(

@@ -13,7 +13,8 @@ from skdpfl.models import Model
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.remote._declared import pack
-from skdpfl.remote._federation import RemoteFederation, SilosMissing, in_words
+from skdpfl.remote._exchange import SilosMissing, in_words
+from skdpfl.remote._federation import RemoteFederation
 from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer
 from skdpfl.remote._refused import Refused
 from skdpfl.remote._score_row import OF_CLASSES, Measure, Predictor, ScoreRow

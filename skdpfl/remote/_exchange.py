@@ -1,0 +1,99 @@
+"""Letters go out, answers come back: who is silent is asked again; what is no answer, and why."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from skdpfl.remote._declared import pack, unpack
+from skdpfl.remote._letters import Answer, Ask, Offer, Refusal
+from skdpfl.remote._refused import Refused
+from skdpfl.remote._wire import WireError
+
+
+class SilosMissing(RuntimeError):
+    """Silos did not answer, or not what they were asked; the text names them and their reasons."""
+
+
+class Courier(ABC):
+    """Takes letters to silos and brings their answers: a network, or a test."""
+
+    @abstractmethod
+    def deliver(self, letters: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Deliver letters, and return the answers that came in time.
+
+        Parameters
+        ----------
+        letters : mapping
+            A letter for each silo, by its name.
+
+        Returns
+        -------
+        mapping
+            The names of silos that answered, and their answers.
+        """
+
+
+def exchange(
+    courier: Courier, letters: Mapping[str, Offer | Ask], kind: type, n_attempts: int
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return answers, and why there are none of others; who is silent is asked again."""
+    answers: dict[str, Any] = {}
+    reasons = dict.fromkeys(letters, "no answer in time")
+    written = {id(letter): pack(letter) for letter in letters.values()}
+    waiting = set(letters)
+    for _ in range(n_attempts):
+        sent = {n: written[id(letter)] for n, letter in letters.items() if n in waiting}
+        came = courier.deliver(sent)
+        for name in sorted(waiting & came.keys()):
+            answer = _opened(came[name], kind, letters[name])
+            if isinstance(answer, kind):
+                answers[name] = answer
+                del reasons[name]
+            else:
+                reasons[name] = str(answer)
+            if isinstance(answer, kind | Refused):  # it will not say anything else
+                waiting.discard(name)
+        if not waiting:
+            break
+    return answers, reasons
+
+
+def _opened(data: bytes, kind: type, asked: Offer | Ask) -> Any:
+    """Return an answer, or the reason why this is none: a Refused where it is final."""
+    try:
+        letter: Any = unpack(data)
+    except WireError as error:
+        return f"an answer that cannot be read ({error})"
+    if isinstance(letter, Refusal):
+        return Refused(letter.reason)
+    if not isinstance(letter, kind) or getattr(letter, "fit", "") != asked.fit:
+        return "an answer to something else"
+    both = isinstance(letter, Answer) and isinstance(asked, Ask)
+    return _checked(letter, asked) if both else letter  # type: ignore[arg-type]
+
+
+def _checked(answer: Answer, ask: Ask) -> Any:
+    """Return an answer, or why it is none to this question."""
+    if (answer.purpose, answer.number) != (ask.purpose, ask.number):
+        return f"an answer to {answer.purpose} {answer.number}, not {ask.purpose} {ask.number}"
+    values = answer.values
+    kind = "f" if ask.part is None else "i"  # masked: whole numbers
+    if values.ndim != 1 or values.dtype.kind != kind or not np.isfinite(values).all():
+        return "an answer that is no vector of finite numbers"
+    return answer
+
+
+def odd_ones(answers: dict[str, Any]) -> dict[str, str]:
+    """Return the silos whose answers are of another length than most."""
+    widths = [answer.values.size for answer in answers.values()]
+    usual = max(set(widths), key=widths.count, default=0)
+    odd = [name for name, answer in answers.items() if answer.values.size != usual]
+    return dict.fromkeys(odd, "an answer of another length than the others'")
+
+
+def in_words(reasons: dict[str, str]) -> str:
+    return " ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()))

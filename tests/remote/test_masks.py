@@ -1,0 +1,172 @@
+"""Masked sums: exact, of one use, refused where they would hide nothing; the same noise."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cryptography")
+
+from skdpfl.remote import Refused, RemoteFederation, SilosMissing, Terms, pack, unpack
+from skdpfl.remote._letters import Answer, Ask, Refusal
+from skdpfl.remote._masks import mask, masked, new_key, on_grid, public_of, total_of
+from tests.remote.silos_here import (
+    NAMES,
+    Here,
+    estimator,
+    fit_elsewhere,
+    fit_here,
+    problem,
+    schema,
+)
+
+PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3}
+FITS = {
+    "minibatch": ("ISRLDPClassifier", PLAIN),
+    "three of four": ("ISRLDPRegressor", {"silo_fraction": 0.75, "n_rounds": 3}),
+    "whole silos": ("DPScaffoldClassifier", {"unit": "silo", "epsilon": 8.0, **PLAIN}),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_model_is_that_of_messages_in_the_clear(tmp_path, name):
+    """Up to the grid; each silo pays the same."""
+    kind, options = FITS[name]
+    data, model = (
+        problem(kind[-10:] if "Class" in kind else "Regressor"),
+        estimator(kind, **options),
+    )
+    here = Here(tmp_path, data)
+    if model.unit == "silo":
+        here.options["terms"] = Terms(unit="silo", delta=0.2)
+    there = fit_elsewhere(model, here, masked=True)
+    spent, coef = there.privacy_spent_, there.coef_.copy()
+    clear = fit_here(estimator(kind, **options), data)
+    np.testing.assert_allclose(coef, clear.coef_, atol=1e-8)
+    assert spent.epsilon == clear.privacy_spent_.epsilon
+    assert [len(here.entries(silo)) for silo in NAMES] == [1] * 4
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """The letters of a masked fit, and the answers to them."""
+    here = Here(tmp_path_factory.mktemp("masked"), problem())
+    fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    letters = [(name, unpack(letter)) for name, letter in here.letters]
+    return letters, [unpack(answer) for _, answer in here.answers]
+
+
+def answers(said, number):
+    return [a.values for a in said[1] if isinstance(a, Answer) and a.number == number]
+
+
+def test_what_is_sent_is_uniform_but_for_the_sum(said):
+    """Messages and sums of three are as large as 64 bits; the sum of four is a sum of messages.
+
+    Of n fair bits six standard errors are 3 / sqrt(n).
+    """
+    rounds = [answers(said, r) for r in range(3)]
+    for sent in rounds:
+        threes = [total_of(np.delete(sent, i, 0), 1.0) for i in range(4)]
+        assert all(np.abs(part.astype(float)).max() > 2**55 for part in (*sent, *threes))
+        assert np.abs(total_of(sent, 1.0)).max() < 2**50
+    bits = np.unpackbits(np.concatenate([each for sent in rounds for each in sent]).view("u1"))
+    assert abs(bits.mean() - 0.5) < 3 / len(bits) ** 0.5
+    apart = np.subtract(rounds[0], rounds[1]).astype(float)
+    assert (np.abs(apart).max(axis=1) > 2**50).all()  # another mask in each round
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_are_exact_on_the_grid(seed):
+    rng = np.random.default_rng(seed)
+    n, size, step = int(rng.integers(3, 7)), int(rng.integers(1, 9)), 2.0 ** -rng.integers(5, 30)
+    names = [f"silo {i}" for i in rng.permutation(20)[:n]]
+    private = {name: new_key() for name in names}
+    public = {name: public_of(key) for name, key in private.items()}
+    values, weights = rng.normal(size=(n, size)), rng.uniform(0.1, 1, n)
+    steps = [on_grid(v, w, step, n) for v, w in zip(values, weights, strict=True)]
+    sent = []
+    for name, each in zip(names, steps, strict=True):
+        others = {o: k for o, k in public.items() if o != name}
+        sent.append(masked(each, mask(private[name], name, others, "fit", 4, size)))
+    assert (total_of(sent, step) == np.sum(steps, axis=0) * step).all()
+    np.testing.assert_allclose(total_of(sent, step), weights @ values, atol=n * step)
+
+
+def test_numbers_that_leave_no_room_for_the_sum_are_refused():
+    for values in ([2.0**62], [np.inf], [np.nan]):
+        with pytest.raises(Refused, match="too large"):
+            on_grid(np.array(values), 1.0, 1.0, 3)
+    assert on_grid(np.array([2.0**60]), 1.0, 1.0, 3)[0] == 2**60
+
+
+def test_a_round_without_all_of_its_silos_fails(tmp_path):
+    here = Here(tmp_path, problem(), spoil=lambda n, k, a: None if n == "west" and k > 8 else a)
+    with pytest.raises(SilosMissing, match="Round 1 lacks answers"):
+        fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    with pytest.raises(ValueError, match='give on_missing="fail"'):
+        RemoteFederation(here, schema(problem()), masked=True, on_missing="skip")
+
+
+WRONG = {
+    "nothing of a sum": (lambda p: None, "needs its part"),
+    "two silos": (lambda p: dataclasses.replace(p, among=("east", "north")), "3 silos or more"),
+    "the same twice": (
+        lambda p: dataclasses.replace(p, among=("east", "east", "north")),
+        "each once",
+    ),
+    "without this one": (lambda p: dataclasses.replace(p, among=NAMES[1:]), "this one with them"),
+    "somebody unknown": (lambda p: dataclasses.replace(p, among=(*NAMES, "x")), "each once"),
+    "another key of this one": (
+        lambda p: dataclasses.replace(p, keys=p.keys | {"east": p.keys["west"]}),
+        "this one with them",
+    ),
+    "no keys": (lambda p: dataclasses.replace(p, keys=None), "come with its first round"),
+    "no weight": (lambda p: dataclasses.replace(p, weight=0.0), "positive"),
+    "no grid": (lambda p: dataclasses.replace(p, step=float("nan")), "positive"),
+}
+
+
+@pytest.fixture
+def silo(tmp_path):
+    """One silo that agreed to a masked fit, and what it is asked first."""
+    here = Here(tmp_path, problem(), spoil=lambda name, count, a: None if count > 4 else a)
+    with pytest.raises(SilosMissing):
+        fit_elsewhere(estimator(**PLAIN), here, masked=True, n_attempts=1)
+    for path in tmp_path.glob("east.ledger.fits/*.fit"):
+        kept = unpack(path.read_bytes())
+        fresh = {k: kept[k] for k in ("offer", "key")} | {"task": None, "silo": None}
+        path.write_bytes(pack(fresh))
+    first = next(unpack(d) for n, d in here.letters if n == "east" and isinstance(unpack(d), Ask))
+    return here, first
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_parts_that_would_hide_nothing_are_refused(silo, name):
+    here, first = silo
+    change, words = WRONG[name]
+    ask = dataclasses.replace(first, part=change(first.part))
+    answer = unpack(here.gate("east").answer(pack(ask)))
+    assert isinstance(answer, Refusal) and words in answer.reason
+
+
+def test_keys_stay(silo):
+    here, first = silo
+    assert isinstance(unpack(here.gate("east").answer(pack(first))), Answer)
+    keys = first.part.keys | {"west": public_of(new_key())}
+    later = dataclasses.replace(
+        first, number=1, task=None, part=dataclasses.replace(first.part, keys=keys)
+    )
+    answer = unpack(here.gate("east").answer(pack(later)))
+    assert "The keys of a fit" in answer.reason
+    good = dataclasses.replace(later, part=dataclasses.replace(first.part, keys=None))
+    assert isinstance(unpack(here.gate("east").answer(pack(good))), Answer)
+
+
+def test_a_silo_that_agreed_to_no_mask_gives_no_part(tmp_path, said):
+    part = next(letter.part for _, letter in said[0] if isinstance(letter, Ask))
+    here = Here(tmp_path, problem())
+    fit_elsewhere(estimator(**PLAIN | {"n_rounds": 2}), here)
+    last = unpack(here.letters[-1][1])
+    answer = unpack(here.gate("east").answer(pack(dataclasses.replace(last, part=part))))
+    assert "did not agree to masked sums" in answer.reason or "once and in order" in answer.reason
