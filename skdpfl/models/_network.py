@@ -14,7 +14,7 @@ The gradient of record j in (W_l, b_l) is (a_l, 1) s_l^T. Its norm follows from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -28,6 +28,7 @@ from skdpfl.models._base import Maps, Model, row_norms
 from skdpfl.models._clipping import zero_unless
 from skdpfl.models._layer_norms import clip_factors
 from skdpfl.models._network_rules import NetworkRules
+from skdpfl.models._passes import Layer, backward, finite, forward, outer_sums, pieces
 from skdpfl.models._products import in_one_piece
 from skdpfl.models._start import Start
 from skdpfl.privacy.randomness.streams import Stream
@@ -142,16 +143,9 @@ class Network(Model):
         """Return the raw predictions, shape (..., n, k)."""
         return self._forward(self.split(params), X)[1]
 
-    def _forward(
-        self, layers: list[tuple[NDArray, NDArray]], X: NDArray
-    ) -> tuple[list[NDArray], NDArray]:
+    def _forward(self, layers: list[Layer], X: NDArray) -> tuple[list[NDArray], NDArray]:
         """Return what enters each layer, and the raw predictions."""
-        entering, z = [], X
-        for i, (weights, intercept) in enumerate(layers):
-            entering.append(z if i == 0 else self.activation.value(z))
-            z = np.matmul(entering[-1], weights)
-            z += intercept[..., None, :]
-        return entering, z
+        return forward(layers, self.activation, X)
 
     def clipped_gradient_sum(
         self,
@@ -185,13 +179,11 @@ class Network(Model):
         layers = self.split(params)
         with np.errstate(all="ignore"):
             entering, raw = self._forward(layers, X)
-            slopes = [loss.gradient(y, raw, squared_norms=squared_norms, out=raw)]
-            for (w, _), a in zip(layers[:0:-1], entering[:0:-1], strict=True):
-                slopes.append(np.matmul(slopes[-1], np.swapaxes(w, -1, -2)))
-                slopes[-1] *= self.activation.slope(a)
-            slopes.reverse()
-            squared = self._squared(entering, slopes, squared_norms)
-            good = _good(squared, y)
+            last = loss.gradient(y, raw, squared_norms=squared_norms, out=raw)
+            slopes = backward(layers, self.activation, entering, last)
+            ahead = [squared_norms, *(row_norms(a, 1.0) for a in entering[1:])]
+            squared = [(A, row_norms(s, 0.0)) for A, s in zip(ahead, slopes, strict=True)]
+            good = finite(squared, y)
             if not good.all():
                 entering = [zero_unless(good, a) for a in entering]
                 slopes = [zero_unless(good, s) for s in slopes]
@@ -204,25 +196,16 @@ class Network(Model):
                 slopes = [np.multiply(s, factors[..., None], out=s) for s in slopes]
             return self._sums(entering, slopes, chunk)
 
-    def _squared(
-        self, entering: list[NDArray], slopes: list[NDArray], squared_norms: NDArray
-    ) -> list[tuple[NDArray, NDArray]]:
-        """Return each layer's |(a_l, 1)|^2 and |s_l|^2; not finite where an entry is not."""
-        ahead = [squared_norms, *(row_norms(a, 1.0) for a in entering[1:])]
-        return [(A, row_norms(s, 0.0)) for A, s in zip(ahead, slopes, strict=True)]
-
     def _sums(self, entering: list[NDArray], slopes: list[NDArray], chunk: int | None) -> NDArray:
         """Return the flat sums of outer products, at most ``chunk`` records at a time."""
-        n, last = slopes[-1].shape[-2], slopes[-1]
+        last = slopes[-1]
         total = np.empty((*last.shape[:-2], self.size), last.dtype)
         part = total
-        for i, (start, stop) in enumerate(pairwise(_edges(n, chunk))):
+        for i, rows in enumerate(pieces(last.shape[-2], chunk)):
             if i == 1:
                 part = np.empty_like(total)
-            for (weights, intercept), a, s in zip(self.split(part), entering, slopes, strict=True):
-                rows = s[..., start:stop, :]
-                np.matmul(np.swapaxes(a[..., start:stop, :], -1, -2), rows, out=weights)
-                np.add.reduce(rows, axis=-2, out=intercept)
+            a, s = ([v[..., rows, :] for v in each] for each in (entering, slopes))
+            outer_sums(self.split(part), a, s)
             if i:
                 total += part
         return total
@@ -247,18 +230,3 @@ class Network(Model):
         """Return raw predictions by the fitted layers."""
         layers = list(zip(attributes["coefs_"], attributes["intercepts_"], strict=True))
         return self._forward(layers, X)[1]
-
-
-def _good(squared: list[tuple[NDArray, NDArray]], y: NDArray) -> NDArray:
-    """Return which records are finite throughout, (..., n)."""
-    norms = [norm for pair in squared for norm in pair]
-    good = np.isfinite(norms[0])
-    for norm in norms[1:]:
-        good = good & np.isfinite(norm)
-    return good & np.isfinite(y) if y.dtype.kind == "f" else good
-
-
-def _edges(n: int, chunk: int | None) -> Iterator[int]:
-    """Return where chunks of equal length begin, and where the last one ends."""
-    count = 1 if chunk is None else max(1, -(-n // chunk))
-    return (n * i // count for i in range(count + 1))
