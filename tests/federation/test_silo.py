@@ -12,7 +12,7 @@ from sklearn.base import clone
 import skdpfl
 from skdpfl.engine import rounds, run
 from skdpfl.estimators import _data
-from skdpfl.federation import LocalFederation, Schema, Silo, SiloData, _stacking
+from skdpfl.federation import LocalFederation, Question, Schema, Silo, SiloData, _stacking
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import Gaussian, compose
 from skdpfl.privacy.mechanisms import SiloGradients
@@ -250,6 +250,37 @@ def test_a_silo_answers_each_round_once_and_in_order():
     with pytest.raises(ValueError, match="once and in order"):
         restored.round(1, shared)
     assert np.array_equal(restored.round(2, shared), silo.round(2, shared))
+
+
+class Noise(Question):
+    """Nothing but the noise of this number."""
+
+    purpose = "sums"
+
+    def __init__(self, number):
+        self.number = number
+
+    def answers(self, data, streams):
+        silos = np.flatnonzero(data.sizes)
+        yield silos, streams.uniform_block(self.purpose, silos, self.number, (3,))
+
+
+def test_a_silo_answers_each_question_once_and_in_order():
+    """The noise of an answer follows from the question's number: another question would show it."""
+    p, s = problem(), setting(z=[1.0] * 4, weights=np.full(4, 0.25))
+    X, y = p.silos[1]
+    silo = Silo.alone(1, X, y.astype(int), 4, streams_for(0))
+    first = silo.answer(Noise(1))
+    assert first.shape == (3,)
+    for again in (0, 1):
+        with pytest.raises(ValueError, match=f"asked again for number {again}"):
+            silo.answer(Noise(again))
+    silo.start(work_of("fedavg", p, s))
+    restored = alone(work_of("fedavg", p, s), p, 1)
+    restored.restore(silo.save())
+    with pytest.raises(ValueError, match="asked again for number 1"):
+        restored.answer(Noise(1))
+    assert not np.array_equal(restored.answer(Noise(2)), first)
 
 
 def test_a_silo_answers_only_what_it_pays_for():
