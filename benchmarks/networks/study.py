@@ -235,6 +235,11 @@ def changed(name: str, one: Any, change: dict[str, Any]) -> float:
     return score(name, fit(*args, **given))
 
 
+def place(column: pd.Series) -> pd.Series:
+    """Return where rows stand: problems in the order of PROBLEMS."""
+    return column.map(list(PROBLEMS).index) if column.name == "problem" else column
+
+
 def report(frame: pd.DataFrame) -> str:
     """Return both parts as tables."""
     lines: list[str] = []
@@ -289,6 +294,7 @@ def main() -> None:
         print(*(f"{v:.3f}" if isinstance(v, float) else v for v in row.values()), flush=True)
         row["version"] = version()
         frame = pd.concat([frame, pd.DataFrame([row])]).drop_duplicates(KEYS, keep="last")
+        frame = frame.sort_values(KEYS[:3], key=place, kind="stable")
         if file is not None:  # row by row: large problems take long
             frame.round(4).to_csv(file, index=False)
             (HERE / "results.md").write_text(report(frame))

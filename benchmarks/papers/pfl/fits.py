@@ -29,8 +29,9 @@ def accuracy(
 ) -> Fit:  # fmt: skip
     """Return the test accuracy of one fit; of overlapping silos also the price for one person.
 
-    A person whose image is in m silos is protected as m records of one silo are, at worst: each
-    silo's releases are private by themselves, and all are seen.
+    A person whose image is in m silos is in the releases of m silos, each with noise of its own:
+    they compose, as m fits would. That is less than `group(m)`, the price of m records in the same
+    releases (m = 10: epsilon 10.5 instead of 80; m = 20: 16 instead of infinity).
     """
     scattered = method in (SN_LINEAR, SN_CNN)
     data, copies = problem(name, scattered, n_silos, overlap, seed, quick)
@@ -45,5 +46,5 @@ def accuracy(
     value = model.score(data.X_test, data.y_test)
     if copies == 1 or math.isinf(epsilon):
         return Fit(value)
-    person = model.privacy_spent_.group(copies).epsilon
+    person = sum([model.privacy_spent_] * copies).epsilon
     return Fit(value, ((CLAIM, float(n_silos), person),))
