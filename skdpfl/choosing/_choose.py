@@ -49,9 +49,8 @@ def choose(request: Request, method: Method) -> Choice:
     scaling = plan_scales(request, level.mu)
     task = request.task(scaling.squared_row)
     settings = _settings(request, method, rate, steps, level.noise, task)
-    silent = request.guarantee.hides_silos or not request.chooses_step or bool(scaling.plan.advice)
-    silent = silent or request.guarantee.epsilon is None  # no advice on what the caller chose
-    advice = "" if silent else request.model.rules.warning_of_noise(level.noise, task)
+    rules = request.model.rules
+    advice = "" if request.takes_no_advice else rules.warning_of_noise(level.noise, task)
     return Choice(settings, scaling, advice, plan_temperature(request, method))
 
 

@@ -103,6 +103,12 @@ class Request:
         """Whether the learning rate is "auto"."""
         return self.learning_rate is None and not self.published_step
 
+    @property
+    def takes_no_advice(self) -> bool:
+        """Whether the caller chose what warnings of noise would be about, or silos are hidden."""
+        given = not self.chooses_step or self.guarantee.epsilon is None
+        return given or self.guarantee.hides_silos
+
     def task(self, squared_norm: float) -> Task:
         """Return the task for rows of this mean square norm, without the intercept's 1."""
         facts, curvature = self.facts, self.loss.curvature(self.facts.n_outputs)

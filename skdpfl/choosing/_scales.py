@@ -23,17 +23,29 @@ _COARSE = (
     "elsewhere than expected, so predictions may be far off. Give target_bounds=(low, high), a "
     "range that is public knowledge and that the target fills."
 )
+#: the warning where the target's mean is not found
+_UNKNOWN = (
+    "The noise will drown the target: its mean was found with an error of {:.2g} times half its "
+    "range, so predictions may be worse than the target's mean. Give target_bounds=(low, high) "
+    "that the target fills, more records or a larger epsilon."
+)
+#: larger errors are said: most such fits end below the mean (benchmarks/auto/warned.py)
+_DROWNED = 0.2
 #: mean square of a value uniform on [-1, 1], and of a squashed one: expected of public maps
 _MEAN_SQUARE = 1 / 3
 
 
 @dataclass(frozen=True, eq=False)
 class ScalingStep:
-    """How scales are found before training; decided without data."""
+    """How scales are found before training; decided without data.
+
+    ``advises``: whether to warn of a target that drowns in noise.
+    """
 
     plan: ScalingPlan
     shifts_target: bool = True
     clips: bool = False
+    advises: bool = True
 
     @property
     def squared_row(self) -> float:
@@ -61,6 +73,8 @@ class ScalingStep:
             scales = scales.clipped(self.plan.feature_bounds.low, self.plan.feature_bounds.high)
         if scales.coarse_target:
             warn(_COARSE.format(scales.target.scale))
+        elif self.advises and scales.target_error > _DROWNED:
+            warn(_UNKNOWN.format(scales.target_error))
         return scales
 
 
@@ -87,4 +101,5 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
         ),
         shifts_target=request.loss.link != "log",
         clips=request.clips_features,
+        advises=not request.takes_no_advice,
     )

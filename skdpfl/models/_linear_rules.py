@@ -17,12 +17,13 @@ or about half a standard deviation of a regression target. Neither kappa nor the
 matters much (benchmarks/auto): clipping far below the gradients' norms costs nothing, as the noise
 shrinks with the clip norm, and the averaged model hardly depends on the number of steps.
 
-**Noise that hides a regression.** A record's gradient is the sign of its residual times its row,
+**Noise that hides the signal.** A record's gradient is the sign of its residual times its row,
 clipped to one clip norm. For P scaled, uncorrelated features that explain a target completely, the
 mean gradient has norm at most ``sqrt(2 / pi) / rho``; its noise has norm ``s sqrt(P)``. So beyond
-``s sqrt(P) rho = 1.5`` the noise is twice the signal. Fits of benchmarks/auto have at most 0.9
-(R2 0.22 instead of 0.72); 1000 records of 400 features at epsilon 3 have 2.4, and R2 below 0.
-Classification tolerates more noise, because only the signs of predictions count.
+``s sqrt(P) rho = 1.5`` the noise is twice the signal, and a regression is warned of. Where the
+target's scale is found privately, that fails before (:mod:`skdpfl.choosing._scales`). Probabilities
+of a classifier are warned of beyond ``s = 0.045``, and beyond ``s = 0.018`` where ``s P > 0.8``:
+limits from half of the data sets of benchmarks/auto/warned.py, which says what they find.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ import math
 
 from skdpfl.models._rules import Rules, Task
 
-#: noise over the mean gradient of a regression, see above
-_HOPELESS = 1.5
+#: noise over the mean gradient of a regression; s of a classifier, and with s P; see above
+_HOPELESS, _UNSURE, _MANY = 1.5, 0.045, (0.018, 0.8)
 
 
 class LinearRules(Rules):
@@ -89,14 +90,19 @@ class LinearRules(Rules):
         return min(most, 3 * message / (max(steps) * task.norm))
 
     def warning_of_noise(self, noise: float, task: Task) -> str:
-        """Return the warning for a regression whose noise hides the signal."""
-        hidden = noise * math.sqrt(task.n_parameters) * task.norm > _HOPELESS
-        if task.is_classifier or not hidden:
+        """Return the warning for a model whose noise hides the signal."""
+        if task.is_classifier:
+            many = noise > _MANY[0] and noise * task.n_parameters > _MANY[1]
+            drowned = noise > _UNSURE or many
+            worse = "probabilities may be worse than the classes' shares"
+        else:
+            drowned = noise * math.sqrt(task.n_parameters) * task.norm > _HOPELESS
+            worse = "predictions may be worse than the target's mean"
+        if not drowned:
             return ""
         return (
             f"The noise will drown what {task.n_records} records can show of {task.n_parameters} "
-            "coefficients, so predictions may be worse than the target's mean. Use fewer features, "
-            "more records or a larger epsilon."
+            f"coefficients, so {worse}. Use fewer features, more records or a larger epsilon."
         )
 
 

@@ -272,11 +272,14 @@ class Scales:
     """The maps of features and of the target (the identity in classifiers).
 
     ``coarse_target``: whether the released moments show that the target's scale is too large.
+    ``target_error``: the standard deviation of the error of the target's mean, in half boxes; 0
+    where it was not released.
     """
 
     features: Scaling
     target: AffineTarget | RatioTarget = AffineTarget()
     coarse_target: bool = False
+    target_error: float = 0.0
 
     @property
     def features_map(self) -> Scaling | None:

@@ -118,7 +118,9 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     if not plan.reads_target:
         return maps
     bounded = plan.target == "refined bounds"
-    return replace(maps, coarse_target=target_is_unresolved(found.moments, plan.floor, bounded))
+    coarse = target_is_unresolved(found.moments, plan.floor, bounded)
+    error = float(found.moments.mean_error[-1])
+    return replace(maps, coarse_target=coarse, target_error=error)
 
 
 def _exact(plan: ScalingPlan, federation: Federation) -> Scales:

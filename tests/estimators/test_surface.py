@@ -295,7 +295,6 @@ def test_fitted_attributes(name):
 # ---- silos of all sizes -------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:The noise will drown:UserWarning")  # one record counts a third
 @pytest.mark.parametrize("name", ALL)
 def test_unbalanced_silos_down_to_one_record(name):
     X, y, _ = data(name)

@@ -1,0 +1,108 @@
+"""Fits that noise makes no better than a constant are warned of, others are not."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.estimators import _base
+
+
+def charges(seed):
+    """Skewed charges of 936 people in three silos, as the insurance data have them."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.uniform(18, 64, 936), rng.normal(30, 6, 936), rng.random(936) < 0.2])
+    y = 250 * X[:, 0] + 300 * X[:, 1] + 20_000 * X[:, 2] + rng.lognormal(8, 1, 936)
+    return X, y, np.arange(936) % 3
+
+
+def schools(seed):
+    """131 silos of 15 to 30 rows of 10 columns."""
+    rng = np.random.default_rng(seed)
+    silos = np.repeat(np.arange(131), rng.integers(15, 31, 131))
+    X = rng.normal(size=(len(silos), 10))
+    y = 20 + 5 * X @ rng.normal(size=10) / 3 + 4 * rng.normal(size=len(silos))
+    return X, y, silos
+
+
+def rare_events(seed):
+    """870 patients of six centres, 39 columns, an event in one of seven."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((870, 39)) < rng.uniform(0.05, 0.5, 39)).astype(float)
+    X[:, 0] = rng.normal(size=870)
+    raw = (X - X.mean(axis=0)) @ rng.normal(size=39) / 3 + rng.logistic(size=870)
+    return X, (raw > np.quantile(raw, 0.865)).astype(int), np.arange(870) % 6
+
+
+def logistic(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2000, 5))
+    y = X @ [1.0, -0.8, 0.5, 0.3, 0.0] + rng.logistic(size=2000) > 0
+    return X, y.astype(int), rng.integers(0, 5, 2000)
+
+
+def told(fit, data, seed, epsilon, **kw):
+    """Whether the fit is said to drown, and its score without the constant's."""
+    X, y, silos = data(seed)
+    model = fit(epsilon, delta=1e-5, random_state=seed, **kw)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.fit(X, y, silos=silos)
+    constant = 0.0 if fit is ISRLDPRegressor else np.bincount(y).max() / len(y)
+    words = "The noise will drown", "What was found within the budget shows"
+    told_of_it = any(str(each.message).startswith(words) for each in said)
+    return told_of_it, model.score(X, y) - constant
+
+
+KNOWN = {"feature_bounds": (-5, 5)}
+DROWNED = {
+    "charges, no bounds": (ISRLDPRegressor, charges, 0.125, {}),
+    "schools, no bounds": (ISRLDPRegressor, schools, 0.5, {}),
+    "schools": (ISRLDPRegressor, schools, 0.25, KNOWN | {"target_bounds": (-20, 60)}),
+    "rare events": (ISRLDPClassifier, rare_events, 1.0, KNOWN),
+    "rare events, no bounds": (ISRLDPClassifier, rare_events, 0.5, {}),
+}
+BOUNDS = {"feature_bounds": ([0, 10, 0], [100, 60, 1]), "target_bounds": (0, 70_000)}
+FINE = {
+    "charges": (ISRLDPRegressor, charges, 1.0, BOUNDS),
+    "charges, no bounds": (ISRLDPRegressor, charges, 3.0, {}),
+    "schools": (ISRLDPRegressor, schools, 3.0, KNOWN | {"target_bounds": (-20, 60)}),
+    "logistic": (ISRLDPClassifier, logistic, 1.0, KNOWN),
+    "logistic, no bounds": (ISRLDPClassifier, logistic, 3.0, {}),
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("case", DROWNED)
+def test_a_fit_that_drowns_is_said(case, seed):
+    fit, data, epsilon, kw = DROWNED[case]
+    said, gain = told(fit, data, seed, epsilon, **kw)
+    assert said
+    assert gain < 0.05
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("case", FINE)
+def test_a_good_fit_is_not(case, seed):
+    fit, data, epsilon, kw = FINE[case]
+    said, gain = told(fit, data, seed, epsilon, **kw)
+    assert not said
+    assert gain > 0.1
+
+
+@pytest.mark.parametrize(
+    "kw", [{"learning_rate": 0.1}, {"epsilon": None, "noise_multiplier": 50.0}, {"epsilon": np.inf}]
+)
+def test_what_the_caller_chose_is_not_advised_on(kw):
+    kw = {"epsilon": 0.1} | kw
+    assert not told(ISRLDPClassifier, rare_events, 0, **kw)[0]
+    assert not told(ISRLDPRegressor, schools, 0, **kw | KNOWN)[0]
+
+
+def test_the_warning_reads_no_records(monkeypatch):
+    """The classifiers' comes before any record is read; the regressors' with the scales."""
+    monkeypatch.setattr(_base.FederatedEstimator, "_run", None)
+    X, y, silos = rare_events(0)
+    with pytest.warns(UserWarning, match="drown what 870 records"), pytest.raises(TypeError):
+        ISRLDPClassifier(0.5, scaling=None, random_state=0).fit(X, y, silos=silos)
