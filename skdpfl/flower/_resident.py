@@ -39,7 +39,8 @@ def socket_of(module: str, number: int, config: Mapping[str, Any]) -> Path:
     if state.st_uid != os.getuid() or state.st_mode & 0o077 or folder.is_symlink():
         raise PermissionError(f"{folder} must belong to this user alone.")
     code = getattr(sys.modules[module], "__file__", None)
-    words = json.dumps([sys.prefix, code, number, sorted(config.items())], default=str)
+    written = os.stat(code).st_mtime_ns if code and os.path.exists(code) else 0  # other terms
+    words = json.dumps([sys.prefix, code, written, number, sorted(config.items())], default=str)
     return folder / f"{hashlib.sha256(words.encode()).hexdigest()[:24]}.socket"
 
 

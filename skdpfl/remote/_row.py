@@ -18,7 +18,7 @@ from skdpfl.privacy.events import compose
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.privacy.sampling import Sampling
+from skdpfl.privacy.sampling import Disjoint, Poisson, Sampling, WithoutReplacement
 from skdpfl.privacy.spending.spent import PrivacySpent, Trust, Unit
 from skdpfl.remote._refused import Refused
 from skdpfl.scaling import ScalingPlan, TemperaturePlan
@@ -168,6 +168,18 @@ def _check_numbers(row: Row) -> None:
         _check(all(a < b for a, b in zip((-1, *row.rounds), (*row.rounds, n_rounds), strict=True)))
         _check(row.unit == "record")
     _check(row.trust == "silo" and row.mechanism.serves == (row.unit, row.trust))
+    _check_sampling(row)
+
+
+def _check_sampling(row: Row) -> None:
+    """Raise unless batches can be drawn in every step that the silo is in."""
+    sampling = row.sampling
+    if isinstance(sampling, Poisson | WithoutReplacement):
+        _check(0 < sampling.rate <= 1)
+    if isinstance(sampling, Disjoint):
+        own = range(len(row.steps)) if row.rounds is None else row.rounds
+        size = math.inf if row.size is None else row.size
+        _check(sum(row.steps[r] for r in own) <= sampling.n_parts <= size)
 
 
 def _agrees(setting: object, row: Row) -> bool:
