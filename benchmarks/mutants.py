@@ -46,9 +46,11 @@ from benchmarks.mutant_parts.sites import ROOT, Mutant, mutants_of_file, without
 PARTS = {
     "engine": (["skdpfl/engine.py"], ["tests/engine"]),
     "federation": (["skdpfl/federation"], ["tests/federation", "tests/engine"]),
-    "models": (["skdpfl/models"], ["tests/test_models.py", "tests/test_networks.py"]),
+    "models": (["skdpfl/models"], ["tests/test_models.py", "tests/test_networks.py",
+                                   "tests/test_model_rules.py", "tests/test_fitted_models.py",
+                                   "tests/engine/test_model_from_outside.py"]),
     "privacy": (["skdpfl/privacy"], ["tests/privacy"]),
-}
+}  # fmt: skip
 EQUIVALENT = ROOT / "benchmarks" / "mutants_equivalent.txt"
 #: numbers as published, compared with the papers' tables by tests of their own
 LEFT_OUT = ("published/",)

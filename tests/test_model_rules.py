@@ -1,0 +1,99 @@
+"""The rules of "auto" of linear models, by numbers worked out on paper."""
+
+import math
+
+import pytest
+
+from skdpfl.models._linear_rules import LinearRules
+from skdpfl.models._rules import Task
+
+RULES = LinearRules()
+#: rows of norm 2, nine parameters, 3 multiplications a record, 10,000 records in 5 silos
+LABELS = Task(0.25, 4.0, 9, 3, 10_000, 5, True)
+NUMBERS = Task(1.0, 4.0, 9, 3, 10_000, 5, False)
+LARGE = LABELS._replace(n_records=10**6, work_per_record=100, n_silos=1000)
+
+
+@pytest.mark.parametrize(
+    ("typical", "mu", "task", "rate"),
+    [
+        (4_000, math.inf, LABELS, 1.0),  # twice a batch
+        (8_000, math.inf, LABELS, 0.25),  # a batch of 2,000
+        (8_000, 8.0, LABELS, 0.4),  # 8 / (2 * 10)
+        (8_000, 10.0, LABELS, 1.0),  # a half is all
+        (1, math.inf, LARGE._replace(n_records=10**7), 0.2),  # 2e8 of 1e9 multiplications
+    ],
+)
+def test_share_of_the_records_that_a_step_reads(typical, mu, task, rate):
+    assert RULES.sampling_rate(typical, mu, task) == pytest.approx(rate, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("local_steps", "rate", "task", "how", "rounds"),
+    [
+        (1, 1.0, LABELS, (False, False), 100),
+        (3, 1.0, LABELS, (False, True), 34),
+        (1, 1.0, LABELS, (True, False), 400),
+        (7, 1.0, LABELS, (True, True), 172),  # 1200 / 7
+        (1, 0.5, LARGE, (True, True), 250),  # 2e10 / (5e7 + 3e7)
+        (1, 1.0, LARGE._replace(n_silos=10**6), (True, True), 30),
+    ],
+)
+def test_number_of_rounds(local_steps, rate, task, how, rounds):
+    exact, plain = how
+    assert RULES.n_rounds(local_steps, rate, task, exact=exact, plain=plain) == rounds
+
+
+def test_momentum_needs_steps_and_noise_limits_it():
+    found = [RULES.momentum(n, noise) for n, noise in [(10, 1.0), (4, 1.0), (10**3, 1.0), (200, 0)]]
+    assert found == pytest.approx([0.5, 0.0, 0.8, 0.95])
+
+
+def test_the_penalty_shortens_steps():
+    assert RULES.with_penalty(1.0, 2.0, 0.5, 0.5) == pytest.approx(1 / (1 + 1.1 / 1.5))
+
+
+@pytest.mark.parametrize(
+    ("task", "noise", "alpha", "clip"),
+    [
+        (LABELS, 0.0, 0.0, math.inf),
+        (LABELS, 0.01, 0.0, 0.8),  # 0.012 / 0.03 of the norm 2
+        (LABELS, 0.01, 0.25, 1.6),  # a penalty as large as the curvature: twice as much
+        (LABELS, 0.01, 1.0, 2.0),  # the norm itself
+        (NUMBERS, 0.01, 0.0, 1.2),  # 0.012 / 0.02
+        (NUMBERS, 0.01, 1.0, 2.4),
+        (NUMBERS, 1.0, 0.0, 0.2),  # a tenth at least
+    ],
+)
+def test_clip_norms(task, noise, alpha, clip):
+    assert RULES.clip_norm(noise, task, alpha) == pytest.approx(clip)
+
+
+@pytest.mark.parametrize(
+    ("task", "noise", "eta"),
+    [
+        (LABELS, 0.0, 2.7),  # 1.8 (1 + 1/2) / (0.25 * 4)
+        (LABELS, 0.01, 0.5 * 3 * math.sqrt(0.6) / 2),
+        (LABELS, 1e-6, 54.0),  # half of 54 / (clip over norm)
+        (NUMBERS, 0.0, 0.675),
+        (NUMBERS, 0.015, 0.25 / 3),  # half of a half, over 0.015 * 100 * 2
+        (NUMBERS, 1e-6, 1.125),  # 3 (1 + 1/2) / 4
+    ],
+)
+def test_steps_for_100_gradients_clipped_at_half_their_norm(task, noise, eta):
+    assert RULES.learning_rate(1.0, 100, 0.5, noise, task) == pytest.approx(eta)
+
+
+@pytest.mark.parametrize(
+    ("noise", "message", "step"), [(0.0, math.inf, 1.0), (0.01, 50.0, 4.0), (0.5, 1.0, 0.75)]
+)
+def test_messages_and_steps_of_whole_silos(noise, message, step):
+    """Three rounds of two steps: 3 / (noise * 3 * 2); three times that over two steps of norm 2."""
+    assert RULES.message_clip_norm((2, 2, 2), noise, LABELS) == pytest.approx(message)
+    assert RULES.silo_learning_rate((2, 2, 2), noise, LABELS) == pytest.approx(step)
+    assert RULES.silo_learning_rate((20, 20), 1e-9, LABELS) == pytest.approx(1.0)
+
+
+def test_a_regression_under_much_noise_is_warned_of():
+    assert "worse than the target's mean" in RULES.warning_of_noise(0.3, NUMBERS)
+    assert RULES.warning_of_noise(0.2, NUMBERS) == RULES.warning_of_noise(0.3, LABELS) == ""
