@@ -45,7 +45,7 @@ def messages(first, sampling, dtype, k, layout, cohort=None, transform=None):
     plan = PrivacyPlan(
         silo_sizes=None,
         silo_ids=pd.RangeIndex(len(silos)),
-        steps=(12,),
+        steps=(6,),
         clip_norm=1.0,
         noise_multiplier=1.0,
         delta=1e-5,
@@ -57,7 +57,7 @@ def messages(first, sampling, dtype, k, layout, cohort=None, transform=None):
         silo_fraction=0.5,
     )
     model = LinearModel(D, k)
-    work = Work(model, LogLoss(), FedAvg(50.0, 12), plan, np.dtype(dtype))
+    work = Work(model, LogLoss(), FedAvg(50.0, 6), plan, np.dtype(dtype))
     X = LAYOUTS[layout](X.astype(dtype))
     data = SiloData.from_codes(X, y, codes, len(silos), transform)
     federation = LocalFederation(data, streams_for(0))

@@ -27,7 +27,7 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        search(ISRLDPClassifier(n_rounds=3, trust="server")),
+        search(ISRLDPClassifier(n_rounds=3, trust="server", sampling_rate=1.0)),
         search(ISRLDPRegressor(n_rounds=3, target_bounds=(-10, 10))),
     ]
 )

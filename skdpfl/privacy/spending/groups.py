@@ -24,7 +24,10 @@ from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
 #: Where one record's profile is taken, as multiples of its epsilon at the stated delta; where that
 #: epsilon is 0, the epsilons themselves.
-_OF_ONE = (*(i / 20 for i in range(33)), 1.001, 1.7, 1.8, 1.9, 2.0, 2.25, 2.5, 3.0, 4.0, 6.0)
+_OF_ONE = (
+    *(0.0, 0.2, 0.4, *(0.5 + i / 20 for i in range(17)), 1.001),
+    *(1.4, 1.5, 1.7, 1.9, 2.2, 2.6, 3.2, 4.5),
+)
 _NEAR_ZERO = (0.0, 1e-3, 3e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 #: The same for the group's profile, which is what further fits add to.
