@@ -36,14 +36,15 @@ def _advice(X: Any, y: Any, error: Exception) -> str | None:
     if strange := [name for name in names if not _holds_numbers(X[name])]:
         return (
             f"X has column(s) {strange[:5]!r} that hold no numbers. Leave them out, or encode them "
-            "by categories that are public: OneHotEncoder(categories=[...], sparse_output=False)."
+            "by categories that are public: OneHotEncoder(categories=[...], sparse_output=False). "
+            "skdpfl.preprocessing.DPOneHotEncoder finds and pays for those that are not."
             + _ids_hint(strange)
         )
     if "X contains NaN" in said:
         return (
             "Input X contains NaN. Fill missing values with constants that are public, "
-            'SimpleImputer(strategy="constant", fill_value=...), or leave such rows out; a mean or '
-            "a median of the records would be learnt from them and not paid for."
+            'SimpleImputer(strategy="constant", fill_value=...), or leave such rows out. A mean or '
+            "a median is learnt from the records: skdpfl.preprocessing.DPSimpleImputer pays for it."
         )
     of_labels = isinstance(error, TypeError) or "NaN" in said or "label type" in said
     if y is not None and of_labels and np.any(pd.isna(_flat(y))):
