@@ -72,6 +72,8 @@ def score_federation(
 ) -> Scores:
     """Ask silos elsewhere how good a model is at their records; each pays for its answer.
 
+    Every record counts once, whatever weight it has in fits.
+
     Parameters
     ----------
     model : estimator

@@ -255,11 +255,12 @@ def test_the_mean_without_a_silo_is_that_of_the_others(tmp_path):
 
 REFUSED = {
     "server": ({"trust": "server"}, "each silo then adds its own noise"),
+    "shuffler": ({"trust": "shuffler"}, "needs a shuffler"),
     "exact": ({"epsilon": np.inf, "learning_rate": 0.1}, "Give a finite epsilon"),
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", some_slow(REFUSED, ("server", "exact")))
 def test_what_silos_elsewhere_do_not_do_is_said(tmp_path, name):
     options, words = REFUSED[name]
     here = Here(tmp_path, problem())

@@ -133,7 +133,9 @@ def test_each_release_leaves_once_and_is_paid_before(monkeypatch, tmp_path, lett
     assert rounds <= planned
     entries = PrivacyLedger(path=server.path, must_exist=True).entries
     assert len({entry.name for entry in entries}) == len(entries)
-    for fit in {fit for fit, _, _ in server.left}:
+    begun = {fit for fit, _, _ in server.left}
+    assert len(entries) >= len(begun)
+    for fit in begun & server.agreed.keys():  # an agreement may be lost when the silo is killed
         (offer,) = server.agreed[fit]
         assert sum(entry.name.endswith(offer) for entry in entries) == 1
 
