@@ -28,6 +28,7 @@ from skdpfl.scaling import (
     Bounds,
     Boxes,
     CountsOn,
+    LinearGrid,
     MagnitudeGrid,
     MomentsIn,
     RatioTarget,
@@ -183,6 +184,6 @@ declare(
 )
 declare(sampling.Everyone, sampling.Poisson, sampling.WithoutReplacement, sampling.Disjoint)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
-declare(Ball, Bounds, MagnitudeGrid, Release, Setting, ScalingPlan, TemperaturePlan)
+declare(Ball, Bounds, LinearGrid, MagnitudeGrid, Release, Setting, ScalingPlan, TemperaturePlan)
 declare(Boxes, CountsOn, MomentsIn, RowsIn, Slope)
 declare(AffineScaling, AffineTarget, RatioTarget, SquashScaling)

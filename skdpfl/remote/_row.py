@@ -21,10 +21,12 @@ from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.sampling import Disjoint, Poisson, Sampling, WithoutReplacement
 from skdpfl.privacy.spending.spent import PrivacySpent, Trust, Unit
 from skdpfl.remote._refused import Refused
-from skdpfl.scaling import ScalingPlan, TemperaturePlan
+from skdpfl.scaling import LinearGrid, MagnitudeGrid, ScalingPlan, TemperaturePlan
 
 #: bins of counts are no narrower than this many octaves
 _NARROWEST = 2.0**-6
+#: the most bins of a target
+_MOST_BINS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +203,12 @@ def _check_scales(plan: ScalingPlan, row: Row) -> None:
         if bounds is not None:
             _check(bounds.low.shape == bounds.high.shape == (plan.n_features,))
     counts = () if plan.counts is None else (plan.counts,)
-    _check(all(r.grid is not None and r.grid.octaves >= _NARROWEST for r in counts))
+    for release in counts:
+        _check(isinstance(release.grid, MagnitudeGrid) and release.grid.octaves >= _NARROWEST)
+    if plan.target_bins is not None:
+        grid = plan.target_bins.grid
+        _check(isinstance(grid, LinearGrid) and 2 <= grid.n_bins <= _MOST_BINS)
+        _check(plan.reads_target and plan.counts is None)
     for release in plan.moments:
         _check(release.grid is None)
         _check(release.ball is None or release.ball.n_features == plan.is_feature.sum())

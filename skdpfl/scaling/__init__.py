@@ -32,6 +32,7 @@ from skdpfl.scaling._run import find_moments, run_scaling
 from skdpfl.scaling._scaling_plan import Release, ScalingPlan
 from skdpfl.scaling._setting import Setting
 from skdpfl.scaling._slopes import Slope, find_factor, slope_question
+from skdpfl.scaling._target_bins import LinearGrid
 from skdpfl.scaling._temperature import TemperaturePlan
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Boxes",
     "CountsOn",
     "IdentityScaling",
+    "LinearGrid",
     "MagnitudeGrid",
     "Messages",
     "MomentsIn",

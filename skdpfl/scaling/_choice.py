@@ -13,6 +13,7 @@ from skdpfl.scaling._bounds import Bounds
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._scaling_plan import Features, Release, ScalingPlan
 from skdpfl.scaling._setting import Neighbours, Setting, Trust, Unit
+from skdpfl.scaling._target_bins import LinearGrid
 
 #: enough records: more are read only if the noise is small enough
 _PLENTY = 2**16
@@ -22,6 +23,9 @@ _SECOND_ROUND = 0.07
 _USELESS = 0.5
 #: a typical deviation, in half ranges
 _TYPICAL = 0.3
+#: noise of a target's mean, in half ranges, above which its bins are counted first; the share of mu
+#: for that, and the noise of a bin that is little enough
+_COARSE, _BINS_SHARE, _BINS_ENOUGH = 0.12, 0.2, 0.06
 #: bins of one octave where counts are less noisy than this, else of one and a half
 _FINE = 0.05
 #: counts noisier than this find no scales
@@ -33,7 +37,8 @@ class Shares:
     """The largest shares of mu for scaling.
 
     With bounds: moments, and two further releases of whole rows (0: none). Without: counts, moments
-    after them, and one further release. A share is reduced while the noise of a mean (in half
+    after them, and one further release. A target in bounds may be counted before, see
+    ``_with_target_bins``. A share is reduced while the noise of a mean (in half
     ranges; of a count in shares of the records) stays below ``enough`` and, with bounds and in
     deviations, below ``precise``. ``floor`` is the smallest scale, in half ranges.
     """
@@ -142,7 +147,7 @@ def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
         return plan
     plan = replace(plan, setting=_with_fewer_records(plan, shares))
     if shares.rows and not plan.unbounded.any():
-        return replace(plan, moments=_releases_in_bounds(plan, shares))
+        return _with_target_bins(replace(plan, moments=_releases_in_bounds(plan, shares)))
     counts = None
     if plan.unbounded.any():
         counts = _with_least_share(plan, Release(shares.counts, MagnitudeGrid(1.5)), shares.enough)
@@ -163,6 +168,19 @@ def _releases_in_bounds(plan: ScalingPlan, shares: Shares) -> tuple[Release, ...
     """Moments in known boxes, then twice those of rows in a ball around the last estimates."""
     first = _with_least_share(plan, Release(shares.bounded), _TYPICAL * shares.precise)
     return first, *[_rows_release(plan, shares.rows, shares)] * 2
+
+
+def _with_target_bins(plan: ScalingPlan) -> ScalingPlan:
+    """Count the target in few bins first, where moments in its bounds would be drowned."""
+    bounds = plan.target_bounds
+    if plan.target != "refined bounds" or bounds is None or plan.setting.unit == "silo":
+        return plan
+    if plan.noise(plan.moments[0])[-1] <= _COARSE:
+        return plan
+    grid = LinearGrid(float(bounds.low[0]), float(bounds.high[0]))
+    return replace(
+        plan, target_bins=_with_least_share(plan, Release(_BINS_SHARE, grid), _BINS_ENOUGH)
+    )
 
 
 def _rows_release(plan: ScalingPlan, share: float, shares: Shares) -> Release:

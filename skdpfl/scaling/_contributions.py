@@ -12,6 +12,7 @@ from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import Array
 from skdpfl.scaling._moments import Boxes, levels, phi_sums
 from skdpfl.scaling._scaling_plan import Release
+from skdpfl.scaling._target_bins import LinearGrid
 
 
 class Sums(ABC):
@@ -30,7 +31,7 @@ class Sums(ABC):
 class CountsOn(Sums):
     """One-hot contributions: counts of the values of each silo and column in each bin."""
 
-    grid: MagnitudeGrid
+    grid: MagnitudeGrid | LinearGrid
 
     def check(self, release: Release, is_feature: np.ndarray) -> None:
         _check(release.grid == self.grid)

@@ -122,8 +122,9 @@ def scales_question(plan: ScalingPlan, number: int, asked: object) -> Look:
     Counts are number 0 and moments follow; boxes may be any, as contributions are bounded in all.
     """
     releases = dict(enumerate(plan.moments, 1))
-    if plan.counts is not None:
-        releases[0] = plan.counts
+    for counts in (plan.counts, plan.target_bins):  # a plan has one of them at most
+        if counts is not None:
+            releases[0] = counts
     if number not in releases or not isinstance(asked, Sums):
         raise ValueError(f"The plan has no question about scales of the number {number!r}.")
     asked.check(releases[number], plan.is_feature)
@@ -198,6 +199,8 @@ class RowsRead:
 
     def _columns(self, start: int, stop: int, release: Release) -> Array:
         rows = slice(start, stop) if self.order is None else self.order[start:stop]
+        if release.is_of_target:
+            return np.asarray(self.data.y[rows])[:, None]
         return columns_of(self.plan, self.data, rows, counts=release.is_counts)
 
 

@@ -36,6 +36,7 @@ from skdpfl.scaling._moments import (
 )
 from skdpfl.scaling._scaling_plan import ScalingPlan
 from skdpfl.scaling._shapes import shape_library
+from skdpfl.scaling._target_bins import seen_in_bins
 
 
 def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> Scales:
@@ -67,7 +68,7 @@ class FoundMoments(NamedTuple):
 def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
     """Boxes for all columns, moments in them, and optionally again in narrower ones."""
     first = boxes = _boxes(plan, messages)
-    found = _moments(plan, messages, boxes, 0)
+    found = _first_look(plan, messages, boxes)
     for number in range(1, len(plan.moments)):
         if plan.moments[number].ball is not None:
             found = _refined_by_rows(plan, messages, FoundMoments(first, boxes, found), number)
@@ -75,6 +76,23 @@ def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
         boxes = narrowed(boxes, found, plan.noise(plan.moments[number - 1]))
         found = _moments(plan, messages, boxes, number)
     return FoundMoments(first, boxes, found)
+
+
+def _first_look(plan: ScalingPlan, messages: Messages, boxes: Boxes) -> Estimate:
+    """Moments in the boxes; the target's in a smaller one if its bins were counted before."""
+    release = plan.target_bins
+    if release is None or release.grid is None:
+        return _moments(plan, messages, boxes, 0)
+    shares = messages.mean(release, CountsOn(release.grid), 0)[0]
+    seen = seen_in_bins(shares, float(plan.noise(release)[0]))
+    whole = (0.0, 1.0, 1.0, 1.0)  # features keep their boxes
+    prior = Estimate(*(np.where(plan.is_feature, *p) for p in zip(whole, seen, strict=True)))
+    inner, look = boxes_around(boxes, prior, plan.is_feature), plan.moments[0]
+    noisy, noise = messages.mean(look, MomentsIn(inner), 1), plan.noise(look)
+    features = estimate(noisy.T, noise, plan.is_feature)
+    target = refine(prior, noisy, noise, plan.is_feature)
+    parts = zip(features, target, strict=True)
+    return Estimate(*(np.where(plan.is_feature, *part) for part in parts))
 
 
 def _moments(plan: ScalingPlan, messages: Messages, boxes: Boxes, number: int) -> Estimate:

@@ -16,6 +16,7 @@ from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import Array
 from skdpfl.scaling._moments import DIAMETER, RADIUS
 from skdpfl.scaling._setting import Setting
+from skdpfl.scaling._target_bins import LinearGrid
 
 Features = Literal["none", "bounds", "refined bounds", "private", "squash", "refined squash"]
 Target = Literal["none", "refined bounds", "private"]
@@ -31,19 +32,25 @@ class Release:
     """One noisy message from every silo, or one noisy sum over all, spending ``share`` of mu.
 
     "counts": each record adds a one to its bin, column by column. "moments": it adds its ``phi``;
-    with a ``ball``, the features' part is a point of that (:mod:`skdpfl.scaling._ball`).
+    with a ``ball``, the features' part is a point of that (:mod:`skdpfl.scaling._ball`). Counts on
+    a linear grid are of the target alone.
     Diameter and radius bound the change when a record is replaced, or set to zero, per column of
     weight 1, in L2.
     """
 
     share: float
-    grid: MagnitudeGrid | None = None
+    grid: MagnitudeGrid | LinearGrid | None = None
     ball: Ball | None = None
 
     @property
     def is_counts(self) -> bool:
         """Whether it counts magnitudes, not moments."""
         return self.grid is not None
+
+    @property
+    def is_of_target(self) -> bool:
+        """Whether it reads the target alone."""
+        return isinstance(self.grid, LinearGrid)
 
     @property
     def entries(self) -> int:
@@ -74,6 +81,8 @@ class ScalingPlan:
     target : {"none", "refined bounds", "private"}
     counts : Release or None
         Finds the magnitude of columns without bounds.
+    target_bins : Release or None
+        Finds where in its bounds the target lies.
     moments : tuple of Release
         Rounds of means and variances; the second in boxes that the first narrowed, or in a ball.
     floor : float or None
@@ -103,6 +112,7 @@ class ScalingPlan:
     floor: float | None = 0.2
     advice: str = field(default="", repr=False)
     centred: bool = True
+    target_bins: Release | None = None
 
     def of_silo(self, i: int) -> ScalingPlan:
         """Return what one silo needs to know of the plan."""
@@ -111,7 +121,8 @@ class ScalingPlan:
     @property
     def releases(self) -> tuple[Release, ...]:
         """All releases in order."""
-        return (self.counts, *self.moments) if self.counts is not None else self.moments
+        counted = [r for r in (self.counts, self.target_bins) if r is not None]
+        return (*counted, *self.moments)
 
     @property
     def is_free(self) -> bool:
@@ -158,6 +169,8 @@ class ScalingPlan:
     def weights(self, release: Release) -> Array:
         """The weight of each column of a release."""
         weights = np.where(self.is_feature, 1.0, TARGET_WEIGHT)
+        if release.is_of_target:
+            return weights[~self.is_feature]
         return weights[self.unbounded] if release.is_counts else weights
 
     def sensitivity(self, release: Release) -> float:

@@ -40,6 +40,10 @@ FITS = {
     "as it is": ("ISRLDPClassifier", {}),
     "bounds": ("ISRLDPClassifier", {"feature_bounds": (-4, 4)}),
     "private scales": ("ISRLDPRegressor", {"scaling": "private", "epsilon": 8.0}),
+    "target in bins": (
+        "ISRLDPRegressor",
+        {"epsilon": 1.0, "feature_bounds": (-4, 4), "target_bounds": (-9, 9)},
+    ),
     "disjoint, some silos": ("ISRLDPRegressor", {"sampling": "disjoint", "silo_fraction": 0.5}),
     "scaffold": ("DPScaffoldClassifier", {"local_steps": 3, "sampling_rate": 0.5}),
     "budgets": ("ISRLDPClassifier", {"epsilon": {n: 1.0 + i for i, n in enumerate(NAMES)}}),
@@ -81,7 +85,7 @@ def same(one, other):
     return len(one) == len(other) and all(map(np.array_equal, one, other))
 
 
-FAST = ("bounds", "private scales", "scaffold", "learnt clip", "network")
+FAST = ("bounds", "private scales", "target in bins", "scaffold", "learnt clip", "network")
 
 
 def some_slow(names, fast):

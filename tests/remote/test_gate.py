@@ -26,7 +26,7 @@ from skdpfl.remote._letters import (
 )
 from skdpfl.remote._releases import _check_clip_norm
 from skdpfl.remote._store import Store
-from skdpfl.scaling import AffineScaling, Boxes, MomentsIn, Slope
+from skdpfl.scaling import AffineScaling, Boxes, LinearGrid, MagnitudeGrid, MomentsIn, Slope
 from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
 
 
@@ -210,6 +210,15 @@ def test_releases_of_another_sensitivity_are_refused(said, change):
     moments = (dataclasses.replace(scales.moments[0], **change),)
     with pytest.raises(ValueError, match="do not belong together"):
         offer_of(said, scales=dataclasses.replace(scales, moments=moments))
+
+
+@pytest.mark.parametrize("grid", [MagnitudeGrid(1.0), LinearGrid(0.0, 1.0, 10**6)], ids=str)
+def test_bins_of_a_target_are_few_and_its_own(said, grid):
+    from skdpfl.scaling import Release
+
+    bins = Release(0.1, grid)
+    with pytest.raises(ValueError, match="do not belong together"):
+        offer_of(said, scales=dataclasses.replace(said[0][0].row.scales, target_bins=bins))
 
 
 # ---- once ---------------------------------------------------------------------------------------
