@@ -51,6 +51,7 @@ at L = 0. Composing the two one-sided pairs and taking the larger price would no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -220,6 +221,7 @@ def _range(
     return grid.indices(float(low), float(high))
 
 
+@lru_cache(maxsize=4096)  # every fit with the same plan searches for its noise from the start
 def _variance(pair: ReplacePair | ZeroOutPair, largest: float) -> float:
     """Variance of the loss under P by the trapezoidal rule; it only sets the grid."""
     x = np.linspace(-9.0, 9.0, 300)
