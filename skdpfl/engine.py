@@ -211,10 +211,20 @@ def _weight_of(r: int, n_rounds: int, algorithm: Algorithm, average: bool | floa
     """Return the weight of a round's model in the average."""
     if isinstance(average, bool):
         return algorithm.output_weight(r, n_rounds)
-    last = average
+    return float(r >= n_rounds - last_rounds(average, n_rounds))
+
+
+def last_rounds(average: float, n_rounds: int) -> int:
+    """Return how many last models a share of the rounds (or a number of them) averages; False: 1.
+
+    Examples
+    --------
+    >>> last_rounds(0.25, 40), last_rounds(3, 40)
+    (10, 3)
+    """
     if isinstance(average, float):
-        last = math.ceil(average * n_rounds - 1e-9)  # a product like 3.0000000000000004 is 3
-    return float(r >= n_rounds - last)
+        return math.ceil(average * n_rounds - 1e-9)  # a product like 3.0000000000000004 is 3
+    return max(1, int(average))
 
 
 class Round(NamedTuple):

@@ -373,8 +373,8 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         fits on the same records with new noise, estimated from the released rounds. It does not
         contain the sampling error, which is not released; standard errors that ignore the noise
         would be too small. It is known for linear models fitted by single gradient steps
-        (``ISRLDP`` with the minibatch solver, ``DPFedAvg`` with one local step) in which all silos
-        and records take part.
+        (``ISRLDP`` with the minibatch solver, ``DPFedAvg`` with one local step). Where rounds draw
+        silos or records, the draws count as noise, and there are to be four rounds a parameter.
 
         Returns
         -------

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpfl.algorithms.theory import Rounds, average_covariance, rounds_of
-from skdpfl.engine import Progress
+from skdpfl.engine import Progress, last_rounds
 from skdpfl.federation import Work
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Everyone
 from skdpfl.scaling import Scales
 
@@ -22,7 +23,8 @@ class NoiseError:
 
     missing: str = ""
     rounds: Rounds | None = None
-    noise: float = 0.0
+    noise: float | None = 0.0
+    n_last: int | None = None
     params: np.ndarray | None = None
     factor: float = 1.0
     factor_error: float = 0.0
@@ -32,7 +34,7 @@ class NoiseError:
         """Return standard deviations, flat as the model's parameters are; None: not known."""
         if self.rounds is None or self.to_units is None or self.params is None:
             return None
-        covariance = self.factor**2 * average_covariance(self.rounds, self.noise)
+        covariance = self.factor**2 * average_covariance(self.rounds, self.noise, self.n_last)
         covariance += self.factor_error**2 * np.outer(self.params, self.params)
         variances = np.einsum("ij,jk,ik->i", self.to_units, covariance, self.to_units)
         return np.sqrt(np.maximum(variances, 0))
@@ -42,7 +44,8 @@ class Path:
     """The models of a fit's rounds."""
 
     def __init__(self, work: Work, average: bool | float, kept: Progress | None) -> None:
-        self._work, self.missing = work, _why_not(work, average, kept)
+        self._n_last = None if average is True else last_rounds(average, work.plan.n_rounds)
+        self._work, self.missing = work, _why_not(work, self._n_last, kept)
         self._models = [] if self.missing else [work.model.init(None, np.float64)]
 
     def add(self, now: Progress) -> None:
@@ -60,13 +63,18 @@ class Path:
         step = work.algorithm.heavy_ball()
         assert step is not None
         rounds = rounds_of(path, *step)
-        noise = work.plan.mechanism.noise_on_mean(work.plan)
+        noise = None if _draws(work.plan) else work.plan.mechanism.noise_on_mean(work.plan)
         given = np.asarray(params, np.float64)
         units = _to_units(work, scales)
-        return NoiseError("", rounds, noise, given, factor, factor_error, units)
+        return NoiseError("", rounds, noise, self._n_last, given, factor, factor_error, units)
 
 
-def _why_not(work: Work, average: bool | float, kept: Progress | None) -> str:
+def _draws(plan: PrivacyPlan) -> bool:
+    """Whether rounds draw records or silos."""
+    return plan.schedule is not None or not isinstance(plan.sampling, Everyone)
+
+
+def _why_not(work: Work, n_last: int | None, kept: Progress | None) -> str:
     """Return why the noise cannot be told from the rounds, "" if it can."""
     plan, size = work.plan, work.model.size
     if not plan.private:
@@ -75,10 +83,12 @@ def _why_not(work: Work, average: bool | float, kept: Progress | None) -> str:
         return f"the model is not linear, or has more than {_MOST} parameters"
     if plan.unit != "record" or work.algorithm.heavy_ball() is None:
         return "rounds are not single gradient steps of constant length (minibatch SGD)"
-    if plan.schedule is not None or not isinstance(plan.sampling, Everyone):
-        return "rounds draw silos or records"
-    if plan.n_rounds < _FEWEST or average is not True or kept is not None:
-        return f"there are fewer than {_FEWEST} rounds, or another average than of their half"
+    if plan.n_rounds < _FEWEST or kept is not None:
+        return f"there are fewer than {_FEWEST} rounds, or the fit went on from a checkpoint"
+    if n_last is not None and 4 * n_last < plan.n_rounds:
+        return "fewer than a quarter of the rounds are averaged"
+    if _draws(plan) and size > plan.n_rounds // 4:
+        return "rounds draw silos or records, and are too few to tell their noise"
     if plan.noise_schedule is not None:
         return "the noise changes from round to round"
     return ""

@@ -5,15 +5,19 @@ the point where the iterates settle::
 
     g_t = J (x_t - x*) + noise,      v_t = m v_(t-1) + g_t,      x_(t+1) = x_t - eta v_t
 
-the average of the last half of the x_t is linear in the noise. In an eigenvector of J with value
-lambda its variance is ``s^2 sum_r c_r(lambda)^2``, c_r the response of the average to one unit of
-noise in round r. Only J is unknown. It is estimated by a regression of g_t on x_t, which were
-released, so this has no privacy cost:
+the average of the last half of the x_t (or of other last ones) is linear in the noise. In an
+eigenvector of J with value lambda its variance is ``s^2 sum_r c_r(lambda)^2``, c_r the response of
+the average to one unit of noise in round r. Only J is unknown. It is estimated by a regression of
+g_t on x_t, which were released, so this has no privacy cost:
 
 1. The mean slope h = sum <g_t, x_t> / sum |x_t|^2 (centred, after the first quarter) is biased
    upwards, as in every autoregression. It is replaced by the slope with that mean in simulations.
 2. J = h I + D, where D has independent normal entries of deviation tau, chosen by the marginal
    likelihood. Variances are averaged over draws of D from its posterior.
+
+Where rounds draw records or silos, their draws are noise, too, of a covariance Sigma that nobody
+released. It is estimated from what the regression leaves, shrunk towards its mean variance. The
+covariance of the average is then ``c(lambda_i)^T c(lambda_j) Sigma_ij`` in the eigenvectors of J.
 
 Rows are assumed to have similar norms. The noise of coefficients of rare binary columns is larger
 than the estimate, by up to a half for a column with 1 % of ones.
@@ -21,6 +25,7 @@ than the estimate, by up to a half for a column with 1 % of ones.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -36,8 +41,8 @@ _SLOPES, _NUMBERS = (0.0, *(0.25 * 2**k for k in range(9))), 240
 class Rounds(NamedTuple):
     """What rounds showed: their number, the step, and the centred second moments of the models.
 
-    ``models`` (P, P) is the sum of x x^T, ``slopes`` (P, P) that of g x^T, over the last three
-    quarters of the rounds.
+    ``models`` (P, P) is the sum of x x^T, ``slopes`` (P, P) that of g x^T, ``gradients`` that of
+    g g^T, over the last three quarters of the rounds.
     """
 
     n_rounds: int
@@ -45,6 +50,7 @@ class Rounds(NamedTuple):
     momentum: float
     models: NDArray
     slopes: NDArray
+    gradients: NDArray
 
 
 def rounds_of(path: NDArray, rate: float, momentum: float) -> Rounds:
@@ -62,15 +68,18 @@ def rounds_of(path: NDArray, rate: float, momentum: float) -> Rounds:
     return Rounds(n, rate, momentum, *_moments(x[:n], gradients))
 
 
-def average_covariance(rounds: Rounds, noise: float) -> NDArray:
-    """Return the covariance (P, P) that the noise gives the average of the last half.
+def average_covariance(rounds: Rounds, noise: float | None, n_last: int | None = None) -> NDArray:
+    """Return the covariance (P, P) that the noise gives the average of the last models.
 
     Parameters
     ----------
     rounds : Rounds
         What was released.
-    noise : float
-        The standard deviation of the noise on each coordinate of a round's gradient.
+    noise : float or None
+        The standard deviation of the noise on each coordinate of a round's gradient; None: it is
+        not known, as rounds draw records or silos.
+    n_last : int or None, default=None
+        How many last models are averaged; None: the half of them.
 
     Returns
     -------
@@ -89,23 +98,49 @@ def average_covariance(rounds: Rounds, noise: float) -> NDArray:
     mean = _unbiased(seen, rounds, size)
     spread, basis = np.linalg.eigh(models)
     cross = (slopes - seen * models) @ basis
+    known = noise is not None
+    if noise is None:
+        left = np.trace(rounds.gradients) - seen * np.trace(slopes)
+        noise = math.sqrt(max(float(left), 1e-300) / (size * _counted(rounds)))
     tau = max(_TAUS, key=lambda t: _likelihood(t * abs(seen), cross, spread, noise)) * abs(seen)
     shrunk = tau**2 / (noise**2 + tau**2 * spread)
+    drawing = None if known else _residual(rounds, seen, cross * shrunk @ basis.T, spread @ shrunk)
     rng, total = np.random.default_rng(0), np.zeros((size, size))
     for _ in range(_DRAWS if tau else 1):
         drawn = cross * shrunk + noise * np.sqrt(shrunk) * rng.normal(size=(size, size))
         J = drawn @ basis.T
         J = mean * np.eye(size) + (J + J.T) / 2
         values, vectors = np.linalg.eigh(J)
-        total += (vectors * _variance(values, rounds)) @ vectors.T
-    return noise**2 * total / (_DRAWS if tau else 1)
+        responses = _responses(values, rounds, n_last)
+        if drawing is None:
+            total += (vectors * np.square(responses).sum(axis=0)) @ vectors.T
+        else:
+            both = (vectors.T @ drawing @ vectors) * (responses.T @ responses)
+            total += vectors @ both @ vectors.T
+    return (noise**2 if known else 1.0) * total / (_DRAWS if tau else 1)
 
 
-def _moments(x: NDArray, g: NDArray) -> tuple[NDArray, NDArray]:
-    """Return the centred sums of x x^T and g x^T after the first quarter."""
+def _counted(rounds: Rounds) -> int:
+    """Return how many rounds the moments are over, less one for their mean."""
+    return rounds.n_rounds - rounds.n_rounds // 4 - 1
+
+
+def _residual(rounds: Rounds, seen: float, deviation: NDArray, fitted: float) -> NDArray:
+    """Return the covariance of what the slopes leave, shrunk; ``fitted``: slopes of a row."""
+    J = seen * np.eye(len(deviation)) + deviation
+    fit = J @ rounds.slopes.T
+    left = rounds.gradients - fit - fit.T + J @ rounds.models @ J.T
+    freedom = max(1.0, _counted(rounds) - fitted)
+    covariance, share = left / freedom, min(1.0, len(J) / _counted(rounds))
+    typical = np.eye(len(J)) * np.trace(covariance) / len(J)
+    return np.asarray((1 - share) * covariance + share * typical)
+
+
+def _moments(x: NDArray, g: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    """Return the centred sums of x x^T, g x^T and g g^T after the first quarter."""
     x, g = x[len(x) // 4 :], g[len(g) // 4 :]
     x, g = x - x.mean(axis=0), g - g.mean(axis=0)
-    return x.T @ x, g.T @ x
+    return x.T @ x, g.T @ x, g.T @ g
 
 
 def _likelihood(tau: float, cross: NDArray, spread: NDArray, noise: float) -> float:
@@ -115,8 +150,8 @@ def _likelihood(tau: float, cross: NDArray, spread: NDArray, noise: float) -> fl
     return float(fit.sum() - len(cross) * np.log(total).sum()) / 2
 
 
-def _variance(slopes: NDArray, rounds: Rounds) -> NDArray:
-    """Return the variance of the average for each slope, for noise of variance 1."""
+def _responses(slopes: NDArray, rounds: Rounds, n_last: int | None) -> NDArray:
+    """Return the response (n_rounds, P) of the average to noise in each round, for each slope."""
     n, m, eta = rounds.n_rounds, rounds.momentum, rounds.rate
     slopes = np.clip(slopes, 0, 1.5 * (1 + m) / eta)
     x, v = np.zeros_like(slopes), np.ones_like(slopes)
@@ -125,9 +160,9 @@ def _variance(slopes: NDArray, rounds: Rounds) -> NDArray:
         v = m * v + slopes * x if k else v
         x = x - eta * v
         after[k + 1] = after[k] + x
-    first, sent = n // 2, np.arange(n)
+    first, sent = n // 2 if n_last is None else n - n_last, np.arange(n)
     responses = after[n - sent] - after[np.maximum(0, first - sent)]
-    return np.square(responses / (n - first)).sum(axis=0)
+    return np.asarray(responses / (n - first))
 
 
 @lru_cache(maxsize=32)
