@@ -104,7 +104,8 @@ def average_covariance(rounds: Rounds, noise: float | None, n_last: int | None =
         noise = math.sqrt(max(float(left), 1e-300) / (size * _counted(rounds)))
     tau = max(_TAUS, key=lambda t: _likelihood(t * abs(seen), cross, spread, noise)) * abs(seen)
     shrunk = tau**2 / (noise**2 + tau**2 * spread)
-    drawing = None if known else _residual(rounds, seen, cross * shrunk @ basis.T, spread @ shrunk)
+    fitted = float(spread @ shrunk)
+    drawing = None if known else _residual(rounds, seen, cross * shrunk @ basis.T, fitted)
     rng, total = np.random.default_rng(0), np.zeros((size, size))
     for _ in range(_DRAWS if tau else 1):
         drawn = cross * shrunk + noise * np.sqrt(shrunk) * rng.normal(size=(size, size))
