@@ -168,6 +168,8 @@ def models(name: str, trust: str) -> Iterator[tuple[str, Any]]:
     """Yield the models that a problem is fitted with."""
     yield "linear", "linear"
     yield "MLP(100)", MLP((100,))
+    if name == "digits":
+        yield "MLP(50)", MLP((50,))
     if HAS_TORCH and trust == "server" and name in ("MNIST", "Fashion-MNIST"):
         from skdpfl.torch import TorchModel
 
@@ -267,7 +269,7 @@ def report(frame: pd.DataFrame) -> str:
             "| change | " + " | ".join(names) + " |",
             "|" + "---|" * (1 + len(names)),
         ]
-        for label in CHANGES:
+        for label in (label for label in CHANGES if label in less):
             means = less[label].groupby("problem").mean()
             lines.append(f"| {label} | " + " | ".join(f"{means[n]:+.3f}" for n in names) + " |")
         lines.append("")

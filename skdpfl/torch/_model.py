@@ -42,6 +42,8 @@ class TorchModel(Architecture):
     depends on that record alone. Layers that mix records (BatchNorm) or keep statistics of them are
     refused, and the module is tried on made-up rows, together and one by one.
 
+    "auto" chooses rounds, steps and clip norms by the rules of :class:`skdpfl.models.MLP`.
+
     The fitted attribute ``module_`` is a module for records in their original units, in evaluation
     mode. Its pickle holds arrays and the factory, which must be importable.
 
