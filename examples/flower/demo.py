@@ -27,6 +27,8 @@ ESTIMATORS = ("ISRLDPClassifier", "DPScaffoldClassifier")
 BIN = Path(sys.executable).parent
 #: the hospital that is killed, after it has answered so often
 VICTIM, ANSWERS = "va", 8
+#: seconds before a SuperNode that ended is started again
+PAUSE = 15
 
 
 def free_port():
@@ -41,6 +43,7 @@ class Deployment:
     def __init__(self, out, secure=False):
         self.out, self.port, self.keys = out, free_port(), out / "keys" if secure else None
         self.link, self.nodes, self.pids = None, {}, {name: [] for name in HOSPITALS}
+        self.started = {}
         self.environment = os.environ | {
             "FLWR_HOME": str(out / "flower"),
             "FLWR_TELEMETRY_ENABLED": "0",
@@ -118,6 +121,17 @@ class Deployment:
         command += ["--host", "127.0.0.1", "--port", free_port(), "--node-config", config]
         self.nodes[name] = self.start(name, command)
         self.pids[name].append(self.nodes[name].pid)
+        self.started[name] = time.monotonic()
+
+    def start_ended_nodes(self):
+        """Start SuperNodes again that ended, as an operator's supervisor does.
+
+        With keys, Flower lets a SuperNode in again once the old one missed two heartbeats, a
+        minute; until then the new one is refused, and ends.
+        """
+        for name, node in self.nodes.items():
+            if node.poll() is not None and time.monotonic() - self.started[name] > PAUSE:
+                self.start_node(name)
 
     def kill_node(self, name):
         """End a SuperNode and the silo's process at once, as a power cut would."""
@@ -135,6 +149,7 @@ class Deployment:
             if time.monotonic() > end or self.link.poll() is not None:
                 raise SystemExit(f"{estimator} did not end in {patience} s: see {self.out}/logs")
             meanwhile()
+            self.start_ended_nodes()
             time.sleep(0.1)
         time.sleep(0.5)
         return json.loads(report.read_text())
