@@ -31,6 +31,7 @@ class Benchmark(NamedTuple):
 BENCHMARKS = {
     "auto": Benchmark("auto/study.py", 5, "docs/auto.md", "auto/results.md", True),
     "warned": Benchmark("auto/warned.py", 5, "docs/auto.md", "auto/warned.md", True),
+    "small_silos": Benchmark("auto/small_silos.py", None, "docs/auto.md", "auto/small_silos.md"),
     "curves": Benchmark("auto/curves.py", None, "docs/curves.md", "auto/curves.md"),
     "scales": Benchmark("auto/scaling.py", None, "", "auto/scaling.md"),
     "isrl": Benchmark("isrl/table.py", 2, "docs/isrl.md", "isrl/results.md"),
