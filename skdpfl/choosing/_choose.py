@@ -183,7 +183,10 @@ def _step(rules: Rules, request: Request, now: Settings, noise: float, task: Tas
     if request.guarantee.hides_silos:
         eta = rules.silo_learning_rate(now.steps, noise, task)
         return rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
-    eta = rules.learning_rate(now.clip_norm, sum(now.steps), now.momentum, noise, task)
     split = request.global_learning_rate is None and server > 1
-    pace = max(1.0, server * max(now.steps)) if split else max(1.0, server)
+    # a round's gradients near one model are one step, which the curvature bounds as a whole
+    together = max(now.steps) if split else 1
+    n_steps = -(-sum(now.steps) // together)
+    eta = rules.learning_rate(now.clip_norm, n_steps, now.momentum, noise, task) / together
+    pace = max(1.0, server * together)
     return rules.with_penalty(eta / server, request.alpha, pace, now.momentum)

@@ -121,6 +121,19 @@ def test_other_steps_are_not_split(options):
         assert settled(make(name, **options)).server_step == 1
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 9.0])
+def test_many_local_steps_in_few_rounds_stay_below_what_the_curvature_bears(epsilon):
+    """Their gradients are near one model, so they are one long step: R2 was -5.9 and -140."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2000, 4)) @ rng.normal(size=(4, 4))
+    y = X @ [1, 2, -1, 0.5] + rng.normal(size=2000)
+    silos = np.argsort(np.argsort(y)) // 400
+    model = skdpfl.DPFedAvgRegressor(
+        epsilon, local_steps=20, n_rounds=5, feature_bounds=(-9, 9), target_bounds=(-20, 20)
+    )
+    assert model.set_params(random_state=0).fit(X, y, silos=silos).score(X, y) > 0.5
+
+
 def test_a_split_step_is_in_the_fitted_attributes_and_in_the_algorithm():
     X, y, silos = data("DPScaffoldClassifier")
     kw = {"local_steps": 5, "n_rounds": 4, "clip_norm": 1.0, "scaling": None, "random_state": 0}
