@@ -13,6 +13,10 @@ from skdpfl.remote import Courier, Hello, Introduction, SilosMissing, WireError,
 
 #: seconds between two looks for replies
 _PAUSE = 0.3
+#: the share of the timeout after which a letter is sent again: with keys a SuperNode that was
+#: restarted is the same node, and what the old process had pulled is lost. A silo that is still at
+#: work answers both alike.
+_LATE = 0.25
 
 
 class FlowerCourier(Courier):
@@ -46,13 +50,18 @@ class FlowerCourier(Courier):
         sent: dict[str, str] = {}
         answers: dict[str, bytes] = {}
         self._send({n: v for n, v in letters.items() if n in self._nodes}, sent)
+        pushed = dict.fromkeys(letters, time.monotonic())
         while len(answers) < len(letters) and time.monotonic() < end:
             for message in self._grid.pull_messages(list(sent)):
                 name = sent.pop(message.metadata.reply_to_message_id, None)
                 if name is not None and not message.has_error():
                     answers[name] = letter_in(message)
-            again = [n for n in self._moved() if n in letters and n not in answers]
-            self._send({name: letters[name] for name in again}, sent)
+            now, moved = time.monotonic(), self._moved()
+            late = [n for n, when in pushed.items() if now - when > self._timeout * _LATE]
+            again = {*moved, *(n for n in late if n in self._nodes)} & letters.keys()
+            again -= answers.keys()
+            self._send({name: letters[name] for name in sorted(again)}, sent)
+            pushed |= dict.fromkeys(again, now)
             time.sleep(_PAUSE)
         return answers
 

@@ -23,7 +23,7 @@ from skdpfl.remote._refused import Refused
 from skdpfl.remote._wire import WireError
 
 #: seconds to wait for another process of this silo that answers
-PATIENCE = 30.0
+PATIENCE = 600.0
 
 
 class Store:

@@ -108,6 +108,17 @@ def test_a_question_that_was_lost_is_asked_again(tmp_path):
     assert set(FlowerCourier(grid, timeout=3.0).deliver(dict.fromkeys(NAMES, b"?"))) == set(NAMES)
 
 
+def test_a_letter_that_was_lost_is_sent_again(tmp_path):
+    """The node is the same, as with keys; the process that had the letter was killed."""
+    grid = Grid(Here(tmp_path, problem()))
+    courier = FlowerCourier(grid, timeout=8.0)
+    courier.deliver(dict.fromkeys(NAMES, b"?"))
+    grid.deaf.add(2)
+    begin = time.monotonic()
+    assert set(courier.deliver(dict.fromkeys(NAMES, b"?"))) == set(NAMES)
+    assert 1.9 < time.monotonic() - begin < 8
+
+
 def test_nothing_waits_longer_than_its_time(tmp_path):
     grid = Grid(Here(tmp_path, problem()))
     grid.dead.add(0)
