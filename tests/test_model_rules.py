@@ -94,6 +94,7 @@ def test_messages_and_steps_of_whole_silos(noise, message, step):
     assert RULES.silo_learning_rate((20, 20), 1e-9, LABELS) == pytest.approx(1.0)
 
 
-def test_a_regression_under_much_noise_is_warned_of():
+def test_a_fit_under_much_noise_is_warned_of():
     assert "worse than the target's mean" in RULES.warning_of_noise(0.3, NUMBERS)
-    assert RULES.warning_of_noise(0.2, NUMBERS) == RULES.warning_of_noise(0.3, LABELS) == ""
+    assert "worse than the classes' shares" in RULES.warning_of_noise(0.05, LABELS)
+    assert RULES.warning_of_noise(0.2, NUMBERS) == RULES.warning_of_noise(0.015, LABELS) == ""

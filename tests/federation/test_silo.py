@@ -111,7 +111,7 @@ FITS = {
     "some silos": ("DPScaffoldClassifier", {"silo_fraction": 0.5, "local_steps": 3}),
     "private scales": ("DPScaffoldClassifier", {"scaling": "private", "epsilon": 8.0}),
     "server": ("ISRLDPClassifier", {"trust": "server"}),
-    "shuffler": ("ISRLDPClassifier", {"trust": "shuffler"}),
+    "shuffler": ("ISRLDPClassifier", {"trust": "shuffler", "n_rounds": 2}),
     "silo": ("DPScaffoldClassifier", SILO),
     "silo server": ("DPScaffoldClassifier", SILO | {"trust": "server"}),
     "secret cohorts": ("DPScaffoldClassifier", SILO | {"trust": "server", "silo_fraction": 0.5}),
