@@ -20,6 +20,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import argparse
 import json
 import random
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -65,13 +66,15 @@ def python_files(places: Iterable[str], pattern: str = "*.py") -> list[Path]:
     return [f for f in found if not any(part in str(f) for part in LEFT_OUT)]
 
 
-def reach_of(part: str, folder: Path) -> Reach:
+def reach_of(part: str, folder: Path, of_tests: str) -> Reach:
     """Return what the tests of a part reach, recorded anew where something has changed."""
     changed, tests = PARTS[part]
     files = python_files(changed)
     names, of_files = [str(f.relative_to(ROOT)) for f in files], digest_of(files)
     recorded, missing = {}, []
     for test in python_files(tests, "test_*.py"):
+        if not re.search(of_tests, test.name):
+            continue
         out = folder / f"{of_files[:12]}-{digest_of([test])[:12]}.json"
         if not out.exists():
             missing.append((str(test.relative_to(ROOT)), out))
@@ -144,6 +147,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a part of the path")
     parser.add_argument("--file")
+    parser.add_argument("--tests", default="", help="a pattern of test files: fewer than all")
     parser.add_argument("--named", type=Path)
     parser.add_argument("--skip", type=Path)
     parser.add_argument("--limit", type=float, default=5.0, help="CPU seconds for a mutant")
@@ -172,7 +176,7 @@ def main() -> int:
         if not mine:
             continue
         for mutant, found, seconds in verdicts(
-            mine, reach_of(part, args.reach), PARTS[part][1], args.limit
+            mine, reach_of(part, args.reach, args.tests), PARTS[part][1], args.limit
         ):
             counts[part][found] += 1
             print(f"{found:8} {seconds:4.0f} s  {mutant.name}", flush=True)

@@ -53,6 +53,7 @@ def test_a_start_is_scaled_and_chance_is_not():
     raw = begun.raw(begun.init(), scales.features.transform(X))
     np.testing.assert_allclose(scales.target.inverse(raw), model.raw(model.init(), X))
     chance = MLP((3,)).build(2, 1)
+    assert LinearModel(2, 1, True).is_linear and not chance.is_linear
     assert chance.started(scales) is chance
     with pytest.raises(ValueError, match="give a stream"):
         chance.init()

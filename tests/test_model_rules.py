@@ -84,6 +84,11 @@ def test_steps_for_100_gradients_clipped_at_half_their_norm(task, noise, eta):
     assert RULES.learning_rate(1.0, 100, 0.5, noise, task) == pytest.approx(eta)
 
 
+def test_a_regression_clipped_far_below_its_norm_takes_longer_steps():
+    """A twentieth: 0.3 * 20 (1 + 1/2) / 4."""
+    assert RULES.learning_rate(0.1, 100, 0.5, 1e-9, NUMBERS) == pytest.approx(2.25)
+
+
 @pytest.mark.parametrize(
     ("noise", "message", "step"), [(0.0, math.inf, 1.0), (0.01, 50.0, 4.0), (0.5, 1.0, 0.75)]
 )
@@ -94,7 +99,9 @@ def test_messages_and_steps_of_whole_silos(noise, message, step):
     assert RULES.silo_learning_rate((20, 20), 1e-9, LABELS) == pytest.approx(1.0)
 
 
-def test_a_fit_under_much_noise_is_warned_of():
+def test_fits_under_much_noise_are_warned_of():
     assert "worse than the target's mean" in RULES.warning_of_noise(0.3, NUMBERS)
     assert "worse than the classes' shares" in RULES.warning_of_noise(0.05, LABELS)
-    assert RULES.warning_of_noise(0.2, NUMBERS) == RULES.warning_of_noise(0.015, LABELS) == ""
+    assert "coefficients" in RULES.warning_of_noise(0.02, LABELS._replace(n_parameters=100))
+    quiet = [(0.2, NUMBERS), (0.04, LABELS), (0.017, LABELS._replace(n_parameters=100))]
+    assert [RULES.warning_of_noise(*case) for case in quiet] == [""] * 3

@@ -34,7 +34,7 @@ FULL = PLAIN | {"sampling_rate": 1.0}
 BATCHES = PLAIN | {"sampling_rate": 0.1}
 #: many silos in a few fits; one silo in many fits; (full, quick)
 MANY = {"silo_sizes": [10] * 1000, "n_features": 4, "n_fits": (15, 5)}
-SERVER = {"silo_sizes": [20] * 3, "n_features": 4, "n_fits": (1000, 100)}
+SERVER = {"silo_sizes": [20] * 3, "n_features": 4, "n_fits": (700, 100)}
 ALONE = {"silo_sizes": [1] * 60, "n_features": 2, "n_fits": (1000, 60)}
 ONCE = {"silo_sizes": [50] * 200, "n_features": 20, "n_fits": (1, 1)}
 

@@ -96,9 +96,9 @@ class Watch(Federation):
             np.zeros((*shape, plan.mechanism.n_extra + 2 * stage.aggregate)),
             self._answers,
         )
-        # loud, then with nothing to say: the squared norm, if it is released, tells both apart
+        # loud, and at times with nothing to say: a squared norm that is released tells that
         quiet = self._stage.aggregate and plan.unit == "silo" and plan.mechanism.n_extra
-        self._turns = ((1.0, 0.0, -1.0, 0.0) if quiet else (1.0, -1.0)) if stage.turns else (1.0,)
+        self._turns = ((1.0, -1.0, 1.0, 0.0) if quiet else (1.0, -1.0)) if stage.turns else (1.0,)
         self._shuffled = (
             stage.aggregate
             and plan.trust == "shuffler"
