@@ -17,7 +17,8 @@ STORIES = sorted(p.name for p in EXAMPLES.glob("plot_*.py"))
 
 def run(script, *args, cwd):
     env = os.environ | {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "ignore:.*non-interactive.*:UserWarning", script, *args]
+    quiet = "ignore:.*non-interactive.*:UserWarning", "ignore:The noise will drown:UserWarning"
+    command = [sys.executable, "-W", quiet[0], "-W", quiet[1], script, *args]  # budgets are small
     done = subprocess.run(
         command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False
     )
