@@ -35,6 +35,7 @@ BATCHES = PLAIN | {"sampling_rate": 0.1}
 #: many silos in a few fits; one silo in many fits; (full, quick)
 MANY = {"silo_sizes": [10] * 1000, "n_features": 4, "n_fits": (15, 5)}
 SERVER = {"silo_sizes": [20] * 3, "n_features": 4, "n_fits": (700, 100)}
+OUTSIDER = SERVER | {"n_fits": (3000, 100)}
 ALONE = {"silo_sizes": [1] * 60, "n_features": 2, "n_fits": (1000, 60)}
 ONCE = {"silo_sizes": [50] * 200, "n_features": 20, "n_fits": (1, 1)}
 
@@ -116,9 +117,9 @@ ROWS: dict[str, tuple[object, dict[str, object], bool]] = {
         SERVER | {"silo_sizes": [20] * 10}, False,
     ),
     "outsider, sums of silos": (
-        ISRLDPClassifier(**FULL, n_rounds=3), SERVER | {"view": "server"}, False
+        ISRLDPClassifier(**FULL, n_rounds=3), OUTSIDER | {"view": "server"}, False
     ),
-    "final model": (ISRLDPClassifier(**FULL, n_rounds=3), SERVER | {"view": "model"}, False),
+    "final model": (ISRLDPClassifier(**FULL, n_rounds=3), OUTSIDER | {"view": "model"}, False),
     "shuffled messages": (
         ISRLDPClassifier(**FULL, n_rounds=1, trust="shuffler", sampling="without_replacement"),
         ALONE, False,
