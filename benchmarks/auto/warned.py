@@ -2,8 +2,9 @@
 
 Fits end below a constant (the training records' mean, or their shares of classes) in R2 or log
 loss, or well above it: .05 of R2, or of the log loss in parts of the constant's. Their warnings say
-"The noise will drown", or that the target's scale was not found. Limits were chosen on the data
-sets of the first half; the table is over both. Three tenths of the records are for the test.
+"The noise will drown", or that the target's scale was not found. Limits were chosen with
+both halves of the data sets in sight, so the table is no validation on unseen data. Three tenths of
+the records are for the test.
 Writes warned.csv, which goes on where it stopped, and warned.md.
 """
 

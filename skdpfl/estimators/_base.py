@@ -334,7 +334,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
                 average=training.average,
                 on_round=after,
                 after=kept.progress,
-                keep=keep,
+                keep=keep if kept.on_disk else path.add,
             )
         after.end()
         return outcome

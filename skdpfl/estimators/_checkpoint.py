@@ -121,6 +121,11 @@ class Kept:
         return cls(opened.path, hashlib.blake2b(named.encode(), digest_size=16).hexdigest())
 
     @property
+    def on_disk(self) -> bool:
+        """Whether anything is kept."""
+        return self._path is not None
+
+    @property
     def charged(self) -> bool:
         """Whether the fit was charged before."""
         return bool(self._found)
@@ -158,8 +163,6 @@ class Kept:
 
     def keep(self, federation: Federation, progress: Progress) -> None:
         """Put a round on disk."""
-        if self._path is None:
-            return
         assert isinstance(federation, _Resumable)
         self._progress, self._found["silos"] = progress, federation.save()
         self._write()

@@ -9,6 +9,7 @@ import numpy as np
 from skdpfl.algorithms.theory import Rounds, average_covariance, rounds_of
 from skdpfl.engine import Progress, last_rounds
 from skdpfl.federation import Work
+from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Everyone
 from skdpfl.scaling import Scales
@@ -28,15 +29,17 @@ class NoiseError:
     params: np.ndarray | None = None
     factor: float = 1.0
     factor_error: float = 0.0
-    to_units: np.ndarray | None = None
+    model: Model | None = None
+    scales: Scales | None = None
 
     def of_coefficients(self) -> np.ndarray | None:
         """Return standard deviations, flat as the model's parameters are; None: not known."""
-        if self.rounds is None or self.to_units is None or self.params is None:
+        if self.rounds is None or self.params is None or self.model is None or self.scales is None:
             return None
+        to_units = _to_units(self.model, self.scales)
         covariance = self.factor**2 * average_covariance(self.rounds, self.noise, self.n_last)
         covariance += self.factor_error**2 * np.outer(self.params, self.params)
-        variances = np.einsum("ij,jk,ik->i", self.to_units, covariance, self.to_units)
+        variances = np.einsum("ij,jk,ik->i", to_units, covariance, to_units)
         return np.sqrt(np.maximum(variances, 0))
 
 
@@ -46,18 +49,20 @@ class Path:
     def __init__(self, work: Work, average: bool | float, kept: Progress | None) -> None:
         self._n_last = None if average is True else last_rounds(average, work.plan.n_rounds)
         self._work, self.missing = work, _why_not(work, self._n_last, kept)
-        self._models = [] if self.missing else [work.model.init(None, np.float64)]
+        self._states: list[object] = []
 
     def add(self, now: Progress) -> None:
         """Add the model after a round."""
         if not self.missing:
-            self._models.append(np.asarray(self._work.algorithm.params(now.state), np.float64))
+            self._states.append(now.state)
 
     def error(
         self, scales: Scales, params: np.ndarray, factor: float, factor_error: float
     ) -> NoiseError:
         """Return the noise error of a model with these parameters, after calibration."""
-        work, path = self._work, np.array(self._models)
+        work = self._work
+        models = [work.algorithm.params(state) for state in self._states]
+        path = np.array([] if self.missing else [work.model.init(None), *models], np.float64)
         if self.missing or len(path) != work.plan.n_rounds + 1 or not np.isfinite(path).all():
             return NoiseError(self.missing or "not all rounds were run, or steps diverged")
         step = work.algorithm.heavy_ball()
@@ -65,8 +70,8 @@ class Path:
         rounds = rounds_of(path, *step)
         noise = None if _draws(work.plan) else work.plan.mechanism.noise_on_mean(work.plan)
         given = np.asarray(params, np.float64)
-        units = _to_units(work, scales)
-        return NoiseError("", rounds, noise, self._n_last, given, factor, factor_error, units)
+        where = work.model, scales
+        return NoiseError("", rounds, noise, self._n_last, given, factor, factor_error, *where)
 
 
 def _draws(plan: PrivacyPlan) -> bool:
@@ -94,14 +99,14 @@ def _why_not(work: Work, n_last: int | None, kept: Progress | None) -> str:
     return ""
 
 
-def _to_units(work: Work, scales: Scales) -> np.ndarray:
+def _to_units(model: Model, scales: Scales) -> np.ndarray:
     """Return the linear map from parameters to coefficients and intercepts in given units."""
 
     def units(params: np.ndarray) -> np.ndarray:
-        found = work.model.fitted_attributes(params, scales, is_classifier=True)
+        found = model.fitted_attributes(params, scales, is_classifier=True)
         both = np.column_stack([found["coef_"], found["intercept_"]])
         return np.asarray(both.ravel(), np.float64)
 
-    size = work.model.size
+    size = model.size
     origin = units(np.zeros(size))
     return np.column_stack([units(unit) - origin for unit in np.eye(size)])

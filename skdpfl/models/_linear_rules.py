@@ -23,7 +23,7 @@ mean gradient has norm at most ``sqrt(2 / pi) / rho``; its noise has norm ``s sq
 ``s sqrt(P) rho = 1.5`` the noise is twice the signal, and a regression is warned of. Where the
 target's scale is found privately, that fails before (:mod:`skdpfl.choosing._scales`). Probabilities
 of a classifier are warned of beyond ``s = 0.045``, and beyond ``s = 0.018`` where ``s P > 0.8``:
-limits from half of the data sets of benchmarks/auto/warned.py, which says what they find.
+limits by experiment, benchmarks/auto/warned.py, which says what they find and what they miss.
 """
 
 from __future__ import annotations
