@@ -73,7 +73,9 @@ html_css_files = ["skdpfl.css"]
 html_show_sourcelink = False
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
-html_sidebars = {page: [] for page in ("index", "start", "changelog", "contributing", "cite")}
+#: pages without pages below them
+_ALONE = "index start hospitals extending architecture changelog contributing cite"
+html_sidebars = {page: [] for page in _ALONE.split()}
 html_sidebars |= {page: ["api-groups.html"] for page in ("api", "generated/*")}
 html_theme_options = {
     "logo": {"text": f"skdpfl {release}", "alt_text": "skdpfl"},
