@@ -30,12 +30,13 @@ from skdpfl.remote._letters import (
 from skdpfl.remote._masks import new_key, public_of
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._refused import Refused
-from skdpfl.remote._releases import planned, streams_of
+from skdpfl.remote._releases import Release, planned, streams_of
 from skdpfl.remote._store import Store
 from skdpfl.remote._terms import Terms
 from skdpfl.remote._wire import WireError
 
 _LOG = logging.getLogger("skdpfl.remote")
+_ERROR = "There was an error in the silo; its own log says more."
 
 
 class Gate:
@@ -63,8 +64,8 @@ class Gate:
     runs: noise, sampling, rounds and the releases beside them are read from it, never from later
     letters. Each release is drawn once, with noise of the silo's own, and is on the disk, with what
     the silo remembers, before it leaves; asked again in the same words, it sends the same bytes,
-    asked in others, nothing. A process that ends at any point has either answered nothing, or
-    written down what it answers.
+    asked in others, nothing. So is an error in drawing it, which ends the fit. A process that ends
+    at any point has either answered nothing, or written down what it answers.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Gate:
             reason = "This silo's ledger cannot be used; its operator's log says why."
         except Exception:  # no error may tell the server of a record
             _LOG.exception("Silo %s", self.records.name)
-            reason = "There was an error in the silo; its own log says more."
+            reason = _ERROR
         return pack(Refusal(fit, reason))
 
     def _answered(self, letter: object, data: bytes) -> bytes:
@@ -154,16 +155,32 @@ class Gate:
         words = _array(hashlib.sha256(data).digest())
         if "words" in kept and bytes(kept["words"]) == bytes(words):
             return bytes(kept["answer"])
+        if "ended" in kept:
+            raise Refused("This fit ended in this silo, at an answer that could not be given.")
         agreed = bytes(kept["offer"])
         offer = unpack(agreed)
         with _one_blas_thread(), np.errstate(all="ignore"):
             release = planned(ask, offer, self.records, kept, streams_of(offer))
             self._account.pay(agreed, offer, answered="words" in kept)
-            values = release.draw()
-        answer = pack(Answer(ask.fit, ask.purpose, ask.number, values))
+            answer, state = self._drawn(ask, release)
         now = {"words": words, "answer": _array(answer)}
-        self._store.write(ask.fit, kept | now | release.state())
+        self._store.write(ask.fit, kept | now | state)
         return answer
+
+    def _drawn(self, ask: Ask, release: Release) -> tuple[bytes, dict[str, Any]]:
+        """Return an answer, and what is kept of the silo.
+
+        An error ends the fit: it may tell of what was drawn, which is then not drawn again.
+        """
+        try:
+            answer = pack(Answer(ask.fit, ask.purpose, ask.number, release.draw()))
+            return answer, release.state()
+        except Refused as error:
+            reason = str(error)
+        except Exception:
+            _LOG.exception("Silo %s", self.records.name)
+            reason = _ERROR
+        return pack(Refusal(ask.fit, reason)), {"ended": True}
 
 
 @cache

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("cryptography")
 
+from skdpfl.federation import Silo
 from skdpfl.remote import Refused, RemoteFederation, SilosMissing, Terms, pack, unpack
 from skdpfl.remote._letters import Answer, Ask, Refusal
 from skdpfl.remote._masks import mask, masked, new_key, on_grid, public_of, total_of
@@ -148,6 +149,22 @@ def test_parts_that_would_hide_nothing_are_refused(silo, name):
     ask = dataclasses.replace(first, part=change(first.part))
     answer = unpack(here.gate("east").answer(pack(ask)))
     assert isinstance(answer, Refusal) and words in answer.reason
+
+
+def test_a_message_that_is_too_large_is_not_drawn_again(silo, monkeypatch):
+    """Each refusal would compare a message of new noise with the grid that the server chose."""
+    here, first = silo
+    drawn, draw = [], Silo.round
+    monkeypatch.setattr(Silo, "round", lambda self, *a: drawn.append(1) or draw(self, *a))
+    fine = dataclasses.replace(first, part=dataclasses.replace(first.part, step=1e-30))
+    once = here.gate("east").answer(pack(fine))
+    assert "too large" in unpack(once).reason
+    assert here.gate("east").answer(pack(fine)) == once
+    for step in (1e-29, first.part.step):
+        other = dataclasses.replace(first, part=dataclasses.replace(first.part, step=step))
+        assert "ended" in unpack(here.gate("east").answer(pack(other))).reason
+    assert len(drawn) == 1
+    assert len(here.entries("east")) == 1
 
 
 def test_keys_stay(silo):
