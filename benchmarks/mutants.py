@@ -8,7 +8,8 @@ first and kept in ``--reach``, until a file of the part or of its tests changes.
 Mutants that change nothing are listed with reasons in ``benchmarks/mutants_equivalent.txt`` and
 left out; of the others, 95 % have to die. The sample has a share of each folder by its number of
 mutants, at least ``--least``. ``--file PATH`` takes one file's, ``--named FILE`` those whose names
-are in a file (the output of an earlier run), ``--skip FILE`` all but those.
+are in a file (the output of an earlier run; with a larger ``--limit``, survivors meet the tests
+that were left), ``--skip FILE`` all but those.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ import sklearn.model_selection
 import sklearn.pipeline  # noqa: F401
 from scipy.stats import beta
 
-from benchmarks.mutant_parts.judge import forked, verdicts
+from benchmarks.mutant_parts.judge import Verdict, checked, forked, verdicts
 from benchmarks.mutant_parts.reach import COLLECTED, Reach, Recorder, digest_of
-from benchmarks.mutant_parts.sites import ROOT, Mutant, mutants_of_file, without_line
+from benchmarks.mutant_parts.sites import ROOT, Mutant, mutants_of_file
 
 #: part -> (what is changed, the fast tests that have to notice)
 PARTS = {
@@ -53,8 +54,6 @@ PARTS = {
     "privacy": (["skdpfl/privacy"], ["tests/privacy"]),
 }  # fmt: skip
 EQUIVALENT = ROOT / "benchmarks" / "mutants_equivalent.txt"
-#: numbers as published, compared with the papers' tables by tests of their own
-LEFT_OUT = ("published/",)
 
 
 def python_files(places: Iterable[str], pattern: str = "*.py") -> list[Path]:
@@ -63,7 +62,7 @@ def python_files(places: Iterable[str], pattern: str = "*.py") -> list[Path]:
     for place in places:
         where = ROOT / place
         found += sorted(where.rglob(pattern)) if where.is_dir() else [where]
-    return [f for f in found if not any(part in str(f) for part in LEFT_OUT)]
+    return found
 
 
 def reach_of(part: str, folder: Path, of_tests: str) -> Reach:
@@ -80,9 +79,9 @@ def reach_of(part: str, folder: Path, of_tests: str) -> Reach:
             missing.append((str(test.relative_to(ROOT)), out))
         recorded[str(test.relative_to(ROOT))] = out
     folder.mkdir(parents=True, exist_ok=True)
-    for test, out in missing:
+    for name, out in missing:
 
-        def record(test: str = test, out: Path = out) -> None:
+        def record(test: str = name, out: Path = out) -> None:
             import pytest
 
             pytest.main(
@@ -101,7 +100,7 @@ def reach_of(part: str, folder: Path, of_tests: str) -> Reach:
                 plugins=[Recorder(names, out)],
             )
 
-        print(f"recording what {test} reaches", flush=True)
+        print(f"recording what {name} reaches", flush=True)
         forked(record)
     found: dict[str, Any] = {}
     for out in recorded.values():
@@ -115,35 +114,39 @@ def reach_of(part: str, folder: Path, of_tests: str) -> Reach:
 
 
 def known_equivalents() -> set[str]:
-    """Return the names of mutants that change nothing."""
+    """Return the keys of mutants that change nothing."""
     lines = EQUIVALENT.read_text().splitlines()
-    return {without_line(x.split(" | ")[0]) for x in lines if " | " in x and x[0] != "#"}
+    return {x.rsplit(" | ", 1)[0] for x in lines if " | " in x and x[0] != "#"}
 
 
 def chosen(every: dict[str, list[Mutant]], sample: int, least: int, seed: int) -> list[Mutant]:
-    """Draw the sample, part by part."""
+    """Draw the sample, folder by folder."""
     total, rng, drawn = sum(map(len, every.values())), random.Random(seed), []
     for mutants in every.values():
-        wanted = max(least, round(sample * len(mutants) / max(total, 1)))
-        drawn += rng.sample(mutants, min(wanted, len(mutants)))
+        folders: dict[Path, list[Mutant]] = defaultdict(list)
+        for mutant in mutants:
+            folders[Path(mutant.file).parent].append(mutant)
+        for inside in folders.values():
+            wanted = max(least, round(sample * len(inside) / max(total, 1)))
+            drawn += rng.sample(inside, min(wanted, len(inside)))
     return drawn
 
 
 def summary(part: str, counts: Counter[str]) -> str:
     """Say how many died, with a 95 % interval (Clopper-Pearson)."""
     died = counts["killed"] + counts["timeout"]
-    n = died + counts["survived"] + counts["limit"] + counts["not run"] + counts["unfound"]
+    n = sum(counts.values()) - counts["same code"]
     low = beta.ppf(0.025, died, n - died + 1) if died else 0.0
     high = beta.ppf(0.975, died + 1, n - died) if died < n else 1.0
     share = f"{died} of {n} died: {died / max(n, 1):.1%} ({low:.1%} to {high:.1%})"
-    return f"{part:11} {share}; {dict(counts)}"
+    return f"{part:27} {share}; {dict(counts)}"
 
 
 def main() -> int:
     """Print each mutant's verdict, and the share that died."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
     parser.add_argument("--sample", type=int, default=300)
-    parser.add_argument("--least", type=int, default=20, help="mutants of each part, at least")
+    parser.add_argument("--least", type=int, default=20, help="mutants of each folder, at least")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a part of the path")
     parser.add_argument("--file")
@@ -157,29 +160,36 @@ def main() -> int:
     some = args.file or args.only
     for part, (places, _) in PARTS.items():
         files = [f for f in python_files(places) if some in str(f)]
-        found = [m for f in files for m in mutants_of_file(f) if m.key not in equivalent]
-        if found:
-            every[part] = found
+        found = [m for f in files for m in mutants_of_file(f)]
+        for file in files:  # every reason has to have its mutant
+            here = {k for k in equivalent if k.startswith(f"{file.relative_to(ROOT)} ")}
+            for key in sorted(here - {m.key for m in found}):
+                print(f"no longer in the code: {key}")
+        every[part] = [m for m in found if m.key not in equivalent]
     number = sum(map(len, every.values()))
-    least = args.least if not some else 0
-    run = chosen(every, number if args.file else args.sample, least, args.seed)
+    run = chosen(every, number if args.file else args.sample, args.least, args.seed)
     if args.named:
         text = args.named.read_text()
-        run = [m for ms in every.values() for m in ms if m.name in text]
+        run = [m for ms in every.values() for m in ms if f"{m.name}   " in text]
     if args.skip:
         text = args.skip.read_text()
-        run = [m for m in run if m.name not in text]
+        run = [m for m in run if f"{m.name}   " not in text]
     print(f"{number} mutants, {len(run)} of them run", flush=True)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for part, mutants in every.items():
         mine = [m for m in mutants if m in set(run)]
         if not mine:
             continue
-        for mutant, found, seconds in verdicts(
-            mine, reach_of(part, args.reach, args.tests), PARTS[part][1], args.limit
-        ):
-            counts[part][found] += 1
-            print(f"{found:8} {seconds:4.0f} s  {mutant.name}", flush=True)
+        reach, tests = reach_of(part, args.reach, args.tests), PARTS[part][1]
+        judged: list[Verdict] = []
+        for v in verdicts(mine, reach, tests, args.limit):
+            judged.append(v)
+            print(f"{v.found:8} {v.seconds:4.0f} s  {v.mutant.name}   {v.by}", flush=True)
+        for v in checked(judged, reach, tests):
+            print(f"{v.found:8} {v.seconds:4.0f} s  {v.mutant.name}   {v.by}", flush=True)
+            judged = [v if w.mutant == v.mutant else w for w in judged]
+        for v in judged:
+            counts[str(Path(v.mutant.file).parent)][v.found] += 1
     for part, count in counts.items():
         print(summary(part, count))
     total: Counter[str] = sum(counts.values(), Counter())

@@ -2,44 +2,55 @@
 
 The changed function's code takes the place of the old one, or, where the change is run on import, a
 bare process imports the changed module. Tests that run the line go from fast to slow until one
-fails. A test that takes far longer than it should is stopped: the mutant has died, by its time.
+fails; those that killed mutants of the file before go first. A test that takes far longer than it
+should is stopped: the mutant has died, by its time. In the end every test that killed a mutant is
+run without a change: where it fails, its mutants have not died.
 """
 
 from __future__ import annotations
 
-import gc
-import importlib.abc
-import importlib.machinery
 import os
 import resource
 import signal
 import sys
 import time
 import traceback
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import _lru_cache_wrapper
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
 
+from benchmarks.mutant_parts.live import Changed, Live
 from benchmarks.mutant_parts.reach import COLLECTED, Reach
-from benchmarks.mutant_parts.sites import ROOT, Mutant, function_codes, module_code
+from benchmarks.mutant_parts.sites import Mutant, function_codes
 
 #: what a process says when it ends
 SURVIVED, KILLED, LIMIT, UNFOUND = range(4)
+#: where a forked process says which test has failed
+TOLD = 198
 #: bytes that a mutant may ask for on top of what is there
 ROOM = 3 << 30
-LIBRARY = str(ROOT / "skdpfl")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a mutant: by which test, after how many seconds."""
+
+    mutant: Mutant
+    found: str
+    seconds: float = 0.0
+    by: str = ""
 
 
 class Judge:
     """A pytest plugin whose tests are run by ``decide``, in forked processes."""
 
     def __init__(self, decide: Callable[[Judge], None]) -> None:
-        self._decide, self.failed, self.items = decide, "", {}
+        self._decide = decide
+        self.items: dict[str, Any] = {}
 
     def pytest_collection(self, session: Any) -> None:
         """Have property tests try the same examples each time, without looking for small ones."""
@@ -54,6 +65,7 @@ class Judge:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """End with the first failure."""
         if report.failed:
+            os.write(TOLD, report.nodeid.encode())
             os._exit(KILLED)
 
     def pytest_runtestloop(self, session: Any) -> bool:
@@ -88,12 +100,15 @@ def pytest_in(files: list[str], decide: Callable[[Judge], None]) -> int:
     )  # fmt: skip
 
 
-def forked(work: Callable[[], None]) -> str:
-    """Run something in a forked process and return its verdict."""
+def forked(work: Callable[[], None]) -> tuple[str, str]:
+    """Run something in a forked process; return its verdict and the test that failed."""
     sys.stdout.flush()
+    reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
+            os.close(reading)
+            os.dup2(writing, TOLD)
             log = os.environ.get("SKDPFL_MUTANTS_LOG", os.devnull)
             quiet = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(quiet, 1)
@@ -108,97 +123,51 @@ def forked(work: Callable[[], None]) -> str:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(KILLED)  # an error on the way
+    os.close(writing)
     _, status = os.waitpid(pid, 0)
+    with os.fdopen(reading) as told:
+        by = told.read()
     if os.WIFSIGNALED(status):
-        return "timeout" if os.WTERMSIG(status) == signal.SIGPROF else "killed"
+        return ("timeout" if os.WTERMSIG(status) == signal.SIGPROF else "killed"), by
     ends = {SURVIVED: "survived", LIMIT: "limit", UNFOUND: "unfound"}
-    return ends.get(os.WEXITSTATUS(status), "killed")
-
-
-class Live:
-    """The functions and caches of the library in this process."""
-
-    def __init__(self) -> None:
-        self._functions: dict[CodeType, list[FunctionType]] = defaultdict(list)
-        self._cached = []
-        for what in gc.get_objects():
-            if isinstance(what, FunctionType) and what.__code__.co_filename.startswith(LIBRARY):
-                self._functions[what.__code__].append(what)
-            elif isinstance(what, _lru_cache_wrapper):
-                self._cached.append(what)
-        gc.freeze()
-
-    def put(self, pairs: list[tuple[CodeType, CodeType]]) -> bool:
-        """Give functions their new code; return whether one was found for each."""
-        for old, new in pairs:
-            for function in self._functions.get(old, ()):
-                function.__code__ = new
-        for cached in self._cached:
-            if str(getattr(cached, "__module__", "")).startswith("skdpfl"):
-                cached.cache_clear()
-        return all(old in self._functions for old, _ in pairs)
-
-
-class Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Imports one module from other code."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self._name = ".".join(Path(mutant.file).with_suffix("").parts).removesuffix(".__init__")
-        self._path, self._code = str(ROOT / mutant.file), module_code(mutant)
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
-        """Return a spec of this module, none of others."""
-        if fullname != self._name:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        assert spec is not None
-        spec.loader = self
-        return spec
-
-    def get_source(self, fullname: str) -> str:
-        """Return the source as it was."""
-        return Path(self._path).read_text()
-
-    def get_code(self, fullname: str) -> CodeType:
-        """Return the changed code."""
-        return self._code
+    return ends.get(os.WEXITSTATUS(status), "killed"), by
 
 
 def verdicts(
     mutants: list[Mutant], reach: Reach, files: list[str], limit: float
-) -> Iterator[tuple[Mutant, str, float]]:
-    """Yield each mutant's verdict and the seconds it took; those on import come last."""
+) -> Iterator[Verdict]:
+    """Yield each mutant's verdict; those on import come last."""
     inside: list[tuple[Mutant, Any, list[str]]] = []
     outside: list[tuple[Mutant, list[str]]] = []
     for mutant in mutants:
         tests = reach.tests_of(mutant.file, mutant.lines)
         pairs = function_codes(mutant)
         if pairs == []:
-            yield mutant, "same code", 0.0
+            yield Verdict(mutant, "same code")
         elif pairs is None or COLLECTED in tests:
             every = range(1, 10**4) if pairs is None else mutant.lines
             tests = [t for t in reach.tests_of(mutant.file, every) if t != COLLECTED]
             outside.append((mutant, tests))
         elif not tests:
-            yield mutant, "not run", 0.0
+            yield Verdict(mutant, "not run")
         else:
             inside.append((mutant, pairs, tests))
     yield from _inside(inside, reach, files, limit)
     for mutant, tests in outside:
         start = time.monotonic()
-        some = tests[:150]
-        places = sorted({t.split("::")[0] for t in some})
 
-        def work(mutant: Mutant = mutant, some: list[str] = some, places: Any = places) -> None:
+        def work(mutant: Mutant = mutant, tests: list[str] = tests) -> None:
             sys.meta_path.insert(0, Changed(mutant))
-            pytest_in(places, lambda judge: judge.run(some, reach.seconds, limit))
+            places = sorted({t.split("::")[0] for t in tests})
+            pytest_in(places, lambda judge: judge.run(tests, reach.seconds, limit))
 
-        yield mutant, forked(work) if some else "not run", time.monotonic() - start
+        found, by = forked(work) if tests else ("not run", "")
+        yield Verdict(mutant, found, time.monotonic() - start, by)
 
 
 def _inside(
     rows: list[tuple[Mutant, Any, list[str]]], reach: Reach, files: list[str], limit: float
-) -> Iterator[tuple[Mutant, str, float]]:
+) -> Iterator[Verdict]:
     """Judge mutants of functions, in a process that collects the tests once."""
     reading, writing = os.pipe()
     sys.stdout.flush()
@@ -207,20 +176,20 @@ def _inside(
         os.close(reading)
 
         def decide(judge: Judge) -> None:
-            live = Live()
-            some = [tests[0] for _, _, tests in rows]
-            as_it_is = forked(lambda: judge.run(some, reach.seconds, limit))
-            assert as_it_is in ("survived", "limit"), "tests fail without a change"
-            for i, (_, pairs, tests) in enumerate(rows):
+            live, kills = Live(), Counter[tuple[str, str]]()
+            for i, (mutant, pairs, tests) in enumerate(rows):
                 start = time.monotonic()
+                tests = sorted(tests, key=lambda t, f=mutant.file: -kills[f, t])  # type: ignore[misc]
 
                 def work(pairs: Any = pairs, tests: Any = tests) -> None:
                     if not live.put(pairs):
                         os._exit(UNFOUND)
                     judge.run(tests, reach.seconds, limit)
 
-                found = forked(work)
-                os.write(writing, f"{i} {found} {time.monotonic() - start}\n".encode())
+                found, by = forked(work)
+                kills[mutant.file, by] += 1
+                line = f"{i}\t{found}\t{time.monotonic() - start}\t{by}\n"
+                os.write(writing, line.encode())
             os._exit(0)
 
         pytest_in(files, decide)
@@ -228,7 +197,24 @@ def _inside(
     os.close(writing)
     with os.fdopen(reading) as lines:
         for line in lines:
-            i, found, seconds = line.split()
-            yield rows[int(i)][0], found, float(seconds)
+            i, found, seconds, by = line.removesuffix("\n").split("\t")
+            yield Verdict(rows[int(i)][0], found, float(seconds), by)
     if os.waitpid(pid, 0)[1]:
-        raise RuntimeError("the tests cannot be collected, or fail without a change")
+        raise RuntimeError("the tests cannot be collected")
+
+
+def checked(found: list[Verdict], reach: Reach, files: list[str]) -> Iterator[Verdict]:
+    """Yield the verdicts that do not hold, since their test fails without a change as well."""
+    left = sorted({v.by for v in found if v.by})
+    while left:
+        end, by = forked(lambda: void(pytest_in(files, lambda j: j.run(left, reach.seconds, 1e9))))
+        if end == "survived":
+            return
+        if by not in left:
+            raise RuntimeError("the tests cannot be collected, or take far too long")
+        left.remove(by)
+        yield from (replace(v, found="unsure") for v in found if v.by == by)
+
+
+def void(_: object) -> None:
+    """Forget a result."""

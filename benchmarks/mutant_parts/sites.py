@@ -1,8 +1,10 @@
 """The mutants of a source file, in a fixed order.
 
-One operator, constant, factor, condition or call is changed at a time. A mutant has a name, the
-lines that a test has to run to meet it, and the code to put in place of the old one: that of a
-function, or of the whole module where the change is outside of functions.
+One operator, constant, factor, condition or call is changed at a time. What says something alone is
+left as it is: docstrings, annotations, errors, assertions (``strict`` of ``zip`` is one) and the
+texts of warnings. A mutant has a name, the lines that a test has to run to meet it, and the code to
+put in place of the old one: that of a function, or of the whole module where the change is outside
+of functions. It is known again by its file, function, statement and change, whatever its line.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -31,23 +34,39 @@ COMPUTED = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change of one file: its path from the root, its number, its name and its lines."""
+    """A change of one file: its path from the root, its number, what is changed and its lines."""
 
     file: str
     number: int
-    name: str
+    key: str
     lines: tuple[int, ...]
 
     @property
-    def key(self) -> str:
-        """The name without the number of the line."""
-        return without_line(self.name)
+    def name(self) -> str:
+        """The key with the number of its line."""
+        return f"{self.file}:{self.lines[0]}{self.key.removeprefix(self.file)}"
 
 
-def without_line(name: str) -> str:
-    """Return a mutant's name without the number of its line."""
-    where, rest = name.split(": ", 1)
-    return f"{where.rsplit(':', 1)[0]}: {rest}"
+#: the function that a node is in, and its statement
+Where = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node and its place: field and index of its parent, function and statement."""
+
+    parent: ast.AST
+    field: str
+    index: int | None
+    child: ast.AST
+    where: Where
+
+    def put(self, what: ast.AST) -> None:
+        """Put another node there."""
+        if self.index is None:
+            setattr(self.parent, self.field, what)
+        else:
+            getattr(self.parent, self.field)[self.index] = what
 
 
 def mutants_of(node: ast.AST) -> Iterator[ast.AST]:
@@ -80,41 +99,56 @@ def mutants_of(node: ast.AST) -> Iterator[ast.AST]:
         yield twin
 
 
-def changed(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
-    """Yield (parent, field, index, child) of all nodes in which a change matters."""
+def _only_says(node: ast.AST) -> bool:
+    """Whether a change of this node changes no more than what is said, or how it is checked."""
+    if isinstance(node, ast.keyword):
+        return node.arg in ("strict", "stacklevel")
+    return isinstance(node, ast.Raise | ast.Assert)
+
+
+def changed(node: ast.AST, where: Where = ("", "")) -> Iterator[Site]:
+    """Yield all nodes in which a change matters, with their places."""
+    warns = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("warn")
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "type_params"):
             continue
         for i, child in enumerate(value if isinstance(value, list) else [value]):
-            if not isinstance(child, ast.AST) or isinstance(child, ast.Raise | ast.Assert):
+            if not isinstance(child, ast.AST) or _only_says(child) or (warns and name == "args"):
                 continue
-            yield node, name, i if isinstance(value, list) else None, child
-            yield from changed(child)
+            here = where
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                here = f"{where[0]}.{child.name}".lstrip("."), _first_line(child)
+            elif isinstance(child, ast.stmt):
+                here = where[0], _first_line(child)
+            yield Site(node, name, i if isinstance(value, list) else None, child, here)
+            yield from changed(child, here)
 
 
-def sites(tree: ast.AST) -> Iterator[tuple[Callable[[ast.AST], None], ast.AST, ast.AST]]:
-    """Yield (how to replace it, node, another node) of all mutants, in a fixed order."""
-    for parent, field, index, child in list(changed(tree)):
+def _first_line(node: ast.AST) -> str:
+    return next(x for x in ast.unparse(node).splitlines() if x[:1] != "@")[:80]
 
-        def put(what: ast.AST, at=(parent, field, index)) -> None:
-            if at[2] is None:
-                setattr(at[0], at[1], what)
-            else:
-                getattr(at[0], at[1])[at[2]] = what
 
-        for other in mutants_of(child):
-            yield put, child, ast.copy_location(other, child)
+def sites(tree: ast.AST) -> Iterator[tuple[Site, ast.AST]]:
+    """Yield (place, another node) of all mutants, in a fixed order."""
+    for site in list(changed(tree)):
+        for other in mutants_of(site.child):
+            yield site, ast.copy_location(other, site.child)
 
 
 def mutants_of_file(path: Path) -> list[Mutant]:
     """Return all mutants of a file."""
     file, found = str(path.relative_to(ROOT)), []
-    for number, (_, child, other) in enumerate(sites(ast.parse(path.read_text()))):
-        before, after = (ast.unparse(n).splitlines()[0][:80] for n in (child, other))
+    times: Counter[str] = Counter()
+    for number, (site, other) in enumerate(sites(ast.parse(path.read_text()))):
+        child, (function, statement) = site.child, site.where
+        before, after = _first_line(child), _first_line(other)
         met = child.test if isinstance(child, ast.If) else child
         lines = tuple(range(met.lineno, (met.end_lineno or met.lineno) + 1))  # type: ignore[attr-defined]
-        name = f"{file}:{lines[0]}: {before} -> {after}"
-        found.append(Mutant(file, number, name, lines))
+        key = f"{file} {function or 'module'}: {before} -> {after}"
+        key += "" if statement == before else f" (in: {statement})"
+        times[key] += 1
+        key += f" #{times[key]}" if times[key] > 1 else ""
+        found.append(Mutant(file, number, key, lines))
     return found
 
 
@@ -128,8 +162,8 @@ def module_code(mutant: Mutant) -> CodeType:
     """Return the code of the changed module."""
     path = ROOT / mutant.file
     tree = ast.parse(path.read_text())
-    put, _, other = next(islice(sites(tree), mutant.number, None))
-    put(other)
+    site, other = next(islice(sites(tree), mutant.number, None))
+    site.put(other)
     return compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
 
 
