@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cache, partial
 from typing import Any, ClassVar
 
@@ -40,6 +40,7 @@ from skdpfl.estimators._checkpoint import Kept
 from skdpfl.estimators._context import AfterRound, one_blas_thread, unchanged_on_error
 from skdpfl.estimators._data import DataElsewhere, DataSource, LocalData
 from skdpfl.estimators._diverged import warn_if_diverged
+from skdpfl.estimators._docs import with_constructor
 from skdpfl.estimators._noise_error import Path
 from skdpfl.estimators._parameters import check_parameters, check_shape
 from skdpfl.estimators._progress import progress_bar
@@ -63,12 +64,37 @@ from skdpfl.scaling import Scales, find_factor
 from skdpfl.silos import read_silos, split_silo_column, without_column
 
 
+@with_constructor
 class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     """Base class of all estimators.
 
-    A family adds a constructor and a :class:`skdpfl.choosing.Method`; classifiers and regressors
-    add targets and losses.
+    A family adds its parameters and a :class:`skdpfl.choosing.Method`; classifiers and regressors
+    add targets and losses. The meaning of all parameters is in ``_docs.GROUPS``.
     """
+
+    epsilon: Any = field(default=1.0, kw_only=False)
+    delta: Any = "auto"
+    feature_bounds: Any = None
+    silo_column: Any = None
+    alpha: float = 0.0
+    fit_intercept: bool = True
+    model: Any = "linear"
+    scaling: str | None = "auto"
+    clip_features: bool = False
+    trust: str = "silo"
+    neighbours: str = "auto"
+    noise_multiplier: float | None = None
+    n_rounds: Any = "auto"
+    learning_rate: Any = "auto"
+    clip_norm: Any = "auto"
+    sampling_rate: Any = "auto"
+    average: bool | float = True
+    silo_fraction: float = 1.0
+    cohort: Any = "auto"
+    silo_weights: Any = "auto"
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
 
@@ -101,12 +127,6 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         """
         refuse_parameters(self, params, self.get_params(deep=False), ValueError)
         return super().set_params(**params)
-
-    def _store(self, arguments: dict[str, Any]) -> None:
-        """Set an attribute for each argument in a constructor's ``locals()``, unchanged."""
-        for name, value in arguments.items():
-            if name != "self":
-                setattr(self, name, value)
 
     @classmethod
     @cache

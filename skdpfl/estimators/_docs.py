@@ -1,4 +1,4 @@
-"""Parameter documentation, written once: each class's section is made from its signature.
+"""Parameters and their documentation, written once: constructors and docstrings are made of them.
 
 The reference pages show the groups as headings; docstrings list the parameters without them.
 """
@@ -6,9 +6,12 @@ The reference pages show the groups as headings; docstrings list the parameters 
 from __future__ import annotations
 
 import inspect
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar, dataclass_transform
 
-T = TypeVar("T", bound=type)
+from skdpfl.estimators._refusals import refusing_parameters
+
+T = TypeVar("T")
 
 #: heading -> name -> type and meaning, in the order of the constructors
 GROUPS = {
@@ -231,6 +234,22 @@ FAMILIES = {
 }
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def with_constructor(cls: type[T]) -> type[T]:
+    """Make annotated class attributes, inherited ones too, the keyword parameters of a constructor.
+
+    They are in the order of ``GROUPS``.
+    """
+    dataclass(eq=False, repr=False, kw_only=True)(cls)
+    signature = inspect.signature(cls.__init__)
+    self, *others = signature.parameters.values()
+    order = [name for group in GROUPS.values() for name in group]
+    others.sort(key=lambda parameter: order.index(parameter.name))
+    cls.__init__ = refusing_parameters(cls.__init__)  # type: ignore[method-assign]
+    cls.__init__.__signature__ = signature.replace(parameters=[self, *others])  # type: ignore[attr-defined]
+    return cls
+
+
 def see_also(name: str) -> str:
     """Return the See Also section of an estimator."""
     kind = "Classifier" if name.endswith("Classifier") else "Regressor"
@@ -241,11 +260,13 @@ def see_also(name: str) -> str:
     return "\n\nSee Also\n--------\n" + "\n".join(lines)
 
 
-def documented(cls: T) -> T:
-    """Insert all shared sections into a docstring that has the first line and the Examples.
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def documented(cls: type[T]) -> type[T]:
+    """Add the constructor, and all shared sections of a docstring to its first line and Examples.
 
     A family has its description in ``_about`` and its proof in ``_guarantee``.
     """
+    cls = with_constructor(cls)
     names = [n for n in inspect.signature(cls).parameters]
     texts = {name: text for group in GROUPS.values() for name, text in group.items()}
     texts |= getattr(cls, "_parameter_docs", {})

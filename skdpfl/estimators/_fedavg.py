@@ -5,15 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from skdpfl.choosing import Averaging, Method
-from skdpfl.estimators._docs import documented
+from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 
 
-class _DPFedAvg:
+@with_constructor
+class _DPFedAvg(FederatedEstimator):
     _about = """
 Each silo takes ``local_steps`` private gradient steps, and the server averages the resulting
 models (Noble, Bellet and Dieuleveut, AISTATS 2022). With one local step it is DP-FedSGD;
 ``local_epochs`` sets passes over the data instead, optionally one number per round."""
+
+    unit: str = "record"
+    local_steps: Any = "auto"
+    local_epochs: Any = None
+    momentum: float = 0.0
+    global_learning_rate: Any = "auto"
+    sampling: str = "poisson"
+    noise_schedule: Any = None
 
     def _method(self) -> Method:
         return Averaging()
@@ -37,45 +47,7 @@ class DPFedAvgClassifier(_DPFedAvg, FederatedClassifier):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: Any = 1.0,
-        *,
-        delta: Any = "auto",
-        feature_bounds: Any = None,
-        silo_column: Any = None,
-        classes: Any = None,
-        loss: str = "log_loss",
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        model: Any = "linear",
-        scaling: str | None = "auto",
-        clip_features: bool = False,
-        class_weight: Any = None,
-        unit: str = "record",
-        trust: str = "silo",
-        neighbours: str = "auto",
-        noise_multiplier: float | None = None,
-        n_rounds: Any = "auto",
-        local_steps: Any = "auto",
-        local_epochs: Any = None,
-        learning_rate: Any = "auto",
-        momentum: float = 0.0,
-        global_learning_rate: Any = "auto",
-        clip_norm: Any = "auto",
-        sampling: str = "poisson",
-        sampling_rate: Any = "auto",
-        noise_schedule: Any = None,
-        average: bool | float = True,
-        calibrate: bool = True,
-        silo_fraction: float = 1.0,
-        cohort: Any = "auto",
-        silo_weights: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._store(locals())
+    calibrate: bool = True
 
 
 @documented
@@ -95,43 +67,3 @@ class DPFedAvgRegressor(_DPFedAvg, FederatedRegressor):
     >>> model.score(data.data, data.target) > 0.5
     True
     """
-
-    def __init__(
-        self,
-        epsilon: Any = 1.0,
-        *,
-        delta: Any = "auto",
-        feature_bounds: Any = None,
-        target_bounds: Any = None,
-        silo_column: Any = None,
-        loss: str = "squared_error",
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        model: Any = "linear",
-        huber_delta: float = 1.35,
-        quantile: float = 0.5,
-        scaling: str | None = "auto",
-        clip_features: bool = False,
-        unit: str = "record",
-        trust: str = "silo",
-        neighbours: str = "auto",
-        noise_multiplier: float | None = None,
-        n_rounds: Any = "auto",
-        local_steps: Any = "auto",
-        local_epochs: Any = None,
-        learning_rate: Any = "auto",
-        momentum: float = 0.0,
-        global_learning_rate: Any = "auto",
-        clip_norm: Any = "auto",
-        sampling: str = "poisson",
-        sampling_rate: Any = "auto",
-        noise_schedule: Any = None,
-        average: bool | float = True,
-        silo_fraction: float = 1.0,
-        cohort: Any = "auto",
-        silo_weights: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._store(locals())

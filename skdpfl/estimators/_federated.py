@@ -6,19 +6,24 @@ from typing import Any, ClassVar
 
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Averaging, GivenAlgorithm, Method
-from skdpfl.estimators._docs import documented
+from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 from skdpfl.privacy.mechanisms import Mechanism
 
 
-class _DPFederated:
+@with_constructor
+class _DPFederated(FederatedEstimator):
     _about = """
 An algorithm gets private gradients and released means only, so the guarantee holds for any
 algorithm. Its hyper-parameters (steps, learning rate) are its fields; ``learning_rate`` is used
 by the default algorithm only."""
 
-    algorithm: Algorithm | None
-    mechanism: Mechanism | None
+    unit: str = "record"
+    algorithm: Algorithm | None = None
+    mechanism: Mechanism | None = None
+    sampling: str = "poisson"
+    noise_schedule: Any = None
 
     _parameter_docs: ClassVar[dict[str, str]] = {
         "mechanism": """Mechanism, default=None
@@ -62,43 +67,7 @@ class DPFederatedClassifier(_DPFederated, FederatedClassifier):
     PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
     """
 
-    def __init__(
-        self,
-        epsilon: Any = 1.0,
-        *,
-        delta: Any = "auto",
-        feature_bounds: Any = None,
-        silo_column: Any = None,
-        classes: Any = None,
-        loss: str = "log_loss",
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        model: Any = "linear",
-        scaling: str | None = "auto",
-        clip_features: bool = False,
-        class_weight: Any = None,
-        unit: str = "record",
-        trust: str = "silo",
-        neighbours: str = "auto",
-        noise_multiplier: float | None = None,
-        algorithm: Algorithm | None = None,
-        mechanism: Mechanism | None = None,
-        n_rounds: Any = "auto",
-        learning_rate: Any = "auto",
-        clip_norm: Any = "auto",
-        sampling: str = "poisson",
-        sampling_rate: Any = "auto",
-        noise_schedule: Any = None,
-        average: bool | float = True,
-        calibrate: bool = True,
-        silo_fraction: float = 1.0,
-        cohort: Any = "auto",
-        silo_weights: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._store(locals())
+    calibrate: bool = True
 
 
 @documented
@@ -118,41 +87,3 @@ class DPFederatedRegressor(_DPFederated, FederatedRegressor):
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
     PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
     """
-
-    def __init__(
-        self,
-        epsilon: Any = 1.0,
-        *,
-        delta: Any = "auto",
-        feature_bounds: Any = None,
-        target_bounds: Any = None,
-        silo_column: Any = None,
-        loss: str = "squared_error",
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        model: Any = "linear",
-        huber_delta: float = 1.35,
-        quantile: float = 0.5,
-        scaling: str | None = "auto",
-        clip_features: bool = False,
-        unit: str = "record",
-        trust: str = "silo",
-        neighbours: str = "auto",
-        noise_multiplier: float | None = None,
-        algorithm: Algorithm | None = None,
-        mechanism: Mechanism | None = None,
-        n_rounds: Any = "auto",
-        learning_rate: Any = "auto",
-        clip_norm: Any = "auto",
-        sampling: str = "poisson",
-        sampling_rate: Any = "auto",
-        noise_schedule: Any = None,
-        average: bool | float = True,
-        silo_fraction: float = 1.0,
-        cohort: Any = "auto",
-        silo_weights: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._store(locals())

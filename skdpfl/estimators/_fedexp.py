@@ -13,7 +13,8 @@ from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, FedExp
 from skdpfl.choosing import Committed, Method, Request, Settings, Training
 from skdpfl.engine import Progress
-from skdpfl.estimators._docs import documented
+from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
 from skdpfl.privacy.mechanisms.privunit import largest_error, split_epsilon
@@ -58,7 +59,8 @@ class _Extrapolation(Method):
         return training._replace(algorithm=algorithm)
 
 
-class _DPFedEXP:
+@with_constructor
+class _DPFedEXP(FederatedEstimator):
     _about = """
 Silos take ``local_steps`` gradient steps each; the server's learning rate for their mean update
 D is adaptive, ``eta = max(1, mean |D_i|^2 / |mean D_i|^2)``, with both terms computed from private
@@ -75,10 +77,9 @@ Proof: what leaves is a vector in a ball of radius ``clip_norm`` with the noise 
 sizes are functions of them."""
 
     unit = "silo"
-    mechanism: str
-    half: bool
-    trust: str
-    noise_multiplier: float | None
+    mechanism: str = "gaussian"
+    local_steps: Any = "auto"
+    half: bool = False
     _parameter_docs: ClassVar[dict[str, str]] = {
         "trust": """{"silo", "server"}, default="silo"
     "silo": each silo adds noise to its own message (LDP-FedEXP). "server": the server sees the sum
@@ -110,7 +111,7 @@ sizes are functions of them."""
             )
 
     def _unpack_outcome(self, outcome: Progress) -> None:
-        super()._unpack_outcome(outcome)  # type: ignore[misc]
+        super()._unpack_outcome(outcome)
         self.global_step_sizes_ = np.asarray(outcome.state.step_sizes)  # type: ignore[attr-defined]
 
 
@@ -147,41 +148,6 @@ class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: Any = 1.0,
-        *,
-        delta: Any = "auto",
-        feature_bounds: Any = None,
-        silo_column: Any = None,
-        classes: Any = None,
-        loss: str = "log_loss",
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        model: Any = "linear",
-        scaling: str | None = "auto",
-        clip_features: bool = False,
-        class_weight: Any = None,
-        trust: str = "silo",
-        neighbours: str = "auto",
-        noise_multiplier: float | None = None,
-        mechanism: str = "gaussian",
-        n_rounds: Any = "auto",
-        local_steps: Any = "auto",
-        learning_rate: Any = "auto",
-        clip_norm: Any = "auto",
-        sampling_rate: Any = "auto",
-        average: bool | float = True,
-        half: bool = False,
-        silo_fraction: float = 1.0,
-        cohort: str = "auto",
-        silo_weights: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._store(locals())
-
 
 @documented
 class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
@@ -198,39 +164,3 @@ class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
     PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server', neighbours='add_remove')
     """
-
-    def __init__(
-        self,
-        epsilon: Any = 1.0,
-        *,
-        delta: Any = "auto",
-        feature_bounds: Any = None,
-        target_bounds: Any = None,
-        silo_column: Any = None,
-        loss: str = "squared_error",
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        model: Any = "linear",
-        huber_delta: float = 1.35,
-        quantile: float = 0.5,
-        scaling: str | None = "auto",
-        clip_features: bool = False,
-        trust: str = "silo",
-        neighbours: str = "auto",
-        noise_multiplier: float | None = None,
-        mechanism: str = "gaussian",
-        n_rounds: Any = "auto",
-        local_steps: Any = "auto",
-        learning_rate: Any = "auto",
-        clip_norm: Any = "auto",
-        sampling_rate: Any = "auto",
-        average: bool | float = True,
-        half: bool = False,
-        silo_fraction: float = 1.0,
-        cohort: str = "auto",
-        silo_weights: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._store(locals())

@@ -6,11 +6,13 @@ from typing import Any, ClassVar
 
 from skdpfl._arguments import check_choice, is_auto
 from skdpfl.choosing import SOLVERS, Method, Solver
-from skdpfl.estimators._docs import documented
+from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 
 
-class _ISRLDP:
+@with_constructor
+class _ISRLDP(FederatedEstimator):
     """The solvers of noisy distributed SGD."""
 
     _about = """
@@ -50,13 +52,10 @@ together are, as long as the other silos add their noise too: proofs are in
     fewer.""",
     }
 
-    solver: str
-    alpha: float
-    trust: str
-    neighbours: str
-    sampling: str
-    local_steps: Any
-    silo_weights: Any
+    solver: str = "minibatch"
+    local_steps: Any = "auto"
+    sampling: str = "poisson"
+    radius: float | None = None
 
     def _method(self) -> Method:
         return Solver(self.solver)
@@ -107,7 +106,7 @@ together are, as long as the other silos add their noise too: proofs are in
 
 
 @documented
-class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
+class ISRLDPClassifier(_ISRLDP, FederatedClassifier):
     """Linear classifier by noisy distributed SGD, private towards the server and all other silos.
 
     Examples
@@ -122,46 +121,11 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        epsilon: Any = 1.0,
-        *,
-        delta: Any = "auto",
-        feature_bounds: Any = None,
-        silo_column: Any = None,
-        classes: Any = None,
-        loss: str = "log_loss",
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        model: Any = "linear",
-        scaling: str | None = "auto",
-        clip_features: bool = False,
-        class_weight: Any = None,
-        trust: str = "silo",
-        neighbours: str = "auto",
-        noise_multiplier: float | None = None,
-        solver: str = "minibatch",
-        n_rounds: Any = "auto",
-        local_steps: Any = "auto",
-        learning_rate: Any = "auto",
-        clip_norm: Any = "auto",
-        sampling: str = "poisson",
-        sampling_rate: Any = "auto",
-        radius: float | None = None,
-        average: bool | float = True,
-        calibrate: bool = True,
-        silo_fraction: float = 1.0,
-        cohort: Any = "auto",
-        silo_weights: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._store(locals())
+    calibrate: bool = True
 
 
 @documented
-class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc]
+class ISRLDPRegressor(_ISRLDP, FederatedRegressor):
     """Linear regressor by noisy distributed SGD, private towards the server and all other silos.
 
     Examples
@@ -177,40 +141,3 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):  # type: ignore[misc]
     >>> model.score(data.data, data.target) > 0.5
     True
     """
-
-    def __init__(
-        self,
-        epsilon: Any = 1.0,
-        *,
-        delta: Any = "auto",
-        feature_bounds: Any = None,
-        target_bounds: Any = None,
-        silo_column: Any = None,
-        loss: str = "squared_error",
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        model: Any = "linear",
-        huber_delta: float = 1.35,
-        quantile: float = 0.5,
-        scaling: str | None = "auto",
-        clip_features: bool = False,
-        trust: str = "silo",
-        neighbours: str = "auto",
-        noise_multiplier: float | None = None,
-        solver: str = "minibatch",
-        n_rounds: Any = "auto",
-        local_steps: Any = "auto",
-        learning_rate: Any = "auto",
-        clip_norm: Any = "auto",
-        sampling: str = "poisson",
-        sampling_rate: Any = "auto",
-        radius: float | None = None,
-        average: bool | float = True,
-        silo_fraction: float = 1.0,
-        cohort: Any = "auto",
-        silo_weights: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._store(locals())

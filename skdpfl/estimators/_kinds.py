@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array
 
 from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._docs import with_constructor
 from skdpfl.estimators._parameters import check_target_bounds, targets_of
 from skdpfl.estimators._refusals import ScoresWithoutSilos
 from skdpfl.estimators._weights import weights_of_classes
@@ -36,8 +37,13 @@ def _has_probabilities(estimator: FederatedEstimator) -> bool:
     )
 
 
+@with_constructor
 class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimator):
     """Base class of classifiers; the class labels are public."""
+
+    classes: Any = None
+    loss: str = "log_loss"
+    class_weight: Any = None
 
     _losses = ("log_loss", "hinge", "squared_hinge")
 
@@ -155,8 +161,14 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         return tags
 
 
+@with_constructor
 class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator):
     """Base class of regressors."""
+
+    target_bounds: Any = None
+    loss: str = "squared_error"
+    huber_delta: float = 1.35
+    quantile: float = 0.5
 
     _losses = ("squared_error", "huber", "absolute_error", "quantile", "poisson")
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from skdpfl.algorithms import Algorithm, Scaffold
 from skdpfl.choosing import Committed, Method, Request, Settings, Training, control_rate
-from skdpfl.estimators._docs import documented
+from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 
 
@@ -35,12 +36,18 @@ class _Scaffolding(Method):
         return training._replace(algorithm=algorithm)
 
 
-class _DPScaffold:
+@with_constructor
+class _DPScaffold(FederatedEstimator):
     _about = """
 Local steps as in DP-FedAvg, corrected by control variates, so that silos do not drift towards
 their own optima (Noble, Bellet and Dieuleveut, AISTATS 2022)."""
 
-    warm_start_rounds: int
+    unit: str = "record"
+    local_steps: Any = "auto"
+    global_learning_rate: Any = "auto"
+    warm_start_rounds: int = 0
+    sampling: str = "poisson"
+    noise_schedule: Any = None
 
     def _method(self) -> Method:
         return _Scaffolding(self.warm_start_rounds)
@@ -62,44 +69,7 @@ class DPScaffoldClassifier(_DPScaffold, FederatedClassifier):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: Any = 1.0,
-        *,
-        delta: Any = "auto",
-        feature_bounds: Any = None,
-        silo_column: Any = None,
-        classes: Any = None,
-        loss: str = "log_loss",
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        model: Any = "linear",
-        scaling: str | None = "auto",
-        clip_features: bool = False,
-        class_weight: Any = None,
-        unit: str = "record",
-        trust: str = "silo",
-        neighbours: str = "auto",
-        noise_multiplier: float | None = None,
-        n_rounds: Any = "auto",
-        local_steps: Any = "auto",
-        learning_rate: Any = "auto",
-        global_learning_rate: Any = "auto",
-        warm_start_rounds: int = 0,
-        clip_norm: Any = "auto",
-        sampling: str = "poisson",
-        sampling_rate: Any = "auto",
-        noise_schedule: Any = None,
-        average: bool | float = True,
-        calibrate: bool = True,
-        silo_fraction: float = 1.0,
-        cohort: Any = "auto",
-        silo_weights: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._store(locals())
+    calibrate: bool = True
 
 
 @documented
@@ -119,42 +89,3 @@ class DPScaffoldRegressor(_DPScaffold, FederatedRegressor):
     >>> model.score(data.data, data.target) > 0.5
     True
     """
-
-    def __init__(
-        self,
-        epsilon: Any = 1.0,
-        *,
-        delta: Any = "auto",
-        feature_bounds: Any = None,
-        target_bounds: Any = None,
-        silo_column: Any = None,
-        loss: str = "squared_error",
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        model: Any = "linear",
-        huber_delta: float = 1.35,
-        quantile: float = 0.5,
-        scaling: str | None = "auto",
-        clip_features: bool = False,
-        unit: str = "record",
-        trust: str = "silo",
-        neighbours: str = "auto",
-        noise_multiplier: float | None = None,
-        n_rounds: Any = "auto",
-        local_steps: Any = "auto",
-        learning_rate: Any = "auto",
-        global_learning_rate: Any = "auto",
-        warm_start_rounds: int = 0,
-        clip_norm: Any = "auto",
-        sampling: str = "poisson",
-        sampling_rate: Any = "auto",
-        noise_schedule: Any = None,
-        average: bool | float = True,
-        silo_fraction: float = 1.0,
-        cohort: Any = "auto",
-        silo_weights: Any = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._store(locals())
