@@ -7,9 +7,10 @@
 
 Each writes ``<out>/<paper>/<figure>.csv`` and a picture (without ``--out``: beside the scripts and
 into docs/papers, whose tables are then made anew). A full run goes on where the last one stopped:
-cells that are in the table are not run again (``--again`` drops them). ``--minutes`` starts no
-further cell after that time; ``--cells "10 silos.* 1$"`` runs those whose setting, method and
-epsilon match. Data are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
+cells that are in the table are not run again, nor, where nothing is tuned, their seeds (``--again``
+drops them). ``--minutes`` starts nothing further after that time; ``--cells "10 silos.* 1$"`` runs
+cells whose setting, method, epsilon and, if it has one, place on the x axis (``at 5``) match. Data
+are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 import argparse
+import math
 import multiprocessing
 import re
 import sys
@@ -28,9 +30,9 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from _common.cells import figure_of, run_cell
+from _common.cells import Cell, figure_of, parts_of, run_cell
 from _common.draw import draw
 from _common.pages import DOCS, fill_pages
 from _common.table import Store, key
@@ -44,26 +46,43 @@ FIGURES = (
     "isrl/bounds", "isrl/insurance", "isrl/obesity", "isrl/mnist", "drift/bounds", "drift/schemes",
     "fedexp/small", "fedexp/synthetic", "fedexp/mnist", "pfl/epochs", "pfl/silos", "pfl/cifar",
 )  # fmt: skip
-#: run where they are named: their data are not downloaded
+#: run where they are named: hours, and data of 170 MB
 NAMED_ONLY = ("pfl/cifar",)
 
 
-def work(task: tuple[str, int, bool]) -> tuple[str, list[dict[str, Any]]]:
-    """Run one cell of a figure."""
-    name, at, quick = task
+class Task(NamedTuple):
+    """The ``at``-th cell of a figure, on some of its seeds."""
+
+    name: str
+    at: int
+    seeds: tuple[int, ...]
+    quick: bool
+
+
+def work(task: Task) -> tuple[str, list[dict[str, Any]]]:
+    """Run it."""
+    name, at, seeds, quick = task
     warnings.simplefilter("ignore")  # steps of a lattice may diverge, and deltas are the papers'
     figure = figure_of(name)
-    return name, list(run_cell(figure, figure.cells(quick)[at], quick))
+    return name, list(run_cell(figure, figure.cells(quick)[at], quick, seeds))
 
 
-def missing(options: argparse.Namespace) -> Iterator[tuple[str, int, bool]]:
-    """Yield the cells that are wanted and not in their tables."""
+def missing(options: argparse.Namespace) -> Iterator[Task]:
+    """Yield what is wanted and not in its table."""
     for name in options.names:
-        there = Store(options.out, name).keys()
-        for at, cell in enumerate(figure_of(name).cells(options.quick)):
-            told = f"{cell.setting} {cell.method} {cell.epsilon:g}"
-            if key(*cell.key) not in there and re.search(options.cells, told):
-                yield name, at, options.quick
+        figure, there = figure_of(name), Store(options.out, name).seeds()
+        for at, cell in enumerate(figure.cells(options.quick)):
+            done = there.get(key(*cell.key), set())
+            if re.search(options.cells, named(cell)):
+                for seeds in parts_of(figure, cell, options.quick):
+                    if not done & set(seeds):
+                        yield Task(name, at, seeds, options.quick)
+
+
+def named(cell: Cell) -> str:
+    """Return what ``--cells`` is matched with."""
+    where = "" if math.isnan(cell.x) else f" at {cell.x:g}"
+    return f"{cell.setting} {cell.method} {cell.epsilon:g}{where}"
 
 
 def told(name: str, rows: list[dict[str, Any]]) -> str:
@@ -71,7 +90,9 @@ def told(name: str, rows: list[dict[str, Any]]) -> str:
     first = rows[0]
     values = [row["value"] for row in rows if row["metric"] == first["metric"]]
     mean, seconds = sum(values) / len(values), sum({r["seed"]: r["seconds"] for r in rows}.values())
-    where = f"{first['setting']:24s} {first['method']:28s} eps {first['epsilon']:<6g}"
+    where = (
+        f"{first['setting']:24s} {first['method']:28s} eps {first['epsilon']:<6g} {first['at']:g}"
+    )
     edge = "" if first["inside"] else "  (at the edge)"
     return f"{name:20s} {where} {mean:8.4g}  {seconds:6.1f} s  {first['chosen']}{edge}"
 
@@ -81,7 +102,7 @@ def run(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     tasks = list(missing(options))
 
-    def in_time() -> Iterator[tuple[str, int, bool]]:
+    def in_time() -> Iterator[Task]:
         for task in tasks:
             if time.perf_counter() - start < 60 * options.minutes:
                 yield task

@@ -10,12 +10,14 @@ from skdpfl.datasets._files import DataFile, Source
 from skdpfl.datasets._images import SILOS_DESCR, Dealing, image_bunch
 
 #: the "binary version": a label and three planes (red, green, blue) of 32 x 32 bytes a record
-_ARCHIVE = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz (unpack it)"
+_ARCHIVE = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+_ARCHIVE_SHA256 = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
 _RECORDS, _PIXELS = 10_000, 3 * 32 * 32
 
 
 def _file(name: str) -> DataFile:
-    return DataFile(f"cifar10/{name}.bin", None, (), origin=_ARCHIVE)
+    member = f"cifar-10-batches-bin/{name}.bin"
+    return DataFile(f"cifar10/{name}.bin", None, (_ARCHIVE,), member, _ARCHIVE_SHA256)
 
 
 _TRAIN = tuple(_file(f"data_batch_{i}") for i in range(1, 6))
@@ -41,8 +43,10 @@ def fetch_cifar10(
     as_frame: bool = False,
     return_X_y: bool = False,
     data_home: Any = None,
+    download_if_missing: bool = True,
+    cache: bool = True,
 ) -> Any:
-    """Load CIFAR-10 (ten kinds of animals and vehicles) in silos; it is not downloaded.
+    """Load CIFAR-10 (ten kinds of animals and vehicles) in silos.
 
     ================   =========================
     Records            50,000 train, 10,000 test
@@ -52,8 +56,9 @@ def fetch_cifar10(
     ================   =========================
 
     The files of the binary version (``data_batch_1.bin`` to ``data_batch_5.bin``,
-    ``test_batch.bin``; no pickles) are looked for in ``$SKDPFL_DATA/cifar10``, then in the cache.
-    Their lengths and labels are checked.
+    ``test_batch.bin``; no pickles) are looked for in ``$SKDPFL_DATA/cifar10``, then in the cache;
+    else the archive, 170 MB, is downloaded, its SHA-256 checked, and the files in question kept.
+    Lengths and labels are checked in any case.
 
     Parameters
     ----------
@@ -63,8 +68,7 @@ def fetch_cifar10(
         Number of silos.
     [dealing]
     [shape]
-    data_home : str, path or None, default=None
-        The cache; default ``$SKDPFL_CACHE``, else ``~/scikit_learn_data/skdpfl``.
+    [source]
 
     Returns
     -------
@@ -88,7 +92,7 @@ def fetch_cifar10(
     check_choice("subset", subset, tuple(SUBSETS))
     shape = Shape(as_frame, return_X_y, silo_column)
     files = SUBSETS[subset]
-    contents = Source(data_home, cache=False).read(files)
+    contents = Source(data_home, download_if_missing, cache).read(files)
     parts = [_parsed(content, file.name) for content, file in zip(contents, files, strict=True)]
     images, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
     return image_bunch(

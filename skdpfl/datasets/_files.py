@@ -6,6 +6,7 @@ The SHA-256 of a `.gz` file is that of its unpacked content, which is the same o
 import gzip
 import hashlib
 import os
+import tarfile
 import tempfile
 import zipfile
 import zlib
@@ -27,9 +28,8 @@ class DataFile:
     name: str  # path below the data folder, with forward slashes
     sha256: str | None  # of the unpacked content; None where only its archive's is published
     urls: tuple[str, ...]  # mirrors, best first; none: cannot be downloaded
-    member: str | None = None  # path inside the zip archive at the urls
+    member: str | None = None  # path inside the zip or tar archive at the urls
     archive_sha256: str | None = None  # of that archive
-    origin: str = ""  # where a person gets it, if there are no urls
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,20 @@ class Source:
             try:
                 raw = _fetched(url, file, scratch)
                 return raw, _checked(file, raw, "the download")
-            except (OSError, HTTPException, zipfile.BadZipFile, KeyError) as error:
+            except (
+                OSError,
+                HTTPException,
+                zipfile.BadZipFile,
+                tarfile.TarError,
+                KeyError,
+            ) as error:
                 failures.append(f"{url}: {error}")
         raise OSError(self._absent(file, failures))
 
     def _absent(self, file: DataFile, failures: Sequence[str]) -> str:
         """Return where we looked, what went wrong, and what to do."""
         given = os.environ.get("SKDPFL_DATA", "not set")
-        places = " or ".join(file.urls) or file.origin
+        places = " or ".join(file.urls)
         source = f" from {places}" if places else ""
         part = f" (the member {file.member})" if file.member else ""
         lines = [
@@ -116,6 +122,12 @@ def _fetched(url: str, file: DataFile, scratch: Path) -> bytes:
     )
     if file.member is None:
         return path.read_bytes()
+    if url.endswith(".tar.gz"):
+        with tarfile.open(path) as tar:
+            content = tar.extractfile(file.member)
+            if content is None:
+                raise KeyError(f"{file.member} is no file of {url}")
+            return content.read()
     with zipfile.ZipFile(path) as archive:
         return archive.read(file.member)
 

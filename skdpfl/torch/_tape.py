@@ -162,11 +162,18 @@ def _of_conv(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the gradients (n, .) of a convolution, by the patches that it reads."""
     n, g = len(s), layer.groups
-    where: dict[str, Any] = {
-        name: getattr(layer, name) for name in ("dilation", "padding", "stride")
-    }
-    patches = F.unfold(entered, layer.kernel_size, **where)
-    patches = patches.reshape(n * g, -1, patches.shape[-1])
+    patches = _patches(layer, entered, *s.shape[2:]).reshape(n * g, -1, s[0, 0].numel())
     out = s.reshape(n * g, layer.out_channels // g, -1)
     weight = torch.bmm(out, patches.transpose(1, 2)).reshape(n, -1)
     return weight, s.sum((2, 3))
+
+
+def _patches(layer: nn.Conv2d, entered: torch.Tensor, high: int, wide: int) -> torch.Tensor:
+    """Return the patches (n, channels, kernel, high, wide), a view: F.unfold takes longer."""
+    top, left = layer.padding
+    padded = F.pad(entered, (left, left, top, top)).contiguous()
+    *rest, row, column = padded.stride()
+    steps = [d * step for d, step in zip(layer.dilation, (row, column), strict=True)]
+    moves = [d * step for d, step in zip(layer.stride, (row, column), strict=True)]
+    shape = *padded.shape[:2], *layer.kernel_size, high, wide
+    return padded.as_strided(shape, (*rest, *steps, *moves))

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import os
+import tarfile
 import zipfile
 from dataclasses import replace
 
@@ -270,8 +271,25 @@ class TestCifar:
 
     def test_absent(self, files):
         (files / "test_batch.bin").unlink()
-        with pytest.raises(OSError, match=r"Looked in SKDPFL_DATA.*\n.*cifar-10-binary.tar.gz"):
-            datasets.fetch_cifar10()
+        with pytest.raises(OSError, match=r"(?s)Looked in SKDPFL_DATA.*cifar-10-binary.tar.gz"):
+            datasets.fetch_cifar10(download_if_missing=False)
+
+    def test_from_the_archive(self, files, tmp_path, monkeypatch):
+        want, archive = datasets.fetch_cifar10(subset="test", n_silos=1), tmp_path / "a.tar.gz"
+        with tarfile.open(archive, "w:gz") as tar:
+            tar.add(files, "cifar-10-batches-bin")
+        monkeypatch.setenv("SKDPFL_DATA", str(tmp_path / "none"))
+        (file,) = _cifar.SUBSETS["test"]
+        sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+        mirror = {"urls": (f"file://localhost{archive}",), "archive_sha256": sha256}
+        for member, message in (("absent", "absent"), ("cifar-10-batches-bin", "is no file")):
+            wrong = replace(file, member=member, **mirror)
+            monkeypatch.setitem(_cifar.SUBSETS, "test", (wrong,))
+            with pytest.raises(OSError, match=message):
+                datasets.fetch_cifar10(subset="test", n_silos=1)
+        monkeypatch.setitem(_cifar.SUBSETS, "test", (replace(file, **mirror),))
+        assert (datasets.fetch_cifar10(subset="test", n_silos=1).data == want.data).all()
+        assert (tmp_path / "none" / file.name).is_file()
 
 
 def test_emnist_from_npz(tmp_path, monkeypatch):
@@ -379,7 +397,7 @@ def test_real_images(fetch, n, per_class):
     assert np.ptp(np.bincount(bunch.silos)) <= 1
 
 
-#: CIFAR-10 is nobody's to hand out here
+#: CIFAR-10 is not at hand
 LOADERS = [n for n in datasets.__all__ if n.startswith("fetch_") and n != "fetch_cifar10"]
 
 

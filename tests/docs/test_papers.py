@@ -90,14 +90,31 @@ def test_a_table_grows_by_cells_and_knows_them(papers, tmp_path):
     cells, fig, cell = figure(papers, lambda seed: 0.5, ())
     table = papers("_common.table")
     store = table.Store(tmp_path, "paper/figure")
-    assert store.keys() == set()
+    assert store.seeds() == {}
     store.append(list(cells.run_cell(fig, cell, quick=True)))
     store.append(list(cells.run_cell(fig, cells.known("printed", float("inf"), 1), quick=True)))
-    assert store.keys() == {table.key(*cell.key), table.key("", "printed", float("inf"), cell.x)}
+    printed = table.key("", "printed", float("inf"), cell.x)
+    assert store.seeds() == {table.key(*cell.key): {0}, printed: {0}}
     found = store.read()
     assert list(found.columns) == table.COLUMNS
     assert found["value"].tolist() == [0.5, 1.0]
     assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_run_goes_on_seed_by_seed_where_nothing_is_tuned(papers, tmp_path, monkeypatch):
+    run, table = papers("run"), papers("_common.table")
+    axes = {"plain": (), "tuned": (papers("_common.cells").Axis("step", 1),)}
+    for name, given in axes.items():
+        cells, fig, cell = figure(papers, lambda seed, step=1: -abs(step - 1), given)
+        monkeypatch.setattr(run, "figure_of", lambda _, fig=fig: fig)
+        options = run.argparse.Namespace(names=[name], out=tmp_path, quick=False, cells="method 1$")
+        before = [task.seeds for task in run.missing(options)]
+        assert before == ([(0,), (1,), (2,)] if name == "plain" else [(0, 1, 2)])
+        rows = list(cells.run_cell(fig, cell, False, before[0]))
+        table.Store(tmp_path, name).append(rows)
+        assert [task.seeds for task in run.missing(options)] == before[1:]
+        options.cells = "method 3"
+        assert not list(run.missing(options))
 
 
 def test_the_runner_lists_every_figure(papers):

@@ -111,9 +111,19 @@ class Tuned(NamedTuple):
     fits: int
 
 
-def run_cell(figure: Figure, cell: Cell, quick: bool) -> Iterator[dict[str, Any]]:
-    """Tune a cell, fit it on the reported seeds and yield the rows of the table."""
+def parts_of(figure: Figure, cell: Cell, quick: bool) -> list[tuple[int, ...]]:
+    """Return the seeds that are run in one go: all of a tuned cell, else one by one."""
     seeds = QUICK_SEEDS if quick else figure.seeds
+    seeds = seeds[:1] if cell.fixed else seeds
+    return [seeds] if cell.axes else [(seed,) for seed in seeds]
+
+
+def run_cell(
+    figure: Figure, cell: Cell, quick: bool, seeds: tuple[int, ...] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Tune a cell, fit it on the seeds, or all reported ones, and yield the rows of the table."""
+    if seeds is None:
+        seeds = sum(parts_of(figure, cell, quick), ())
     chosen = tune(figure, cell, quick)
     told = {
         "setting": cell.setting,
@@ -124,7 +134,7 @@ def run_cell(figure: Figure, cell: Cell, quick: bool) -> Iterator[dict[str, Any]
         "inside": chosen.inside,
         "fits": chosen.fits,
     }
-    for seed in seeds[:1] if cell.fixed else seeds:
+    for seed in seeds:
         start = time.perf_counter()
         fit = as_fit(cell.measure(seed, **chosen.point))
         seconds = round(time.perf_counter() - start, 2)

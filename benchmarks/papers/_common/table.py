@@ -1,4 +1,4 @@
-"""A figure's table on disk: one row a seed, written cell by cell, so that a run can go on later."""
+"""A figure's table on disk: one row a seed, written as they come, so that a run can go on later."""
 
 from __future__ import annotations
 
@@ -51,13 +51,16 @@ class Store:
         """Forget all rows."""
         self.path.unlink(missing_ok=True)
 
-    def keys(self) -> set[tuple[str, str, str, str]]:
-        """Return what tells the cells that are there from others, as :func:`key` writes it."""
-        names = ["setting", "method", "epsilon", "at"]
-        return {key(*row) for row in self.read()[names].itertuples(index=False)}
+    def seeds(self) -> dict[tuple[str, str, str, str], set[int]]:
+        """Return the cells that are there, named as :func:`key` does, with their seeds."""
+        names = ["setting", "method", "epsilon", "at", "seed"]
+        found: dict[tuple[str, str, str, str], set[int]] = {}
+        for *cell, seed in self.read()[names].itertuples(index=False):
+            found.setdefault(key(*cell), set()).add(int(seed))
+        return found
 
     def append(self, rows: list[dict[str, Any]]) -> None:
-        """Add a cell's rows; the file is replaced whole: no half of a cell is ever there."""
+        """Add rows; the file is replaced whole: no half of a fit is ever there."""
         today = str(datetime.date.today())
         more = pd.DataFrame(rows).assign(figure=self.name, date=today, version=version())
         before = self.read()

@@ -1,7 +1,7 @@
 """Table 4, CIFAR-10: E local epochs by R rounds, E R = 20, 10 disjoint silos, all models.
 
-The images are looked for in ``$SKDPFL_DATA/cifar10`` (:func:`skdpfl.datasets.fetch_cifar10`), and
-are not downloaded: this figure runs where it is named. No value of it has been measured here.
+Fits of hours on images of 170 MB (:func:`skdpfl.datasets.fetch_cifar10`): this figure runs where it
+is named. No value of it has been measured here.
 """
 
 from __future__ import annotations

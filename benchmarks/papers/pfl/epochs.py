@@ -13,7 +13,7 @@ import numpy as np
 from _common.cells import Cell, Figure
 from _common.claims import printed
 
-from pfl.fits import RELATIONS, STEP, accuracy
+from pfl.fits import RELATIONS, accuracy
 from pfl.models import CIFAR, LINEAR, METHODS, SN_LINEAR, has_torch
 
 #: data, E, then the four models as printed: without privacy, at the published epsilon, at the
@@ -80,7 +80,7 @@ def cells_of(names: Iterable[str], quick: bool) -> list[Cell]:
                         fit = partial(
                             accuracy, name, method, epsilon, epochs, 10, relation, False, quick
                         )
-                        found.append(Cell(method, epsilon, fit, (STEP,), setting, float(epochs)))
+                        found.append(Cell(method, epsilon, fit, (), setting, float(epochs)))
         for epochs, rows in PRINTED[name].items():
             for epsilon, row in zip(budgets(name), rows, strict=True):
                 for method, value in zip(METHODS, row, strict=True):

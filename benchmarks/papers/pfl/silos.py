@@ -14,7 +14,7 @@ from _common.cells import Cell, Figure
 from _common.claims import CLAIM, printed
 
 from pfl.epochs import PUBLISHED
-from pfl.fits import RELATIONS, STEP, accuracy
+from pfl.fits import RELATIONS, accuracy
 from pfl.models import CNN_RELU, CNN_TANH, METHODS, SN_LINEAR, has_torch
 
 #: k -> the four models as printed
@@ -48,7 +48,7 @@ def cells(quick: bool) -> list[Cell]:
                         fit = partial(
                             accuracy, name, method, epsilon, 1, k, relation, overlap, quick
                         )
-                        found.append(Cell(method, epsilon, fit, (STEP,), setting, float(k)))
+                        found.append(Cell(method, epsilon, fit, (), setting, float(k)))
         for k, row in PRINTED[name].items():
             for method, value in zip(METHODS, row, strict=True):
                 where = f"{name}, overlapping, add/remove", float(k)
