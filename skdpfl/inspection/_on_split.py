@@ -74,8 +74,8 @@ def _check_place(name: str, twins: dict[str, Any], given: dict[str, Any]) -> Non
 
 def _is_twin(inner: Any, fitted: Any) -> bool:
     """Whether the fitted part has the sizes that determine the other one's price."""
-    if isinstance(inner, PrivateScaler | PayingTransformer):
-        return isinstance(fitted, PrivateScaler | PayingTransformer)
+    if isinstance(inner, PayingTransformer):
+        return isinstance(fitted, PayingTransformer)
     return hasattr(inner, "plan_for") and hasattr(fitted, "plan_")
 
 
@@ -85,7 +85,7 @@ def cost_on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
     ``fitted`` is the candidate's counterpart, fitted on all records.
     """
     seed = inner.random_state
-    if isinstance(inner, PrivateScaler | PayingTransformer):
+    if isinstance(inner, PayingTransformer):
         return _of_transformer(inner, fitted, n_splits, frozenset(_seeds(seed)))
     whole = fitted.plan_.silo_sizes
     if whole is None:  # protected sizes
@@ -100,7 +100,7 @@ def cost_on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
 
 
 def _of_transformer(
-    inner: PrivateScaler | PayingTransformer, fitted: Any, n_splits: int, seeds: frozenset[int]
+    inner: PayingTransformer, fitted: Any, n_splits: int, seeds: frozenset[int]
 ) -> PrivacySpent:
     """Return the cost of a private transformer, by its epsilon and delta.
 

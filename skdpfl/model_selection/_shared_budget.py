@@ -22,12 +22,12 @@ from skdpfl.model_selection._search.best_model import BestModel
 from skdpfl.model_selection._search.candidates import seed_from
 from skdpfl.model_selection._shares import (
     check_steps,
+    has_relation,
     largest,
     paying_steps,
     shares_of,
     takes_silos,
 )
-from skdpfl.preprocessing import PayingTransformer
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
@@ -191,7 +191,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         for i, (path, step) in enumerate(paying.items()):
             part = gaussian_epsilon(math.sqrt(shares[path]) * mu, own)
             step.set_params(epsilon=part, delta=own, random_state=seed_from(streams, "step", i))
-            if isinstance(step, PayingTransformer):
+            if has_relation(step):
                 step.set_params(neighbours=relation(last.neighbours, "record", last.trust))
 
 

@@ -12,7 +12,6 @@ from skdpfl._arguments import check_share, is_auto
 from skdpfl._pipelines import learns_nothing
 from skdpfl.choosing import relation
 from skdpfl.model_selection._search.inputs import steps_before_last
-from skdpfl.preprocessing import PayingTransformer
 from skdpfl.privacy.spending.recording import Recorded
 
 #: what all steps before the last have together, as a share of the squared Gaussian budget: it
@@ -45,12 +44,17 @@ def check_steps(last: Any, paying: Mapping[str, Any]) -> None:
             f"Transformers protect records, and unit={last.unit!r} of the last step protects "
             "silos: their costs do not add up. Use declared bounds, constants and categories."
         )
-    others = [p for p, step in paying.items() if not isinstance(step, PayingTransformer)]
+    others = [p for p, step in paying.items() if not has_relation(step)]
     if others and relation(last.neighbours, "record", last.trust) != "replace":
         raise ValueError(
             f"{others[0]} is priced for neighbours='replace', the last step for "
             f"neighbours={last.neighbours!r}: their costs do not add up."
         )
+
+
+def has_relation(step: Any) -> bool:
+    """Tell whether the step can be priced under another neighbouring relation than its own."""
+    return "neighbours" in step.get_params(deep=False)
 
 
 def takes_silos(before: Pipeline) -> bool:

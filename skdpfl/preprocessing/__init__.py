@@ -5,8 +5,8 @@ from skdpfl.preprocessing._encoder import DPOneHotEncoder
 from skdpfl.preprocessing._imputer import DPSimpleImputer
 from skdpfl.preprocessing._paying import PayingTransformer as PayingTransformer
 from skdpfl.preprocessing._people import limit_rows
-from skdpfl.preprocessing._scaler_base import PrivateScaler as PrivateScaler
 from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler
+from skdpfl.preprocessing._scalers import PrivateScaler as PrivateScaler
 from skdpfl.preprocessing._scattering_transformer import ScatteringTransformer
 
 __all__ = [

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from skdpfl._arguments import check_choice, check_count, check_positive
-from skdpfl._compat import as_frame, with_names
+from skdpfl._compat import as_frame
 from skdpfl.federation import LocalFederation, SiloData
-from skdpfl.preprocessing._paying import Cost, PayingTransformer, shared_docs
+from skdpfl.preprocessing._paying import FLOATS, Cost, PayingTransformer, shared_docs
 from skdpfl.preprocessing._second_moments import Moments, MomentsPlan, cut, noisy_moments
 from skdpfl.preprocessing._sums import Held
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -22,6 +23,7 @@ from skdpfl.silos import without_column
 
 
 @shared_docs
+@dataclass(eq=False, repr=False)
 class DPPCA(PayingTransformer):
     """Principal component analysis by noisy second moments within a privacy budget.
 
@@ -62,6 +64,7 @@ class DPPCA(PayingTransformer):
         The number of components.
     noise_scale_ : float
         The standard deviation of the noise in an entry of the second moments (beside the diagonal).
+    [cost]
     [fitted]
 
     See Also
@@ -93,32 +96,18 @@ class DPPCA(PayingTransformer):
            [0., 1.]])
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        epsilon: float = 1.0,
-        *,
-        delta: Any = "auto",
-        row_norm: float = 1.0,
-        center: Any = True,
-        unit: str = "record",
-        trust: str = "silo",
-        neighbours: str = "auto",
-        silo_column: Any = None,
-        keep_silo_column: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.row_norm = row_norm
-        self.center = center
-        self.unit = unit
-        self.trust = trust
-        self.neighbours = neighbours
-        self.silo_column = silo_column
-        self.keep_silo_column = keep_silo_column
-        self.random_state = random_state
+    n_components: int | None = None
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: Any = "auto"
+    row_norm: float = 1.0
+    center: Any = True
+    unit: str = "record"
+    trust: str = "silo"
+    neighbours: str = "auto"
+    silo_column: Any = None
+    keep_silo_column: bool = True
+    random_state: Any = None
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Return the rows, cut, that projections come from, as far as the components hold them.
@@ -151,9 +140,8 @@ class DPPCA(PayingTransformer):
         check_positive("row_norm", self.row_norm)
         check_choice("unit", self.unit, ("record", "silo"))
 
-    def _checked(self, features: Any, *, reset: bool) -> Array:
-        kinds = [np.float64, np.float32]
-        return validate_data(self, with_names(features), reset=reset, dtype=kinds)
+    def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
+        return super()._checked(features, reset=reset, dtype=FLOATS, ensure_all_finite=True)
 
     def _plan(self, held: Held, delta: float) -> Cost:
         n_features = self.n_features_in_
@@ -218,7 +206,7 @@ class DPPCA(PayingTransformer):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = False
+        tags.input_tags.allow_nan = False
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ _RARE = 0.1
 
 
 @shared_docs
+@dataclass(eq=False, repr=False)
 class DPOneHotEncoder(PayingTransformer):
     """One column of 0 and 1 for each category; categories are declared, or found and paid for.
 
@@ -52,6 +54,7 @@ class DPOneHotEncoder(PayingTransformer):
         The noisy count that a value needs in a silo (with ``trust="server"``: in all) to be found.
     width_is_public_ : bool
         Whether the number of columns given out was known beforehand.
+    [cost]
     [fitted]
 
     See Also
@@ -85,28 +88,16 @@ class DPOneHotEncoder(PayingTransformer):
     0.0
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        categories: Any = "auto",
-        delta: Any = "auto",
-        max_categories: int | None = None,
-        trust: str = "silo",
-        neighbours: str = "auto",
-        silo_column: Any = None,
-        keep_silo_column: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.categories = categories
-        self.delta = delta
-        self.max_categories = max_categories
-        self.trust = trust
-        self.neighbours = neighbours
-        self.silo_column = silo_column
-        self.keep_silo_column = keep_silo_column
-        self.random_state = random_state
+    epsilon: float = 1.0
+    _: KW_ONLY
+    categories: Any = "auto"
+    delta: Any = "auto"
+    max_categories: int | None = None
+    trust: str = "silo"
+    neighbours: str = "auto"
+    silo_column: Any = None
+    keep_silo_column: bool = True
+    random_state: Any = None
 
     @property
     def all_declared(self) -> bool:
@@ -222,6 +213,11 @@ class DPOneHotEncoder(PayingTransformer):
             out += known
             out += [f"{name}_unused{k}" for k in range(len(known), self._width(j))]
         return np.array(out, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
 
 
 _REMEDY = (

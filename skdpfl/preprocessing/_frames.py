@@ -13,19 +13,18 @@ import numpy as np
 import pandas as pd
 from sklearn import get_config
 from sklearn.base import OneToOneFeatureMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from skdpfl._compat import as_frame, with_names
+from skdpfl._compat import as_frame
 from skdpfl.silos import without_column
-
-_FLOATS = [np.float64, np.float32]
 
 
 class PassesSilos:
     """Mixin with ``transform``; must precede TransformerMixin, which does not handle silo columns.
 
-    The transformer defines ``_map(X, inverse)`` on validated arrays and, unless features keep their
-    names, ``_names_out``; ``fit`` sets ``_silo_position`` (None: no silo column is given out).
+    The transformer defines ``_checked(features, reset)``, which validates, ``_map(X, inverse)`` on
+    what that returns and, unless features keep their names, ``_names_out``; ``fit`` sets
+    ``_silo_position`` (None: no silo column is given out).
     """
 
     def transform(self, X: Any) -> Any:
@@ -94,18 +93,12 @@ class PassesSilos:
         """Where the silo column goes that was at ``position``, among the features given out."""
         return position
 
-    def _checked(self, features: Any, *, reset: bool) -> np.ndarray:
-        """Return the features as a checked array."""
-        return validate_data(
-            self, with_names(features), reset=reset, dtype=_FLOATS, ensure_all_finite=False
-        )
-
     def _transformed(self, X: Any, inverse: bool) -> Any:
         check_is_fitted(self)
         column = self.silo_column  # type: ignore[attr-defined]
         X = as_frame(X)
         features = without_column(X, column)
-        values = self._checked(features, reset=False)
+        values = self._checked(features, reset=False)  # type: ignore[attr-defined]
         values = self._map(values, inverse)  # type: ignore[attr-defined]
         passed = features is not X and self._silo_position is not None  # type: ignore[attr-defined]
         silos = X[column] if passed else None
@@ -116,23 +109,6 @@ class PassesSilos:
             return values
         position = None if silos is None else self._place(list(X.columns).index(column))
         return _frame(kind, values, self._names_of(), X, column, silos, position)
-
-
-class CarriesSilos(PassesSilos):
-    """The same for transformers that can be inverted."""
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Undo the scaling; ignored features (low == high) are set to their bound.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array or DataFrame
-        """
-        return self._transformed(X, inverse=True)
 
 
 def _output_kind(transformer: Any) -> str:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import validate_data
 
 from skdpfl._arguments import check_choice
-from skdpfl._compat import with_names
 from skdpfl.preprocessing._centres import Centres
-from skdpfl.preprocessing._paying import Cost, PayingTransformer, shared_docs
+from skdpfl.preprocessing._paying import FLOATS, Cost, PayingTransformer, shared_docs
 from skdpfl.preprocessing._sums import Held
 from skdpfl.preprocessing._vocabulary import Vocabulary
 from skdpfl.privacy.events import Composition, Exact, Gaussian
@@ -23,6 +22,7 @@ _NUMBERS = ("mean", "median")
 
 
 @shared_docs
+@dataclass(eq=False, repr=False)
 class DPSimpleImputer(PayingTransformer):
     """Fill missing values by means, medians or most frequent values that were found privately.
 
@@ -46,6 +46,7 @@ class DPSimpleImputer(PayingTransformer):
     ----------
     statistics_ : ndarray of shape (n_features,)
         What fills the missing values of each column.
+    [cost]
     [fitted]
 
     See Also
@@ -76,28 +77,16 @@ class DPSimpleImputer(PayingTransformer):
     PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        strategy: str = "mean",
-        delta: Any = "auto",
-        feature_bounds: Any = None,
-        trust: str = "silo",
-        neighbours: str = "auto",
-        silo_column: Any = None,
-        keep_silo_column: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.strategy = strategy
-        self.delta = delta
-        self.feature_bounds = feature_bounds
-        self.trust = trust
-        self.neighbours = neighbours
-        self.silo_column = silo_column
-        self.keep_silo_column = keep_silo_column
-        self.random_state = random_state
+    epsilon: float = 1.0
+    _: KW_ONLY
+    strategy: str = "mean"
+    delta: Any = "auto"
+    feature_bounds: Any = None
+    trust: str = "silo"
+    neighbours: str = "auto"
+    silo_column: Any = None
+    keep_silo_column: bool = True
+    random_state: Any = None
 
     def _check(self) -> None:
         super()._check()
@@ -110,13 +99,9 @@ class DPSimpleImputer(PayingTransformer):
         if self.feature_bounds is not None and self.strategy == "most_frequent":
             raise ValueError('feature_bounds are for strategy="mean" and "median"; leave them out.')
 
-    def _checked(self, features: Any, *, reset: bool) -> np.ndarray:
-        if self.strategy not in _NUMBERS:
-            return super()._checked(features, reset=reset)
-        kinds = [np.float64, np.float32]
-        return validate_data(
-            self, with_names(features), reset=reset, dtype=kinds, ensure_all_finite=False
-        )
+    def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
+        dtype = FLOATS if self.strategy in _NUMBERS else None
+        return super()._checked(features, reset=reset, dtype=dtype)
 
     def _plan(self, held: Held, delta: float) -> Cost:
         epsilon, d = float(self.epsilon), self.n_features_in_
@@ -174,6 +159,11 @@ class DPSimpleImputer(PayingTransformer):
             return filled
         filled[rows, columns] = self.statistics_[columns]
         return filled
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
 
 
 _REMEDY = (

@@ -1,4 +1,4 @@
-"""What the paid-for imputer and encoder share: budget, silos, cost; reading the data is theirs."""
+"""What transformers with a privacy budget share: parameters, silos, cost, and their docs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,25 @@ from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import Silos, read_silos, split_silo_column
 
+#: types of features that are numbers
+FLOATS = (np.float64, np.float32)
 #: decorator of the transformers here, for the descriptions that they share
 shared_docs = _docs.shared_docs(
     {
         "delta": """
     delta : "auto" or float, default="auto"
         "auto" is the largest power of ten that is at most 1 / (10 n_samples).""",
+        "feature_bounds": """
+    feature_bounds : (low, high) or mapping, default=None
+        Public ranges: two numbers, two arrays of shape (n_features,), two Series (by column
+        name if both have names), or a mapping from column to (low, high). Must not be computed
+        from the data. ``low == high`` ignores the column.""",
+        "silo_column": """
+    silo_column : str, default=None
+        The column of X that holds each record's silo; it is passed through unchanged.""",
+        "random_state": """
+    random_state : int, RandomState, Generator or None, default=None
+        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
         "running": """
     trust : {"silo", "server"}, default="silo"
         "silo": each silo adds noise before it sends anything. "server": noise is added once, to
@@ -45,9 +58,10 @@ shared_docs = _docs.shared_docs(
         where it would come out of every part that has it.
     random_state : int, RandomState, Generator or None, default=None
         None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
-        "fitted": """
+        "cost": """
     privacy_spent_ : PrivacySpent
-        What the fit cost: ``epsilon, delta = transformer.privacy_spent_``.
+        What the fit cost: ``epsilon, delta = transformer.privacy_spent_``.""",
+        "fitted": """
     silo_ids_ : ndarray
         The silos.
     n_samples_seen_ : int
@@ -70,7 +84,7 @@ class Cost:
 
 
 class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
-    """Base of transformers that learn from noisy sums; see :class:`DPSimpleImputer`."""
+    """Base of transformers that learn within a budget; see :class:`DPSimpleImputer`."""
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
 
@@ -82,11 +96,12 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
 
     epsilon: float
     delta: Any
-    trust: str
-    neighbours: str
     silo_column: Any
-    keep_silo_column: bool
     random_state: Any
+    #: if they are no parameters
+    trust: str = "silo"
+    neighbours: str = "auto"
+    keep_silo_column: bool = True
 
     def fit(self, X: Any, y: Any = None, *, silos: Any = None) -> Any:
         """Learn from the records within the privacy budget.
@@ -156,11 +171,10 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         check_choice("trust", self.trust, ("silo", "server"))
         check_choice("neighbours", self.neighbours, ("auto", "replace", "add_remove"))
 
-    def _checked(self, features: Any, *, reset: bool) -> np.ndarray:
-        """Return the columns as they are, of any type."""
-        return validate_data(
-            self, with_names(features), reset=reset, dtype=None, ensure_all_finite=False
-        )
+    def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
+        """Return the columns, as they are unless ``how`` says which type they must have."""
+        how = {"dtype": None, "ensure_all_finite": False} | how
+        return validate_data(self, with_names(features), reset=reset, **how)
 
     def _plan(self, held: Held, delta: float) -> Cost:
         """Decide what to release; reads no values."""
@@ -188,5 +202,4 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = False
-        tags.input_tags.string = tags.input_tags.categorical = True
         return tags

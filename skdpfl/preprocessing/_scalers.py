@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from skdpfl.federation import LocalFederation, SiloData
-from skdpfl.preprocessing._scaler_base import PrivateScaler, shared_docs
-from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.preprocessing._paying import FLOATS, Cost, PayingTransformer, shared_docs
+from skdpfl.preprocessing._sums import Held
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.scaling import (
+    EVERYTHING,
     AffineScaling,
     Array,
     Bounds,
@@ -17,12 +20,79 @@ from skdpfl.scaling import (
     ScalingPlan,
     deviations,
     find_moments,
+    plan_scaling,
+    read_feature_bounds,
     run_scaling,
 )
-from skdpfl.silos import Silos
 
 #: the range of DPMinMaxScaler: this many standard deviations on each side of the mean
 _REACH = 2.5
+
+
+@dataclass(eq=False, repr=False)
+class PrivateScaler(PayingTransformer):
+    """Base class of transformers that spend their budget on the scales of the features."""
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: Any = "auto"
+    feature_bounds: Any = None
+    silo_column: Any = None
+    random_state: Any = None
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Undo the scaling; ignored features (low == high) are set to their bound.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array or DataFrame
+        """
+        return self._transformed(X, inverse=True)
+
+    def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
+        return super()._checked(features, reset=reset, dtype=FLOATS)
+
+    def _plan(self, held: Held, delta: float) -> Cost:
+        bounds, n_features = self.feature_bounds, self.n_features_in_
+        if bounds is not None:
+            names = getattr(self, "feature_names_in_", None)
+            bounds = read_feature_bounds(bounds, n_features, names)
+        plan = plan_scaling(
+            silo_sizes=held.sizes,
+            n_features=n_features,
+            mu=gaussian_mu(self.epsilon, delta),
+            scaling="private",
+            feature_bounds=bounds,
+            shares=EVERYTHING,
+        )
+        self._scaling_plan = plan = self._without_known(plan, bounds)
+        return Cost(plan.composition(), len(plan.releases), plan.advice)
+
+    def _without_known(self, plan: ScalingPlan, bounds: Bounds | None) -> ScalingPlan:
+        """Return the plan without releases of what the bounds tell."""
+        return plan
+
+    def _learn(self, values: Array, held: Held) -> str:
+        plan = self._scaling_plan
+        del self._scaling_plan  # silos' sizes
+        self.scaling_ = self._scaling(plan, values, held)
+        self._set_attributes()
+        return ""
+
+    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> AffineScaling:
+        """Return the scaling; only this method reads values."""
+        raise NotImplementedError
+
+    def _set_attributes(self) -> None:
+        """Set the fitted attributes of scikit-learn's scaler with the same name."""
+        raise NotImplementedError
+
+    def _map(self, X: Array, inverse: bool) -> Array:
+        return self.scaling_.inverse(X) if inverse else self.scaling_.transform(X)
 
 
 @shared_docs
@@ -31,13 +101,17 @@ class DPStandardScaler(PrivateScaler):
 
     With ``feature_bounds`` the whole budget is spent on means and variances within the bounds;
     without, half of it is first spent on the magnitude of each feature. Estimates are shrunk
-    towards those of a typical feature if the noise is large.
+    towards those of a typical feature if the noise is large. Missing and infinite values count as
+    the middle of a feature's range, and ``transform`` does not change them.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         The privacy budget; ``inf`` computes exact moments, without privacy.
-    [parameters]
+    [delta]
+    [feature_bounds]
+    [silo_column]
+    [random_state]
 
     Attributes
     ----------
@@ -46,8 +120,7 @@ class DPStandardScaler(PrivateScaler):
         with ``low == high``, which are ignored.
     scaling_ : object
         The scaling.
-    privacy_spent_ : PrivacySpent
-        The cost of the fit: ``epsilon, delta = scaler.privacy_spent_``.
+    [cost]
     [fitted]
 
     See Also
@@ -73,13 +146,13 @@ class DPStandardScaler(PrivateScaler):
     True
     """
 
-    def _learn(self, plan: ScalingPlan, X: Array, silos: Silos, streams: Streams) -> AffineScaling:
-        scaling = run_scaling(plan, _held(X, silos, streams), streams).features
+    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> AffineScaling:
+        scaling = run_scaling(plan, _federation(X, held), held.streams).features
         assert isinstance(scaling, AffineScaling)
         return scaling
 
-    def _set_attributes(self, scaling: AffineScaling) -> None:
-        self.mean_, self.scale_ = scaling.center.copy(), scaling.scale.copy()
+    def _set_attributes(self) -> None:
+        self.mean_, self.scale_ = self.scaling_.center.copy(), self.scaling_.scale.copy()
         self.var_ = self.scale_**2
 
 
@@ -89,13 +162,17 @@ class DPMinMaxScaler(PrivateScaler):
 
     With ``feature_bounds`` nothing is estimated and nothing is spent. Without, the range is 2.5
     standard deviations on each side of the mean, both estimated privately: the minimum and maximum
-    are records and cannot be released. Values beyond the range are not clipped.
+    are records and cannot be released. Values beyond the range are not clipped; missing and
+    infinite ones are treated as by :class:`DPStandardScaler`.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         The privacy budget; ``inf`` takes the exact extremes, without privacy.
-    [parameters]
+    [delta]
+    [feature_bounds]
+    [silo_column]
+    [random_state]
 
     Attributes
     ----------
@@ -127,13 +204,12 @@ class DPMinMaxScaler(PrivateScaler):
            [0.7 , 0.75]])
     """
 
-    def _plan(self, silos: Silos, n_features: int, bounds: Bounds | None, mu: float) -> ScalingPlan:
-        plan = super()._plan(silos, n_features, bounds, mu)
+    def _without_known(self, plan: ScalingPlan, bounds: Bounds | None) -> ScalingPlan:
         if bounds is None:
             return plan
         return replace(plan, features="bounds", counts=None, moments=(), advice="")
 
-    def _learn(self, plan: ScalingPlan, X: Array, silos: Silos, streams: Streams) -> AffineScaling:
+    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> AffineScaling:
         bounds = plan.feature_bounds
         if bounds is not None:
             low, high = bounds.low, bounds.high
@@ -143,18 +219,19 @@ class DPMinMaxScaler(PrivateScaler):
             high = np.where(finite, X, -np.inf).max(axis=0)
             low, high = np.where(low <= high, (low, high), 0.0)
         else:
-            low, high = _range_of(plan, Messages(plan, _held(X, silos, streams), streams))
+            low, high = _range_of(plan, Messages(plan, _federation(X, held), held.streams))
         return AffineScaling(low, np.where(high > low, high - low, np.inf))
 
-    def _set_attributes(self, scaling: AffineScaling) -> None:
-        self.data_min_, self.data_range_ = scaling.center.copy(), scaling.scale.copy()
+    def _set_attributes(self) -> None:
+        self.data_min_, self.data_range_ = self.scaling_.center.copy(), self.scaling_.scale.copy()
         self.data_max_ = self.data_min_ + self.data_range_
 
 
-def _held(X: Array, silos: Silos, streams: Streams) -> LocalFederation:
+def _federation(X: Array, held: Held) -> LocalFederation:
     """Return a federation of records without targets."""
     nothing = np.broadcast_to(np.int8(0), len(X))
-    return LocalFederation(SiloData.from_codes(X, nothing, silos.codes, len(silos.ids)), streams)
+    data = SiloData.from_codes(X, nothing, held.codes, len(held.sizes))
+    return LocalFederation(data, held.streams)
 
 
 def _range_of(plan: ScalingPlan, messages: Messages) -> tuple[Array, Array]:
