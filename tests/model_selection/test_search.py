@@ -23,10 +23,9 @@ from skdpfl.model_selection._search.noisy_score import NoisyScore
 from skdpfl.model_selection._search.split import Split
 from skdpfl.preprocessing import DPMinMaxScaler
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.spending.repetition import ORDERS, Repetition
+from skdpfl.privacy.spending.repetition import Repetition
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)
@@ -280,49 +279,3 @@ def test_too_small_a_silo_is_named():
     silos = np.array(["big"] * (len(y) - 1) + ["tiny"])
     with pytest.raises(ValueError, match="'tiny' has too few"):
         search().fit(X, y, silos=silos)
-
-
-@pytest.mark.parametrize("eta", [0.0, 0.5, 1.0, 3.0])
-@pytest.mark.parametrize("mean", [1.5, 10.0, 100.0])
-def test_the_number_of_runs_has_the_law_it_is_priced_for(eta, mean):
-    law = Repetition(mean, eta)
-    ks = np.arange(1, 100_000)
-    gamma = law.gamma
-    log_mass = ks * math.log1p(-gamma)
-    ratios = np.log((ks[:-1] + eta) / (ks[:-1] + 1)) if eta else np.log(ks[:-1] / (ks[:-1] + 1))
-    log_mass[1:] += np.cumsum(ratios)
-    mass = np.exp(log_mass - log_mass.max())
-    mass /= mass.sum()
-    assert (mass * ks).sum() == pytest.approx(mean, rel=1e-3)
-    streams = streams_for(0)
-    drawn = np.array([law.draw(streams.stream("runs", i)) for i in range(2000)])
-    deviation = math.sqrt((mass * ks**2).sum() - mean**2)
-    assert abs(drawn.mean() - mean) < 5.5 * deviation / math.sqrt(2000)
-    assert abs((drawn == 1).mean() - mass[0]) < 5.5 * math.sqrt(mass[0] / 2000)
-
-
-def test_repetition_costs_less_than_paying_for_each_run_and_more_than_one():
-    run = (((Gaussian(10.0), 1),),)
-    one = price_epsilon(run[0], 1e-5, "replace")
-    for mean in (2.0, 10.0, 50.0):
-        kept = price_epsilon(((Repetition(mean).profile(run, "replace"), 1),), 1e-5, "replace")
-        assert one < kept
-    assert kept < price_epsilon(((Gaussian(10.0), 50),), 1e-5, "replace")
-
-
-def test_repetition_against_the_theorem_by_hand():
-    law, a, b = Repetition(10.0, 1.0), ORDERS[30], ORDERS[40]
-    rho = 2 / 10.0**2  # D_a = a rho
-    by_hand = (
-        a * rho
-        + 2 * (1 - 1 / b) * b * rho
-        + 2 * math.log(1 / law.gamma) / b
-        + math.log(10) / (a - 1)
-    )
-    profile = law.profile((((Gaussian(10.0), 1),),), "replace")
-    eps, delta = np.array(profile.epsilons), np.array(profile.deltas)
-    at = np.searchsorted(eps, by_hand + math.log(1e5) / (a - 1))
-    assert delta[at] <= 1e-5  # Mironov's conversion of this order is no better than ours
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert np.all(np.diff(delta) <= 0)

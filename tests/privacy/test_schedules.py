@@ -1,0 +1,64 @@
+"""Noise that decays: factors beside the formula, and their rounding to few levels."""
+
+import numpy as np
+import pytest
+
+from skdpfl.privacy.schedules import MAX_LEVELS, check_schedule, noise_factors
+
+
+def test_no_schedule():
+    factors = noise_factors(None, (2, 3, 2))
+    assert [f.tolist() for f in factors] == [[1.0] * 2, [1.0] * 3, [1.0] * 2]
+
+
+def test_decay_by_rounds():
+    factors = noise_factors(("round", 0.25, 1), (2, 1, 3))
+    expected = [[1.0, 1.0], [0.5], [0.25] * 3]
+    assert [f.tolist() for f in factors] == [pytest.approx(e) for e in expected]
+
+
+def test_decay_by_steps_starts_after_round_start_and_goes_on_over_rounds():
+    factors = noise_factors(("step", 0.25, 1), (2, 2, 3, 1))
+    expected = [[1.0, 1.0], [1.0, 0.5], [0.25, 0.125, 1 / 16], [1 / 32]]
+    assert [f.tolist() for f in factors] == [pytest.approx(e) for e in expected]
+
+
+@pytest.mark.parametrize("schedule", [("round", 0.9, 1), ("step", 0.9, 0)])
+def test_few_levels_below_the_schedule(schedule):
+    exact = 0.9 ** (0.5 * np.arange(200))
+    rounded = np.concatenate(noise_factors(schedule, (1,) * 200))
+    spacing = exact[-1] ** (1 / (MAX_LEVELS - 1))
+    assert len(np.unique(rounded)) == MAX_LEVELS == 64
+    assert (rounded <= exact * (1 + 1e-9)).all()
+    assert (rounded > exact * spacing * (1 - 1e-9)).all()
+    assert rounded[0] == 1.0
+    assert rounded[-1] == pytest.approx(exact[-1])
+
+
+def test_up_to_64_values_are_as_they_are():
+    for n, levels in ((64, 64), (65, 64)):
+        rounded = np.concatenate(noise_factors(("round", 0.9, 1), (1,) * n))
+        assert len(np.unique(rounded)) == levels
+        exact = np.allclose(rounded, 0.9 ** (0.5 * np.arange(n)), rtol=1e-12)
+        assert exact == (n == 64)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "what"),
+    [
+        ("round", "must be None"),
+        (("round", 0.5), "must be None"),
+        (("year", 0.5, 1), "kind 'year'"),
+        (("round", 0.0, 1), "beta"),
+        (("round", 1.1, 1), "beta"),
+        (("step", 0.5, -1), "start"),
+        (("step", 0.5, 1.5), "start"),
+    ],
+)
+def test_schedules_that_are_none(schedule, what):
+    with pytest.raises(ValueError, match=what):
+        check_schedule(schedule)
+
+
+def test_what_is_just_a_schedule():
+    assert check_schedule(["step", 1, 0.0]) == ("step", 1.0, 0)

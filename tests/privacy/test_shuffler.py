@@ -1,0 +1,156 @@
+"""trust="shuffler": noise, price and arithmetic of separate messages and of vector sums."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from skdpfl.privacy.events import compose
+from skdpfl.privacy.mechanisms import Aggregate
+from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients, ShuffledSums, smallest_round
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.sampling import Disjoint, WithoutReplacement
+from skdpfl.privacy.shuffling.one_round import shuffled_profile
+from skdpfl.privacy.shuffling.rounds import shuffled_levels
+
+SIZES = np.array([20, 30, 50, 100])
+
+
+def plan(z=2.0, sampling=None, schedule=None, n_rounds=3):
+    sampling = WithoutReplacement(0.2) if sampling is None else sampling
+    batches = np.array([sampling.expected_size(n) for n in SIZES.tolist()])
+    return PrivacyPlan(
+        silo_sizes=SIZES, steps=(1,) * n_rounds, clip_norm=1.5, noise_multiplier=z, delta=1e-5,
+        trust="shuffler", sampling=sampling, weights=batches / batches.sum(), schedule=schedule,
+    )  # fmt: skip
+
+
+def test_a_round_is_priced_with_all_its_messages():
+    one = plan()
+    expected = shuffled_levels([(2.0, 3)], 4 + 6 + 10 + 20, 0.2, 1e-5)
+    assert set(one.groups().compositions) == {expected}
+    fewer = plan(schedule=tuple(np.array(c) for c in ([0, 3], [1, 2], [0, 1, 2, 3])))
+    assert smallest_round(fewer) == 16  # silos 1 and 2
+    composition = fewer.groups().compositions[fewer.groups().of_silo[0]]
+    assert composition == shuffled_levels([(2.0, 2)], 16, 0.2, 1e-5)
+
+
+def test_one_pass_is_priced_as_one_round():
+    one = plan(sampling=Disjoint(5), n_rounds=5)
+    assert set(one.groups().compositions) == {shuffled_levels([(2.0, 1)], 40, 1.0, 1e-5)}
+
+
+def test_rounds_of_less_noise_are_priced_at_their_own():
+    decaying = dataclasses.replace(plan(), noise_schedule=("round", 0.25, 1))  # z: 2, 1, 1/2
+    slack = 0.05 * 1e-5 / (3 * 0.2)
+    expected = [(shuffled_profile(z, 40, 0.2, slack=slack), 1) for z in (0.5, 1.0, 2.0)]
+    (composition,) = set(decaying.groups().compositions)
+    assert set(composition) == set(expected)
+    assert decaying.spent().epsilon > 2 * plan().spent().epsilon
+    one_pass = dataclasses.replace(decaying, sampling=Disjoint(3))
+    # the record may be in the last round
+    assert set(one_pass.groups().compositions) == {shuffled_levels([(0.5, 1)], 66, 1.0, 1e-5)}
+
+
+@pytest.mark.parametrize("mechanism", [ShuffledGradients(), ShuffledSums(3)])
+def test_no_rounds_and_no_noise_limits(mechanism):
+    one = dataclasses.replace(plan(), mechanism=mechanism)
+    assert mechanism.composition(one, 2.0, 20, [(2.0, 0)]) == ()
+    assert mechanism.composition(one, np.inf, 20, [(np.inf, 3)]) == ()
+
+
+@pytest.mark.slow
+def test_all_messages_have_the_noise_of_the_smallest_budget():
+    budgets = np.array([1.0, 1.0, 1.0, 1.5])
+    one = plan().calibrated(budgets)
+    assert np.ptp(one.noise_multiplier) == 0
+    assert one.spent().per_silo.max() <= 1.0
+    np.testing.assert_array_equal(one.noise_multiplier, plan().calibrated(1.0).noise_multiplier)
+
+
+def test_calibration_is_within_a_percent_on_the_safe_side():
+    spent = plan().calibrated(1.0).spent()
+    assert 0.985 <= spent.epsilon <= 1.0
+    assert (spent.trust, spent.unit, spent.outsider) == ("shuffler", "record", None)
+
+
+# ------------------------------------------------------------------ vector sums, bit by bit
+
+
+def bits_plan(z=4.0, schedule=None, dimension=3):
+    sampling = Disjoint(5)
+    batches = np.array([sampling.expected_size(n) for n in SIZES.tolist()])
+    return PrivacyPlan(
+        silo_sizes=SIZES, steps=(1,) * 5, clip_norm=0.5, noise_multiplier=z, delta=1e-5,
+        trust="shuffler", sampling=sampling, weights=batches / batches.sum(), schedule=schedule,
+        mechanism=ShuffledSums(dimension),
+    )  # fmt: skip
+
+
+def test_sums_are_priced_by_the_protocol_of_the_smallest_round():
+    everyone = bits_plan()
+    protocol = everyone.mechanism.protocol(everyone, 4.0)
+    assert (protocol.n_contributors, protocol.records, protocol.dimension) == (4, 20, 3)
+    assert set(everyone.groups().compositions) == {protocol.composition()}
+    assert protocol.noise_multiplier >= 4.0
+    fewer = bits_plan(schedule=tuple(np.array(c) for c in ([0, 1, 2], [1, 2], [0, 3], [3, 1])))
+    assert fewer.mechanism.protocol(fewer, 4.0).n_contributors == 2
+    assert everyone.mechanism.message_bits(everyone) == protocol.bits_per_contributor
+
+
+def test_rounding_is_unbiased_and_noise_is_as_wide_as_the_plan_says():
+    """A release of given messages, many times: mean and variance at 5 standard errors."""
+    plan, streams = dataclasses.replace(bits_plan(dimension=2), steps=(1,) * 4000), streams_for(0)
+    mechanism, everyone = plan.mechanism, np.arange(4)
+    messages = np.array([[0.11, -0.2], [0.3, 0.05], [-0.02, 0.4], [0.123, 0.0]])
+    released = []
+    for r in range(4000):
+        sent = mechanism.send(plan, messages, everyone, r, streams, np.inf)
+        unit = mechanism.protocol(plan, 4.0).unit
+        steps = sent * plan.expected_sizes[:, None] / unit
+        np.testing.assert_allclose(steps, np.rint(steps), atol=1e-6)  # on the grid
+        total = Aggregate(plan.weights @ sent, 1.0)
+        released.append(mechanism.release(plan, total, r, streams))
+    released, expected = np.array(released), mechanism.noise_on_mean(plan)
+    bias = released.mean(axis=0) - plan.weights @ messages
+    assert (np.abs(bias) < 5 * expected / np.sqrt(4000)).all()
+    # the variance of a variance estimate is 2 / n of its square
+    assert released.var(axis=0) == pytest.approx(expected**2, rel=5 * np.sqrt(2 / 4000) + 0.01)
+
+
+def test_sums_of_less_noise_are_run_and_priced_at_their_own():
+    """Noise 4, 2, 1 over the rounds: what runs is what is priced, round by round."""
+    levels, streams = (4.0, 2.0, 1.0), streams_for(0)
+    sampling = WithoutReplacement(0.2)
+    decaying = dataclasses.replace(
+        bits_plan(dimension=4000), steps=(1,) * 3, sampling=sampling,
+        noise_schedule=("round", 0.25, 1),
+    )  # fmt: skip
+    protocols = [decaying.mechanism.protocol(decaying, z) for z in levels]
+    expected = compose(part for p in protocols for part in p.composition(1, 0.2))
+    (composition,) = set(decaying.groups().compositions)
+    assert dict(composition) == dict(expected)
+    for r, protocol in enumerate(protocols):
+        total = Aggregate(np.zeros(4000), 1.0)
+        noise = decaying.mechanism.release(decaying, total, r, streams)
+        std = protocol.unit * np.sqrt(protocol.total_bits) / 2 / decaying.expected_sizes.sum()
+        assert noise.std() == pytest.approx(std, rel=0.06)  # 5 standard errors: 5.6 %
+        sent = decaying.mechanism.send(
+            decaying, np.full((4, 4000), 0.1), np.arange(4), r, streams, np.inf
+        )
+        steps = sent * decaying.expected_sizes[:, None] / protocol.unit
+        np.testing.assert_allclose(steps, np.rint(steps), atol=1e-6)  # on the round's grid
+    most = max(p.bits_per_contributor for p in protocols)
+    assert decaying.mechanism.message_bits(decaying) == most
+
+
+def test_a_round_with_more_silos_has_more_noise():
+    plan, streams = bits_plan(dimension=4000), streams_for(0)
+    fewer = dataclasses.replace(plan, schedule=(np.array([0, 1]),) * 5)
+    for cohort, divisor in ((4, 1.0), (2, 0.5)):
+        noise = fewer.mechanism.release(fewer, Aggregate(np.zeros(4000), divisor), 0, streams)
+        protocol = fewer.mechanism.protocol(fewer, 4.0)
+        assert protocol.n_contributors == 2
+        std = protocol.unit * np.sqrt(cohort * protocol.noise_bits) / 2 / 40 / divisor
+        assert noise.std() == pytest.approx(std, rel=0.06)  # 5 standard errors: 5.6 %
