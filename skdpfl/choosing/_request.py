@@ -121,6 +121,7 @@ class Request:
             n_records=guessed if facts.public_sizes is None else facts.n_records,
             n_silos=facts.n_silos,
             is_classifier=facts.is_classifier,
+            slope=self.loss.lipschitz(self.facts.n_outputs),
         )
 
 

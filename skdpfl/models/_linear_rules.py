@@ -15,7 +15,10 @@ the ``path`` of a fit. Noise of s per unit of path changes the prediction by s p
 ``path = c / s`` this is a margin c = 4 for labels (the scale of their predictions does not matter),
 or about half a standard deviation of a regression target. Neither kappa nor the number of rounds
 matters much (benchmarks/auto): clipping far below the gradients' norms costs nothing, as the noise
-shrinks with the clip norm, and the averaged model hardly depends on the number of steps.
+shrinks with the clip norm, and the averaged model hardly depends on the number of steps. Skewed
+targets are the exception, as clipped slopes balance at another value than the mean: with little
+noise kappa is up to 4, which costs other targets 0.002 of R2 at most. Slopes are then not clipped
+near the optimum, and the step that h rho^2 allows is shorter by kappa.
 
 **Noise that hides the signal.** A record's gradient is the sign of its residual times its row,
 clipped to one clip norm. For P scaled, uncorrelated features that explain a target completely, the
@@ -51,8 +54,9 @@ class LinearRules(Rules):
         if task.is_classifier:
             kappa = min(0.5, max(0.1, 0.012 / (noise * math.sqrt(task.n_parameters))))
         else:
-            kappa = min(1.0, max(0.1, 0.012 / (noise * task.norm)))
-        most = 1.0 if task.is_classifier else 2.0  # larger norms clip little
+            kappa = max(0.1, 0.012 / (noise * task.norm))
+            kappa = min(kappa, math.sqrt(kappa), max(1.0, min(task.slope, 4.0)))
+        most = 1.0 if task.is_classifier else max(2.0, kappa)  # larger norms clip little
         return min(kappa * (1 + alpha / task.curvature), most) * task.norm
 
     def learning_rate(
@@ -70,7 +74,7 @@ class LinearRules(Rules):
             bearable *= (1 - momentum) * max(7.0, 54 / kappa)
             carried *= math.sqrt(min(1.0, 0.3 / kappa))
         else:
-            bearable *= (1 + momentum) * max(3.0, 0.3 / kappa)
+            bearable *= (1 + momentum) * max(3.0 / max(1.0, kappa), 0.3 / kappa)
         return min((1 - momentum) * carried / (noise * n_steps * task.norm * clip), bearable)
 
     def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: Task) -> float:

@@ -24,7 +24,7 @@ class Task(NamedTuple):
     """The numbers about the learning task that rules read.
 
     ``curvature`` is that of the loss in the raw prediction, ``squared_row`` the mean squared norm
-    of a scaled row, the intercept's 1 counted.
+    of a scaled row, the intercept's 1 counted, ``slope`` the largest one of the loss.
     """
 
     curvature: float
@@ -34,6 +34,7 @@ class Task(NamedTuple):
     n_records: int
     n_silos: int
     is_classifier: bool
+    slope: float = math.inf
 
     @property
     def norm(self) -> float:

@@ -347,6 +347,19 @@ def test_noise_that_does_not_is_not(n, d, epsilon, kw):
     assert kw or score > 0.3
 
 
+def test_little_noise_leaves_slopes_of_skewed_targets_longer():
+    """Clipped at a deviation their mean is missed: R2 was 0.141 (0.160 are possible)."""
+    found = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(16_000, 6))
+        y = X @ [0.5, 0.3, -0.2, 0.1, 0, 0] + rng.gamma(0.5, 2, 16_000)
+        model = skdpfl.ISRLDPRegressor(10.0, random_state=seed)
+        model.fit(X[:6000], y[:6000], silos=rng.integers(0, 5, 6000))
+        found.append(model.score(X[6000:], y[6000:]))
+    assert np.mean(found) > 0.15
+
+
 # ---- the rules -----------------------------------------------------------------------------------
 
 
@@ -355,7 +368,7 @@ def test_noise_that_does_not_is_not(n, d, epsilon, kw):
 def test_noise_carries_a_prediction_by_a_margin(task, noise):
     """path * noise = (rho C eta / (1 - m)) S s is the margin, less where curvature forbids it."""
     clip = RULES.clip_norm(noise, task)
-    assert 0.1 * task.norm <= clip <= task.norm
+    assert 0.1 * task.norm <= clip <= (1 if task.is_classifier else 4) * task.norm
     for n_steps, momentum in ((1, 0.0), (30, 0.0), (100, 0.8)):
         eta = RULES.learning_rate(clip, n_steps, momentum, noise, task)
         carried = task.norm * clip * eta / (1 - momentum) * n_steps * noise
