@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,18 @@ from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._display import (
-    axes_of,
+    Display,
     default_score,
     draw_scores,
     logarithmic,
     predicted_scores,
     read_cv_results,
     score_label,
-    tidy,
 )
 
 
-class ConvergenceDisplay:
+@dataclass(eq=False, repr=False, kw_only=True)
+class ConvergenceDisplay(Display):
     """Scores of the rounds' models on held-out records.
 
     Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_cv_results`.
@@ -76,37 +77,14 @@ class ConvergenceDisplay:
     PrivacySpentDisplay : The cost of each silo, round or fit.
     """
 
-    estimator_: Any
+    rounds: Any
+    scores: Any
+    score_name: str = "score"
+    estimator_name: str | None = None
+    each_a_fit: bool = False
+    records: str = "held-out records"
 
-    def __init__(
-        self,
-        *,
-        rounds: Any,
-        scores: Any,
-        score_name: str = "score",
-        estimator_name: str | None = None,
-        each_a_fit: bool = False,
-        records: str = "held-out records",
-    ) -> None:
-        self.rounds, self.scores = rounds, scores
-        self.score_name, self.estimator_name = score_name, estimator_name
-        self.each_a_fit, self.records = each_a_fit, records
-
-    def plot(self, ax: Any = None, *, color: str | None = None) -> ConvergenceDisplay:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            The axes to plot on; by default those of a new figure.
-        color : str, default=None
-            The line's colour.
-
-        Returns
-        -------
-        self : ConvergenceDisplay
-        """
-        self.figure_, self.ax_ = axes_of(ax)
+    def _draw(self, color: str | None) -> None:
         rounds, marker = np.asarray(self.rounds), "o" if self.each_a_fit else None
         line = {"color": color, "label": self.estimator_name, "marker": marker}
         self.line_, self.band_ = draw_scores(self.ax_, rounds, self.scores, **line)
@@ -117,10 +95,8 @@ class ConvergenceDisplay:
         else:
             self.ax_.set_xlabel("round")
             self.ax_.xaxis.get_major_locator().set_params(integer=True)
-        tidy(self.ax_)
         if self.estimator_name:
             self.ax_.legend(frameon=False)
-        return self
 
     @classmethod
     def from_estimator(
@@ -190,7 +166,7 @@ class ConvergenceDisplay:
             estimator_name=type(inner).__name__,
             records="training records" if trained_on else "held-out records",
         )
-        display.estimator_ = model
+        display.estimator_ = model  # type: ignore[attr-defined]
         return display.plot(ax)
 
     @classmethod

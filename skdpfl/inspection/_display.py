@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from copy import copy
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -40,6 +40,43 @@ def axes_of(ax: Any) -> tuple[Any, Any]:
     return figure, ax
 
 
+def tidy(ax: Any) -> None:
+    """Hide the upper and right spines, and draw a light grid."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="0.9", linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
+class Display:
+    """Base class of displays: axes, drawing, ``ax_`` and ``figure_``."""
+
+    figure_: Any
+    ax_: Any
+
+    def plot(self, ax: Any = None, *, color: str | None = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            The axes to plot on; by default those of a new figure.
+        color : str, default=None
+            The bars' or the line's colour.
+
+        Returns
+        -------
+        self : object
+        """
+        self.figure_, self.ax_ = axes_of(ax)
+        self._draw(color)
+        tidy(self.ax_)
+        return self
+
+    def _draw(self, color: str | None) -> None:
+        """Draw on ``ax_``, and set the artists' attributes."""
+        raise NotImplementedError
+
+
 def next_colour(ax: Any) -> str:
     """Return the colour of the next line; dashed ones are baselines and do not count."""
     lines = [line for line in ax.lines if line.get_linestyle() == "-"]
@@ -67,13 +104,6 @@ def draw_scores(ax: Any, x: Any, scores: Any, **line: Any) -> tuple[Any, Any]:
         return drawn, ax.errorbar(x, mean, std, color=line["color"], capsize=4)
     shade = {"color": line["color"], "alpha": 0.15, "linewidth": 0}
     return drawn, ax.fill_between(x, mean - std, mean + std, **shade)
-
-
-def tidy(ax: Any) -> None:
-    """Hide the upper and right spines, and draw a light grid."""
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="0.9", linewidth=0.8)
-    ax.set_axisbelow(True)
 
 
 class Table(NamedTuple):

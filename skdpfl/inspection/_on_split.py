@@ -15,7 +15,7 @@ from skdpfl._pipelines import gives_out_width, learns_nothing
 from skdpfl.inspection._parts import parts
 from skdpfl.preprocessing import DPPCA, PayingTransformer, PrivateScaler
 from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
-from skdpfl.privacy.pricing.automatic_delta import automatic_delta
+from skdpfl.privacy.pricing.automatic_delta import delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.chosen import chosen_by_outputs
 from skdpfl.privacy.spending.recording import Recorded
@@ -114,7 +114,7 @@ def _of_transformer(
     n = len(fitted.silo_ids_)  # where silos are protected
     if spent.unit == "record":
         n = max(1, math.floor(fitted.n_samples_seen_ * (1 - 1 / n_splits)))
-    delta = automatic_delta(n) if isinstance(inner.delta, str) else float(inner.delta)
+    delta = delta_of(inner.delta, n)
     change = 2 if spent.neighbours == "replace" else 1
     composition: Composition = ((Exact(), 1),)
     asked, kept = inner.get_params(), fitted.get_params()

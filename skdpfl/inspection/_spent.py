@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection._search import BaseSearchCV
 
 from skdpfl.inspection._cost import costs_of_search, privacy_spent
-from skdpfl.inspection._display import COLOURS, GREY, axes_of, tidy
+from skdpfl.inspection._display import COLOURS, GREY, Display
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 
 #: the number of points of a curve over rounds or fits, about
 POINTS = 12
 
 
-class PrivacySpentDisplay:
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivacySpentDisplay(Display):
     """The cost of a fit by silo or over its rounds, or of several fits.
 
     Make one with :meth:`from_estimator`, :meth:`from_ledger` or :meth:`from_cv_results`.
@@ -62,33 +63,13 @@ class PrivacySpentDisplay:
     ConvergenceDisplay : Scores on held-out records over rounds.
     """
 
-    def __init__(
-        self,
-        *,
-        positions: Any,
-        epsilons: Any,
-        delta: float,
-        kind: str = "silos",
-        budget: float | None = None,
-    ) -> None:
-        self.positions, self.epsilons = positions, epsilons
-        self.delta, self.kind, self.budget = delta, kind, budget
+    positions: Any
+    epsilons: Any
+    delta: float
+    kind: str = "silos"
+    budget: float | None = None
 
-    def plot(self, ax: Any = None, *, color: str | None = None) -> PrivacySpentDisplay:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            The axes to plot on; by default those of a new figure.
-        color : str, default=None
-            The bars' or the line's colour.
-
-        Returns
-        -------
-        self : PrivacySpentDisplay
-        """
-        self.figure_, self.ax_ = axes_of(ax)
+    def _draw(self, color: str | None) -> None:
         color = color or COLOURS[0]
         epsilons = np.asarray(self.epsilons, dtype=float)
         if self.kind == "silos":
@@ -102,8 +83,6 @@ class PrivacySpentDisplay:
             self.ax_.legend(frameon=False)
             self.ax_.set_ylim(0, 1.05 * max(self.budget, *epsilons))
         self.ax_.set_ylabel(f"privacy spent, ε at δ = {self.delta:g}")
-        tidy(self.ax_)
-        return self
 
     def _bars(self, epsilons: np.ndarray, color: str) -> None:
         """Draw one bar for each silo, and the largest as a line: the cost of the whole fit."""

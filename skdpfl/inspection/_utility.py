@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.base import is_classifier
 from skdpfl._pipelines import private_step
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._display import (
-    axes_of,
+    Display,
     default_score,
     draw_scores,
     folds_of,
@@ -21,12 +22,12 @@ from skdpfl.inspection._display import (
     read_cv_results,
     score_at,
     score_label,
-    tidy,
 )
 from skdpfl.silos import read_silos, split_silo_column
 
 
-class PrivacyUtilityDisplay:
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivacyUtilityDisplay(Display):
     """Scores over epsilon with a band, and the score without privacy.
 
     Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_cv_results`.
@@ -66,34 +67,13 @@ class PrivacyUtilityDisplay:
     PrivacySpentDisplay : The cost of each silo, round or fit.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilons: Any,
-        scores: Any,
-        baseline: Any = None,
-        score_name: str = "score",
-        estimator_name: str | None = None,
-    ) -> None:
-        self.epsilons, self.scores = epsilons, scores
-        self.baseline, self.score_name = baseline, score_name
-        self.estimator_name = estimator_name
+    epsilons: Any
+    scores: Any
+    baseline: Any = None
+    score_name: str = "score"
+    estimator_name: str | None = None
 
-    def plot(self, ax: Any = None, *, color: str | None = None) -> PrivacyUtilityDisplay:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            The axes to plot on; by default those of a new figure.
-        color : str, default=None
-            The line's colour.
-
-        Returns
-        -------
-        self : PrivacyUtilityDisplay
-        """
-        self.figure_, self.ax_ = axes_of(ax)
+    def _draw(self, color: str | None) -> None:
         epsilons = np.asarray(self.epsilons, dtype=float)
         line = {"color": color, "label": self.estimator_name, "marker": "o"}
         self.line_, self.band_ = draw_scores(self.ax_, epsilons, self.scores, **line)
@@ -109,12 +89,10 @@ class PrivacyUtilityDisplay:
         logarithmic(self.ax_, epsilons, "privacy budget ε (smaller is more private)")
         repeats = "" if self.band_ is None else " (mean ± standard deviation)"
         self.ax_.set_ylabel(f"{self.score_name}{repeats}")
-        tidy(self.ax_)
         if self.estimator_name or self.baseline is not None:
             # below the axes: there is no point under it, and a title above stays free
             place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2}
             self.ax_.legend(frameon=False, **place)
-        return self
 
     @classmethod
     def from_estimator(

@@ -10,8 +10,8 @@ _WHERE = {
     "SiloKFold": "_split_whole",
     "SiloStratifiedKFold": "_split",
     "make_silo_scorer": "_scorer",
-    "neg_relative_rmse": "_relative",
-    "silo_scores": "_scorer",
+    "neg_relative_rmse": "_scores",
+    "silo_scores": "_scores",
     "worst_silo_scorer": "_scorer",
 }
 __all__ = sorted(_WHERE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,6 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
-from skdpfl._arguments import check_number, check_share, is_auto
 from skdpfl._compat import as_frame
 from skdpfl._missing import not_elsewhere
 from skdpfl._pipelines import gives_out_width, private_step
@@ -28,7 +28,7 @@ from skdpfl.model_selection._shares import (
     shares_of,
     takes_silos,
 )
-from skdpfl.privacy.pricing.automatic_delta import automatic_delta
+from skdpfl.privacy.pricing.automatic_delta import check_budget, delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.chosen import chosen_by_outputs
@@ -38,6 +38,7 @@ from skdpfl.privacy.spending.sums import at_delta
 from skdpfl.silos import read_silos, split_silo_column
 
 
+@dataclass(eq=False, repr=False)
 class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
     """One privacy budget for a pipeline: its transformers' and its estimator's together.
 
@@ -112,20 +113,12 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         "Let each silo prepare its records by public numbers, and fit the last step by itself."
     )
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        epsilon: float = 1.0,
-        delta: Any = "auto",
-        shares: Any = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.delta = delta
-        self.shares = shares
-        self.random_state = random_state
+    estimator: Any
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: Any = "auto"
+    shares: Any = "auto"
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any, *, silos: Any = None) -> SharedBudget:
         """Fit the pipeline within the budget.
@@ -143,9 +136,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         -------
         self : SharedBudget
         """
-        check_number("epsilon", self.epsilon, low=0, open_low=True, words=" (inf for no privacy)")
-        if not is_auto(self.delta):
-            check_share("delta", self.delta, words=' (or "auto")')
+        check_budget(self.epsilon, self.delta)
         model = clone(self.estimator)
         if not isinstance(model, Pipeline):
             raise ValueError(
@@ -157,7 +148,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         check_steps(last, paying)
         X, streams = as_frame(X), streams_for(self.random_state)
         n = _num_samples(X)
-        delta = automatic_delta(n) if is_auto(self.delta) else float(self.delta)
+        delta = delta_of(self.delta, n)
         self._give(last, paying, delta, streams)
         last.set_params(random_state=seed_from(streams, "step", len(paying)))
         with config_context(enable_metadata_routing=True):

@@ -8,6 +8,7 @@ its silo does not move any row to another fold (except with `stratify_y=True`).
 """
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from skdpfl.model_selection._splitter import SiloFolds
 from skdpfl.silos import Silos
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SiloStratifiedKFold(SiloFolds):
     """K folds, each with the same share of every silo's records.
 
@@ -68,19 +70,7 @@ class SiloStratifiedKFold(SiloFolds):
     [0 2 4] [1 3 5]
     """
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        shuffle: bool = False,
-        random_state=None,
-        stratify_y: bool = False,
-        silo_column: str | None = None,
-    ):
-        super().__init__(
-            n_splits, shuffle=shuffle, random_state=random_state, silo_column=silo_column
-        )
-        self.stratify_y = stratify_y
+    stratify_y: bool = False
 
     def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
         """Sort the rows by silo, optionally by y or at random within it, and deal them in turn."""

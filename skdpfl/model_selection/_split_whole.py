@@ -45,18 +45,6 @@ class SiloKFold(SiloFolds):
 
     _leaves_silos_out = True
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        shuffle: bool = False,
-        random_state=None,
-        silo_column: str | None = None,
-    ):
-        super().__init__(
-            n_splits, shuffle=shuffle, random_state=random_state, silo_column=silo_column
-        )
-
     def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
         """Assign the silos to folds; a record is in the fold of its silo."""
         n_silos = len(silos.ids)

@@ -1,6 +1,7 @@
 """Base classes of splitters by silo: reading the silos, and splits from folds."""
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -74,21 +75,25 @@ class SiloSplitter(BaseCrossValidator):
         raise NotImplementedError
 
 
+@dataclass(eq=False, repr=False)
 class SiloFolds(SiloSplitter):
     """A splitter with a given number of folds."""
 
-    def __init__(self, n_splits: int, *, shuffle: bool, random_state, silo_column: str | None):
-        self.n_splits = check_count("n_splits", n_splits, low=2)
-        if not isinstance(shuffle, bool | np.bool_):
-            raise ValueError(f"shuffle must be True or False, got {shuffle!r}")
-        if random_state is not None and not shuffle:
+    n_splits: int = 5
+    _: KW_ONLY
+    shuffle: bool = False
+    random_state: Any = None
+    silo_column: str | None = None
+
+    def __post_init__(self) -> None:
+        self.n_splits = check_count("n_splits", self.n_splits, low=2)
+        if not isinstance(self.shuffle, bool | np.bool_):
+            raise ValueError(f"shuffle must be True or False, got {self.shuffle!r}")
+        if self.random_state is not None and not self.shuffle:
             raise ValueError(
-                f"random_state={random_state!r} has no effect with shuffle=False: "
+                f"random_state={self.random_state!r} has no effect with shuffle=False: "
                 "leave it at None, or set shuffle=True"
             )
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.silo_column = silo_column
 
     def get_n_splits(
         self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None

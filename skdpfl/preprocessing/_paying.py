@@ -11,14 +11,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from skdpfl import _docs
-from skdpfl._arguments import check_choice, check_number, check_share, is_auto
+from skdpfl._arguments import check_choice
 from skdpfl._compat import as_frame, with_names
 from skdpfl._input_errors import advising
 from skdpfl._missing import not_elsewhere
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.preprocessing._sums import Held
 from skdpfl.privacy.events import Composition
-from skdpfl.privacy.pricing.automatic_delta import automatic_delta
+from skdpfl.privacy.pricing.automatic_delta import check_budget, delta_of
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.cost import Unit
@@ -142,7 +142,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
             values = self._checked(features, reset=True)
         read = read_silos(silos, len(values), X)
         protected = len(values) if self._unit == "record" else len(read.ids)
-        delta = automatic_delta(protected) if is_auto(self.delta) else float(self.delta)
+        delta = delta_of(self.delta, protected)
         held = Held(read.codes, read.sizes, self.trust == "server", self._relation, streams)
         cost = self._plan(held, delta)
         spent = self._spent(cost, delta, read, streams)
@@ -165,9 +165,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
 
     def _check(self) -> None:
         """Raise unless the parameters are what they may be."""
-        check_number("epsilon", self.epsilon, low=0, open_low=True, words=" (inf for no privacy)")
-        if not is_auto(self.delta):
-            check_share("delta", self.delta, words=' (or "auto")')
+        check_budget(self.epsilon, self.delta)
         check_choice("trust", self.trust, ("silo", "server"))
         check_choice("neighbours", self.neighbours, ("auto", "replace", "add_remove"))
 

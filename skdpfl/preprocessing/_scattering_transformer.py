@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from skdpfl.preprocessing._scattering import Array, Scattering
 _VERSION = 1
 
 
+@dataclass(eq=False, repr=False)
 class ScatteringTransformer(
     DocLinks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
@@ -90,24 +92,14 @@ class ScatteringTransformer(
     (1797, 324)
     """
 
-    def __init__(
-        self,
-        J: int = 2,
-        L: int = 8,
-        *,
-        image_shape: Any = None,
-        batch_size: int = 100,
-        memory: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.J = J
-        self.L = L
-        self.image_shape = image_shape
-        self.batch_size = batch_size
-        self.memory = memory
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    J: int = 2
+    L: int = 8
+    _: KW_ONLY
+    image_shape: Any = None
+    batch_size: int = 100
+    memory: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Check the parameters; no value of X is used.

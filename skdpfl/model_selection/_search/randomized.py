@@ -9,6 +9,7 @@ warnings suppressed meanwhile, since they would reveal the other runs.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import _num_samples
 
-from skdpfl._arguments import check_count, check_positive, check_share, is_auto
+from skdpfl._arguments import check_count, check_positive, check_share
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
 from skdpfl._missing import not_elsewhere
 from skdpfl._pipelines import private_step
@@ -36,7 +37,7 @@ from skdpfl.model_selection._search.inputs import (
 from skdpfl.model_selection._search.noisy_score import NoisyScore
 from skdpfl.model_selection._search.split import split
 from skdpfl.privacy.events import Exact
-from skdpfl.privacy.pricing.automatic_delta import automatic_delta
+from skdpfl.privacy.pricing.automatic_delta import check_budget, delta_of
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.repetition import Repetition
@@ -47,6 +48,7 @@ from skdpfl.silos import read_silos, split_silo_column
 REFERENCE = 16
 
 
+@dataclass(eq=False, repr=False)
 class DPRandomizedSearchCV(
     CallbackSupportMixin, Recorded, BestModel, MetaEstimatorMixin, BaseEstimator
 ):
@@ -140,24 +142,14 @@ class DPRandomizedSearchCV(
         "skdpfl.remote.score_federation."
     )
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_distributions: Any,
-        *,
-        n_iter: int = 8,
-        epsilon: float = 1.0,
-        delta: Any = "auto",
-        holdout: float = 0.2,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_distributions = param_distributions
-        self.n_iter = n_iter
-        self.epsilon = epsilon
-        self.delta = delta
-        self.holdout = holdout
-        self.random_state = random_state
+    estimator: Any
+    param_distributions: Any
+    _: KW_ONLY
+    n_iter: int = 8
+    epsilon: float = 1.0
+    delta: Any = "auto"
+    holdout: float = 0.2
+    random_state: Any = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, *, silos: Any = None) -> DPRandomizedSearchCV:
@@ -180,6 +172,7 @@ class DPRandomizedSearchCV(
         check_count("n_iter", self.n_iter)
         check_share("holdout", self.holdout)
         check_positive("epsilon", self.epsilon)
+        check_budget(self.epsilon, self.delta)
         _, inner = private_step(self.estimator)
         guarantee = guarantee_of(inner)
         X, y = readable(X, y, inner is self.estimator)
@@ -187,7 +180,7 @@ class DPRandomizedSearchCV(
         groups = read_silos(given, _num_samples(X), X)
         streams = streams_for(self.random_state)
         parts = split(groups, guarantee.unit, self.holdout, streams)
-        delta = self._delta(len(groups.ids if guarantee.unit == "silo" else groups.codes))
+        delta = delta_of(self.delta, len(groups.ids if guarantee.unit == "silo" else groups.codes))
         count, law = self._runs(guarantee, streams)
         public = partial(self._candidates, streams=streams, sizes=parts.sizes, X=X, y=y)
         if law is None:
@@ -238,11 +231,6 @@ class DPRandomizedSearchCV(
             Candidate(self.estimator, point, schedule=streams_for(seed), **data)
             for point, seed in zip(points, seeds, strict=True)
         ]
-
-    def _delta(self, n_protected: int) -> float:
-        if is_auto(self.delta):
-            return automatic_delta(n_protected)
-        return check_share("delta", self.delta, words=' (or "auto")')
 
     def _spent(
         self,
