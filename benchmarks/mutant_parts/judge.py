@@ -69,7 +69,9 @@ class Judge:
             os._exit(KILLED)
 
     def pytest_runtestloop(self, session: Any) -> bool:
-        """Hand over."""
+        """Hand over, unless a file of tests cannot be imported."""
+        if session.testsfailed:
+            os._exit(KILLED)
         self.items = {item.nodeid: item for item in session.items}
         self._decide(self)
         return True

@@ -367,6 +367,18 @@ def test_large_gaussian_epsilons_are_not_below_the_truth(mu, delta):
     assert priced < (mu * (mu / 2) + mu * shift) * (1 + 1e-11)
 
 
+@pytest.mark.parametrize("mu", [1e-200, 1e-20, 1e-16, 2.5e-16, 1e-15, 1e-14])
+def test_hardly_any_distance_is_priced(mu):
+    for times in (0.0, 1.0, 4.0):
+        delta = Decimal(gaussian_delta(mu, times * mu))
+        true = exact_gaussian_delta(mu, times * mu) if mu > 1e-50 else Decimal(0)
+        assert true <= delta <= Decimal(mu)
+        assert delta > 0
+    assert mu / 3 < gaussian_delta(mu, -mu / 1000) < 2 * mu
+    delta = 0.2 * mu
+    assert mu / 4 < gaussian_mu(mu / 10, delta) < mu  # 0.2 = 0.37 of 0.54, and 0.4 at epsilon 0
+
+
 @pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-10, 1e-30])
 @pytest.mark.parametrize("mu", [1e-7, 1e-5, 1e-3, 0.02, 1.0, 5.0])
 def test_gaussian_numbers_are_never_below_the_truth(mu, delta):

@@ -217,3 +217,7 @@ def test_probabilities_of_intervals_are_within_their_error_bounds(centre):
     below = [reference.exact_tail(-t) if t <= 0 else 1 - reference.exact_tail(t) for t in tails]
     for i in range(len(x) - 1):
         assert abs(Decimal(float(mass[i])) - (below[i + 1] - below[i])) <= Decimal(float(error[i]))
+        ends = x[i : i + 2] - centre
+        tail = reference.exact_tail(Decimal(float(max(ends[0], -ends[1]))))
+        # logarithms of tails are about x^2 / 2
+        assert Decimal(float(error[i])) <= Decimal(4e-15 * (1 + np.abs(ends).max() ** 2)) * tail

@@ -96,6 +96,13 @@ def test_few_prices_are_computed(monkeypatch):
     monkeypatch.setattr(calibration, "price_epsilon", counted)
     calibrate(lambda z: ((PoissonGaussian(z, 0.04), 20_000),), 1.0, 1e-5, "replace")
     assert len(prices) <= 6
+    prices.clear()
+    for epsilon in (0.05, 0.5, 3.0, 20.0):  # the central limit's start is near the answer
+        calibrate(lambda z: ((Gaussian(z), 30),), epsilon, 1e-6, "replace")
+    assert len(prices) <= 17
+    prices.clear()
+    calibrate(lambda z: ((PoissonGaussian(z, 0.02), 500),), 20.0, 1e-6, "replace")
+    assert len(prices) <= 6
     # and none where the same question was asked before
     prices.clear()
     asked = dict(epsilon=1.234, sampling_rate=0.04, n_steps=20_000, delta=1e-5)

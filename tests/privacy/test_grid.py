@@ -243,6 +243,16 @@ def test_sums_that_do_not_fit_the_integers_are_refused(dtype, ratio):
         grid_for(0.7, 0.7 * ratio * 1.4, dtype)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_largest_sum_leaves_room_for_the_largest_noise(dtype):
+    """Noise is below 2^4 standard deviations of 2^BITS steps."""
+    room = 2 ** (31 if dtype == np.float32 else 63)
+    most = (room - 2 ** (BITS[dtype] + 4)) * 2.0 ** -BITS[dtype]
+    grid_for(1.0, most * (1 - 1e-6), dtype)
+    with pytest.raises(PrecisionError, match="does not fit the grid"):
+        grid_for(1.0, most * (1 + 1e-6), dtype)
+
+
 @pytest.mark.parametrize("bad", [0, -1.0, math.inf, math.nan])
 def test_bad_scales(bad):
     with pytest.raises(ValueError, match="scale must be positive and finite, got"):

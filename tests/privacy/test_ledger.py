@@ -222,8 +222,9 @@ def test_nested_ledgers_both_record_and_closed_ones_do_not():
         clone(fitted).fit(X, y)
 
 
-def test_a_copy_that_outlives_its_ledger_says_so():
-    with PrivacyLedger():
+@pytest.mark.parametrize("epsilon", [None, 3.0])
+def test_a_copy_that_outlives_its_ledger_says_so(epsilon):
+    with PrivacyLedger(epsilon):
         data = pickle.dumps(model())
     with pytest.warns(PrivacyLeakWarning, match="is gone"):
         pickle.loads(data).fit(X, y)

@@ -59,9 +59,9 @@ def test_uniform_blocks_are_the_stacked_streams(streams, shape):
 
 
 def test_poisson_masks_are_the_streams_samples_whatever_the_stack(streams):
-    sizes = np.array([5, 3000, 9000, 20, 0, 17, 40_000])
-    rates = np.array([0.5, 0.1, 0.2, 1, 0.3, 0, 0.001])
-    silos = np.array([0, 1, 2, 7, 9, 11, 4])
+    sizes = np.array([5, 3000, 9000, 20, 0, 17, 40_000, 3, 1])
+    rates = np.array([0.5, 0.1, 0.2, 1, 0.3, 0, 0.001, 0.6, 0.5])
+    silos = np.array([0, 1, 2, 7, 9, 11, 4, 5, 6])
     mask = streams.poisson_mask_block("batch", silos, 3, 40_000, sizes, rates)
     for row, silo, n, q in zip(mask, silos, sizes, rates, strict=True):
         expected = streams.stream("batch", silo, 3).poisson_sample(int(n), q)
@@ -368,6 +368,8 @@ def test_integers_reject_what_would_favour_some():
     )
     answers = iter([*answers, np.array([width + 8], np.uint64)])
     assert _sampling.integers(width, 3, lambda count: next(answers)).tolist() == [5, 8, 9]
+    words = np.array([7, 8, 2**64 - 1], np.uint64)  # 2^64 is a multiple of 8: none is refused
+    assert _sampling.integers(8, 3, lambda count: words).tolist() == [7, 0, 7]
 
 
 # -- bad input -----------------------------------------------------------------------------------

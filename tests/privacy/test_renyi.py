@@ -2,6 +2,7 @@
 
 import math
 from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import dp_accounting
 import numpy as np
@@ -140,6 +141,27 @@ def test_whatever_is_sampled_costs_at_most_the_unsampled_release(neighbours, z, 
             assert before <= value
             before = value
         assert before <= plain * (1.01 if kind is FixedSizeGaussian else 1 + 1e-9) + 1e-9
+
+
+def test_all_records_sampled_is_never_below_the_gaussian_in_fractions():
+    rng = np.random.default_rng(0)
+    for z, order in zip(rng.uniform(0.5, 20, 30), rng.uniform(1.5, 40, 30), strict=True):
+        exact = Fraction(order) * 2 / Fraction(z) ** 2
+        ours = renyi_of_event(PoissonGaussian(z, 1.0), order, "replace")[0]
+        assert exact <= Fraction(ours) <= exact * (1 + Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("cells", [1, 100_000])
+def test_a_step_cut_into_many_cells_costs_no_less(cells):
+    """A constant profile c up to 10, to 50 digits: 1 + a (a-1) c times the integral."""
+    a, c = 30, Decimal("0.01")
+    event = Profile((*np.linspace(0, 10, cells + 1).tolist(),), (*[0.01] * cells, 0.0))
+    with localcontext() as context:
+        context.prec = 60
+        powers = ((10 * (a - 1)) * Decimal(1)).exp() - 1, 1 - Decimal(-10 * a).exp()
+        exact = (1 + a * (a - 1) * c * (powers[0] / (a - 1) + powers[1] / a)).ln() / (a - 1)
+    ours = Decimal(renyi_of_event(event, float(a), "replace")[0])
+    assert exact <= ours <= exact * Decimal("1.000001")
 
 
 def test_differences_of_tails_do_not_lose_their_digits_on_the_cheap_side():

@@ -69,6 +69,16 @@ def test_all_messages_have_the_noise_of_the_smallest_budget():
     np.testing.assert_array_equal(one.noise_multiplier, plan().calibrated(1.0).noise_multiplier)
 
 
+def test_a_silos_sum_has_the_noise_of_all_its_messages():
+    """z C sqrt(K) on each; on the mean of all K in a round z C / sqrt(K)."""
+    one = plan()  # z = 2, C = 1.5, batches of 4, 6, 10 and 20
+    noised = one.mechanism.gradient_terms(one, 5, np.dtype(float)).noised
+    np.testing.assert_allclose(noised.std, 3.0 * np.sqrt([4, 6, 10, 20]))
+    assert one.mechanism.noise_on_mean(one) == pytest.approx(3.0 / np.sqrt(40))
+    half = dataclasses.replace(one, silo_fraction=0.5)
+    assert half.mechanism.noise_on_mean(half) == pytest.approx(3.0 / np.sqrt(20))
+
+
 def test_calibration_is_within_a_percent_on_the_safe_side():
     spent = plan().calibrated(1.0).spent()
     assert 0.985 <= spent.epsilon <= 1.0

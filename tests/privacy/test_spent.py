@@ -256,6 +256,14 @@ def test_an_edited_report_is_refused(edit):
         PrivacySpent.from_dict(report)
 
 
+def test_a_report_of_whole_silos_does_not_cost_less_than_its_releases():
+    report = as_json(REPORTED["whole silos"])
+    for part in (report, report["compositions"][0]):
+        part["epsilon"] *= 0.9
+    with pytest.raises(ValueError, match=r"compositions\[0\].epsilon is below"):
+        PrivacySpent.from_dict(report)
+
+
 @pytest.mark.parametrize("report", [None, [], "report", {}, 3])
 def test_what_is_no_report_is_refused(report):
     with pytest.raises(ValueError, match="The report"):
@@ -454,6 +462,12 @@ def test_groups_by_hand():
     failing = spent(GROUPS["nothing but failures"][0])
     assert (failing.group(3).epsilon, failing.group(9).epsilon) == (0.0, 0.0)
     assert math.isfinite(spent(GROUPS["some failures"][0]).group(2).epsilon)
+
+
+def test_a_group_of_little_cost_costs_something():
+    """Two records of a sampled release: the mean of one's profile and more, below epsilon = 1."""
+    cost = spent(((PoissonGaussian(4.0, 0.05), 1),))
+    assert 2 * cost.epsilon < cost.group(2).epsilon < 1.0
 
 
 @pytest.mark.parametrize(

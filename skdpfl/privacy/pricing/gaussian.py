@@ -92,19 +92,31 @@ def _rounding(mu: float, epsilon: float) -> float:
     """
     if mu > _LARGE:
         return 0.0
+    _, gap, lost = _tails(mu, epsilon)
+    return lost / gap if gap > 2 * lost else 0.5
+
+
+def _log_delta(mu: float, epsilon: float) -> float:
+    """Return log delta(epsilon), without overflow of exp(epsilon) or underflow of tails.
+
+    Where the difference of tails is lost in rounding: the derivative of delta by mu is
+    phi(mu/2 - epsilon/mu), so that delta is at most mu times the largest phi up to mu.
+    """
+    if mu > _LARGE:  # plus the rounding error of the difference
+        return float(log_ndtr(mu / 2 - epsilon / mu + 1e-15 * mu))
+    above, gap, lost = _tails(mu, epsilon)
+    if gap > 2 * lost:
+        return above + math.log(gap)
+    if epsilon < 0.0:  # 1 - e^epsilon at mu = 0
+        return math.log(mu - math.expm1(epsilon))
+    nearest = max(0.0, epsilon / mu - mu / 2)
+    return math.log(mu) - nearest * nearest / 2 - math.log(2 * math.pi) / 2
+
+
+def _tails(mu: float, epsilon: float) -> tuple[float, float, float]:
+    """Return log Phi(mu/2 - eps/mu), the share of it that is delta, and that share's error."""
     x = abs(epsilon) / mu + mu / 2
     above = float(log_ndtr(-epsilon / mu + mu / 2))
     below = float(log_ndtr(-epsilon / mu - mu / 2))
     gap = -math.expm1(min(0.0, epsilon + below - above))
-    lost = 2.0**-51 * (1.0 + x * x + abs(epsilon) - above - below)
-    return min(0.5, lost / gap) if gap > 0.0 else 0.5
-
-
-def _log_delta(mu: float, epsilon: float) -> float:
-    """Return log delta(epsilon), without overflow of exp(epsilon) or underflow of tails."""
-    if mu > _LARGE:  # plus the rounding error of the difference
-        return float(log_ndtr(mu / 2 - epsilon / mu + 1e-15 * mu))
-    above = float(log_ndtr(-epsilon / mu + mu / 2))
-    below = float(log_ndtr(-epsilon / mu - mu / 2))
-    gap = -math.expm1(min(0.0, epsilon + below - above))
-    return above + math.log(gap) if gap > 0.0 else -math.inf
+    return above, gap, 2.0**-51 * (1.0 + x * x + abs(epsilon) - above - below)

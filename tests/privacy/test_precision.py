@@ -1,0 +1,62 @@
+"""The arithmetic that is chosen for sums, and numbers of plans that decide it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from skdpfl.privacy.events import Approximate, Gaussian
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.release import GradientSums, choose_precision
+
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+SUMS = GradientSums(
+    records=np.array([200, 50]), batches=np.array([40, 10]), std=np.array([3.0, 2.0]),
+    least=1.0, most=1.0, clip_norm=1.0, size=10, neighbours="replace", apart=np.zeros(2),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sums", "dtype", "release", "chosen"),
+    [
+        (SUMS, SINGLE, SINGLE, (SINGLE, SINGLE)),
+        (SUMS, SINGLE, DOUBLE, (SINGLE, DOUBLE)),
+        (SUMS, DOUBLE, SINGLE, (DOUBLE, DOUBLE)),
+        # steps of 2^-20 of so much noise are coarse beside the clip norm
+        (SUMS._replace(std=np.array([1e5, 1e5])), SINGLE, SINGLE, (SINGLE, DOUBLE)),
+        # sums of so many do not fit beside so little noise
+        (SUMS._replace(std=np.array([1e-3, 1e-3])), SINGLE, SINGLE, (SINGLE, DOUBLE)),
+        # single precision rounds too much where every record counts
+        (SUMS._replace(batches=np.array([10**7, 10]), records=np.array([10**7, 50])),
+         SINGLE, SINGLE, (DOUBLE, DOUBLE)),
+    ],
+)  # fmt: skip
+def test_the_coarsest_arithmetic_that_is_fine_enough(sums, dtype, release, chosen):
+    precision, noised = choose_precision(sums, dtype, release)
+    assert (precision.products, precision.release) == chosen
+    assert (noised.clip < 1.0).all() and noised.clip.min() > 0.99
+    np.testing.assert_array_equal(noised.std, sums.std)
+
+
+def test_the_widest_grid_and_the_least_noise_decide():
+    _, plain = choose_precision(SUMS, SINGLE)
+    _, wider = choose_precision(SUMS._replace(std=4 * SUMS.std), SINGLE)
+    _, later = choose_precision(SUMS._replace(most=4.0), SINGLE)
+    np.testing.assert_allclose(later.clip, wider.clip, rtol=1e-12)
+    assert (later.clip < plain.clip).all()
+    precision, _ = choose_precision(SUMS._replace(least=1e-3), SINGLE)
+    assert precision.release == DOUBLE  # as with so little noise in every step
+
+
+def test_what_a_silo_releases_beside_is_its_own():
+    plan = PrivacyPlan(np.array([30, 40]), (1,), 1.0, 3.0, 1e-5)
+    first, second = ((Approximate(0.1), 1),), ((Gaussian(9.0), 2),)
+    assert plan.setup_of(1) == ()
+    one = dataclasses.replace(plan, setup=(first,))
+    assert (one.setup_of(0), one.setup_of(1)) == (first, first)
+    each = dataclasses.replace(plan, setup=(first, second))
+    assert (each.setup_of(0), each.setup_of(1)) == (first, second)
+    assert plan.setup_codes.tolist() == one.setup_codes.tolist() == [0, 0]
+    assert each.setup_codes.tolist() == [0, 1]
+    costs = each.spent().per_silo
+    assert costs[0] != costs[1]
