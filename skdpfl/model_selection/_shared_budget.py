@@ -28,7 +28,7 @@ from skdpfl.model_selection._shares import (
     shares_of,
     takes_silos,
 )
-from skdpfl.privacy.pricing.automatic_delta import check_budget, delta_of
+from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.chosen import chosen_by_outputs
@@ -136,7 +136,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         -------
         self : SharedBudget
         """
-        check_budget(self.epsilon, self.delta)
+        check_budget_parameters(self.epsilon, self.delta)
         model = clone(self.estimator)
         if not isinstance(model, Pipeline):
             raise ValueError(

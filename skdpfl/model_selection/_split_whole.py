@@ -108,24 +108,6 @@ class LeaveOneSiloOut(SiloSplitter):
     def get_n_splits(
         self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
     ) -> int:
-        """Return the number of splits, which is the number of silos.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features), default=None
-            The data; needed if `silo_column` is set.
-        y : array-like, default=None
-            Ignored.
-        groups : array-like of shape (n_records,), default=None
-            The silo of each record; the name that scikit-learn uses without metadata routing.
-        silos : array-like of shape (n_records,), default=None
-            The silo of each record.
-
-        Returns
-        -------
-        n_splits : int
-            Number of silos.
-        """
         return len(self._silos(X, groups, silos).ids)
 
     def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:

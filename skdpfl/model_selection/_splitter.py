@@ -53,6 +53,23 @@ class SiloSplitter(BaseCrossValidator):
             marked = test.view(LeftOut) if self._leaves_silos_out else test
             yield np.flatnonzero(folds != fold), marked
 
+    def get_n_splits(
+        self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
+    ) -> int:
+        """Return the number of splits.
+
+        Parameters
+        ----------
+        X, y, groups, silos : object
+            As for :meth:`split`; ignored if the number was given.
+
+        Returns
+        -------
+        n_splits : int
+            The number given, or that of the silos.
+        """
+        raise NotImplementedError
+
     def _silos(self, X, groups, silos) -> Silos:
         """Return the silo of each record, from any of the parameters."""
         if groups is not None and silos is not None:
@@ -98,18 +115,6 @@ class SiloFolds(SiloSplitter):
     def get_n_splits(
         self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
     ) -> int:
-        """Return the number of splits.
-
-        Parameters
-        ----------
-        X, y, groups, silos : object
-            Ignored.
-
-        Returns
-        -------
-        n_splits : int
-            Number of splits.
-        """
         return self.n_splits
 
 

@@ -3,7 +3,7 @@
 from skdpfl.models._activations import ACTIVATIONS as ACTIVATIONS
 from skdpfl.models._activations import Activation, TemperedSigmoid
 from skdpfl.models._architecture import Architecture
-from skdpfl.models._base import Map, Maps, Model
+from skdpfl.models._base import Model
 from skdpfl.models._clipping import underflow as underflow
 from skdpfl.models._groups import Records
 from skdpfl.models._layer_norms import clip_factors as clip_factors
@@ -13,8 +13,8 @@ from skdpfl.models._mlp import MLP
 from skdpfl.models._network import Network
 from skdpfl.models._network_rules import NetworkRules
 from skdpfl.models._rules import Rules, Task
+from skdpfl.models._start import Map, Maps, public
 from skdpfl.models._start import Start as Start
-from skdpfl.models._start import public
 
 __all__ = [
     "MLP",

@@ -136,18 +136,6 @@ class TemperedSigmoid(Activation):
         return (self.scale * self.inverse_temperature / 4) ** 2
 
     def value(self, z: NDArray) -> NDArray:
-        """Return the function of ``z``, which is overwritten.
-
-        Parameters
-        ----------
-        z : ndarray
-            Any shape, float32 or float64.
-
-        Returns
-        -------
-        ndarray
-            ``z`` itself.
-        """
         z *= z.dtype.type(self.inverse_temperature)
         expit(z, out=z)
         z *= z.dtype.type(self.scale)
@@ -155,18 +143,6 @@ class TemperedSigmoid(Activation):
         return z
 
     def slope(self, value: NDArray) -> NDArray:
-        """Return the derivative where the function has this value.
-
-        Parameters
-        ----------
-        value : ndarray
-            A result of :meth:`value`.
-
-        Returns
-        -------
-        ndarray
-            The same shape and dtype.
-        """
         kind = value.dtype.type
         above = value + kind(self.offset)
         return above * (kind(self.scale) - above) * kind(self.inverse_temperature / self.scale)

@@ -16,40 +16,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from math import inf
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from skdpfl.losses import Loss
 from skdpfl.models._by_record import clipped_sums
-from skdpfl.models._clipping import underflow
+from skdpfl.models._clipping import row_norms
 from skdpfl.models._groups import Records
 from skdpfl.models._linear_rules import LinearRules
 from skdpfl.models._rules import Rules
+from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
-
-
-class Map(Protocol):
-    """A transformation of the data before the fit, which a linear layer can undo."""
-
-    def unscale(self, coef: NDArray, intercept: NDArray) -> tuple[NDArray, NDArray]:
-        """Return a layer's coefficients (k, d) and intercepts (k,) in the original units."""
-
-    def rescale(self, coef: NDArray, intercept: NDArray) -> tuple[NDArray, NDArray]:
-        """Return those of mapped data, from ones in the original units."""
-
-
-class Maps(Protocol):
-    """The maps of features and target."""
-
-    @property
-    def features(self) -> Map:
-        """What the first layer undoes."""
-
-    @property
-    def target(self) -> Map:
-        """What the last layer undoes."""
 
 
 class Model(ABC):
@@ -307,18 +286,3 @@ class Model(ABC):
         norms = self.squared_row_norms(X)
         fit = loss.value(y, self.raw(params, X), squared_norms=norms).mean(axis=-1)
         return fit + alpha / 2 * np.square(params) @ self.penalty_mask()
-
-
-def row_norms(X: NDArray, constant: float) -> NDArray:
-    """Return ``|x_j|^2 + constant``, shape (..., n), as `Model.squared_row_norms` has it.
-
-    What `_clipping` allows for contains one rounding of the result, not the d of this sum. They
-    matter in float64 only, and the result grows by their bound.
-    """
-    n_terms = X.shape[-1]
-    total = np.einsum("...d,...d->...", X, X, dtype=np.float64)
-    total += constant + underflow(X.dtype, n_terms)
-    if X.dtype == np.float64:
-        total *= 1 + (n_terms + 2) * float(np.finfo(np.float64).eps)
-    with np.errstate(over="ignore"):
-        return total.astype(X.dtype, copy=False)

@@ -93,3 +93,18 @@ def without_bad_records(
 def zero_unless(good: NDArray, X: NDArray) -> NDArray:
     """Return features in which the rows that are not good are zero."""
     return np.where(good[..., None], X, X.dtype.type(0))
+
+
+def row_norms(X: NDArray, constant: float) -> NDArray:
+    """Return ``|x_j|^2 + constant``, shape (..., n), as `Model.squared_row_norms` has it.
+
+    What is allowed for here contains one rounding of the result, not the d of this sum. They
+    matter in float64 only, and the result grows by their bound.
+    """
+    n_terms = X.shape[-1]
+    total = np.einsum("...d,...d->...", X, X, dtype=np.float64)
+    total += constant + underflow(X.dtype, n_terms)
+    if X.dtype == np.float64:
+        total *= 1 + (n_terms + 2) * float(np.finfo(np.float64).eps)
+    with np.errstate(over="ignore"):
+        return total.astype(X.dtype, copy=False)

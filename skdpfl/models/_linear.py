@@ -22,10 +22,17 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from skdpfl.losses import Loss
-from skdpfl.models._base import Maps, Model, row_norms
-from skdpfl.models._clipping import clip_slopes, surely_finite, without_bad_records, zero_unless
+from skdpfl.models._base import Model
+from skdpfl.models._clipping import (
+    clip_slopes,
+    row_norms,
+    surely_finite,
+    without_bad_records,
+    zero_unless,
+)
 from skdpfl.models._groups import Records, converts, group_products
 from skdpfl.models._products import flat, in_one_piece, raw_by_class, sum_over_records
+from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
 
 

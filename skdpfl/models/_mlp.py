@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from skdpfl.models._network import Network
 from skdpfl.models._start import Start
 
 
+@dataclass(eq=False, repr=False)
 class MLP(Architecture):
     """A fully connected network, for the ``model`` of any estimator.
 
@@ -50,31 +52,11 @@ class MLP(Architecture):
     [(64, 30), (30, 10)]
     """
 
-    def __init__(
-        self,
-        hidden_layer_sizes: Any = (100,),
-        activation: Any = "relu",
-        start: Start | None = None,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.start = start
+    hidden_layer_sizes: Any = (100,)
+    activation: Any = "relu"
+    start: Start | None = None
 
     def build(self, n_features: int, n_outputs: int) -> Network:
-        """Return the network for records of so many features and raw predictions.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of features of a record.
-        n_outputs : int
-            Number of raw predictions of a record.
-
-        Returns
-        -------
-        Network
-            What is trained.
-        """
         sizes = self.hidden_layer_sizes
         if isinstance(sizes, str) or np.ndim(sizes) > 1:
             raise ValueError(f"hidden_layer_sizes must be a sequence of integers; got {sizes!r}.")

@@ -24,13 +24,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from skdpfl.losses import Loss
 from skdpfl.models._activations import Activation
-from skdpfl.models._base import Maps, Model, row_norms
-from skdpfl.models._clipping import zero_unless
+from skdpfl.models._base import Model
+from skdpfl.models._clipping import row_norms, zero_unless
 from skdpfl.models._layer_norms import clip_factors
 from skdpfl.models._network_rules import NetworkRules
 from skdpfl.models._passes import Layer, backward, finite, forward, outer_sums, pieces
 from skdpfl.models._products import in_one_piece
-from skdpfl.models._start import Start
+from skdpfl.models._start import Maps, Start
 from skdpfl.privacy.randomness.streams import Stream
 
 #: standard deviation of a single output's first weights, over that of other weights

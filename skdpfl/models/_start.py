@@ -1,17 +1,38 @@
-"""Weights that a network starts from, declared to be public."""
+"""Units: the maps of the data that layers undo, and public weights in the data's own units."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.models._base import Maps
+
+
+class Map(Protocol):
+    """A transformation of the data before the fit, which a linear layer can undo."""
+
+    def unscale(self, coef: NDArray, intercept: NDArray) -> tuple[NDArray, NDArray]:
+        """Return a layer's coefficients (k, d) and intercepts (k,) in the original units."""
+
+    def rescale(self, coef: NDArray, intercept: NDArray) -> tuple[NDArray, NDArray]:
+        """Return those of mapped data, from ones in the original units."""
+
+
+class Maps(Protocol):
+    """The maps of features and target."""
+
+    @property
+    def features(self) -> Map:
+        """What the first layer undoes."""
+
+    @property
+    def target(self) -> Map:
+        """What the last layer undoes."""
 
 
 @dataclass(frozen=True, eq=False)

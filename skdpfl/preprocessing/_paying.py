@@ -18,7 +18,7 @@ from skdpfl._missing import not_elsewhere
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.preprocessing._sums import Held
 from skdpfl.privacy.events import Composition
-from skdpfl.privacy.pricing.automatic_delta import check_budget, delta_of
+from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.cost import Unit
@@ -165,7 +165,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
 
     def _check(self) -> None:
         """Raise unless the parameters are what they may be."""
-        check_budget(self.epsilon, self.delta)
+        check_budget_parameters(self.epsilon, self.delta)
         check_choice("trust", self.trust, ("silo", "server"))
         check_choice("neighbours", self.neighbours, ("auto", "replace", "add_remove"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from skdpfl.models import Architecture
 from skdpfl.torch._network import TorchNetwork
 
 
+@dataclass(eq=False, repr=False)
 class TorchModel(Architecture):
     """A PyTorch module, for the ``model`` of any estimator.
 
@@ -64,25 +66,10 @@ class TorchModel(Architecture):
     True
     """
 
-    def __init__(self, module_factory: Callable[..., Any], device: Any = "cpu") -> None:
-        self.module_factory = module_factory
-        self.device = device
+    module_factory: Callable[..., Any]
+    device: Any = "cpu"
 
     def build(self, n_features: int, n_outputs: int) -> TorchNetwork:
-        """Return the network for records of so many features and raw predictions.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of features of a record.
-        n_outputs : int
-            Number of raw predictions of a record.
-
-        Returns
-        -------
-        TorchNetwork
-            What is trained.
-        """
         return TorchNetwork(
             Factory(self.module_factory, n_features, n_outputs), _device(self.device)
         )

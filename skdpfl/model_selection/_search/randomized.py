@@ -37,7 +37,7 @@ from skdpfl.model_selection._search.inputs import (
 from skdpfl.model_selection._search.noisy_score import NoisyScore
 from skdpfl.model_selection._search.split import split
 from skdpfl.privacy.events import Exact
-from skdpfl.privacy.pricing.automatic_delta import check_budget, delta_of
+from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.repetition import Repetition
@@ -172,7 +172,7 @@ class DPRandomizedSearchCV(
         check_count("n_iter", self.n_iter)
         check_share("holdout", self.holdout)
         check_positive("epsilon", self.epsilon)
-        check_budget(self.epsilon, self.delta)
+        check_budget_parameters(self.epsilon, self.delta)
         _, inner = private_step(self.estimator)
         guarantee = guarantee_of(inner)
         X, y = readable(X, y, inner is self.estimator)

@@ -13,7 +13,7 @@ def automatic_delta(n: int) -> float:
     return float(f"1e{math.floor(1e-12 - math.log10(10 * n))}")
 
 
-def check_budget(epsilon: Any, delta: Any) -> None:
+def check_budget_parameters(epsilon: Any, delta: Any) -> None:
     """Raise unless epsilon is a positive number or inf, and delta "auto" or in (0, 1)."""
     check_number("epsilon", epsilon, low=0, open_low=True, words=" (inf for no privacy)")
     if not is_auto(delta):
