@@ -21,6 +21,7 @@ LAYERS = [
         "_arguments",
         "_compat",
         "_compiled",
+        "_distinct",
         "_docs",
         "_input_errors",
         "_lazy",

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdpfl._distinct import distinct
 from skdpfl.choosing._request import Request
 from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.plan import PrivacyPlan
@@ -63,12 +64,10 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
         often = min(n_steps, hits + 4 * math.sqrt(hits) + 3)
         return np.array([min(rate * math.sqrt(n_steps * growth), change * math.sqrt(often) / z)])
     epsilon = shared_budgets(np.asarray(promise.epsilon, dtype=float))
-    pairs, code = np.unique(
-        np.column_stack(np.broadcast_arrays(epsilon, promise.delta)),
-        axis=0,
-        return_inverse=True,
-    )
-    return np.array([_mu(float(e), float(d)) for e, d in pairs])[code.ravel()]
+    epsilons, deltas = np.broadcast_arrays(epsilon, promise.delta)
+    first, code = distinct(epsilons, deltas)
+    pairs = zip(epsilons[first].tolist(), deltas[first].tolist(), strict=True)
+    return np.array([_mu(e, d) for e, d in pairs])[code]
 
 
 def _level(request: Request, rate: float, n_noised: int) -> Level:

@@ -40,7 +40,8 @@ class CohortSum:
         """Add the messages (n, width) of some of the silos."""
         cohort = self._cohort
         first = self._missing == len(cohort) == len(silos) <= self._rows
-        if first and np.logical_and.reduce(silos == cohort):  # all of them, in order, in one piece
+        # all of them, in order, in one piece
+        if first and (silos is cohort or np.logical_and.reduce(silos == cohort)):
             self._missing = 0
             self._total += self._weights @ np.ascontiguousarray(messages, np.float64)
             return

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -103,40 +103,35 @@ class PrivateGradient:
     def _sum(self, params: np.ndarray, batch: Iterable[Batch | Group]) -> np.ndarray:
         """Return the sum of the clipped gradients, in the precision of the release."""
         precision = self._terms.precision
-        sums = map(partial(self._part, params), batch)  # one part in memory at a time
-        total, of_piece = next(sums)
-        others = (more for more, _ in sums)
-        if of_piece:
-            pieces = [total, *others]
-            total = np.concatenate(pieces) if len(pieces) > 1 else total
-        else:
-            for more in others:
-                total += more
+        pieces: list[np.ndarray] = []
+        for total, of_piece in map(partial(self._part, params), batch):  # one part in memory
+            if of_piece or not pieces:
+                pieces.append(total)
+            else:
+                pieces[0] += total
+        total = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         return total if precision is None else total.astype(precision.release, copy=False)
 
     def _part(self, params: np.ndarray, batch: Batch | Group) -> tuple[np.ndarray, bool]:
         """Return the sum of a part, and whether parts are of different silos (not of records)."""
-        terms, model = self._terms, self._work.model
-        loss = loss_for(self._work.loss, batch.y)
-        common: dict[str, Any] = {
-            "clip_norm": terms.clip,
-            "squared_norms": batch.squared_norms,
-            "chunk": None if terms.precision is None else terms.precision.chunk,
-        }
+        terms, model, y, norms = self._terms, self._work.model, batch.y, batch.squared_norms
+        loss, clip, precision = loss_for(self._work.loss, y), terms.clip, terms.precision
+        chunk = None if precision is None else precision.chunk
         if isinstance(batch, Group):
-            dtype = batch.records.table.dtype
-            dtype = dtype if terms.precision is None else terms.precision.products
-            params = params.astype(dtype, copy=False)
-            of_group = model.clipped_gradient_sums
-            return of_group(params, batch.records, batch.y, loss, **common), False
-        params = params.astype(batch.X.dtype, copy=False)
-        common["weights"] = batch.weights
-        if params.ndim > 1:
-            params = params[batch.silos]
-        if isinstance(terms.clip, np.ndarray):
-            common["clip_norm"] = terms.clip[batch.silos]
-        of_stack = model.clipped_gradient_sum
-        return of_stack(params, batch.X, batch.y, loss, **common), True
+            dtype = batch.records.table.dtype if precision is None else precision.products
+            params, given = params.astype(dtype, copy=False), batch.records
+            sums = model.clipped_gradient_sums(
+                params, given, y, loss, clip_norm=clip, squared_norms=norms, chunk=chunk
+            )
+            return sums, False
+        X, weights, silos = batch.X, batch.weights, batch.silos
+        params = params.astype(X.dtype, copy=False)
+        params = params[silos] if params.ndim > 1 else params
+        clip = clip[silos] if isinstance(clip, np.ndarray) else clip
+        sums = model.clipped_gradient_sum(
+            params, X, y, loss, clip_norm=clip, squared_norms=norms, weights=weights, chunk=chunk
+        )
+        return sums, True
 
     def check_used(self) -> None:
         """Raise unless the declared number of gradients was used."""

@@ -55,7 +55,7 @@ class Kept:
 
         A second answer would be a second release, and memory would be updated twice.
         """
-        if np.logical_or.reduce(self.next_round[silos] > round):  # any() takes three calls
+        if np.maximum.reduce(self.next_round[silos], initial=0) > round:
             raise ValueError(f"Silos answer each round once and in order; asked again for {round}.")
         self.next_round[silos] = round + 1
         self.n_answered[silos] += 1

@@ -46,6 +46,8 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE
 from skdpfl.privacy.sampling import Everyone
 
+#: several small silos and their numbers
+Stack = tuple[np.ndarray, Terms]
 #: a round with fewer multiplications is not worth starting threads
 WORTH_THREADS = 200_000_000
 #: no machine has more threads
@@ -120,8 +122,11 @@ class LocalFederation(Federation):
         self._groups, self._stacks = Groups(batches), Stacks(batches, self._stacking)
         self.noises = None if terms.noised is None else NoiseMaker(work, terms, self._streams)
         self._clips = bool(np.isfinite(terms.clip).any())
+        # single / single rounds to the same quotient in both precisions (53 digits >= 2 * 24 + 2)
+        single = terms.divisor.astype(work.dtype)
+        self._divisor = single if (single == terms.divisor).all() else terms.divisor
         self._penalty = work.penalty.astype(work.dtype) if work.alpha and not later else None
-        self._last: tuple[np.ndarray, list[tuple[list[np.ndarray], np.ndarray]]] | None = None
+        self._last: tuple[np.ndarray, list[tuple[list[Stack], np.ndarray]]] | None = None
         self._at_once = max(1, STACK_SIZE // work.model.size)
         if self._at_once < MANY_THREADS:
             self._at_once = max(self._at_once, _threads(self._n_jobs))
@@ -133,30 +138,26 @@ class LocalFederation(Federation):
         self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         self.kept.answer(cohort, round)
-        for silos, messages in self._messages(round, shared, cohort):
-            yield silos, self._finish(round, shared, silos, messages, clip_norm)
-
-    def _messages(
-        self, round: int, shared: Any, cohort: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield silos and their messages before the mechanism is applied."""
         for stacks, others in self._parts_of(cohort):
-            for silos in stacks:
-                yield silos, self._stack(round, shared, silos)
+            for silos, terms in stacks:
+                messages = self._stack(round, shared, silos, terms)
+                yield silos, self._finish(round, shared, silos, messages, clip_norm)
             if len(others):
-                yield others, self._side_by_side(round, shared, others)
+                messages = self._side_by_side(round, shared, others)
+                yield others, self._finish(round, shared, others, messages, clip_norm)
 
-    def _parts_of(self, cohort: np.ndarray) -> list[tuple[list[np.ndarray], np.ndarray]]:
+    def _parts_of(self, cohort: np.ndarray) -> list[tuple[list[Stack], np.ndarray]]:
         """Cut a cohort into parts, each with stacks and large silos; the last result is kept.
 
         There are several parts if messages are long, so that the engine, which adds messages in the
         order of the silos, does not have to hold all of them.
         """
         if self._last is None or self._last[0] is not cohort:
-            at_once = self._at_once
-            pieces = (cohort[i : i + at_once] for i in range(0, len(cohort), at_once))
-            masks = ((piece, self._stacking.stacked[piece]) for piece in pieces)
-            parts = [(list(self._stacking.stacks(p[small])), p[~small]) for p, small in masks]
+            at_once, parts = self._at_once, []
+            for i in range(0, len(cohort), at_once):
+                piece = cohort if len(cohort) <= at_once else cohort[i : i + at_once]
+                stacks, others = self._stacking.cut(piece)
+                parts.append(([(silos, self._terms_of(silos)) for silos in stacks], others))
             self._last = cohort, parts
         return self._last[1]
 
@@ -176,33 +177,35 @@ class LocalFederation(Federation):
         numbers = self._work.plan.step_numbers(round)
         with self._drawing:
             batches = self._groups.of(silos, numbers)
-        return self._walk(round, shared, silos, batches, numbers.stop)
+        return self._walk(round, shared, silos, self._terms_of(silos), batches, numbers.stop)
 
-    def _stack(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
+    def _stack(self, round: int, shared: Any, silos: np.ndarray, terms: Terms) -> np.ndarray:
         """Return the messages of several small silos, shape (n, size)."""
         numbers = self._work.plan.step_numbers(round)
         stop = self._together_until or numbers.stop
         batches = self._stacks.of(silos, numbers, stop)
-        return self._walk(round, shared, silos, batches, stop)
+        return self._walk(round, shared, silos, terms, batches, stop)
 
-    def _walk(
-        self, round: int, shared: Any, silos: np.ndarray, batches: list[Draw], stop: int
-    ) -> np.ndarray:
-        """Run the algorithm's local part, without warnings of overflow.
-
-        Each thread has its own error state. A warning could depend on a single record.
-        """
+    def _terms_of(self, silos: np.ndarray) -> Terms:
+        """Return the numbers of some silos' gradients."""
         terms = self._terms
         clip = terms.clip[silos] if self._clips else math.inf
-        gradient = PrivateGradient(
-            self._work,
-            batches,
-            None if self.noises is None else self.noises.of_silos(silos, round, stop),
-            Terms(clip, terms.divisor[silos, None], self._dtype, terms.precision),
-            self._penalty,
-        )
-        with np.errstate(all="ignore"):
-            message = self._work.algorithm.local(shared, self.kept.memory.read(silos), gradient)
+        return Terms(clip, self._divisor[silos, None], self._dtype, terms.precision)
+
+    @np.errstate(all="ignore")  # in each thread; a warning could depend on a single record
+    def _walk(
+        self,
+        round: int,
+        shared: Any,
+        silos: np.ndarray,
+        terms: Terms,
+        batches: list[Draw],
+        stop: int,
+    ) -> np.ndarray:
+        """Run the algorithm's local part."""
+        noises = None if self.noises is None else self.noises.of_silos(silos, round, stop)
+        gradient = PrivateGradient(self._work, batches, noises, terms, self._penalty)
+        message = self._work.algorithm.local(shared, self.kept.memory.read(silos), gradient)
         gradient.check_used()
         return message
 

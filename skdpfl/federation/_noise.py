@@ -25,6 +25,7 @@ class NoiseMaker:
         size, plan = work.model.size, work.plan
         self._work, self._noised = work, terms.noised
         self._by_factor: dict[float, NoisedSum] = {}
+        self._last: tuple[np.ndarray, float, NoisedSum] | None = None
         self._none = terms.noised.std == 0  # silos whose own budget is infinite
         self._some_none = bool(self._none.any())
         self._source = plan.mechanism.noise(plan, streams, size, terms.noised.dtype)
@@ -56,11 +57,14 @@ class NoiseMaker:
     def _noise(self, round: int, step: int, silos: np.ndarray, units: np.ndarray) -> Noise:
         """Return the noise with these units (n, size)."""
         factor = float(self._work.plan.factors[round][step])
-        if factor not in self._by_factor:
-            self._by_factor[factor] = self._noised.scaled(factor)
         if self._some_none:
             units = units * ~self._none[silos, None]
-        return Noise(units, self._by_factor[factor].of(silos))
+        last = self._last  # threads may replace it
+        if last is None or last[0] is not silos or last[1] != factor:
+            if factor not in self._by_factor:
+                self._by_factor[factor] = self._noised.scaled(factor)
+            self._last = last = silos, factor, self._by_factor[factor].of(silos)
+        return Noise(units, last[2])
 
     def _draw(self, silos: np.ndarray, steps: range) -> np.ndarray:
         units = self._source.units(silos, steps)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from skdpfl._distinct import distinct
 from skdpfl.federation._base import Work
 from skdpfl.privacy.sampling import Poisson
 
@@ -47,19 +48,29 @@ class Stacking:
             small = sizes * work.model.work_per_record <= MASK_WORK
             self.stacked &= small | (plan.sampling.rate >= MASK_RATE)
 
-    def stacks(self, silos: np.ndarray) -> Iterator[np.ndarray]:
-        """Cut silos that are stacked into stacks of equal length, of at most STACK_SIZE numbers."""
+    def cut(self, silos: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        """Cut silos into stacks of equal length, of at most STACK_SIZE numbers, and large silos."""
+        small, none = self.stacked[silos], silos[:0]
+        if np.logical_and.reduce(small):
+            return list(self._stacks(silos)), none
+        return list(self._stacks(silos[small])), silos[~small]
+
+    def _stacks(self, silos: np.ndarray) -> Iterator[np.ndarray]:
         model, lengths = self._work.model, self.lengths[silos]
-        for longest in np.unique(lengths).tolist():
-            alike = silos[lengths == longest]
+        one = np.logical_and.reduce(lengths == lengths[:1])
+        for longest in (lengths[:1] if one else np.unique(lengths)).tolist():
+            alike = silos if one else silos[lengths == longest]
             per_silo = longest * model.numbers_per_record + 4 * model.size
             at_once = max(1, STACK_SIZE // per_silo)
-            yield from (alike[i : i + at_once] for i in range(0, len(alike), at_once))
+            if len(alike) <= at_once:
+                yield alike
+            else:
+                yield from (alike[i : i + at_once] for i in range(0, len(alike), at_once))
 
 
 def _longest(values: np.ndarray, like: np.ndarray) -> np.ndarray:
     """Return for each silo the largest value of silos with the same key."""
-    kinds, of_silo = np.unique(like, return_inverse=True)
+    kinds, of_silo = distinct(like)
     largest = np.zeros(len(kinds), values.dtype)
     np.maximum.at(largest, of_silo, values)
     return largest[of_silo]

@@ -90,12 +90,13 @@ class Stacks:
 
     def _longest(self, silos: np.ndarray) -> int:
         """Return the length of the stack's arrays, in records."""
-        return int(self._lengths[silos].max())
+        return int(np.maximum.reduce(self._lengths[silos]))
 
     def _pieces(self, silos: np.ndarray) -> Iterator[Batch]:
-        longest, rows = self._longest(silos), self._together(silos)
+        longest = self._longest(silos)
+        rows = self._together(silos, longest)
         if rows is None:
-            index, weights = self._filled_up(silos)
+            index, weights = self._filled_up(silos, longest)
             for cut in self._cuts(len(silos), longest):
                 yield self._gather(index, weights, cut)
             return
@@ -129,26 +130,25 @@ class Stacks:
         )
         return Batch(X.reshape(*shape, -1), y.reshape(shape), norms, None, cut)
 
-    def _together(self, silos: np.ndarray) -> slice | None:
+    def _together(self, silos: np.ndarray, longest: int) -> slice | None:
         """Return the rows of adjacent silos without padding as a slice, else None."""
-        data, n, count = self._data, self._longest(silos), len(silos)
-        start = int(data.starts[silos[0]])
-        rows = slice(start, start + count * n)
-        after = silos[-1] - silos[0] == count - 1 and data.starts[silos[-1] + 1] == rows.stop
-        if data.order is not None or not data.is_by_row or not after:
+        data, count = self._data, len(silos)
+        if data.order is not None or not data.is_by_row:
             return None
-        return None if (data.sizes[silos] != n).any() else rows
+        start = int(data.starts[silos[0]])
+        rows = slice(start, start + count * longest)
+        if silos[-1] - silos[0] != count - 1 or data.starts[silos[-1] + 1] != rows.stop:
+            return None
+        return None if (data.sizes[silos] != longest).any() else rows
 
-    def _filled_up(self, silos: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def _filled_up(self, silos: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the rows of the silos' records, padded with a row of the same silo.
 
         And weights (n_silos, longest), None if there is no padding.
         """
-        starts, sizes = self._data.starts[silos], self._data.sizes[silos]
-        places = np.arange(self._longest(silos))
-        rows = starts[:, None] + np.minimum(places, sizes[:, None] - 1)
+        starts, sizes = self._data.starts[silos, None], self._data.sizes[silos, None]
+        places, padded = np.arange(longest), np.minimum.reduce(sizes, axis=None) < longest
+        rows = starts + (np.minimum(places, sizes - 1) if padded else places)
         if self._data.order is not None:
             rows = self._data.order[rows].astype(np.intp)
-        if sizes.min() == len(places):
-            return rows, None
-        return rows, (places < sizes[:, None]).astype(self._dtype)
+        return rows, (places < sizes).astype(self._dtype) if padded else None

@@ -67,12 +67,12 @@ def surely_finite(slopes: NDArray, squared_norms: NDArray, y: NDArray) -> bool:
     """Whether no record is NaN or infinite, checked with a few sums.
 
     True is reliable: a sum is finite only if its terms are. False may be an overflow.
-    `slopes` must be contiguous.
+    Contiguous arrays are not copied.
     """
     return (
         isfinite(np.vdot(slopes, slopes))
-        and isfinite(np.add.reduce(squared_norms, axis=None))
-        and (y.dtype.kind != "f" or isfinite(np.add.reduce(y, axis=None)))
+        and isfinite(np.vdot(squared_norms, squared_norms))
+        and (y.dtype.kind != "f" or isfinite(np.vdot(y, y)))
     )
 
 

@@ -134,6 +134,7 @@ class LinearModel(Model):
         """
         return row_norms(X, float(self.fit_intercept))
 
+    @np.errstate(all="ignore")
     def clipped_gradient_sum(
         self,
         params: NDArray,
@@ -171,19 +172,19 @@ class LinearModel(Model):
         y, X = np.asarray(y), in_one_piece(X)
         if squared_norms is None:
             squared_norms = self.squared_row_norms(X)
-        with np.errstate(all="ignore"):
-            by_class = raw_by_class(X, *self._factors(params))
-            slopes = by_class[..., : self.n_outputs, :].swapaxes(-1, -2)
-            loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
-            if not surely_finite(by_class, squared_norms, y):
-                good, squared_norms = without_bad_records(y, slopes, squared_norms)
-                X = zero_unless(good, X)
-            clip_slopes(slopes, squared_norms, np.asarray(clip_norm)[..., None])
-            if weights is not None:
-                slopes *= weights[..., None]
-            sums = sum_over_records(X, by_class, self.fit_intercept, chunk)
-            return flat(sums, self.n_outputs)
+        by_class = raw_by_class(X, *self._factors(params))
+        slopes = by_class[..., : self.n_outputs, :].swapaxes(-1, -2)
+        loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
+        if not surely_finite(by_class, squared_norms, y):
+            good, squared_norms = without_bad_records(y, slopes, squared_norms)
+            X = zero_unless(good, X)
+        clip_slopes(slopes, squared_norms, np.asarray(clip_norm)[..., None])
+        if weights is not None:
+            slopes *= weights[..., None]
+        sums = sum_over_records(X, by_class, self.fit_intercept, chunk)
+        return flat(sums, self.n_outputs)
 
+    @np.errstate(all="ignore")
     def clipped_gradient_sums(
         self,
         params: NDArray,
@@ -214,15 +215,14 @@ class LinearModel(Model):
         if len(y) < 2:  # NumPy would add the classes of a single record in another order
             y, squared_norms = np.resize(y, 2), np.resize(squared_norms, 2)
             clip = np.resize(clip, 2) if clip.ndim else clip
-        with np.errstate(all="ignore"):
-            by_class = products.raw(params, len(y))
-            slopes = by_class[: self.n_outputs].T
-            loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
-            if not surely_finite(by_class[: self.n_outputs], squared_norms, y):
-                good, squared_norms = without_bad_records(y, slopes, squared_norms)
-                products.drop_unless(good)
-            clip_slopes(slopes, squared_norms, clip)
-            return products.sums(by_class, chunk)
+        by_class = products.raw(params, len(y))
+        slopes = by_class[: self.n_outputs].T
+        loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
+        if not surely_finite(by_class[: self.n_outputs], squared_norms, y):
+            good, squared_norms = without_bad_records(y, slopes, squared_norms)
+            products.drop_unless(good)
+        clip_slopes(slopes, squared_norms, clip)
+        return products.sums(by_class, chunk)
 
     def _factors(self, params: NDArray) -> tuple[NDArray, NDArray | None]:
         """Return W, and b or None."""

@@ -63,7 +63,7 @@ def shared_budgets(epsilon: np.ndarray) -> np.ndarray:
     Silos whose budgets round to the same number need only one noise, one scale and one price.
     """
     finite = np.isfinite(epsilon)
-    if len(np.unique(epsilon[finite])) <= MANY_BUDGETS:
+    if len(set(epsilon[finite].tolist())) <= MANY_BUDGETS:
         return epsilon
     top = epsilon[finite].max()
     steps = np.ceil(np.log(top / epsilon[finite]) / _STEP)

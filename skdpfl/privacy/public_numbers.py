@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skdpfl._distinct import distinct
 from skdpfl.privacy.events import Composition
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.sampling import Everyone, Sampling
@@ -114,8 +115,8 @@ class PublicNumbers:
         return self._by_size(self.sampling.largest_batch)
 
     def _by_size(self, number: Callable[[int], float]) -> np.ndarray:
-        sizes, of_silo = np.unique(self.known_sizes, return_inverse=True)
-        return np.asarray([number(n) for n in sizes.tolist()])[of_silo]
+        first, of_silo = distinct(self.known_sizes)
+        return np.asarray([number(n) for n in self.known_sizes[first].tolist()])[of_silo]
 
     @cached_property
     def largest_weight(self) -> float:
@@ -169,9 +170,12 @@ class PublicNumbers:
         """The distinct factors (L,) and how often each silo met each of them (n_silos, L)."""
         if self.unit == "silo":  # one message a round, in the worst case in every round
             return np.ones(1), np.full((self.n_silos, 1), self._most_rounds, dtype=np.int64)
-        values, codes = np.unique(np.concatenate(self.factors), return_inverse=True)
-        per_round = np.zeros((self.n_rounds, len(values)), dtype=np.int64)
-        np.add.at(per_round, (np.repeat(np.arange(self.n_rounds), self.steps), codes), 1)
+        if self.noise_schedule is None:
+            values, per_round = np.ones(1), np.array(self.steps, dtype=np.int64)[:, None]
+        else:
+            values, codes = np.unique(np.concatenate(self.factors), return_inverse=True)
+            per_round = np.zeros((self.n_rounds, len(values)), dtype=np.int64)
+            np.add.at(per_round, (np.repeat(np.arange(self.n_rounds), self.steps), codes), 1)
         if self.schedule is None:
             total = per_round.sum(axis=0)
             return values, np.broadcast_to(total, (self.n_silos, len(values)))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdpfl._distinct import distinct
 from skdpfl.privacy.events import Composition, Exact, compose
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.pricing.dominance import dominates, undominated
@@ -40,15 +41,11 @@ def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> Group
     if plan.unit == "silo":
         everyone, first = np.zeros(plan.n_silos, dtype=int), np.zeros(1, dtype=int)
         return Groups(everyone, first, [composition_of(plan, mechanism, 0, z[0])])
-    keys = np.column_stack([z, plan.rates, _but_rates(plan)])
-    if (keys == keys[0]).all():
-        first, group = np.zeros(1, dtype=int), np.zeros(plan.n_silos, dtype=int)
-    else:
-        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    first, group = distinct(z, plan.rates, plan.delta, plan.levels[1], plan.setup_codes)
     if len(first) > _MANY:
         return _merged(plan, mechanism, z)
     compositions = [composition_of(plan, mechanism, i, z[i]) for i in first.tolist()]
-    return Groups(group.ravel(), first, compositions)
+    return Groups(group, first, compositions)
 
 
 def _but_rates(plan: PublicNumbers) -> np.ndarray:
@@ -134,8 +131,9 @@ def costliest_silos(plan: PublicNumbers, z: np.ndarray) -> list[int]:
     """
     codes = plan.setup_codes
     columns = [-z, plan.rates, plan.levels[1], -np.log(plan.delta), codes, -codes]
-    terms = np.column_stack(columns)
-    terms, first = np.unique(np.round(terms, 12), axis=0, return_index=True)
+    terms = np.round(np.column_stack(columns), 12)
+    first = distinct(terms).first
+    terms = terms[first]
     kept: list[int] = []
     for i in range(len(terms) - 1, -1, -1):
         if not kept or not (terms[kept] >= terms[i]).all(axis=1).any():

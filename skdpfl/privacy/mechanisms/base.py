@@ -233,15 +233,15 @@ def squared_norms(rows: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def clip_rows(messages: np.ndarray, clip_norm: float) -> np.ndarray:
     """Scale each row down to ``clip_norm``; rows whose norm is not finite become zero."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.add.reduce(messages * messages, axis=-1, keepdims=True)
-        # entries whose squares underflow count with the largest such value
-        norms = np.sqrt(squares + 2 * messages.shape[-1] * np.finfo(messages.dtype).tiny)
-        factor = np.minimum(1.0, clip_norm / norms)
+    squares = np.add.reduce(messages * messages, axis=-1, keepdims=True)
+    # entries whose squares underflow count with the largest such value
+    norms = np.sqrt(squares + 2 * messages.shape[-1] * np.finfo(messages.dtype).tiny)
+    factor = np.minimum(1.0, clip_norm / norms)
     finite = np.isfinite(norms)
-    if not finite.all():
+    if not np.logical_and.reduce(finite, axis=None):
         messages = np.where(finite, messages, 0)
         factor = np.where(finite, factor, 0)
     return messages * factor.astype(messages.dtype)

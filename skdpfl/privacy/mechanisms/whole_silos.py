@@ -129,7 +129,7 @@ class WholeMessages(Mechanism):
         noised = noised_sum(
             radius, std, size + 2, plan.neighbours, terms=most, operations=operations
         )
-        return noised._replace(clip=noised.clip / self._radius)
+        return noised if radius == clip_norm else noised._replace(clip=noised.clip / self._radius)
 
     def _bits(self, kept: np.ndarray, clip: float) -> np.ndarray:
         """Return b_i (n, 1), or nothing (n, 0)."""
@@ -222,6 +222,8 @@ class ServerMessages(WholeMessages):
         keys: Streams,
         clip_norm: float,
     ) -> np.ndarray:
+        if not self.n_extra:
+            return kept
         clip = self.noised(plan, clip_norm, kept.shape[-1]).clip
         bits = self._bits(kept, clip)
         if not self.squared_norms:

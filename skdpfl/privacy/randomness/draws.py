@@ -80,8 +80,9 @@ def units_of_rounds(
 
 def _fresh(source, purpose, silos, round, draw, n, places) -> np.ndarray:
     """Return one word for each flat place in (S, n): the first words of those silos' draws."""
-    if len(silos) == 1:
-        return source.words(purpose, silos, round, draw, len(places))[0]
+    if len(silos) == 1 or len(places) == 1:
+        row = int(places[0]) // n
+        return source.words(purpose, silos[row : row + 1], round, draw, len(places))[0]
     counts = np.bincount(places // n, minlength=len(silos))
     rows = np.flatnonzero(counts)
     counts, who = counts[rows], np.asarray(silos)[rows]

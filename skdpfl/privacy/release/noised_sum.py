@@ -94,5 +94,6 @@ def noised_sum(
 
 def grids(std: np.ndarray, otherwise: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return the grids of noises of standard deviation ``std`` (n,), ``otherwise`` where 0."""
-    made = {s: grid_for(s, 0.0, dtype) for s in np.unique(std[std > 0]).tolist()}
-    return np.array([made.get(s, o) for s, o in zip(std.tolist(), otherwise.tolist(), strict=True)])
+    noises = std.tolist()
+    made = {s: grid_for(s, 0.0, dtype) for s in set(noises) if s > 0}
+    return np.array([made.get(s, o) for s, o in zip(noises, otherwise.tolist(), strict=True)])

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdpfl._distinct import distinct
 from skdpfl.privacy.release.grid import PrecisionError, grid_for
 from skdpfl.privacy.release.noised_sum import DOUBLE, SINGLE, NoisedSum, grids
 from skdpfl.privacy.release.rounding import reduced_clip, relative_error, underflow
@@ -110,10 +111,10 @@ def _chunk(batch: int, n_records: int, dtype: np.dtype) -> int:
 
 def _clips(sums: GradientSums, precision: Precision) -> np.ndarray:
     """Return the reduced clip norms; raises where the precision is too coarse."""
-    keys = np.column_stack([sums.records, sums.batches, sums.std, sums.apart])
-    distinct, of_silo = np.unique(keys, axis=0, return_inverse=True)
-    clips = [_clip(sums, precision, *key) for key in distinct.tolist()]
-    return np.asarray(clips)[of_silo.ravel()]
+    columns = sums.records, sums.batches, sums.std, sums.apart
+    first, of_silo = distinct(*columns)
+    keys = zip(*(column[first].tolist() for column in columns), strict=True)
+    return np.asarray([_clip(sums, precision, *key) for key in keys])[of_silo]
 
 
 def _clip(
