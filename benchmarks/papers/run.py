@@ -7,10 +7,10 @@
 
 Each writes ``<out>/<paper>/<figure>.csv`` and a picture (without ``--out``: beside the scripts and
 into docs/papers, whose tables are then made anew). A full run goes on where the last one stopped:
-cells that are in the table are not run again, nor, where nothing is tuned, their seeds (``--again``
-drops them). ``--minutes`` starts nothing further after that time; ``--cells "10 silos.* 1$"`` runs
-cells whose setting, method, epsilon and, if it has one, place on the x axis (``at 5``) match. Data
-are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
+cells that are in the table are not run again, nor, where nothing is tuned, their seeds (with
+``--again`` they are, in place of what is there). ``--minutes`` starts nothing further after that
+time; ``--cells "10 silos.* 1$"`` runs cells whose setting, method, epsilon and, if it has one,
+place on the x axis (``at 5``) match. Data are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def missing(options: argparse.Namespace) -> Iterator[Task]:
     for name in options.names:
         figure, there = figure_of(name), Store(options.out, name).seeds()
         for at, cell in enumerate(figure.cells(options.quick)):
-            done = there.get(key(*cell.key), set())
+            done = set() if options.again else there.get(key(*cell.key), set())
             if re.search(options.cells, named(cell)):
                 for seeds in parts_of(figure, cell, options.quick):
                     if not done & set(seeds):
@@ -167,14 +167,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--cells", default="", help="a regular expression")
-    parser.add_argument("--again", action="store_true", help="drop what is in the tables")
+    parser.add_argument("--again", action="store_true", help="run what is in the tables, too")
     parser.add_argument("--pictures", action="store_true", help="run nothing")
     options = parser.parse_args()
     options.names = chosen(options.names)
     options.out = options.out or (Path("papers-quick") if options.quick else HERE)
     if options.quick and options.out.resolve() == HERE.resolve():
         sys.exit("--quick does not write over the full tables: give another --out")
-    if (options.again or options.quick) and not options.pictures:
+    if options.quick and not options.pictures:
         for name in options.names:
             Store(options.out, name).clear()
     start = time.perf_counter()

@@ -86,6 +86,27 @@ def test_reported_seeds_are_not_those_of_tuning(papers):
     assert seen == [101, 102] * 3 + [0, 1, 2]
 
 
+def test_what_auto_chooses_is_tried_beside_the_lattice(papers):
+    def measure(seed, step=None):
+        return 1.5 if step is None else 1 - abs(step - 3)
+
+    axis = papers("_common.cells").Axis("step", 1, 3)
+    cells, fig, cell = figure(papers, measure, (axis,))
+    assert cells.tune(fig, cell, quick=False).point == {"step": 3.0}
+    with_auto = cells.tune(fig, cell.__class__(**(vars(cell) | {"auto": True})), quick=False)
+    assert with_auto == ({}, True, 5)
+
+
+def test_a_cell_that_is_run_again_takes_the_place_of_its_rows(papers, tmp_path):
+    cells, fig, cell = figure(papers, lambda seed: seed, (), seeds=(0, 1, 2))
+    store = papers("_common.table").Store(tmp_path, "paper/figure")
+    store.append(list(cells.run_cell(fig, cell, quick=False)))
+    store.append(list(cells.run_cell(fig, cells.known("printed", 3.0, 1), quick=False)))
+    store.append(list(cells.run_cell(fig, cell, quick=True)))
+    assert store.read()["method"].tolist() == ["method", "method", "printed", "method"]
+    assert store.read()["seed"].tolist() == [1, 2, 0, 0]
+
+
 def test_a_table_grows_by_cells_and_knows_them(papers, tmp_path):
     cells, fig, cell = figure(papers, lambda seed: 0.5, ())
     table = papers("_common.table")
@@ -107,7 +128,9 @@ def test_a_run_goes_on_seed_by_seed_where_nothing_is_tuned(papers, tmp_path, mon
     for name, given in axes.items():
         cells, fig, cell = figure(papers, lambda seed, step=1: -abs(step - 1), given)
         monkeypatch.setattr(run, "figure_of", lambda _, fig=fig: fig)
-        options = run.argparse.Namespace(names=[name], out=tmp_path, quick=False, cells="method 1$")
+        options = run.argparse.Namespace(
+            again=False, names=[name], out=tmp_path, quick=False, cells="method 1$"
+        )
         before = [task.seeds for task in run.missing(options)]
         assert before == ([(0,), (1,), (2,)] if name == "plain" else [(0, 1, 2)])
         rows = list(cells.run_cell(fig, cell, False, before[0]))
@@ -141,6 +164,9 @@ def test_kept_tables_have_the_columns_of_now_and_seeds_of_their_own(papers):
             assert (found["figure"] == name).all()
             assert found["date"].str.fullmatch(r"\d{4}-\d\d-\d\d").all()
             assert found["version"].str.contains("skdpfl").all()
+            cells = papers("_common.cells").figure_of(name).cells(False)
+            wanted = {table.key(*cell.key) for cell in cells}
+            assert kept.seeds().keys() <= wanted, f"{name}: rows of no cell"
 
 
 def test_the_pages_tables_are_those_of_the_kept_ones(papers):

@@ -4,8 +4,8 @@ Tuning, the same for all methods. A cell names its axes: a start, a factor, ends
 over the lattice {start * factor^k}: along one axis after the other, uphill, and on two at once
 where that ends, until no neighbour is better. So the optimum lies inside the points that were
 tried, or at an end that the axis has by itself (one local step), or ``inside`` says that the tries
-ran out. It is chosen on seeds (splits, cohorts, noise) of their own and is not paid for: figures
-compare methods.
+ran out. What "auto" chooses is tried as well where a cell says so. It is chosen on seeds (splits,
+cohorts, noise) of their own and is not paid for: figures compare methods.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """One method in one setting at one epsilon; ``measure(seed, **point)`` fits it once."""
+    """One method in one setting at one epsilon; ``measure(seed, **point)`` fits it once.
+
+    ``auto``: the library's own choice, ``measure(seed)``, is tried beside the lattice.
+    """
 
     method: str
     epsilon: float
@@ -61,6 +64,7 @@ class Cell:
     x: float = np.nan
     metric: str = ""
     fixed: bool = False
+    auto: bool = False
 
     @property
     def key(self) -> tuple[str, str, float, float]:
@@ -156,12 +160,15 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
     sign = 1.0 if figure.higher_is_better else -1.0
     seen: dict[tuple[int, ...], float] = {}
 
+    def worth(point: dict[str, Any]) -> float:
+        values = [as_fit(cell.measure(seed, **point)).value for seed in tuning]
+        mean = sign * float(np.mean(values))
+        return mean if np.isfinite(mean) else -np.inf
+
     def score(place: tuple[int, ...]) -> float:
         point = point_at(cell.axes, place)
         if place not in seen and len(seen) < most and point is not None:
-            values = [as_fit(cell.measure(seed, **point)).value for seed in tuning]
-            worth = sign * float(np.mean(values))
-            seen[place] = worth if np.isfinite(worth) else -np.inf
+            seen[place] = worth(point)
         return seen.get(place, -np.inf)
 
     best, moved = (0,) * len(cell.axes), bool(cell.axes)
@@ -175,7 +182,9 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
     inside = all(
         near in seen or point_at(cell.axes, near) is None for near in neighbours(best)
     )  # fmt: skip
-    return Tuned(point_at(cell.axes, best) or {}, inside, len(seen))
+    if cell.auto and worth({}) > score(best):
+        return Tuned({}, True, len(seen) + 1)
+    return Tuned(point_at(cell.axes, best) or {}, inside, len(seen) + cell.auto)
 
 
 def climb(

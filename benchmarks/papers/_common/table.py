@@ -32,6 +32,12 @@ def key(setting: str, method: str, epsilon: float, at: float) -> tuple[str, str,
     return setting, method, f"{epsilon:.6g}", f"{at:.6g}"
 
 
+def fits(table: pd.DataFrame) -> list[tuple[tuple[str, str, str, str], int]]:
+    """Return the cell, named as :func:`key` does, and the seed of each row."""
+    rows = table[["setting", "method", "epsilon", "at", "seed"]].itertuples(index=False)
+    return [(key(*cell), int(seed)) for *cell, seed in rows]
+
+
 class Store:
     """The table of one figure under ``<folder>/<paper>/<figure>.csv``."""
 
@@ -53,17 +59,20 @@ class Store:
 
     def seeds(self) -> dict[tuple[str, str, str, str], set[int]]:
         """Return the cells that are there, named as :func:`key` does, with their seeds."""
-        names = ["setting", "method", "epsilon", "at", "seed"]
         found: dict[tuple[str, str, str, str], set[int]] = {}
-        for *cell, seed in self.read()[names].itertuples(index=False):
-            found.setdefault(key(*cell), set()).add(int(seed))
+        for cell, seed in fits(self.read()):
+            found.setdefault(cell, set()).add(seed)
         return found
 
     def append(self, rows: list[dict[str, Any]]) -> None:
-        """Add rows; the file is replaced whole: no half of a fit is ever there."""
+        """Add rows in place of those of the same cells and seeds.
+
+        The file is replaced whole: no half of a fit is ever there.
+        """
         today = str(datetime.date.today())
         more = pd.DataFrame(rows).assign(figure=self.name, date=today, version=version())
-        before = self.read()
+        before, new = self.read(), set(fits(more))
+        before = before.loc[np.array([fit not in new for fit in fits(before)], dtype=bool)]
         table = pd.concat([before, more[COLUMNS]]) if len(before) else more[COLUMNS]
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_suffix(".part")

@@ -1,6 +1,6 @@
 """Figure 3: accuracy on MNIST over the rounds, 1000 silos of 60 images of one or two digits.
 
-A linear model on images of norm 1, 5 local steps, 50 rounds.
+A linear model on images of norm 1, 5 local steps, 20 rounds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fedexp.methods import (
 from skdpfl import DPFederatedClassifier
 from skdpfl.datasets import fetch_mnist
 
-LOCAL_STEPS = 5
+LOCAL_STEPS, ROUNDS = 5, 20
 
 
 @functools.lru_cache(maxsize=2)
@@ -48,8 +48,8 @@ def accuracy(
     noise = LOCAL_NOISE * clip_norm if setting == OWN else 0.0
     model = DPFederatedClassifier(
         **budget(setting, epsilon), algorithm=algorithm(method, 7850, LOCAL_STEPS, noise, **chosen),
-        unit="silo", n_rounds=5 if quick else 50, clip_norm=clip_norm, scaling=None, average=False,
-        random_state=seed,
+        unit="silo", n_rounds=5 if quick else ROUNDS, clip_norm=clip_norm, scaling=None,
+        average=False, random_state=seed,
     )  # fmt: skip
     if seed >= 100:
         model.fit(data.X, data.y, silos=data.silos)
@@ -61,8 +61,8 @@ def accuracy(
 
 def cells(quick: bool) -> list[Cell]:
     """Return the cells."""
-    found = claims(1000, 50, OWN)
-    for setting, method, epsilon in panels(1000, 50):
+    found = claims(1000, ROUNDS, OWN)
+    for setting, method, epsilon in panels(1000, ROUNDS):
         if quick and epsilon < np.inf:
             continue
         tuned = axes(method, epsilon < np.inf)

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _common.cells import Axis
+from _common.cells import Axis, Cell
 
 from skdpfl.privacy import epsilon_of
 from skdpfl.privacy.published import lowy2023_sigma
@@ -41,6 +42,24 @@ METHODS: dict[str, dict[str, Any]] = {
 EXACT = ("minibatch", "accelerated", "local, 5 steps", "minibatch, clipped",
          "local, 5 steps, clipped")  # fmt: skip
 PRIVATE = tuple(name for name in METHODS if "clipped" not in name)
+
+
+#: what every panel has; the other solvers are compared at a few epsilons
+FEW = ("untuned", "minibatch", "local, 5 steps")
+
+
+def compared(epsilon: float, all_of_them: bool, everyone: bool = False) -> list[str]:
+    """Return the methods of a panel at an epsilon; where all silos answer nobody chooses them."""
+    names = PRIVATE if epsilon < np.inf else EXACT
+    chosen = names if all_of_them else [name for name in names if name in FEW]
+    return [name for name in chosen if not (everyone and "network" in name)]
+
+
+def cell(method: str, epsilon: float, fit: Callable[..., float], setting: str) -> Cell:
+    """Return a cell; what "auto" chooses for the solver is tried as well, where it has a choice."""
+    tuned = axes(method, epsilon)
+    auto = len(tuned) == len(axes("minibatch", 1.0)) and "network" not in method
+    return Cell(method, epsilon, fit, tuned, setting, epsilon, auto=auto)
 
 
 def axes(method: str, epsilon: float) -> tuple[Axis, ...]:
