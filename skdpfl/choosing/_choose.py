@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdpfl.choosing._calibration import plan_calibration
 from skdpfl.choosing._facts import Settings
 from skdpfl.choosing._method import Method
 from skdpfl.choosing._noise_level import budgets, noise_level
 from skdpfl.choosing._request import Request
 from skdpfl.choosing._scales import ScalingStep, plan_scales
-from skdpfl.choosing._temperature import plan_temperature
 from skdpfl.models import Rules, Task
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, WithoutReplacement
-from skdpfl.scaling import TemperaturePlan
+from skdpfl.scaling import CalibrationPlan
 
 #: steps of one pass over disjoint batches, whose noise grows with their number
 _DISJOINT_STEPS = 25
@@ -29,7 +29,7 @@ _SPLIT, _SPLIT_ROUNDS, _MOST_ROUNDS = 30.0, 20, 100
 
 
 class Choice(NamedTuple):
-    """What a fit will do: settings of the training, scales and temperature (None: not estimated).
+    """What a fit will do: settings of the training, scales and calibration (None: there is none).
 
     ``advice`` is the text of a warning, "" if there is none.
     """
@@ -37,7 +37,7 @@ class Choice(NamedTuple):
     settings: Settings
     scaling: ScalingStep
     advice: str
-    temperature: TemperaturePlan | None = None
+    calibration: CalibrationPlan | None = None
 
 
 def choose(request: Request, method: Method) -> Choice:
@@ -51,7 +51,7 @@ def choose(request: Request, method: Method) -> Choice:
     settings = _settings(request, method, rate, steps, level.noise, task)
     rules = request.model.rules
     advice = "" if request.takes_no_advice else rules.warning_of_noise(level.noise, task)
-    return Choice(settings, scaling, advice, plan_temperature(request, method))
+    return Choice(settings, scaling, advice, plan_calibration(request, method))
 
 
 def _sampling_rate(request: Request, task: Task) -> float:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm
+from skdpfl.choosing._calibration import walk_of
 from skdpfl.choosing._choose import with_step
 from skdpfl.choosing._committed import Committed, Training
 from skdpfl.choosing._method import Method
 from skdpfl.choosing._noise_level import noise_of_plan
-from skdpfl.choosing._temperature import walk_of
 
 #: asks the silos for the curvature of their records
 Measure = Callable[[Committed, Algorithm], Committed]

@@ -62,7 +62,7 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
 def _setup(choice: Choice) -> tuple[Composition, ...]:
     """Return the releases of the silos before training: one entry if all silos have the same."""
     found = choice.scaling.plan if choice.scaling.plan.releases else None
-    parts = [part for part in (found, choice.temperature) if part is not None]
+    parts = [part for part in (found, choice.calibration) if part is not None]
     if not parts:
         return ()
     alike = all((part.setting.spends == part.setting.spends[0]).all() for part in parts)

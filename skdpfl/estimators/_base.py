@@ -60,7 +60,7 @@ from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.scaling import Scales, find_factor
+from skdpfl.scaling import Calibrated, Scales, calibrated
 from skdpfl.silos import read_silos, split_silo_column, without_column
 
 
@@ -283,7 +283,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         federation.agree(
             _sketched(request, method, choice, plan, data),
             choice.scaling.plan,
-            choice.temperature,
+            choice.calibration,
             streams.seed,
         )
         if not kept.charged:
@@ -306,19 +306,19 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
             where = work, federation, streams
             path = Path(work, training.average, kept.progress)
             outcome = self._run(data, scales, training, where, kept, path)
-            factor = None
-            if choice.temperature is not None:
-                found = choice.temperature, federation, work, outcome.params
-                factor = find_factor(*found, streams, training.walk)
+            found = Calibrated(outcome.params)
+            if choice.calibration is not None:
+                trained = federation, work, outcome.params
+                found = calibrated(choice.calibration, *trained, streams, training.walk)
         here = getattr(federation, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, work, here)
-        params = outcome.params if factor is None else model.rescaled(outcome.params, factor)
-        told = choice.temperature.noise_of_logarithm if choice.temperature and factor else 0.0
-        self._noise_error = path.error(scales, params, factor or 1.0, told)
-        self._unpack(request.facts, settings, scales, work, params)
+        self._noise_error = path.error(scales, found)
+        self._unpack(request.facts, settings, scales, work, found.params)
         self._unpack_outcome(outcome)
-        if hasattr(self, "calibrate"):
-            self.temperature_ = 1.0 if factor is None else 1 / factor
+        if hasattr(self, "calibrate") and self._is_classifier():
+            self.temperature_ = 1 / found.factor
+        elif hasattr(self, "calibrate"):
+            self.shift_ = found.shift * scales.target.scale
         self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
         return self
 

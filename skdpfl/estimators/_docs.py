@@ -136,7 +136,8 @@ GROUPS = {
     Halve the numerator of the server's step, as FedExP was published (with ``average=2``).""",
         "calibrate": """bool, default=True
     Whether to spend 4 % of the budget (of mu^2) on rescaling the raw predictions, so that the
-    probabilities and coefficients of ``loss="log_loss"`` are calibrated. Only with
+    probabilities and coefficients of ``loss="log_loss"`` are calibrated, or on shifting those of
+    ``loss="quantile"``, so that the wanted share of targets is below. Only with
     ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and ``trust`` "silo" or "server";
     no effect on other fits.""",
     },
@@ -276,7 +277,9 @@ def documented(cls: type[T]) -> type[T]:
     fitted = FITTED.rstrip() + getattr(cls, "_fitted_docs", "")
     if "classes" in names:
         fitted += "\nclasses_ : ndarray\n    The labels."
-    if "calibrate" in names:
+    if "calibrate" in names and "classes" not in names:
+        fitted += "\nshift_ : float\n    What was added to all predictions after the rounds."
+    elif "calibrate" in names:
         fitted += (
             "\ntemperature_ : float\n    What raw predictions, and with them coefficients, were "
             "divided by after the rounds."

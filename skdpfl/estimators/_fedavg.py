@@ -24,6 +24,7 @@ models (Noble, Bellet and Dieuleveut, AISTATS 2022). With one local step it is D
     global_learning_rate: Any = "auto"
     sampling: str = "poisson"
     noise_schedule: Any = None
+    calibrate: bool = True
 
     def _method(self) -> Method:
         return Averaging()
@@ -46,8 +47,6 @@ class DPFedAvgClassifier(_DPFedAvg, FederatedClassifier):
     >>> clf.score(data.data, data.target) > 0.75
     True
     """
-
-    calibrate: bool = True
 
 
 @documented

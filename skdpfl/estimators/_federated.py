@@ -24,6 +24,7 @@ by the default algorithm only."""
     mechanism: Mechanism | None = None
     sampling: str = "poisson"
     noise_schedule: Any = None
+    calibrate: bool = True
 
     _parameter_docs: ClassVar[dict[str, str]] = {
         "mechanism": """Mechanism, default=None
@@ -66,8 +67,6 @@ class DPFederatedClassifier(_DPFederated, FederatedClassifier):
     >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
     PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
     """
-
-    calibrate: bool = True
 
 
 @documented

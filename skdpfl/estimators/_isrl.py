@@ -56,6 +56,7 @@ together are, as long as the other silos add their noise too: proofs are in
     local_steps: Any = "auto"
     sampling: str = "poisson"
     radius: float | None = None
+    calibrate: bool = True
 
     def _method(self) -> Method:
         return Solver(self.solver)
@@ -120,8 +121,6 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):
     >>> clf.score(data.data, data.target) > 0.8
     True
     """
-
-    calibrate: bool = True
 
 
 @documented

@@ -12,7 +12,7 @@ from skdpfl.federation import Work
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Everyone
-from skdpfl.scaling import Scales
+from skdpfl.scaling import Calibrated, Scales
 
 #: fewer rounds tell nothing; more parameters take seconds
 _FEWEST, _MOST = 20, 200
@@ -26,19 +26,20 @@ class NoiseError:
     rounds: Rounds | None = None
     noise: float | None = 0.0
     n_last: int | None = None
-    params: np.ndarray | None = None
-    factor: float = 1.0
-    factor_error: float = 0.0
+    calibrated: Calibrated | None = None
     model: Model | None = None
     scales: Scales | None = None
 
     def of_coefficients(self) -> np.ndarray | None:
         """Return standard deviations, flat as the model's parameters are; None: not known."""
-        if self.rounds is None or self.params is None or self.model is None or self.scales is None:
+        found = self.calibrated
+        if self.rounds is None or found is None or self.model is None or self.scales is None:
             return None
         to_units = _to_units(self.model, self.scales)
-        covariance = self.factor**2 * average_covariance(self.rounds, self.noise, self.n_last)
-        covariance += self.factor_error**2 * np.outer(self.params, self.params)
+        covariance = found.factor**2 * average_covariance(self.rounds, self.noise, self.n_last)
+        if found.direction is not None:
+            direction = np.asarray(found.direction, np.float64)
+            covariance += found.error**2 * np.outer(direction, direction)
         variances = np.einsum("ij,jk,ik->i", to_units, covariance, to_units)
         return np.sqrt(np.maximum(variances, 0))
 
@@ -56,10 +57,8 @@ class Path:
         if not self.missing:
             self._states.append(now.state)
 
-    def error(
-        self, scales: Scales, params: np.ndarray, factor: float, factor_error: float
-    ) -> NoiseError:
-        """Return the noise error of a model with these parameters, after calibration."""
+    def error(self, scales: Scales, found: Calibrated) -> NoiseError:
+        """Return the noise error of a model after calibration."""
         work = self._work
         models = [work.algorithm.params(state) for state in self._states]
         path = np.array([] if self.missing else [work.model.init(None), *models], np.float64)
@@ -69,9 +68,7 @@ class Path:
         assert step is not None
         rounds = rounds_of(path, *step)
         noise = None if _draws(work.plan) else work.plan.mechanism.noise_on_mean(work.plan)
-        given = np.asarray(params, np.float64)
-        where = work.model, scales
-        return NoiseError("", rounds, noise, self._n_last, given, factor, factor_error, *where)
+        return NoiseError("", rounds, noise, self._n_last, found, work.model, scales)
 
 
 def _draws(plan: PrivacyPlan) -> bool:

@@ -48,6 +48,7 @@ their own optima (Noble, Bellet and Dieuleveut, AISTATS 2022)."""
     warm_start_rounds: int = 0
     sampling: str = "poisson"
     noise_schedule: Any = None
+    calibrate: bool = True
 
     def _method(self) -> Method:
         return _Scaffolding(self.warm_start_rounds)
@@ -68,8 +69,6 @@ class DPScaffoldClassifier(_DPScaffold, FederatedClassifier):
     >>> clf.score(data.data, data.target) > 0.75
     True
     """
-
-    calibrate: bool = True
 
 
 @documented

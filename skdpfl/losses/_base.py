@@ -41,6 +41,11 @@ class Loss(ABC):
     #: smallest and largest target that there may be
     target_range: ClassVar[tuple[float, float]] = (-inf, inf)
 
+    @property
+    def quantile_level(self) -> float | None:
+        """The share of targets that is to lie below predictions; None for other losses."""
+        return None
+
     @abstractmethod
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         """Loss of each record.

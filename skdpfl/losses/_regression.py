@@ -143,6 +143,11 @@ class Quantile(Kinked):
             raise ValueError(f"q={self.q!r}: must be a number in (0, 1)")
         super().__post_init__()
 
+    @property
+    def quantile_level(self) -> float:
+        """q."""
+        return self.q
+
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         """See `Loss.value`."""
         r = _residual(y, raw, None)

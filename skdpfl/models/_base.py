@@ -176,6 +176,13 @@ class Model(ABC):
         """
         return np.ones(self.size) if self.is_linear else None
 
+    def intercept_mask(self) -> NDArray | None:
+        """Return 1 for parameters that are added to raw predictions, 0 for others, (P,).
+
+        None if there are no such parameters, or they are not known.
+        """
+        return None
+
     def rescaled(self, params: NDArray, factor: float) -> NDArray:
         """Return the parameters (P,) whose raw predictions are ``factor`` times as large."""
         mask = self.output_mask()

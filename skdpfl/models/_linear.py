@@ -119,6 +119,10 @@ class LinearModel(Model):
         mask[self.n_features * self.n_outputs :] = 0
         return mask
 
+    def intercept_mask(self) -> NDArray | None:
+        """Return 1 for the intercept and 0 for weights, flat."""
+        return 1 - self.penalty_mask() if self.fit_intercept else None
+
     def raw(self, params: NDArray, X: NDArray) -> NDArray:
         """Return the raw predictions, shape (..., n, k)."""
         weights, intercept = self.split(params)

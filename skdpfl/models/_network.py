@@ -139,6 +139,12 @@ class Network(Model):
             part[:] = 1
         return mask
 
+    def intercept_mask(self) -> NDArray:
+        """Return 1 for the last layer's intercepts and 0 for all else, flat."""
+        mask = np.zeros(self.size)
+        self.split(mask)[-1][1][:] = 1
+        return mask
+
     def raw(self, params: NDArray, X: NDArray) -> NDArray:
         """Return the raw predictions, shape (..., n, k)."""
         return self._forward(self.split(params), X)[1]

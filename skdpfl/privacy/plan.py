@@ -48,7 +48,7 @@ class PrivacyPlan(PublicNumbers):
     noise_schedule : tuple, optional
         Decaying noise, see :mod:`skdpfl.privacy.schedules`.
     setup : tuple of Composition
-        The releases of silos in addition to training (scales, the temperature): one entry for
+        The releases of silos in addition to training (scales, calibration): one entry for
         all silos, or one for each; (): none.
     gradients_only : bool
         True if the algorithm releases only cohorts' sums of fresh gradients.

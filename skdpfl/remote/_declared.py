@@ -25,6 +25,7 @@ from skdpfl.scaling import (
     AffineScaling,
     AffineTarget,
     Ball,
+    Below,
     Bounds,
     Boxes,
     CountsOn,
@@ -36,6 +37,7 @@ from skdpfl.scaling import (
     RowsIn,
     ScalingPlan,
     Setting,
+    ShiftPlan,
     Slope,
     SquashScaling,
     TemperaturePlan,
@@ -184,6 +186,7 @@ declare(
 )
 declare(sampling.Everyone, sampling.Poisson, sampling.WithoutReplacement, sampling.Disjoint)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
-declare(Ball, Bounds, LinearGrid, MagnitudeGrid, Release, Setting, ScalingPlan, TemperaturePlan)
-declare(Boxes, CountsOn, MomentsIn, RowsIn, Slope)
+declare(Ball, Bounds, LinearGrid, MagnitudeGrid, Release, Setting, ScalingPlan)
+declare(ShiftPlan, TemperaturePlan)
+declare(Boxes, CountsOn, MomentsIn, RowsIn, Slope, Below)
 declare(AffineScaling, AffineTarget, RatioTarget, SquashScaling)

@@ -27,7 +27,7 @@ from skdpfl.remote._masks import FINENESS, total_of
 from skdpfl.remote._refused import Refused
 from skdpfl.remote._row import rows_of
 from skdpfl.remote._wire import WireError
-from skdpfl.scaling import ScalingPlan, TemperaturePlan
+from skdpfl.scaling import CalibrationPlan, ScalingPlan
 
 
 class RemoteFederation(Federation):
@@ -103,7 +103,7 @@ class RemoteFederation(Federation):
 
     def agree(self, work: Work, before: object, after: object, seed: int | None) -> None:
         assert before is None or isinstance(before, ScalingPlan)
-        assert after is None or isinstance(after, TemperaturePlan)
+        assert after is None or isinstance(after, CalibrationPlan)
         self._fit, self._task, self._started = secrets.token_hex(8), None, set()
         self.round_seconds = []
         facts, letters = self.facts, {}

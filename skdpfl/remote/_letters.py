@@ -29,7 +29,7 @@ from skdpfl.remote._score_row import Predictor, ScoreRow
 from skdpfl.remote._wire import MOST_BYTES
 
 #: what an answer is about
-Purpose = Literal["scales", "round", "temperature", "score"]
+Purpose = Literal["scales", "round", "temperature", "shift", "score"]
 Label = bool | int | float | str
 #: the longest name of a fit
 _LONGEST_NAME = 200

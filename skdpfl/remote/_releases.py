@@ -22,7 +22,7 @@ from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._refused import Refused
 from skdpfl.remote._row import Row
 from skdpfl.remote._score_row import ScoreRow
-from skdpfl.scaling import scales_question, slope_question
+from skdpfl.scaling import calibration_question, scales_question
 
 #: a clip norm that is learnt stays within this factor of the first one
 _FARTHEST = 2.0**40
@@ -138,9 +138,10 @@ def _of_silo(
 def _question(ask: Ask, row: Row, task: Task | None, dtype: np.dtype) -> Question:
     if ask.purpose == "scales" and row.scales is not None:
         return _refusing(scales_question, row.scales, ask.number, ask.content)
-    if ask.purpose == "temperature" and row.temperature is not None and task is not None:
+    after = row.calibration
+    if after is not None and ask.purpose == after.purpose and task is not None:
         work = task.work(row.plan, dtype)
-        return _refusing(slope_question, row.temperature, work, ask.number, ask.content)
+        return _refusing(calibration_question, after, work, ask.number, ask.content)
     raise Refused(f"The plan has no question about the {ask.purpose}.")
 
 

@@ -21,7 +21,7 @@ from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.sampling import Disjoint, Poisson, Sampling, WithoutReplacement
 from skdpfl.privacy.spending.spent import PrivacySpent, Trust, Unit
 from skdpfl.remote._refused import Refused
-from skdpfl.scaling import LinearGrid, MagnitudeGrid, ScalingPlan, TemperaturePlan
+from skdpfl.scaling import CalibrationPlan, LinearGrid, MagnitudeGrid, ScalingPlan
 
 #: bins of counts are no narrower than this many octaves
 _NARROWEST = 2.0**-6
@@ -51,14 +51,14 @@ class Row:
     noise_schedule: tuple[str, float, int] | None
     mechanism: Mechanism
     scales: ScalingPlan | None
-    temperature: TemperaturePlan | None
+    calibration: CalibrationPlan | None
 
     def __post_init__(self) -> None:
         _check_numbers(self)
         if self.scales is not None:
             _check_scales(self.scales, self)
-        if self.temperature is not None:
-            setting = self.temperature.setting
+        if self.calibration is not None:
+            setting = self.calibration.setting
             _check(setting.n_silos == 1 and _agrees(setting, self) and setting.every == 1)
             _check(self.unit == "record")
 
@@ -74,7 +74,7 @@ class Row:
     @cached_property
     def plan(self) -> PrivacyPlan:
         """The plan of a federation of this silo alone; what it is asked beside is its ``setup``."""
-        parts = [part for part in (self.scales, self.temperature) if part is not None]
+        parts = [part for part in (self.scales, self.calibration) if part is not None]
         setup = compose([each for part in parts for each in part.composition(0)])
         schedule = None
         if self.rounds is not None:
@@ -101,7 +101,7 @@ class Row:
 
 
 def rows_of(
-    plan: PrivacyPlan, scales: ScalingPlan | None, temperature: TemperaturePlan | None
+    plan: PrivacyPlan, scales: ScalingPlan | None, calibration: CalibrationPlan | None
 ) -> list[Row]:
     """Return each silo's row of a plan; plans that silos elsewhere cannot run are refused."""
     _check_can_run(plan)
@@ -126,7 +126,7 @@ def rows_of(
             noise_schedule=plan.noise_schedule,
             mechanism=plan.mechanism,
             scales=None if scales is None or scales.is_free else scales.of_silo(i),
-            temperature=None if temperature is None else temperature.of_silo(i),
+            calibration=None if calibration is None else calibration.of_silo(i),
         )
         for i in range(plan.n_silos)
     ]

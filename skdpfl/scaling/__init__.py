@@ -4,7 +4,8 @@ _bounds      what users declare, and the maps it gives
 _choice      public numbers -> ScalingPlan, priced before data are read
 _run         ScalingPlan, data -> Scales, by noisy messages (``_messages``: the guarantee)
 _maps        Scales: the fixed maps of features and target
-_temperature the scale of a classifier's raw predictions, found after training (``_slopes`` asks)
+_calibration what is found after training: the scale of a classifier's raw predictions
+             (``_temperature``), the level of a quantile's (``_shift``)
 """
 
 from skdpfl.scaling._ball import Ball
@@ -13,6 +14,14 @@ from skdpfl.scaling._bounds import (
     affine_from_bounds,
     read_feature_bounds,
     read_target_bounds,
+)
+from skdpfl.scaling._calibration import (
+    Below,
+    Calibrated,
+    CalibrationPlan,
+    Slope,
+    calibrated,
+    calibration_question,
 )
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 from skdpfl.scaling._contributions import CountsOn, MomentsIn, RowsIn
@@ -31,7 +40,7 @@ from skdpfl.scaling._moments import Boxes, deviations
 from skdpfl.scaling._run import find_moments, run_scaling
 from skdpfl.scaling._scaling_plan import Release, ScalingPlan
 from skdpfl.scaling._setting import Setting
-from skdpfl.scaling._slopes import Slope, find_factor, slope_question
+from skdpfl.scaling._shift import ShiftPlan
 from skdpfl.scaling._target_bins import LinearGrid
 from skdpfl.scaling._temperature import TemperaturePlan
 
@@ -41,8 +50,11 @@ __all__ = [
     "AffineTarget",
     "Array",
     "Ball",
+    "Below",
     "Bounds",
     "Boxes",
+    "Calibrated",
+    "CalibrationPlan",
     "CountsOn",
     "IdentityScaling",
     "LinearGrid",
@@ -55,17 +67,18 @@ __all__ = [
     "Scales",
     "ScalingPlan",
     "Setting",
+    "ShiftPlan",
     "Slope",
     "SquashScaling",
     "TemperaturePlan",
     "affine_from_bounds",
+    "calibrated",
+    "calibration_question",
     "deviations",
-    "find_factor",
     "find_moments",
     "plan_scaling",
     "read_feature_bounds",
     "read_target_bounds",
     "run_scaling",
     "scales_question",
-    "slope_question",
 ]

@@ -11,8 +11,8 @@ from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling import Setting, TemperaturePlan, find_factor
-from skdpfl.scaling._slopes import slope_sums
+from skdpfl.scaling import Setting, Slope, TemperaturePlan, calibrated
+from skdpfl.scaling._calibration import sums_of_terms
 from skdpfl.scaling._temperature import slope_terms
 
 SHARE = np.sqrt(0.02)
@@ -50,7 +50,7 @@ def test_a_slope_is_the_derivative_in_the_logarithm_of_the_factor(n_classes):
     X, y, silos = logistic(60, n_classes=n_classes)
     data, work = work_of(X, y, silos, n_classes)
     params = np.random.default_rng(1).normal(size=work.model.size) / 3
-    found = slope_sums(data, work, params, 1.2, cut=1e6)
+    found = sums_of_terms(data, work, Slope(params, 1.2), cut=1e6)
 
     def loss(u):
         values = LogLoss().value(y, np.exp(u) * work.model.raw(params, X))
@@ -77,20 +77,18 @@ def test_one_record_moves_its_silos_sum_by_twice_the_cut_at_most(n_classes, valu
     X, y, silos = logistic(200, n_classes=n_classes)
     data, work = work_of(X, y, silos, n_classes)
     params, cut = 2 * np.random.default_rng(1).normal(size=work.model.size), 0.9
-    sums = slope_sums(data, work, params, 1.0, cut)
+    sums = sums_of_terms(data, work, Slope(params, 1.0), cut)
     for label in range(n_classes):
         changed, labels = X.copy(), y.copy()
         changed[17], labels[17] = value, label
         with np.errstate(all="ignore"):
-            moved = slope_sums(
-                SiloData.from_codes(changed, labels, silos, 4), work, params, 1.0, cut
-            )
+            given = SiloData.from_codes(changed, labels, silos, 4)
+            moved = sums_of_terms(given, work, Slope(params, 1.0), cut)
         assert np.isfinite(moved).all()
         assert abs(moved - sums)[silos[17]] <= 2 * cut
         assert np.array_equal(np.delete(moved, silos[17]), np.delete(sums, silos[17]))
-        zeroed = sums[silos[17]] - slope_sums(
-            SiloData.from_codes(X[17:18], y[17:18], np.zeros(1, int), 1), work, params, 1.0, cut
-        )
+        alone = SiloData.from_codes(X[17:18], y[17:18], np.zeros(1, int), 1)
+        zeroed = sums[silos[17]] - sums_of_terms(alone, work, Slope(params, 1.0), cut)
         assert abs(moved[silos[17]] - zeroed) <= cut
 
 
@@ -259,7 +257,7 @@ def test_without_noise_it_finds_the_scale():
     for wrong in (0.7, 1.4):
         params = work.model.pack(wrong * np.array([[1.0, -0.8, 0.5, 0.3, 0.0]]))
         federation = LocalFederation(data, streams_for(0))
-        found = find_factor(plan, federation, work, params, streams_for(0), 0.0)
+        found = calibrated(plan, federation, work, params, streams_for(0)).factor
         assert abs(np.log(found * wrong)) < 0.6 * abs(np.log(wrong))
 
 

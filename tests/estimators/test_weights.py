@@ -14,7 +14,8 @@ from skdpfl.federation import LocalFederation, Silo, SiloData, Work
 from skdpfl.losses import LogLoss, loss_for, with_weights
 from skdpfl.models import MLP, LinearModel
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling._slopes import slope_sums
+from skdpfl.scaling import Slope
+from skdpfl.scaling._calibration import sums_of_terms
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make, plain
 
 N = 240
@@ -78,7 +79,7 @@ def test_the_temperature_is_cut_after_weighting(weight):
     def sums(weights, **changed):
         given = SiloData.from_codes(X, y, silos, 4, weights=weights)
         with np.errstate(all="ignore"):
-            return slope_sums(given, work, params, 1.0, cut)
+            return sums_of_terms(given, work, Slope(params, 1.0), cut)
 
     new = weights.copy()
     new[7] = weight

@@ -44,6 +44,10 @@ FITS = {
         "ISRLDPRegressor",
         {"epsilon": 1.0, "feature_bounds": (-4, 4), "target_bounds": (-9, 9)},
     ),
+    "a quantile": (
+        "ISRLDPRegressor",
+        {"loss": "quantile", "quantile": 0.8, "feature_bounds": (-4, 4), "target_bounds": (-9, 9)},
+    ),
     "disjoint, some silos": ("ISRLDPRegressor", {"sampling": "disjoint", "silo_fraction": 0.5}),
     "scaffold": ("DPScaffoldClassifier", {"local_steps": 3, "sampling_rate": 0.5}),
     "budgets": ("ISRLDPClassifier", {"epsilon": {n: 1.0 + i for i, n in enumerate(NAMES)}}),
@@ -85,7 +89,15 @@ def same(one, other):
     return len(one) == len(other) and all(map(np.array_equal, one, other))
 
 
-FAST = ("bounds", "private scales", "target in bins", "scaffold", "learnt clip", "network")
+FAST = (
+    "bounds",
+    "a quantile",
+    "private scales",
+    "target in bins",
+    "scaffold",
+    "learnt clip",
+    "network",
+)
 
 
 def some_slow(names, fast):

@@ -118,7 +118,7 @@ def test_it_computes_the_price_itself(tmp_path, said):
 def test_releases_beside_the_rounds_are_part_of_the_price(silo, said):
     """Without them the rounds are cheaper; each one more costs more."""
     whole = silo.tell(said[0][0]).epsilon
-    none = silo.tell(offer_of(said, scales=None, temperature=None, fit="a")).epsilon
+    none = silo.tell(offer_of(said, scales=None, calibration=None, fit="a")).epsilon
     scales = said[0][0].row.scales
     twice = dataclasses.replace(scales, moments=scales.moments + scales.moments)
     assert none < whole < silo.tell(offer_of(said, scales=twice, fit="b")).epsilon
@@ -291,7 +291,7 @@ def test_sizes_and_labels_are_no_answer_where_the_terms_keep_them_secret(tmp_pat
     answers = []
     for size in (n - 1, n, n + 1):
         facts = dataclasses.replace(said[0][0].facts, n_records=size)
-        offer = offer_of(said, size=size, scales=None, temperature=None, facts=facts, fit=f"{size}")
+        offer = offer_of(said, size=size, scales=None, calibration=None, facts=facts, fit=f"{size}")
         answers.append(silo.tell(offer).reason)
     assert len(set(answers)) == 1 and "agreed to unit='silo'" in answers[0]
 
@@ -394,7 +394,7 @@ def test_a_third_question_about_slopes_is_refused(silo, said):
     told(silo, said[0])
     ask = said[0][-1]
     assert (ask.purpose, ask.number) == ("temperature", 1)
-    refused(silo.tell(dataclasses.replace(ask, number=2)), "no question about slopes")
+    refused(silo.tell(dataclasses.replace(ask, number=2)), "no question about the temperature")
 
 
 def test_the_task_is_that_of_the_plan(silo, said):

@@ -96,7 +96,9 @@ def changed(letter, rng):
         choices.append({"row": dataclasses.replace(letter.row, **row)})
     else:
         choices = [{"number": int(rng.integers(-1, 5))}, {"clip_norm": 7.0}, {"task": None}]
-        choices.append({"purpose": str(rng.choice(["scales", "round", "temperature", "score"]))})
+        choices.append(
+            {"purpose": str(rng.choice(["scales", "round", "temperature", "shift", "score"]))}
+        )
         if isinstance(letter.content, np.ndarray):
             choices.append({"content": letter.content + rng.normal()})
     return dataclasses.replace(letter, **choices[rng.integers(len(choices))])
