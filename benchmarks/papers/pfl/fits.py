@@ -9,13 +9,18 @@ noise is calibrated for 20 epochs, so each split of them costs the same. The ste
 from __future__ import annotations
 
 import math
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from _common.cells import Fit
 from _common.claims import CLAIM
 
-from pfl.models import SN_CNN, SN_LINEAR, model_of, problem
-from skdpfl import DPFedAvgClassifier
+from pfl.models import KEPT, NETWORKS, SN_CNN, SN_LINEAR, model_of, problem
+from skdpfl import Checkpoint, DPFedAvgClassifier
+from skdpfl.exceptions import PrivacyLeakWarning
 
 DELTA, BATCH, EPOCHS, STEP = 1e-5, 64, 20, 0.3
 #: the paper's relation, and the one that this library promises by default
@@ -41,9 +46,28 @@ def accuracy(
         learning_rate=STEP, momentum=0.5, sampling_rate=rate, scaling=None, average=False,
         random_state=seed, neighbours=RELATIONS[relation], model=model_of(name, method), **private,
     )  # fmt: skip
-    model.fit(data.X, data.y, silos=data.silos)
+    if method in NETWORKS and not quick:
+        with resumed(name, method, epsilon, epochs, n_silos, relation, overlap, seed):
+            model.fit(data.X, data.y, silos=data.silos)
+    else:
+        model.fit(data.X, data.y, silos=data.silos)
     value = model.score(data.X_test, data.y_test)
     if copies == 1 or math.isinf(epsilon):
         return Fit(value)
-    person = sum([model.privacy_spent_] * copies).epsilon
+    with warnings.catch_warnings():  # that it is one seed: silos draw noise of their own
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        person = sum([model.privacy_spent_] * copies).epsilon
     return Fit(value, ((CLAIM, float(n_silos), person),))
+
+
+@contextmanager
+def resumed(*fit: object) -> Iterator[None]:
+    """Let a long fit that was killed go on; its file is deleted at the end.
+
+    The time in the table is that of the last process.
+    """
+    KEPT.mkdir(exist_ok=True)
+    path = KEPT / re.sub(r"\W+", "-", " ".join(map(str, fit)))
+    with Checkpoint(path):
+        yield
+    path.unlink()
