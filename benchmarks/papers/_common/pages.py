@@ -122,7 +122,7 @@ def markdown(wanted: re.Match[str], folder: Path) -> str:
 
 def source(name: str, table: pd.DataFrame) -> str:
     """Return when, by what and in what time a table was made."""
-    fits = table.drop_duplicates(["setting", "method", "epsilon", "seed"])
+    fits = table.drop_duplicates(["setting", "method", "epsilon", "at", "seed"])
     dates = sorted(set(table["date"]))
     date = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     edge = table[~table["inside"].astype(bool)].drop_duplicates(["setting", "method", "epsilon"])
