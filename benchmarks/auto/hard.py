@@ -1,4 +1,5 @@
-"""Cases of the study of "auto" where it once failed: probabilities, unlike silos, mixed budgets."""
+"""Cases of the study of "auto" where it once failed: probabilities, unlike silos, mixed budgets,
+few rounds of local steps."""
 
 from __future__ import annotations
 
@@ -42,6 +43,14 @@ MIXED = [
     ("obesity, 7 silos by class", 7),
     ("insurance, 5 silos by charges", None),
 ]
+#: problem and budget of fits of five rounds of 20 local steps, and of 20 of five
+LOCAL_STEPS = [
+    *(("insurance, 5 silos by charges", epsilon) for epsilon in (1.0, 3.0, 9.0)),
+    *(("diabetes, 3 silos", epsilon) for epsilon in (1.0, 9.0)),
+    *(("nearly collinear, 2000 x 4", epsilon) for epsilon in (1.0, 9.0)),
+    ("obesity, 7 silos by class", 9.0),
+    ("digits, 6 silos", 9.0),
+]
 
 
 class Split(NamedTuple):
@@ -60,12 +69,20 @@ def logistic(n: int, seed: int) -> Problem:
     return Problem(X, (rng.random(n) < p).astype(int), rng.integers(0, 5, n))
 
 
+def collinear(n: int, seed: int) -> Problem:
+    """Four columns that are mixtures of four, in five silos by target."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)) @ rng.normal(size=(4, 4))
+    y = X @ [1, 2, -1, 0.5] + rng.normal(size=n)
+    return Problem(X, y, np.argsort(np.argsort(y)) * 5 // n, True)
+
+
 def split(name: str, seed: int) -> Split:
     """Return a random split of a data set, or a fresh one of the logistic model."""
     if name.startswith("logistic"):
         n = int(name.split(",")[1].split("x")[0])
         return Split(logistic(n, seed), logistic(20_000, seed + 1000), {"feature_bounds": (-5, 5)})
-    data = PROBLEMS[name]()
+    data = collinear(2000, seed) if name.startswith("nearly") else PROBLEMS[name]()
     bounds: dict[str, Any] = {"feature_bounds": outward(data.X.min(axis=0), data.X.max(axis=0))}
     if data.regression:
         bounds["target_bounds"] = tuple(map(float, outward(data.y.min(), data.y.max())))
@@ -128,3 +145,14 @@ def mixed(name: str, n_silos: int | None, seed: int) -> dict[str, float]:
         word: fit("ISRLDP", data, seed, epsilon=epsilon, **bounds).score(test.X, test.y)
         for word, (data, epsilon) in parts.items()
     }
+
+
+def local_steps(name: str, epsilon: float, seed: int) -> dict[str, float]:
+    """Return scores of 100 private gradients in few rounds, and in 100."""
+    train, test, bounds = split(name, seed)
+    found = {}
+    for steps in (20, 5, 1):
+        kw = {"epsilon": epsilon, "local_steps": steps, "n_rounds": 100 // steps}
+        model = fit("DPFedAvg", train, seed, **kw, **bounds)
+        found[f"{100 // steps} x {steps}"] = model.score(test.X, test.y)
+    return found

@@ -31,6 +31,7 @@ def report(rows: pd.DataFrame) -> str:
         ("probabilities", "Probabilities"),
         ("unlike", "Unlike silos"),
         ("mixed", "One silo at epsilon 0.3, the others at 3"),
+        ("local steps", "Rounds x local steps of DP-FedAvg"),
     ):
         some = rows[rows.part == part]
         if len(some):
@@ -103,4 +104,5 @@ PARTS = {
     "probabilities": hard_lines,
     "unlike": hard_lines,
     "mixed": hard_lines,
+    "local steps": hard_lines,
 }

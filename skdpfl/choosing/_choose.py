@@ -184,9 +184,10 @@ def _step(rules: Rules, request: Request, now: Settings, noise: float, task: Tas
         eta = rules.silo_learning_rate(now.steps, noise, task)
         return rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
     split = request.global_learning_rate is None and server > 1
-    # a round's gradients near one model are one step, which the curvature bounds as a whole
-    together = max(now.steps) if split else 1
-    n_steps = -(-sum(now.steps) // together)
+    most = max(now.steps) if split else 1
+    # a round's gradients near one model are one step, or few, which the curvature bounds as a whole
+    together = max(1.0, most / rules.steps_at_once(now.clip_norm, len(now.steps), task))
+    n_steps = sum(now.steps) / together
     eta = rules.learning_rate(now.clip_norm, n_steps, now.momentum, noise, task) / together
-    pace = max(1.0, server * together)
+    pace = max(1.0, server * most)
     return rules.with_penalty(eta / server, request.alpha, pace, now.momentum)

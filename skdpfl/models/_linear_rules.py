@@ -60,7 +60,7 @@ class LinearRules(Rules):
         return min(kappa * (1 + alpha / task.curvature), most) * task.norm
 
     def learning_rate(
-        self, clip: float, n_steps: int, momentum: float, noise: float, task: Task
+        self, clip: float, n_steps: float, momentum: float, noise: float, task: Task
     ) -> float:
         """Return eta, the step on the mean clipped gradient.
 
@@ -76,6 +76,16 @@ class LinearRules(Rules):
         else:
             bearable *= (1 + momentum) * max(3.0 / max(1.0, kappa), 0.3 / kappa)
         return min((1 - momentum) * carried / (noise * n_steps * task.norm * clip), bearable)
+
+    def steps_at_once(self, clip: float, n_rounds: int, task: Task) -> float:
+        """Return how many of the longest steps a round may go by gradients near one model.
+
+        By experiment (benchmarks/auto/local_steps.md): two where the average over many rounds takes
+        oscillations away, one in few rounds. Regressions whose gradients are clipped go further,
+        up to ``3 / kappa`` in all: clipped gradients do not grow as a model oscillates.
+        """
+        most, kappa = min(2.0, max(1.0, n_rounds / 10)), clip / task.norm
+        return most if task.is_classifier else max(3 * most, 3 / kappa) / max(3.0, 0.3 / kappa)
 
     def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
         """Return the clip norm of messages (unit "silo") at which all noise adds up to c."""

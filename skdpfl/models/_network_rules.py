@@ -49,7 +49,7 @@ class NetworkRules(LinearRules):
         return _CLIP * task.norm if noise > 0 else math.inf
 
     def learning_rate(
-        self, clip: float, n_steps: int, momentum: float, noise: float, task: Task
+        self, clip: float, n_steps: float, momentum: float, noise: float, task: Task
     ) -> float:
         """Return eta, the step on the mean clipped gradient."""
         if noise <= 0 or math.isinf(clip):
@@ -58,6 +58,10 @@ class NetworkRules(LinearRules):
         bearable = _STABLE / (task.curvature * task.squared_row)
         return eta if task.is_classifier else min(eta, bearable)
 
+    def steps_at_once(self, clip: float, n_rounds: int, task: Task) -> float:
+        """Return 1: not tried for networks."""
+        return 1.0
+
     def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
         """Return the clip norm of messages (unit "silo"): all rounds together make the path."""
         if noise <= 0:
@@ -65,7 +69,7 @@ class NetworkRules(LinearRules):
         return _path(noise, sum(steps), task) / len(steps)
 
 
-def _path(noise: float, n_steps: int, task: Task) -> float:
+def _path(noise: float, n_steps: float, task: Task) -> float:
     """Return how far a fit of ``n_steps`` may move the weights."""
     carried = _LABELS if task.is_classifier else _NUMBERS
     return min(carried / noise, _BEARABLE * n_steps) / task.norm

@@ -67,9 +67,13 @@ class Rules(ABC):
 
     @abstractmethod
     def learning_rate(
-        self, clip: float, n_steps: int, momentum: float, noise: float, task: Task
+        self, clip: float, n_steps: float, momentum: float, noise: float, task: Task
     ) -> float:
         """Return the step size on the mean clipped gradient, for ``n_steps`` steps in total."""
+
+    def steps_at_once(self, clip: float, n_rounds: int, task: Task) -> float:
+        """Return how many of the longest steps a round may go by gradients near one model."""
+        return 1.0
 
     @abstractmethod
     def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
