@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_choice, is_auto
+from skdpfl.algorithms.theory import effective_silos
 from skdpfl.choosing._facts import Facts
 
 
@@ -73,7 +74,7 @@ def read_taking_part(params: Mapping[str, Any], facts: Facts) -> TakingPart:
         sizes = np.array([len(silos) for silos in given if len(silos)])
         if not sizes.size:
             raise ValueError("cohort: no silo answers in any round.")
-        return TakingPart("balanced", float(1 / (1 / sizes).mean()) / facts.n_silos, given)
+        return TakingPart("balanced", effective_silos(sizes)[0] / facts.n_silos, given)
     if cohort == "auto":
         hides = (params["unit"], params["trust"]) == ("silo", "server")
         cohort = "poisson" if hides else "balanced"

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.papers.isrl import theorems
 from skdpfl.algorithms import (
     AcceleratedSGD,
     Ball,
@@ -48,7 +47,7 @@ def test_acceleration_is_faster_than_plain_steps():
     plan = HARD.plan(60)
     plain = HARD.excess(HARD.run(MinibatchSGD(1 / BETA), plan, average=False))
     fast = HARD.excess(HARD.run(AcceleratedSGD(2 * BETA), plan))
-    bound = theorems.acsa_bound(
+    bound = theory.acsa_bound(
         n_rounds=60, scale=2 * BETA, variance=0, squared_distance=HARD.squared_distance
     )
     assert fast < bound and fast < plain / 3
@@ -77,9 +76,9 @@ def test_accelerated_keeps_ghadimi_and_lans_bound(problem, noise):
     scale = theory.acsa_scale(smoothness=BETA, **constants)
     plan = problem.plan(n_rounds, noise=noise, clip_norm=1e3)
     mean, error = mean_excess(problem, AcceleratedSGD(scale), plan)
-    assert mean + error < theorems.acsa_bound(scale=scale, **constants)
+    assert mean + error < theory.acsa_bound(scale=scale, **constants)
     # and the bound is about this solver: plain steps of the same first length do not reach it
-    assert mean > 1e-3 * theorems.acsa_bound(scale=scale, **constants)
+    assert mean > 1e-3 * theory.acsa_bound(scale=scale, **constants)
 
 
 @pytest.mark.parametrize("noise", [0.02, pytest.param(0.1, marks=pytest.mark.slow)])
@@ -111,12 +110,12 @@ def test_minibatch_keeps_lowy_and_razaviyayns_bound(epsilon):
         "lipschitz": lipschitz, "diameter": diameter, "n_records": n, "n_silos": 5,
         "n_parameters": d, "n_rounds": n_rounds, "batch": n, "epsilon": epsilon, "delta": 1e-5,
     }  # fmt: skip
-    step = theorems.lowy2023_step(smoothness=BETA, **constants)
+    step = theory.lowy2023_step(smoothness=BETA, **constants)
     ball = Ball(diameter / 2)
     solver = MinibatchSGD(step, projection=ball, output_weights=(0.0, *(1.0,) * n_rounds))
     plan = problem.plan(n_rounds, noise=noise, clip_norm=lipschitz)
     mean, error = mean_excess(problem, solver, plan)
-    assert mean + error < theorems.lowy2023_bound(step, **constants)
+    assert mean + error < theory.lowy2023_bound(step, **constants)
 
 
 def test_the_strongly_convex_schedule_keeps_stichs_bound():
@@ -130,7 +129,7 @@ def test_the_strongly_convex_schedule_keeps_stichs_bound():
     variance = len(problem.optimum) * noise**2 / problem.n_silos
     plan = problem.plan(n_rounds, noise=noise, clip_norm=1e3)
     mean, error = mean_excess(problem, solver, plan)
-    bound = theorems.stich2019_bound(
+    bound = theory.stich2019_bound(
         n_rounds=n_rounds + 1, strong_convexity=mu, largest_step=1 / (2 * BETA),
         squared_distance=problem.squared_distance, noise=variance,
     )  # fmt: skip

@@ -6,8 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.papers.isrl import theorems
-from benchmarks.papers.scaffold import steps as scaffold
 from skdpfl.algorithms import theory
 from skdpfl.privacy import published
 
@@ -15,7 +13,7 @@ from skdpfl.privacy import published
 
 
 def test_noble_scaffold_by_hand():
-    steps = scaffold.noble2022_scaffold_steps(
+    steps = theory.noble2022_scaffold_steps(
         smoothness=3.0, n_silos=100, silo_rate=0.04, local_steps=5
     )
     assert steps.global_step == pytest.approx(2.0)
@@ -24,32 +22,32 @@ def test_noble_scaffold_by_hand():
 
 def test_noble_fedavg_by_hand():
     setting = {"smoothness": 3.0, "n_silos": 100, "silo_rate": 0.09, "local_steps": 5}
-    steps = scaffold.noble2022_fedavg_steps(dissimilarity=2.0, **setting)
+    steps = theory.noble2022_fedavg_steps(dissimilarity=2.0, **setting)
     assert steps.global_step == pytest.approx(3.0)
     assert steps.local_step == pytest.approx(1 / (8 * (1 + 4) * 3 * 5 * 3))
 
 
 def test_noble_experiments_by_hand():
-    assert scaffold.noble2022_local_step(step=0.5, record_rate=0.1, local_steps=20) == 0.25
+    assert theory.noble2022_local_step(step=0.5, record_rate=0.1, local_steps=20) == 0.25
 
 
 def test_noble_strongly_convex_by_hand():
     setting = {"smoothness": 3.0, "n_silos": 100, "silo_rate": 0.04, "local_steps": 5}
-    steps = scaffold.noble2022_scaffold_steps(strong_convexity=2.0, **setting)
+    steps = theory.noble2022_scaffold_steps(strong_convexity=2.0, **setting)
     assert steps.local_step == pytest.approx(0.04 / (54 * 2 * 5 * 2))
-    flat = scaffold.noble2022_scaffold_steps(strong_convexity=1e-3, **setting)
-    assert flat == scaffold.noble2022_scaffold_steps(**setting)
+    flat = theory.noble2022_scaffold_steps(strong_convexity=1e-3, **setting)
+    assert flat == theory.noble2022_scaffold_steps(**setting)
 
 
 def test_noble_weights_grow_by_the_contraction_of_a_round():
-    steps = scaffold.StepSizes(2.0, 0.01)
-    weights = scaffold.noble2022_weights(steps, strong_convexity=0.5, local_steps=10, n_rounds=4)
+    steps = theory.StepSizes(2.0, 0.01)
+    weights = theory.noble2022_weights(steps, strong_convexity=0.5, local_steps=10, n_rounds=4)
     assert weights.sum() == pytest.approx(1)
     np.testing.assert_allclose(weights[:-1] / weights[1:], 1 - 0.5 * 10 * 2.0 * 0.01 / 2)
-    many = scaffold.noble2022_weights(steps, strong_convexity=0.5, local_steps=10, n_rounds=10**5)
+    many = theory.noble2022_weights(steps, strong_convexity=0.5, local_steps=10, n_rounds=10**5)
     assert np.isfinite(many).all()
     with pytest.raises(ValueError, match=r"StepSizes\(.*are not valid"):
-        scaffold.noble2022_weights(steps, strong_convexity=10.0, local_steps=10, n_rounds=4)
+        theory.noble2022_weights(steps, strong_convexity=10.0, local_steps=10, n_rounds=4)
 
 
 # ----------------------------------------------------------------------------- minibatch SGD
@@ -84,7 +82,7 @@ def without(setting, *names):
     ],
 )  # fmt: skip
 def test_lowy_step_by_hand(change, by_hand):
-    assert theorems.lowy2023_step(**(CONVEX | change)) == pytest.approx(by_hand, rel=1e-12)
+    assert theory.lowy2023_step(**(CONVEX | change)) == pytest.approx(by_hand, rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 30.0])
@@ -92,10 +90,10 @@ def test_lowy_step_by_hand(change, by_hand):
 def test_lowy_step_nearly_minimises_the_bound(epsilon, n_records):
     """The minimum of the three terms' own best steps costs at most (1/sqrt 3 + sqrt 3)/2."""
     setting = CONVEX | {"epsilon": epsilon, "n_records": n_records}
-    step = theorems.lowy2023_step(**setting)
+    step = theory.lowy2023_step(**setting)
     bounded = without(setting, "smoothness")
-    grid = [theorems.lowy2023_bound(step * x, **bounded) for x in np.geomspace(0.1, 10, 201)]
-    assert theorems.lowy2023_bound(step, **bounded) <= 1.155 * min(grid)
+    grid = [theory.lowy2023_bound(step * x, **bounded) for x in np.geomspace(0.1, 10, 201)]
+    assert theory.lowy2023_bound(step, **bounded) <= 1.155 * min(grid)
 
 
 def test_lowy_bound_counts_the_published_noise():
@@ -104,7 +102,7 @@ def test_lowy_bound_counts_the_published_noise():
         epsilon=1.0, delta=1e-6, n_records=1000, n_rounds=35, batch=100, lipschitz=2.0
     )
     bounded = without(CONVEX, "smoothness")
-    noisy, quiet = (theorems.lowy2023_bound(0.1, **(bounded | {"epsilon": e})) for e in (1, 1e9))
+    noisy, quiet = (theory.lowy2023_bound(0.1, **(bounded | {"epsilon": e})) for e in (1, 1e9))
     assert noisy - quiet == pytest.approx(0.1 * 10 * sigma**2 / (2 * 25), rel=1e-9)
 
 
@@ -113,9 +111,19 @@ def test_lowy_rounds_by_hand():
     private = 1000 / math.sqrt(10 * math.log(1e6))
     assert private**2 * 25 < 25_000 * 8
     many = max(0.1 * 3 / 2 * 5 * min(math.sqrt(1000), private), 25 * min(1000, private**2))
-    assert theorems.lowy2023_rounds(**setting) == math.ceil(many)
+    assert theory.lowy2023_rounds(**setting) == math.ceil(many)
     steep = setting | {"smoothness": 1e4}
-    assert theorems.lowy2023_rounds(**steep) == math.ceil(1e4 * 3 / 2 * 5 * math.sqrt(1000))
+    assert theory.lowy2023_rounds(**steep) == math.ceil(1e4 * 3 / 2 * 5 * math.sqrt(1000))
+
+
+def test_effective_silos_by_hand():
+    """Convexity: never more than the mean, and equal to it where nothing varies."""
+    M, M_prime = theory.effective_silos([1, 2, 4])
+    assert pytest.approx(3 / (1 + 0.5 + 0.25)) == M
+    assert M_prime == pytest.approx(math.sqrt(3 / (1 + 0.25 + 0.0625)))
+    assert theory.effective_silos([5, 5]) == pytest.approx((5, 5))
+    with pytest.raises(ValueError, match="counts="):
+        theory.effective_silos([0, 3])
 
 
 # ----------------------------------------------------------------------------- strong convexity
@@ -157,7 +165,7 @@ def test_stich_lemma_holds(seed, n_rounds, mu):
         most = (1 - mu * step) * r / step + c * step  # keeps r at least 0
         excesses.append(rng.choice([0.0, 0.5, 1.0]) * most)
         r = (1 - mu * step) * r - step * excesses[-1] + c * step**2
-    bound = theorems.stich2019_bound(
+    bound = theory.stich2019_bound(
         n_rounds=n_rounds, strong_convexity=mu, largest_step=0.5, squared_distance=first, noise=c
     )
     assert schedule.weights @ excesses + mu * r <= bound
@@ -201,15 +209,15 @@ def test_acsa_meets_its_bound(n_rounds, noise):
     problem = {"variance": 4 * noise**2, "squared_distance": 15.0}
     scale = theory.acsa_scale(n_rounds=n_rounds, smoothness=2.0, **problem)
     w = acsa(curvature, start, theory.Stage(n_rounds, scale), 0.0, noise, rng)
-    bound = theorems.acsa_bound(n_rounds=n_rounds, scale=scale, **problem)
+    bound = theory.acsa_bound(n_rounds=n_rounds, scale=scale, **problem)
     assert excess(curvature, w).mean() <= bound
 
 
 def test_acsa_scale_is_the_best():
     problem = {"n_rounds": 20, "variance": 5.0, "squared_distance": 2.0}
     best = theory.acsa_scale(smoothness=0.01, **problem)
-    grid = [theorems.acsa_bound(scale=best * x, **problem) for x in (0.9, 0.99, 1.01, 1.1)]
-    assert theorems.acsa_bound(scale=best, **problem) < min(grid)
+    grid = [theory.acsa_bound(scale=best * x, **problem) for x in (0.9, 0.99, 1.01, 1.1)]
+    assert theory.acsa_bound(scale=best, **problem) < min(grid)
     assert theory.acsa_scale(smoothness=1e6, **problem) == 2e6
 
 
@@ -250,7 +258,7 @@ def test_gradient_variance_of_drawn_silos(N, M):
     draws = np.array([means[list(s)].mean(axis=0) for s in itertools.combinations(range(N), M)])
     exact = np.square(draws - means.mean(axis=0)).sum(axis=1).mean()
     setting = {"lipschitz": 2.0, "batch": 8, "n_silos": N, "silos_per_round": M}
-    ours = theorems.gradient_variance(
+    ours = theory.gradient_variance(
         noise=0.5, n_parameters=3, heterogeneity=float(upsilon), **setting
     )
     assert ours == pytest.approx(4 / (M * 8) + exact + 3 * 0.25 / M)
@@ -266,21 +274,21 @@ PRIVATE = 1000 / math.sqrt(10 * math.log(1e6))
 
 
 def test_accelerated_rounds_by_hand():
-    noisy = theorems.lowy2023_accelerated_rounds(diameter=3.0, **COUNTS)
+    noisy = theory.lowy2023_accelerated_rounds(diameter=3.0, **COUNTS)
     assert noisy == math.ceil(max(math.sqrt(0.5 * 3 / 2 * 3 * PRIVATE), PRIVATE**2 / 100))
     full = COUNTS | {"silos_per_round": 25, "batch": 1000}
-    quiet = theorems.lowy2023_accelerated_rounds(diameter=3.0, **full)
+    quiet = theory.lowy2023_accelerated_rounds(diameter=3.0, **full)
     assert quiet == math.ceil(math.sqrt(0.5 * 3 / 2 * 5 * PRIVATE))
 
 
 def test_multistage_rounds_by_hand():
     full = COUNTS | {"silos_per_round": 25, "batch": 1000}
-    rounds = theorems.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4.0, **full)
+    rounds = theory.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4.0, **full)
     assert rounds == math.ceil(5 * math.log(4 * 0.02 * 25 * 1e6 / (4 * 10)))
-    partly = theorems.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4.0, **COUNTS)
+    partly = theory.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4.0, **COUNTS)
     assert partly == math.ceil(max(5 * math.log(4 * 0.02 * 9 * 1e6 / (4 * 10)), PRIVATE**2 / 100))
     hopeless = full | {"epsilon": 1e-6}
-    assert theorems.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4, **hopeless) == 1
+    assert theory.lowy2023_multistage_rounds(strong_convexity=0.02, excess=4, **hopeless) == 1
 
 
 def test_one_pass_rounds_nearly_minimise_the_rate():
@@ -316,7 +324,7 @@ def test_smoothing_by_hand():
 
 def test_regularisation_balances_the_bound():
     """With lambda = s/(2 D sqrt R) the penalty costs at most lambda D^2/2 = s D/(4 sqrt R)."""
-    penalty = theorems.lowy2023_regularisation(variance=9.0, diameter=2.0, n_rounds=16)
+    penalty = theory.lowy2023_regularisation(variance=9.0, diameter=2.0, n_rounds=16)
     assert penalty * 2.0**2 / 2 == pytest.approx(3 * 2 / (4 * 4))
 
 
@@ -333,14 +341,14 @@ def test_docstrings_have_examples(name):
 @pytest.mark.parametrize(
     ("function", "setting", "message"),
     [
-        (theorems.lowy2023_step, CONVEX | {"batch": 2000}, r"batch .* \[1, 1000\]; got 2000"),
-        (theorems.lowy2023_step, CONVEX | {"diameter": -1}, r"diameter .* \(0, inf\); got -1"),
-        (theorems.gradient_variance, {"lipschitz": 1, "batch": 1, "n_silos": 3,
+        (theory.lowy2023_step, CONVEX | {"batch": 2000}, r"batch .* \[1, 1000\]; got 2000"),
+        (theory.lowy2023_step, CONVEX | {"diameter": -1}, r"diameter .* \(0, inf\); got -1"),
+        (theory.gradient_variance, {"lipschitz": 1, "batch": 1, "n_silos": 3,
                                     "silos_per_round": 4, "noise": 0, "n_parameters": 1},
          r"silos_per_round .* \[1, 3\]; got 4"),
-        (theorems.acsa_bound, {"n_rounds": 0, "scale": 1.0, "variance": 1, "squared_distance": 1},
+        (theory.acsa_bound, {"n_rounds": 0, "scale": 1.0, "variance": 1, "squared_distance": 1},
          "n_rounds .* got 0"),
-        (scaffold.noble2022_local_step, {"step": 1, "record_rate": 2, "local_steps": 1},
+        (theory.noble2022_local_step, {"step": 1, "record_rate": 2, "local_steps": 1},
          r"record_rate .* \(0, 1\]; got 2"),
     ],
 )  # fmt: skip

@@ -17,8 +17,8 @@ from _common.cells import Axis, Cell, Fit
 from _common.claims import claim
 from _common.problem import Problem
 
-from scaffold.steps import noble2022_local_step
 from skdpfl import DPFedAvgClassifier, DPScaffoldClassifier
+from skdpfl.algorithms.theory import noble2022_local_step
 from skdpfl.datasets import make_federated_classification
 from skdpfl.privacy import epsilon_of
 

@@ -16,9 +16,13 @@ from _common.cells import Cell, Figure, Fit
 
 from scaffold.curves import ALPHA, FRACTION, K
 from scaffold.methods import QUICK_SIZE, SIZE, axes, model_of, synthetic
-from scaffold.steps import noble2022_fedavg_steps, noble2022_scaffold_steps, noble2022_weights
 from skdpfl import DPFederatedClassifier
 from skdpfl.algorithms import Algorithm, FedAvg, Scaffold
+from skdpfl.algorithms.theory import (
+    noble2022_fedavg_steps,
+    noble2022_scaffold_steps,
+    noble2022_weights,
+)
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,69 @@
-"""Published schedules of steps and stages, and the noise of an average, by which solvers work.
+"""The papers' step sizes, round counts and schedules, as printed or as their proofs give them.
 
 Constants like the smoothness, the distance to the optimum or the variance of gradients are
-properties of the records: they come from public numbers or bounds (a clipping norm is a Lipschitz
-constant, ``radius`` bounds a distance). Bounds that only reproduce the papers are in
-``benchmarks/papers``.
+properties of the records: compute them from public or synthetic data, or from public bounds (a
+clipping norm is a Lipschitz constant, ``radius`` bounds a distance). The estimators' ``"auto"``
+does not use these functions; they reproduce the papers and test the solvers.
 """
 
-from skdpfl.algorithms.theory._accelerated import lowy2023_one_pass_rounds, lowy2023_smoothing
-from skdpfl.algorithms.theory._acsa import Stage, acsa_scale, multistage
+from skdpfl.algorithms.theory._accelerated import (
+    lowy2023_accelerated_rounds,
+    lowy2023_multistage_rounds,
+    lowy2023_one_pass_rounds,
+    lowy2023_regularisation,
+    lowy2023_smoothing,
+)
+from skdpfl.algorithms.theory._acsa import (
+    Stage,
+    acsa_bound,
+    acsa_scale,
+    gradient_variance,
+    multistage,
+)
 from skdpfl.algorithms.theory._average_noise import Rounds, average_covariance, rounds_of
-from skdpfl.algorithms.theory._strongly_convex import StepSchedule, stich2019_schedule
+from skdpfl.algorithms.theory._fedavg import (
+    StepSizes,
+    noble2022_fedavg_steps,
+    noble2022_local_step,
+    noble2022_scaffold_steps,
+    noble2022_weights,
+)
+from skdpfl.algorithms.theory._minibatch import (
+    effective_silos,
+    lowy2023_bound,
+    lowy2023_rounds,
+    lowy2023_step,
+)
+from skdpfl.algorithms.theory._strongly_convex import (
+    StepSchedule,
+    stich2019_bound,
+    stich2019_schedule,
+)
 
 __all__ = [
     "Rounds",
     "Stage",
     "StepSchedule",
+    "StepSizes",
+    "acsa_bound",
     "acsa_scale",
     "average_covariance",
+    "effective_silos",
+    "gradient_variance",
+    "lowy2023_accelerated_rounds",
+    "lowy2023_bound",
+    "lowy2023_multistage_rounds",
     "lowy2023_one_pass_rounds",
+    "lowy2023_regularisation",
+    "lowy2023_rounds",
     "lowy2023_smoothing",
+    "lowy2023_step",
     "multistage",
+    "noble2022_fedavg_steps",
+    "noble2022_local_step",
+    "noble2022_scaffold_steps",
+    "noble2022_weights",
     "rounds_of",
+    "stich2019_bound",
     "stich2019_schedule",
 ]

@@ -1,20 +1,110 @@
-"""Accelerated ISRL-DP: rounds of one pass over the records, and the smoothing parameter.
+"""Accelerated ISRL-DP: round counts, the added penalty, and the smoothing parameter.
 
-Lowy and Razaviyayn 2023, with M silos of n records a round, d parameters, losses L-Lipschitz,
-beta-smooth, mu-strongly convex or on a domain of diameter D, and e = epsilon n / sqrt(d
-ln(1/delta))::
+Lowy and Razaviyayn 2023, with M of N silos of n records a round, d parameters, batches of K,
+losses L-Lipschitz, beta-smooth, mu-strongly convex or on a domain of diameter D, and
+e = epsilon n / sqrt(d ln(1/delta))::
 
-    one pass    R = (beta D sqrt M e / L)^(2/5), batches of floor(n / R)
-    smoothing   b = (L/D) sqrt(M) min{sqrt n, e},  strongly convex  mu M min{n, e^2}
+    convex            R = max{(beta D sqrt M e / L)^(1/2), e^2 / K}
+    strongly convex   R = max{sqrt(beta/mu) ln(Delta mu M epsilon^2 n^2 / (L^2 d)), e^2 / K}
+    one pass          R = (beta D sqrt M e / L)^(2/5), batches of floor(n / R)
+    penalty           s / (2 D sqrt R)
+    smoothing         b = (L/D) sqrt(M) min{sqrt n, e},  strongly convex  mu M min{n, e^2}
 
-These are the paper's orders of magnitude with constants 1.
+without the term e^2 / K where every round uses every record (M K = N n). These are the paper's
+orders of magnitude with constants 1.
 """
 
 from __future__ import annotations
 
 import math
 
-from skdpfl._arguments import check_count, check_positive, check_share
+from skdpfl._arguments import check_count, check_not_negative, check_positive, check_share
+
+
+def lowy2023_accelerated_rounds(
+    *,
+    lipschitz: float,
+    smoothness: float,
+    diameter: float,
+    n_records: int,
+    n_silos: int,
+    silos_per_round: int,
+    n_parameters: int,
+    batch: int,
+    epsilon: float,
+    delta: float,
+) -> int:
+    """Return the rounds of accelerated noisy minibatch SGD, convex losses.
+
+    Parameters
+    ----------
+    lipschitz, smoothness, diameter : float
+        L, beta and D.
+    n_records, n_silos, silos_per_round, n_parameters, batch : int
+        n records a silo, N silos, M of them a round, d, K.
+    epsilon, delta : float
+        A silo's budget.
+
+    Notes
+    -----
+    An order of magnitude, as in the paper; constants are 1 here.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import lowy2023_accelerated_rounds
+    >>> lowy2023_accelerated_rounds(
+    ...     lipschitz=1, smoothness=1, diameter=2, n_records=1000, n_silos=25,
+    ...     silos_per_round=25, n_parameters=10, batch=100, epsilon=1, delta=1e-6)
+    73
+    """
+    private = _private_records(n_records, n_parameters, epsilon, delta)
+    condition = _condition(lipschitz, smoothness, diameter)
+    fast = math.sqrt(condition * math.sqrt(silos_per_round) * private)
+    return math.ceil(max(fast, _noise_rounds(private, n_records, n_silos, silos_per_round, batch)))
+
+
+def lowy2023_multistage_rounds(
+    *,
+    lipschitz: float,
+    smoothness: float,
+    strong_convexity: float,
+    excess: float,
+    n_records: int,
+    n_silos: int,
+    silos_per_round: int,
+    n_parameters: int,
+    batch: int,
+    epsilon: float,
+    delta: float,
+) -> int:
+    """Return the total rounds of the multi-stage solver, strongly convex losses.
+
+    Parameters
+    ----------
+    lipschitz, smoothness, strong_convexity, excess : float
+        L, beta, mu and Delta.
+    n_records, n_silos, silos_per_round, n_parameters, batch, epsilon, delta
+        As in :func:`lowy2023_accelerated_rounds`.
+
+    Notes
+    -----
+    An order of magnitude, as in the paper; constants are 1 here.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import lowy2023_multistage_rounds
+    >>> lowy2023_multistage_rounds(
+    ...     lipschitz=1, smoothness=4, strong_convexity=1, excess=1, n_records=1000, n_silos=25,
+    ...     silos_per_round=25, n_parameters=10, batch=1000, epsilon=1, delta=1e-6)
+    30
+    """
+    mu = check_positive("strong_convexity", strong_convexity)
+    private = _private_records(n_records, n_parameters, epsilon, delta)
+    signal = check_positive("excess", excess) * mu * silos_per_round * (epsilon * n_records) ** 2
+    signal /= check_positive("lipschitz", lipschitz) ** 2 * n_parameters
+    linear = math.sqrt(check_positive("smoothness", smoothness) / mu) * math.log(max(signal, 1))
+    rounds = max(linear, _noise_rounds(private, n_records, n_silos, silos_per_round, batch))
+    return max(1, math.ceil(rounds))
 
 
 def lowy2023_one_pass_rounds(
@@ -54,6 +144,29 @@ def lowy2023_one_pass_rounds(
     silos = math.sqrt(check_positive("n_silos", n_silos))
     best = (_condition(lipschitz, smoothness, diameter) * silos * private) ** 0.4
     return min(n_records, max(1, round(best)))
+
+
+def lowy2023_regularisation(*, variance: float, diameter: float, n_rounds: int) -> float:
+    """Return the quadratic penalty, s / (2 D sqrt R), that the convex theorem adds.
+
+    Parameters
+    ----------
+    variance : float
+        s^2, see :func:`gradient_variance`.
+    diameter : float
+        D.
+    n_rounds : int
+        R.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import lowy2023_regularisation
+    >>> lowy2023_regularisation(variance=4.0, diameter=2.0, n_rounds=25)
+    0.1
+    """
+    spread = math.sqrt(check_not_negative("variance", variance))
+    rounds = check_count("n_rounds", n_rounds)
+    return spread / (2 * check_positive("diameter", diameter) * math.sqrt(rounds))
 
 
 def lowy2023_smoothing(
@@ -121,3 +234,13 @@ def _private_records(n_records: int, n_parameters: int, epsilon: float, delta: f
     log_inverse = math.log(1 / check_share("delta", delta))
     n = check_count("n_records", n_records)
     return check_positive("epsilon", epsilon) * n / math.sqrt(spend * log_inverse)
+
+
+def _noise_rounds(
+    private: float, n_records: int, n_silos: int, silos_per_round: int, batch: int
+) -> float:
+    """Return epsilon^2 n^2 / (K d ln(1/delta)), or 0 if every record is used in every round."""
+    N = check_count("n_silos", n_silos)
+    M = check_count("silos_per_round", silos_per_round, high=N)
+    K = check_count("batch", batch, high=n_records)
+    return private**2 / K if N * n_records > M * K else 0.0

@@ -7,7 +7,9 @@ s^2 the variance of the averaged noisy gradient (all coordinates)::
     excess <= 4 v V / (R (R + 1)) + 4 s^2 (R + 2) / (3 v)
     best    v = max{2 beta, sqrt(s^2 R (R + 1) (R + 2) / (3 V))}
 
-Multi-stage (Ghadimi and Lan 2013), modulus mu, excess at
+    s^2 = L^2 / (M K) + (1 - (M - 1) / (N - 1)) upsilon^2 / M + d sigma^2 / M
+
+for batches of K, M of N silos a round. Multi-stage (Ghadimi and Lan 2013), modulus mu, excess at
 most Delta at the start, stage k = 1, 2, ... from the previous stage's result::
 
     R_k = ceil max{4 sqrt(2 beta / mu), 128 s^2 / (3 mu Delta 2^-(k+1))}
@@ -57,7 +59,7 @@ def acsa_scale(
     smoothness : float
         beta.
     variance : float
-        s^2.
+        s^2, see :func:`gradient_variance`.
     squared_distance : float
         |w_0 - w*|^2, twice the V of the formula.
 
@@ -75,6 +77,72 @@ def acsa_scale(
     R, V = check_count("n_rounds", n_rounds), _half(squared_distance)
     noisy = math.sqrt(check_not_negative("variance", variance) * R * (R + 1) * (R + 2) / (3 * V))
     return max(2 * check_positive("smoothness", smoothness), noisy)
+
+
+def acsa_bound(*, n_rounds: int, scale: float, variance: float, squared_distance: float) -> float:
+    """Return AC-SA's bound on the mean excess loss.
+
+    Parameters
+    ----------
+    n_rounds, variance, squared_distance
+        As in :func:`acsa_scale`.
+    scale : float
+        v, at least twice the smoothness.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import acsa_bound
+    >>> acsa_bound(n_rounds=3, scale=2.0, variance=0.6, squared_distance=3.0)
+    3.0
+    """
+    R, V = check_count("n_rounds", n_rounds), _half(squared_distance)
+    v = check_positive("scale", scale)
+    noise = 4 * check_not_negative("variance", variance) * (R + 2) / (3 * v)
+    return 4 * v * V / (R * (R + 1)) + noise
+
+
+def gradient_variance(
+    *,
+    lipschitz: float,
+    batch: int,
+    n_silos: int,
+    silos_per_round: int,
+    noise: float,
+    n_parameters: int,
+    heterogeneity: float = 0.0,
+) -> float:
+    """Return (a bound of) the variance s^2 of the averaged noisy gradient.
+
+    Parameters
+    ----------
+    lipschitz : float
+        L: the clipping norm.
+    batch : int
+        Records K of a silo's minibatch.
+    n_silos, silos_per_round : int
+        N silos, M of them drawn without replacement each round.
+    noise : float
+        sigma, the standard deviation per coordinate on a silo's mean gradient.
+    n_parameters : int
+        d.
+    heterogeneity : float, default=0.0
+        upsilon^2, see :func:`skdpfl.inspection.heterogeneity`; of no effect if all silos take
+        part.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import gradient_variance
+    >>> gradient_variance(lipschitz=2, batch=8, n_silos=5, silos_per_round=2, noise=0.5,
+    ...                   n_parameters=10, heterogeneity=4.0)
+    3.0
+    """
+    N = check_count("n_silos", n_silos)
+    M = check_count("silos_per_round", silos_per_round, high=N)
+    missing = 1 - (M - 1) / (N - 1) if N > 1 else 0.0
+    drawn = missing * check_not_negative("heterogeneity", heterogeneity)
+    sampled = check_positive("lipschitz", lipschitz) ** 2 / check_count("batch", batch)
+    noise = check_not_negative("noise", noise)
+    return (sampled + drawn + check_count("n_parameters", n_parameters) * noise**2) / M
 
 
 def multistage(

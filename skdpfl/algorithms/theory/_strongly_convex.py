@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpfl._arguments import check_count, check_positive
+from skdpfl._arguments import check_count, check_not_negative, check_positive
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,40 @@ def stich2019_schedule(
     after = kappa + np.maximum(late, 0)
     weights = np.where(late < 0, 0.0, after**2)
     return StepSchedule(2 / (mu * after), weights / weights.sum())
+
+
+def stich2019_bound(
+    *,
+    n_rounds: int,
+    strong_convexity: float,
+    largest_step: float,
+    squared_distance: float,
+    noise: float,
+) -> float:
+    """Return the lemma's bound for :func:`stich2019_schedule`.
+
+    Parameters
+    ----------
+    n_rounds, strong_convexity, largest_step
+        As in :func:`stich2019_schedule`.
+    squared_distance : float
+        r_0 = |w_0 - w*|^2.
+    noise : float
+        c: the second moment of the noisy gradient at the optimum, for ISRL-DP at most
+        L^2 + d sigma^2 / M.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import stich2019_bound
+    >>> round(stich2019_bound(n_rounds=100, strong_convexity=1.0, largest_step=0.5,
+    ...                       squared_distance=1.0, noise=2.0), 4)
+    0.72
+    """
+    rounds = check_count("n_rounds", n_rounds)
+    mu, largest = _curvature(strong_convexity, largest_step)
+    start = 32 / largest * check_not_negative("squared_distance", squared_distance)
+    decay = math.exp(-mu * largest * rounds / 2)
+    return start * decay + 36 * check_not_negative("noise", noise) / (mu * rounds)
 
 
 def _curvature(strong_convexity: float, largest_step: float) -> tuple[float, float]:

@@ -60,6 +60,19 @@ def noble2022_scaffold_steps(
         K.
     strong_convexity : float, default=0.0
         mu.
+
+    References
+    ----------
+    M. Noble, A. Bellet and A. Dieuleveut, "Differentially Private Federated Learning on
+    Heterogeneous Data", AISTATS 2022.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import noble2022_scaffold_steps
+    >>> steps = noble2022_scaffold_steps(smoothness=0.5, n_silos=32, silo_rate=0.125,
+    ...                                  local_steps=10)
+    >>> steps.global_step, round(steps.local_step, 5)
+    (2.0, 0.00104)
     """
     smoothness, global_step, steps = _common(smoothness, n_silos, silo_rate, local_steps)
     local = silo_rate ** (2 / 3) / (24 * smoothness * steps * global_step)
@@ -84,6 +97,17 @@ def noble2022_fedavg_steps(
         As in :func:`noble2022_scaffold_steps`.
     dissimilarity : float, default=0.0
         B, of the bounded-dissimilarity assumption above.
+
+    References
+    ----------
+    M. Noble, A. Bellet and A. Dieuleveut, "Differentially Private Federated Learning on
+    Heterogeneous Data", AISTATS 2022.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import noble2022_fedavg_steps
+    >>> noble2022_fedavg_steps(smoothness=0.5, n_silos=16, silo_rate=0.25, local_steps=10)
+    StepSizes(global_step=2.0, local_step=0.0125)
     """
     smoothness, global_step, steps = _common(smoothness, n_silos, silo_rate, local_steps)
     spread = 1 + check_not_negative("dissimilarity", dissimilarity) ** 2
@@ -101,6 +125,12 @@ def noble2022_local_step(*, step: float, record_rate: float, local_steps: int) -
         s, the fraction of records of a local step, in (0, 1].
     local_steps : int
         K.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import noble2022_local_step
+    >>> noble2022_local_step(step=1.0, record_rate=0.2, local_steps=50)
+    0.1
     """
     step = check_positive("step", step)
     rate = check_rate("record_rate", record_rate)
@@ -127,6 +157,12 @@ def noble2022_weights(
     -------
     ndarray of shape (n_rounds,)
         The weight, summing to 1, of the parameters *before* each round.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import StepSizes, noble2022_weights
+    >>> noble2022_weights(StepSizes(1.0, 0.5), strong_convexity=1.0, local_steps=2, n_rounds=2)
+    array([0.33333333, 0.66666667])
     """
     effective = steps.global_step * steps.local_step * check_count("local_steps", local_steps)
     shrink = check_positive("strong_convexity", strong_convexity) * effective / 2
