@@ -1,11 +1,15 @@
-"""Differentially private federated learning as scikit-learn estimators."""
+"""Differentially private federated learning as scikit-learn estimators.
+
+Names are imported on first use; ``__init__.pyi`` tells type checkers and editors what they are.
+"""
 
 import importlib
 from typing import Any
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = [
+__all__ = [
+    "Checkpoint",
     "DPFedAvgClassifier",
     "DPFedAvgRegressor",
     "DPFedEXPClassifier",
@@ -16,9 +20,7 @@ _ESTIMATORS = [
     "DPScaffoldRegressor",
     "ISRLDPClassifier",
     "ISRLDPRegressor",
-]
-_OTHERS = ["Checkpoint"]
-_MODULES = [
+    "__version__",
     "algorithms",
     "datasets",
     "exceptions",
@@ -27,19 +29,18 @@ _MODULES = [
     "model_selection",
     "preprocessing",
     "privacy",
+    "privacy_spent",
 ]
-
-__all__ = ["__version__", *_ESTIMATORS, *_OTHERS, *_MODULES, "privacy_spent"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"skdpfl.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'skdpfl' has no attribute {name!r}")
     if name == "privacy_spent":
         return importlib.import_module("skdpfl.inspection").privacy_spent
-    if name in _ESTIMATORS or name in _OTHERS:
-        return getattr(importlib.import_module("skdpfl.estimators"), name)
-    raise AttributeError(f"module 'skdpfl' has no attribute {name!r}")
+    if name.islower():
+        return importlib.import_module(f"skdpfl.{name}")
+    return getattr(importlib.import_module("skdpfl.estimators"), name)
 
 
 def __dir__() -> list[str]:

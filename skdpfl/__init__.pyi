@@ -1,0 +1,26 @@
+from skdpfl import (
+    algorithms as algorithms,
+    datasets as datasets,
+    exceptions as exceptions,
+    inspection as inspection,
+    losses as losses,
+    model_selection as model_selection,
+    preprocessing as preprocessing,
+    privacy as privacy,
+)
+from skdpfl.estimators import (
+    Checkpoint as Checkpoint,
+    DPFedAvgClassifier as DPFedAvgClassifier,
+    DPFedAvgRegressor as DPFedAvgRegressor,
+    DPFederatedClassifier as DPFederatedClassifier,
+    DPFederatedRegressor as DPFederatedRegressor,
+    DPFedEXPClassifier as DPFedEXPClassifier,
+    DPFedEXPRegressor as DPFedEXPRegressor,
+    DPScaffoldClassifier as DPScaffoldClassifier,
+    DPScaffoldRegressor as DPScaffoldRegressor,
+    ISRLDPClassifier as ISRLDPClassifier,
+    ISRLDPRegressor as ISRLDPRegressor,
+)
+from skdpfl.inspection import privacy_spent as privacy_spent
+
+__version__: str

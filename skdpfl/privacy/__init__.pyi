@@ -1,0 +1,11 @@
+from skdpfl.inspection.audits import audit_epsilon as audit_epsilon
+from skdpfl.privacy import published as published
+from skdpfl.privacy.accounting import (
+    epsilon_of as epsilon_of,
+    n_steps_for as n_steps_for,
+    noise_multiplier_for as noise_multiplier_for,
+)
+from skdpfl.privacy.plan import PrivacyPlan as PrivacyPlan
+from skdpfl.privacy.spending.groups import epsilon_per_record as epsilon_per_record
+from skdpfl.privacy.spending.ledger import PrivacyLedger as PrivacyLedger
+from skdpfl.privacy.spending.spent import PrivacySpent as PrivacySpent

@@ -1,0 +1,23 @@
+from skdpfl.remote._declared import (
+    declare as declare,
+    pack as pack,
+    unpack as unpack,
+)
+from skdpfl.remote._exchange import (
+    Courier as Courier,
+    SilosMissing as SilosMissing,
+)
+from skdpfl.remote._federation import RemoteFederation as RemoteFederation
+from skdpfl.remote._gate import Gate as Gate
+from skdpfl.remote._letters import (
+    Hello as Hello,
+    Introduction as Introduction,
+)
+from skdpfl.remote._records import SiloRecords as SiloRecords
+from skdpfl.remote._refused import Refused as Refused
+from skdpfl.remote._score import (
+    Scores as Scores,
+    score_federation as score_federation,
+)
+from skdpfl.remote._terms import Terms as Terms
+from skdpfl.remote._wire import WireError as WireError
