@@ -186,3 +186,17 @@ def test_this_test_sees_lazy_names_and_private_modules(tmp_path):
 
 def test_nothing_is_imported_for_type_checkers_only():
     assert not [name for name, path in MODULES.items() if "TYPE_CHECKING" in path.read_text()]
+
+
+def test_stubs_tell_type_checkers_the_public_names():
+    lazy = {path for path in ROOT.rglob("__init__.py") if "__getattr__" in path.read_text()}
+    assert {path.with_suffix(".pyi") for path in lazy} == set(ROOT.rglob("__init__.pyi"))
+    for path in lazy:
+        package = import_module(".".join(path.relative_to(ROOT.parent).parent.parts))
+        stub = ast.parse(path.with_suffix(".pyi").read_text())
+        imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+        named = {alias.asname: node.module for node in imports for alias in node.names}
+        assert named.keys() == {*package.__all__} - {"__version__"}, path
+        if package.__name__ != "skdpfl.flower":  # Flower may be missing
+            for name, module in named.items():
+                assert getattr(import_module(module), name) is getattr(package, name)

@@ -60,8 +60,8 @@ def client_app(
     def gate(config: Config) -> Any:
         from skdpfl.remote import Gate  # it takes longer to import than Flower
 
-        options = {"terms": terms, "allow_simulation": allow_simulation}
-        return Gate(load_silo(config), ledger(config), **options)
+        silo, paid = load_silo(config), ledger(config)
+        return Gate(silo, paid, terms=terms, allow_simulation=allow_simulation)
 
     def answer(message: Message, context: Context) -> Message:
         config, letter = context.node_config, letter_in(message)

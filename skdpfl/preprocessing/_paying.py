@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,7 @@ from skdpfl.silos import Silos, read_silos, split_silo_column
 #: types of features that are numbers
 FLOATS = (np.float64, np.float32)
 #: decorator of the transformers here, for the descriptions that they share
-shared_docs = _docs.shared_docs(
+shared_docs: Callable[[_docs.T], _docs.T] = _docs.shared_docs(
     {
         "delta": """
     delta : "auto" or float, default="auto"
