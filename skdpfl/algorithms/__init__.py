@@ -1,4 +1,4 @@
-"""Federated algorithms, one in each file. They see gradients and messages, never records."""
+"""Federated algorithms, one or two in each file. They see gradients and messages, never records."""
 
 from skdpfl.algorithms._accelerated import AcceleratedSGD
 from skdpfl.algorithms._accelerated import AcceleratedState as AcceleratedState
@@ -11,10 +11,9 @@ from skdpfl.algorithms._base import (
     sends_one_gradient,
 )
 from skdpfl.algorithms._base import is_vector as is_vector
-from skdpfl.algorithms._fedavg import FedAvg
+from skdpfl.algorithms._fedavg import FedAvg, LocalSGD
 from skdpfl.algorithms._fedexp import FedExp
 from skdpfl.algorithms._fedexp import FedExpState as FedExpState
-from skdpfl.algorithms._local_sgd import LocalSGD
 from skdpfl.algorithms._minibatch import MinibatchSGD
 from skdpfl.algorithms._minibatch import MinibatchState as MinibatchState
 from skdpfl.algorithms._multistage import MultistageSGD

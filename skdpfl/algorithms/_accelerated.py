@@ -63,8 +63,40 @@ class Coefficients(NamedTuple):
         return AcceleratedState(prox, aggregated, state.n_done + 1)
 
 
+class ACSA(GradientMethod):
+    """Base class of AC-SA with coefficients that follow from the number of gradients used."""
+
+    projection: Projection
+    aggregated: bool
+
+    def init(self, params: np.ndarray) -> AcceleratedState:
+        return AcceleratedState(params, params, 0)
+
+    def broadcast(self, state: AcceleratedState) -> np.ndarray:
+        state = self.entered(state)
+        return self.coefficients(state.n_done).middle(state)
+
+    def aggregate(self, state: AcceleratedState, released: Released) -> AcceleratedState:
+        state = self.entered(state)
+        return self.coefficients(state.n_done).step(state, released.mean, self.projection)
+
+    def params(self, state: AcceleratedState) -> np.ndarray:
+        return state.aggregated if self.aggregated else state.prox
+
+    def output_weight(self, round: int, n_rounds: int) -> float:
+        return 0.0  # x_ag is an average already
+
+    def coefficients(self, n_done: int) -> Coefficients:
+        """Return those of the next iteration."""
+        raise NotImplementedError
+
+    def entered(self, state: AcceleratedState) -> AcceleratedState:
+        """Return the state at the beginning of an iteration."""
+        return state
+
+
 @dataclass(frozen=True)
-class AcceleratedSGD(GradientMethod):
+class AcceleratedSGD(ACSA):
     """AC-SA of scale ``scale``; rounds without any silo do not count as iterations.
 
     Parameters
@@ -84,20 +116,5 @@ class AcceleratedSGD(GradientMethod):
     projection: Projection = field(default_factory=Ball)
     aggregated: bool = True
 
-    def init(self, params: np.ndarray) -> AcceleratedState:
-        return AcceleratedState(params, params, 0)
-
-    def broadcast(self, state: AcceleratedState) -> np.ndarray:
-        return self._coefficients(state).middle(state)
-
-    def aggregate(self, state: AcceleratedState, released: Released) -> AcceleratedState:
-        return self._coefficients(state).step(state, released.mean, self.projection)
-
-    def params(self, state: AcceleratedState) -> np.ndarray:
-        return state.aggregated if self.aggregated else state.prox
-
-    def output_weight(self, round: int, n_rounds: int) -> float:
-        return 0.0  # x_ag is an average already
-
-    def _coefficients(self, state: AcceleratedState) -> Coefficients:
-        return Coefficients.at(state.n_done + 1, self.scale, self.strong_convexity)
+    def coefficients(self, n_done: int) -> Coefficients:
+        return Coefficients.at(n_done + 1, self.scale, self.strong_convexity)

@@ -1,30 +1,59 @@
-"""Federated averaging: each silo makes K local steps, the server averages the results.
+"""Averages of local steps: each silo makes K of them, the server averages the results.
+
+Federated averaging (McMahan et al., AISTATS 2017; with private gradients DP-FedAvg of Noble et al.,
+AISTATS 2022)::
 
     silo      y_0 = x,   v_k = momentum v_{k-1} + g(y_{k-1}),   y_k = y_{k-1} - eta_l v_k
               message = y_K - x
     server    x <- x + eta_g mean(messages)
 
-The velocity v starts at zero in every round. K may differ between rounds.
-McMahan et al. (AISTATS 2017); with private gradients DP-FedAvg of Noble et al. (AISTATS 2022).
+Local SGD, the baseline of Lowy and Razaviyayn (2023)::
+
+    silo      y_0 = x,   y_k = Proj(y_{k-1} - eta g(y_{k-1})),   message = y_K - x
+    server    x <- Proj(x + mean(messages))
+
+The velocity v starts at zero in every round. K may differ between rounds. Each of a round's K
+private gradients is paid for. Where they are noised one by one (``unit="record"``), K > 1 requires
+``trust="silo"``: a message then depends on K noisy gradients, which other silos' noise does not
+hide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from skdpfl.algorithms._base import Algorithm, Gradient, Released
-
-
-def steps_of_round(local_steps: int | Sequence[int], round: int) -> int:
-    """Return K for a round: the number itself, or the round's entry of a sequence."""
-    return int(local_steps) if isinstance(local_steps, (int, np.integer)) else local_steps[round]
+from skdpfl.algorithms._base import Algorithm, Ball, Gradient, Projection, Released
 
 
 @dataclass(frozen=True)
-class FedAvg(Algorithm):
+class LocalSteps(Algorithm):
+    """Base class of algorithms with K gradient steps in each silo; the state is the model."""
+
+    learning_rate: float
+    local_steps: int | tuple[int, ...] = 1
+
+    def n_gradients(self, round: int) -> int:
+        steps = self.local_steps
+        return int(steps) if isinstance(steps, (int, np.integer)) else steps[round]
+
+    def init(self, params: np.ndarray) -> Any:
+        return params
+
+    def local(self, shared: Any, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+        moved: np.ndarray | float = 0.0
+        for _ in range(gradient.n_steps):
+            moved = moved - self.learning_rate * gradient(shared + moved)
+        return np.asarray(moved)
+
+    def params(self, state: Any) -> np.ndarray:
+        return np.asarray(state)
+
+
+@dataclass(frozen=True)
+class FedAvg(LocalSteps):
     """Federated averaging of ``local_steps`` gradient steps.
 
     Parameters
@@ -39,28 +68,44 @@ class FedAvg(Algorithm):
         Heavy-ball momentum of the local steps, reset in each round.
     """
 
-    learning_rate: float
-    local_steps: int | tuple[int, ...] = 1
     global_learning_rate: float = 1.0
     momentum: float = 0.0
 
-    def n_gradients(self, round: int) -> int:
-        return steps_of_round(self.local_steps, round)
-
-    def init(self, params: np.ndarray) -> np.ndarray:
-        return params
-
     def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+        if not self.momentum:
+            return super().local(shared, memory, gradient)
         moved: np.ndarray | float = 0.0
         velocity: np.ndarray | float = 0.0
         for _ in range(gradient.n_steps):
-            step = gradient(shared + moved)
-            velocity = self.momentum * velocity + step if self.momentum else step
+            velocity = self.momentum * velocity + gradient(shared + moved)
             moved = moved - self.learning_rate * velocity
         return np.asarray(moved)
 
     def aggregate(self, state: np.ndarray, released: Released) -> np.ndarray:
         return state + self.global_learning_rate * released.mean
 
-    def params(self, state: np.ndarray) -> np.ndarray:
-        return state
+
+@dataclass(frozen=True)
+class LocalSGD(LocalSteps):
+    """Local SGD of ``local_steps`` projected gradient steps (a number, or one per round).
+
+    Parameters
+    ----------
+    learning_rate : float
+        eta, the silos' step size.
+    local_steps : int or tuple of int, default=1
+        K, one number or one for each round.
+    projection : callable, default=Ball()
+        Projection onto the feasible set, after every step.
+    """
+
+    projection: Projection = field(default_factory=Ball)
+
+    def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+        at = shared
+        for _ in range(gradient.n_steps):
+            at = self.projection(at - self.learning_rate * gradient(at))
+        return at - shared
+
+    def aggregate(self, state: np.ndarray, released: Released) -> np.ndarray:
+        return self.projection(state + released.mean)

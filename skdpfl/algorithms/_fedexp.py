@@ -38,8 +38,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.algorithms._base import Algorithm, Gradient, Released
-from skdpfl.algorithms._fedavg import steps_of_round
+from skdpfl.algorithms._base import Released
+from skdpfl.algorithms._fedavg import LocalSteps
 
 
 class FedExpState(NamedTuple):
@@ -50,7 +50,7 @@ class FedExpState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FedExp(Algorithm):
+class FedExp(LocalSteps):
     """Federated averaging with extrapolated server steps.
 
     Parameters
@@ -69,25 +69,14 @@ class FedExp(Algorithm):
         share, their updates cancel and the step size is unbounded.
     """
 
-    learning_rate: float
-    local_steps: int | tuple[int, ...] = 1
     half: bool = False
     n_averaged: int | None = None
     largest_step: float = float("inf")
 
     reads_squared_norm = True
 
-    def n_gradients(self, round: int) -> int:
-        return steps_of_round(self.local_steps, round)
-
     def init(self, params: np.ndarray) -> FedExpState:
         return FedExpState(params, ())
-
-    def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
-        moved: np.ndarray | float = 0.0
-        for _ in range(gradient.n_steps):
-            moved = moved - self.learning_rate * gradient(shared + moved)
-        return np.asarray(moved)
 
     def aggregate(self, state: FedExpState, released: Released) -> FedExpState:
         step = self._step(released)

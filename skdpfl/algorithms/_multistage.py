@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from skdpfl.algorithms._accelerated import AcceleratedState, Coefficients
-from skdpfl.algorithms._base import Ball, GradientMethod, Projection, Released
+from skdpfl.algorithms._accelerated import ACSA, AcceleratedState, Coefficients
+from skdpfl.algorithms._base import Ball, Projection
 from skdpfl.algorithms.theory import Stage
 
 
 @dataclass(frozen=True)
-class MultistageSGD(GradientMethod):
+class MultistageSGD(ACSA):
     """AC-SA in stages; rounds without any silo do not count as iterations.
 
     Parameters
@@ -40,23 +38,6 @@ class MultistageSGD(GradientMethod):
     projection: Projection = field(default_factory=Ball)
     aggregated: bool = True
 
-    def init(self, params: np.ndarray) -> AcceleratedState:
-        return AcceleratedState(params, params, 0)
-
-    def broadcast(self, state: AcceleratedState) -> np.ndarray:
-        state = self._entered(state)
-        return self._coefficients(state).middle(state)
-
-    def aggregate(self, state: AcceleratedState, released: Released) -> AcceleratedState:
-        state = self._entered(state)
-        return self._coefficients(state).step(state, released.mean, self.projection)
-
-    def params(self, state: AcceleratedState) -> np.ndarray:
-        return state.aggregated if self.aggregated else state.prox
-
-    def output_weight(self, round: int, n_rounds: int) -> float:
-        return 0.0  # x_ag is an average already
-
     def _place(self, n_done: int) -> tuple[Stage, int]:
         """Return the stage of the next iteration, and its number of completed iterations."""
         for stage in self.stages[:-1]:
@@ -65,11 +46,11 @@ class MultistageSGD(GradientMethod):
             n_done -= stage.n_rounds
         return self.stages[-1], n_done
 
-    def _entered(self, state: AcceleratedState) -> AcceleratedState:
+    def entered(self, state: AcceleratedState) -> AcceleratedState:
         """Return the state, restarted at the beginning of a stage."""
         starts = self._place(state.n_done)[1] == 0
         return state._replace(prox=state.aggregated) if starts else state
 
-    def _coefficients(self, state: AcceleratedState) -> Coefficients:
-        stage, done = self._place(state.n_done)
+    def coefficients(self, n_done: int) -> Coefficients:
+        stage, done = self._place(n_done)
         return Coefficients.at(done + 1, stage.scale, self.strong_convexity)

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpfl.algorithms._base import Algorithm, Gradient, Released, is_vector
-from skdpfl.algorithms._fedavg import steps_of_round
+from skdpfl.algorithms._base import Gradient, Released, is_vector
+from skdpfl.algorithms._fedavg import LocalSteps
 
 
 class ScaffoldState(NamedTuple):
@@ -80,7 +80,7 @@ def whole_silo_control_rate(n_rounds: int, fraction: float, noise: float) -> flo
 
 
 @dataclass(frozen=True)
-class Scaffold(Algorithm):
+class Scaffold(LocalSteps):
     """SCAFFOLD with ``local_steps`` gradient steps and an optional, charged, warm start.
 
     Parameters
@@ -98,14 +98,9 @@ class Scaffold(Algorithm):
         algorithm; below 1 for whole silos.
     """
 
-    learning_rate: float
-    local_steps: int | tuple[int, ...] = 1
     global_learning_rate: float = 1.0
     warm_start_rounds: int = 0
     control_rate: float = 1.0
-
-    def n_gradients(self, round: int) -> int:
-        return steps_of_round(self.local_steps, round)
 
     def memory_size(self, size: int) -> int:
         return size

@@ -4,7 +4,12 @@ Formulas (n records, N silos, n_c records of class c):
     sizes        n // N each, one more for the first n mod N silos
     dirichlet    p_c ~ Dirichlet(alpha, ..., alpha); silo i gets the share p_ci of class c
     similarity   round(s n) records dealt at random, the others sorted by y
-    one_class, pairs    :mod:`skdpfl.datasets._recipes`
+    one_class    silo i: up to (1 - s) r records of class i mod k, then s r times a record of a
+                 uniform class among those with records left
+    pairs        silo i k' + j: its part of the class at place 2 i and of the one at place 2 j + 1,
+                 each class cut in equal parts, k' = k / 2
+for k classes, up to r records a silo and a share s of all classes. A record is in one silo at most;
+-1: in none.
 """
 
 from typing import Any
@@ -20,7 +25,6 @@ from skdpfl._arguments import (
     check_not_negative,
     check_number,
 )
-from skdpfl.datasets._recipes import one_class, pairs
 
 HOW = ("iid", "sorted", "dirichlet", "similarity", "one_class", "pairs")
 
@@ -113,9 +117,9 @@ def split_into_silos(
     if how == "one_class":
         if most is None:
             raise ValueError("how='one_class' needs records_per_silo, got None")
-        return one_class(target, n_silos, most, share, rng)
+        return _one_class(target, n_silos, most, share, rng)
     if how == "pairs":
-        return pairs(target, n_silos, most, rng)
+        return _pairs(target, n_silos, most, rng)
     if most is not None:
         return _some(target, n_silos, how, most, alpha=alpha, similarity=similarity, rng=rng)
     if how == "dirichlet":
@@ -189,4 +193,46 @@ def _without_empty(silos: np.ndarray, n_silos: int, rng) -> np.ndarray:
     _, kept = np.unique(silos[order], return_index=True)
     spare = np.delete(order, kept)
     silos[spare[: len(empty)]] = empty
+    return silos
+
+
+def _one_class(y: np.ndarray, n_silos: int, n_records: int, share: float, rng) -> np.ndarray:
+    """Return the silos; one ends early where its class does."""
+    silos = np.full(len(y), -1)
+    pools = [rng.permutation(np.flatnonzero(y == c)).tolist() for c in np.unique(y)]
+    own = round((1 - share) * n_records)
+    for silo in range(n_silos):
+        pool = pools[silo % len(pools)]
+        silos[pool[:own]] = silo
+        del pool[:own]
+    for _ in range(n_records - own):
+        for silo in range(n_silos):
+            left = [pool for pool in pools if pool]
+            if left:
+                silos[left[rng.integers(len(left))].pop()] = silo
+    empty = np.setdiff1d(np.arange(n_silos), silos)
+    if len(empty):
+        raise ValueError(
+            f"how='one_class': no records are left for silo {empty[0]} of {n_silos}; "
+            f"records_per_silo={n_records} is too much for the {len(pools)} classes"
+        )
+    return silos
+
+
+def _pairs(y: np.ndarray, n_silos: int, n_records: int | None, rng) -> np.ndarray:
+    """Return the silos; ``n_records`` of each, half of one class and half of the other."""
+    classes = np.unique(y)
+    half = len(classes) // 2
+    if n_silos != half**2 or len(classes) % 2:
+        raise ValueError(
+            f"how='pairs' makes (k / 2)^2 silos of an even number k of classes; got "
+            f"n_silos={n_silos} for {len(classes)} classes"
+        )
+    silos = np.full(len(y), -1)
+    for at, c in enumerate(classes):
+        parts = np.array_split(rng.permutation(np.flatnonzero(y == c)), half)
+        for other, part in enumerate(parts):
+            first, second = (at // 2, other) if at % 2 == 0 else (other, at // 2)
+            taken = part if n_records is None else part[: (n_records + 1 - at % 2) // 2]
+            silos[taken] = half * first + second
     return silos

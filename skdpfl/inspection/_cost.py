@@ -19,8 +19,8 @@ from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._on_split import Unknown, cost_on_split, costs_of_candidate
 from skdpfl.inspection._parts import cross_fits, parts
 from skdpfl.privacy.events import Exact
-from skdpfl.privacy.spending.chosen import chosen_by_outputs
 from skdpfl.privacy.spending.spent import PrivacySpent, total
+from skdpfl.privacy.spending.sums import chosen_by_outputs
 
 
 class Leak(NamedTuple):

@@ -17,9 +17,9 @@ from skdpfl.preprocessing import DPPCA, PayingTransformer, PrivateScaler
 from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.automatic_delta import delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.spending.chosen import chosen_by_outputs
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.privacy.spending.sums import chosen_by_outputs
 
 
 class Unknown(Exception):

@@ -20,7 +20,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpfl.losses._probabilities import sigmoid, softmax
+from skdpfl.losses._labels import sigmoid, softmax
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpfl.losses._base import Loss
-from skdpfl.losses._codes import one_vs_rest_signs
+from skdpfl.losses._labels import one_vs_rest_signs
 from skdpfl.losses._moreau import Kink, Kinked
 
 

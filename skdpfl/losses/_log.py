@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpfl.losses._base import Loss
-from skdpfl.losses._codes import at_codes, signs
-from skdpfl.losses._probabilities import sigmoid, softmax
+from skdpfl.losses._labels import at_codes, sigmoid, signs, softmax
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,9 @@ from skdpfl.model_selection._shares import (
 from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.spending.chosen import chosen_by_outputs
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, total
-from skdpfl.privacy.spending.sums import at_delta
+from skdpfl.privacy.spending.sums import at_delta, chosen_by_outputs
 from skdpfl.silos import read_silos, split_silo_column
 
 
@@ -82,7 +81,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
     releases together, composed as distributions and priced, are within (epsilon, delta). If the
     number of columns was found in the records (``DPOneHotEncoder`` without ``max_categories``), the
     plan follows from an output: it gets half of delta, and is priced as any releases of its epsilon
-    and delta (:mod:`skdpfl.privacy.spending.chosen`). The fit fails if the last step released
+    and delta (:mod:`skdpfl.privacy.spending.sums`). The fit fails if the last step released
     anything but what was priced.
 
     Ledgers see each step's own fit.

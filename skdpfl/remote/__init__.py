@@ -20,7 +20,7 @@ _WHERE = {
     "Gate": "_gate",
     "Hello": "_letters",
     "Introduction": "_letters",
-    "Refused": "_refused",
+    "Refused": "_terms",
     "RemoteFederation": "_federation",
     "Scores": "_score",
     "SiloRecords": "_records",

@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Answer, Ask, Offer, Refusal
-from skdpfl.remote._refused import Refused
+from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
 
 

@@ -24,8 +24,8 @@ from skdpfl.remote._letters import (
     Task,
 )
 from skdpfl.remote._masks import FINENESS, total_of
-from skdpfl.remote._refused import Refused
 from skdpfl.remote._row import rows_of
+from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
 from skdpfl.scaling import CalibrationPlan, ScalingPlan
 

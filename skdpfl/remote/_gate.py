@@ -29,10 +29,9 @@ from skdpfl.remote._letters import (
 )
 from skdpfl.remote._masks import new_key, public_of
 from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._refused import Refused
 from skdpfl.remote._releases import Release, planned, streams_of
 from skdpfl.remote._store import Store
-from skdpfl.remote._terms import Terms
+from skdpfl.remote._terms import Refused, Terms
 from skdpfl.remote._wire import WireError
 
 _LOG = logging.getLogger("skdpfl.remote")

@@ -23,9 +23,9 @@ from skdpfl.losses import Loss
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare
-from skdpfl.remote._refused import Refused
 from skdpfl.remote._row import Row
 from skdpfl.remote._score_row import Predictor, ScoreRow
+from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import MOST_BYTES
 
 #: what an answer is about

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl.remote._refused import Refused
+from skdpfl.remote._terms import Refused
 
 #: a sum of fewer messages hides little
 FEWEST = 3

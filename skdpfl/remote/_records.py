@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpfl.remote._letters import Facts
-from skdpfl.remote._refused import Refused
+from skdpfl.remote._terms import Refused
 
 
 class SiloRecords:

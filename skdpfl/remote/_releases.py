@@ -19,9 +19,9 @@ from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Ask, Facts, Offer, Part, Task
 from skdpfl.remote._masks import FEWEST, mask, masked, on_grid, public_of
 from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._refused import Refused
 from skdpfl.remote._row import Row
 from skdpfl.remote._score_row import ScoreRow
+from skdpfl.remote._terms import Refused
 from skdpfl.scaling import calibration_question, scales_question
 
 #: a clip norm that is learnt stays within this factor of the first one

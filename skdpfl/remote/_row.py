@@ -20,7 +20,7 @@ from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.sampling import Disjoint, Poisson, Sampling, WithoutReplacement
 from skdpfl.privacy.spending.spent import PrivacySpent, Trust, Unit
-from skdpfl.remote._refused import Refused
+from skdpfl.remote._terms import Refused
 from skdpfl.scaling import CalibrationPlan, LinearGrid, MagnitudeGrid, ScalingPlan
 
 #: bins of counts are no narrower than this many octaves

@@ -16,8 +16,8 @@ from skdpfl.remote._declared import pack
 from skdpfl.remote._exchange import SilosMissing, in_words
 from skdpfl.remote._federation import RemoteFederation
 from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer
-from skdpfl.remote._refused import Refused
 from skdpfl.remote._score_row import OF_CLASSES, Measure, Predictor, ScoreRow
+from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
 from skdpfl.scaling import AffineScaling
 

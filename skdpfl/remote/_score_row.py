@@ -40,7 +40,7 @@ from skdpfl.privacy.release import (
     relative_error,
 )
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.remote._refused import Refused
+from skdpfl.remote._terms import Refused
 from skdpfl.scaling import AffineScaling, SquashScaling
 
 Measure = Literal["accuracy", "log_loss", "absolute_error", "squared_error"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpfl.remote._declared import pack, unpack
-from skdpfl.remote._refused import Refused
+from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
 
 #: seconds to wait for another process of this silo that answers

@@ -1,4 +1,7 @@
-"""What a silo's operator agreed to. It imports nothing: a silo's process may start often."""
+"""What a silo's operator agreed to, and the error whose words may be sent to the other side.
+
+It imports nothing: a silo's process may start often.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from skdpfl.remote._refused import Refused
+
+class Refused(ValueError):
+    """A silo, or a server, declines what it was asked for; the text says why and what to do."""
 
 
 class Spent(Protocol):

@@ -17,8 +17,7 @@ from skdpfl.models import Maps, Model, NetworkRules
 from skdpfl.privacy.randomness.streams import Stream
 from skdpfl.torch._fitted import FittedModule, maps_of
 from skdpfl.torch._layout import Layout, Params
-from skdpfl.torch._probe import last_layer, probe
-from skdpfl.torch._refusals import refuse_layers
+from skdpfl.torch._probe import last_layer, probe, refuse_layers
 from skdpfl.torch._sums import factors_of, full_precision
 from skdpfl.torch._tape import Tape
 

@@ -16,7 +16,7 @@ from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from skdpfl.privacy import PrivacyLedger, PrivacySpent
 from skdpfl.privacy.events import Approximate, Gaussian
-from skdpfl.privacy.spending.chosen import chosen_by_outputs
+from skdpfl.privacy.spending.sums import chosen_by_outputs
 
 N = 4000
 RNG = np.random.default_rng(0)

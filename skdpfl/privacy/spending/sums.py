@@ -1,7 +1,18 @@
 """Adding costs of fits on the same records.
 
 Fits that were fixed beforehand compose: their releases are those of one longer fit. (Fits chosen
-after looking at earlier outputs need a filter: :class:`skdpfl.privacy.PrivacyLedger`.)
+after looking at earlier outputs need a filter: :class:`skdpfl.privacy.PrivacyLedger`.) A step of a
+pipeline may decide how many features the next one sees, and the rules for "auto" read that number:
+the next one's releases are then chosen by an output, within a budget (epsilon, delta) that was
+fixed (:func:`chosen_by_outputs`).
+
+Formal guarantee
+----------------
+Whatever was given out before, releases chosen so are (epsilon, delta)-DP. Every such mechanism is
+dominated by the one pair that ``Approximate(epsilon, delta)`` stands for: with probability delta it
+tells everything, otherwise it is randomised response (Kairouz, Oh & Viswanath 2015). So the pair
+does not depend on earlier outputs, and compositions with it are valid though the releases are
+chosen by these.
 """
 
 from __future__ import annotations
@@ -13,7 +24,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TypeVar
 
-from skdpfl.privacy.events import Approximate, Profile, compose
+from skdpfl.privacy.events import Approximate, Composition, Exact, Profile, compose
 from skdpfl.privacy.pricing.dominance import undominated
 from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
@@ -59,6 +70,20 @@ def reprice(paid: SiloCosts, neighbours: Neighbours) -> SiloCosts:
         )
     costs = tuple(Cost.of(c.composition, c.delta, neighbours) for c in paid.costs)
     return dataclasses.replace(paid, neighbours=neighbours, costs=costs)
+
+
+def chosen_by_outputs(paid: Paid) -> Paid:
+    """Return the costs as those of releases that an earlier output may have chosen."""
+    return dataclasses.replace(paid, costs=tuple(map(_whatever_chosen, paid.costs)))
+
+
+def _whatever_chosen(cost: Cost) -> Cost:
+    composition: Composition = ((Exact(), 1),)
+    if not cost.composition:
+        return cost
+    if math.isfinite(cost.epsilon):
+        composition = ((Approximate(cost.epsilon, cost.delta), 1),)
+    return Cost(composition, cost.delta, cost.epsilon)
 
 
 def at_delta(paid: Paid, delta: float) -> Paid:
