@@ -14,7 +14,7 @@ from skdpfl.remote._letters import (
     Introduction as Introduction,
 )
 from skdpfl.remote._records import SiloRecords as SiloRecords
-from skdpfl.remote._refused import Refused as Refused
+from skdpfl.remote._terms import Refused as Refused
 from skdpfl.remote._score import (
     Scores as Scores,
     score_federation as score_federation,
