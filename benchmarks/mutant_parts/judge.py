@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -138,23 +138,34 @@ def forked(work: Callable[[], None]) -> tuple[str, str]:
 def verdicts(
     mutants: list[Mutant], reach: Reach, files: list[str], limit: float
 ) -> Iterator[Verdict]:
-    """Yield each mutant's verdict; those on import come last."""
+    """Yield each mutant's verdict; those on import come last.
+
+    What runs on import and in tests is changed for the tests first, which is cheaper; a mutant that
+    survives this is judged on import as well.
+    """
     inside: list[tuple[Mutant, Any, list[str]]] = []
     outside: list[tuple[Mutant, list[str]]] = []
     for mutant in mutants:
-        tests = reach.tests_of(mutant.file, mutant.lines)
+        lines: Iterable[int] = mutant.lines
         pairs = function_codes(mutant)
+        if pairs is None:
+            lines = range(1, 10**4)
+        tests = reach.tests_of(mutant.file, lines)
+        in_tests = [t for t in tests if t != COLLECTED]
         if pairs == []:
             yield Verdict(mutant, "same code")
-        elif pairs is None or COLLECTED in tests:
-            every = range(1, 10**4) if pairs is None else mutant.lines
-            tests = [t for t in reach.tests_of(mutant.file, every) if t != COLLECTED]
-            outside.append((mutant, tests))
-        elif not tests:
+        elif not in_tests:
             yield Verdict(mutant, "not run")
+        elif pairs is None:
+            outside.append((mutant, in_tests))
         else:
             inside.append((mutant, pairs, tests))
-    yield from _inside(inside, reach, files, limit)
+    for verdict in _inside(inside, reach, files, limit):
+        tests = reach.tests_of(verdict.mutant.file, verdict.mutant.lines)
+        if verdict.found == "killed" or COLLECTED not in tests:
+            yield verdict
+        else:
+            outside.append((verdict.mutant, [t for t in tests if t != COLLECTED]))
     for mutant, tests in outside:
         start = time.monotonic()
 
@@ -163,7 +174,7 @@ def verdicts(
             places = sorted({t.split("::")[0] for t in tests})
             pytest_in(places, lambda judge: judge.run(tests, reach.seconds, limit))
 
-        found, by = forked(work) if tests else ("not run", "")
+        found, by = forked(work)
         yield Verdict(mutant, found, time.monotonic() - start, by)
 
 
