@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from skdpfl.privacy.events import Approximate
 from skdpfl.privacy.pricing.loss_atoms import approximate_pair, profile_pair
 from skdpfl.privacy.pricing.loss_grid import Grid, TooFine, normal_masses
 from skdpfl.privacy.pricing.loss_pairs import FixedSizePair, ReplacePair, ZeroOutPair, gaussian_pair
 from skdpfl.privacy.pricing.loss_sum import LossSum
+from skdpfl.privacy.pricing.loss_window import Window
+from skdpfl.privacy.pricing.price import price_delta
 from tests.privacy import _reference as reference
 
 PAIRS = [
@@ -221,3 +224,38 @@ def test_probabilities_of_intervals_are_within_their_error_bounds(centre):
         tail = reference.exact_tail(Decimal(float(max(ends[0], -ends[1]))))
         # logarithms of tails are about x^2 / 2
         assert Decimal(float(error[i])) <= Decimal(4e-15 * (1 + np.abs(ends).max() ** 2)) * tail
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.7])
+def test_a_windows_answers_and_their_stated_errors(tilt):
+    """Q's probabilities are geometric, so that each is half of the one before."""
+    h, n, missing = 0.1, 20, 1e-7
+    losses = h * np.arange(-10, 90)
+    of_q = 0.5 ** np.arange(100) / 2
+    of_p = of_q * np.exp(losses)
+    k = math.log(of_p @ np.exp(tilt * losses))
+    window = Window(h, losses, of_p * np.exp(tilt * losses - k), tilt, 1.0, k, missing, n)
+    for j in (20, 25):
+        epsilon = float(losses[j])
+        plus = math.exp(k - tilt * epsilon) * missing
+        exact = float(of_p[j:].sum() - math.exp(epsilon) * of_q[j:].sum()) + plus
+        slope = math.exp(epsilon) * of_q[j + 1 :].sum()
+        there = window.delta(epsilon)
+        assert there.value == pytest.approx(exact, rel=1e-9)
+        assert there.missing == pytest.approx(plus / slope / epsilon, rel=1e-6)
+        assert there.spread == pytest.approx(n * h / 8 * 0.5 / epsilon, rel=1e-6)
+        back = window.epsilon(exact, 0.0)
+        assert back.value == pytest.approx(epsilon, rel=1e-3)
+        assert back.spread == pytest.approx(n * h / 8 * 0.5 / back.value, rel=1e-6)
+
+
+def test_many_releases_of_few_losses_are_priced_on_a_fine_grid():
+    """Forty releases of (0.1, 0): the loss is 0.1 times a sum of signs, delta a binomial sum."""
+    right = 1 / (1 + math.exp(-0.1))
+    wins = np.arange(41)
+    losses = 0.1 * (2 * wins - 40)
+    mass = binom.pmf(wins, 40, right)
+    for epsilon in (0.25, 1.13, 1.9):
+        exact = float((np.maximum(0.0, -np.expm1(epsilon - losses)) * mass).sum())
+        ours = price_delta(((Approximate(0.1), 40),), epsilon, "replace")
+        assert exact <= ours <= exact * (1 + 1e-6)

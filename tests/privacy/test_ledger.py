@@ -74,6 +74,27 @@ def test_refuses_before_data_are_read_and_leaves_the_estimator_alone():
         assert len(ledger.entries) == 1
 
 
+def test_a_question_is_answered_as_a_fit_would_be_and_records_nothing():
+    within, beyond = cost((Gaussian(9.0), 1)), cost((Gaussian(2.0), 1))
+    with PrivacyLedger(epsilon=1.2) as ledger:
+        for _ in range(3):
+            ledger.check(within)
+        with pytest.raises(BudgetExceeded):
+            ledger.check(beyond)
+        assert not ledger.entries
+        while len(ledger.entries) < 20:
+            try:
+                ledger.check(within)
+            except BudgetExceeded:
+                break
+            ledger.charge("a fit", within)
+        with pytest.raises(BudgetExceeded):
+            ledger.charge("a fit", within)
+        assert 1 <= len(ledger.entries) < 20
+    with pytest.raises(BudgetExceeded):
+        PrivacyLedger(epsilon=1.2).check(beyond)
+
+
 def test_one_fit_may_use_the_whole_budget_and_nothing_fits_after_it():
     with PrivacyLedger(epsilon=1.0, delta=1e-4) as ledger:
         model(1.0, delta=1e-4).fit(X, y)

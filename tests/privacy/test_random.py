@@ -89,6 +89,22 @@ def test_blocks_of_rounds_are_the_rounds_blocks(streams, silos, n):
         )
 
 
+def test_a_silo_that_knows_no_other_is_number_0(streams):
+    alone = streams.of_silo(3)
+    for silo in (0, 2):
+        ours, theirs = alone.stream("noise", silo, 4), streams.stream("noise", 3 + silo, 4)
+        np.testing.assert_array_equal(ours.random(9), theirs.random(9))
+    blocks = alone.units_blocks("noise", [0, 2], range(2, 5), 7, np.float64)
+    np.testing.assert_array_equal(
+        blocks, streams.units_blocks("noise", [3, 5], range(2, 5), 7, np.float64)
+    )
+    masks = alone.poisson_mask_block("batch", [0], 1, 40, [40], [0.5])
+    np.testing.assert_array_equal(
+        masks, streams.poisson_mask_block("batch", [3], 1, 40, [40], [0.5])
+    )
+    assert alone.seed == streams.seed and alone.is_simulation == streams.is_simulation
+
+
 def test_neither_order_nor_threads_change_a_number(streams):
     def draw(address):
         silo, round = address

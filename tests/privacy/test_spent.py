@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.privacy import PrivacySpent
+from skdpfl.privacy import PrivacySpent, epsilon_per_record
 from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import (
     Approximate,
@@ -23,8 +23,10 @@ from skdpfl.privacy.events import (
     Profile,
     compose,
 )
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
 from skdpfl.privacy.spending import cost as cost_module
+from skdpfl.privacy.spending.chosen import chosen_by_outputs
 from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.spent import total
 
@@ -477,6 +479,32 @@ def test_groups_without_an_epsilon_say_what_to_do(what, k):
     """Failures alone exceed delta; or 50 times an epsilon of hundreds."""
     with pytest.warns(UserWarning, match=rf"{k} records together.*epsilon_per_record.*limit_rows"):
         assert spent(GROUPS[what][0]).group(k).epsilon == math.inf
+
+
+@pytest.mark.parametrize(("epsilon", "k"), [(2.0, 3), (0.3, 50), (8.0, 2)])
+def test_the_epsilon_of_one_record_is_what_a_group_may_cost(epsilon, k):
+    one = epsilon_per_record(epsilon, k=k, delta=DELTA)
+    cost = spent(((Gaussian(2 / gaussian_mu(one, DELTA)), 1),))
+    assert cost.epsilon <= one * (1 + 1e-9)
+    assert 0.9999 * epsilon <= cost.group(k).epsilon <= epsilon
+
+
+def test_one_record_and_no_bound_stay_as_they_are():
+    assert epsilon_per_record(2, k=1, delta=DELTA) == 2.0
+    assert epsilon_per_record(math.inf, k=7, delta=DELTA) == math.inf
+    assert epsilon_per_record(2.0, k=2, delta=DELTA) < 2.0
+
+
+def test_releases_chosen_by_an_output_cost_their_budget():
+    cost = chosen_by_outputs(spent(A, (), ((Exact(), 1),), ids=[*"abc"], groups=[0, 1, 2]))
+    price = price_epsilon(A, DELTA, "replace")
+    assert [c.composition for c in cost.costs] == [
+        ((Approximate(price, DELTA), 1),),
+        (),
+        ((Exact(), 1),),
+    ]
+    assert [c.epsilon for c in cost.costs] == [price, 0.0, math.inf]
+    assert {c.delta for c in cost.costs} == {DELTA}
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True])
