@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from skdpfl.privacy.spending.chosen import chosen_by_outputs
 
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy import PrivacySpent, epsilon_per_record
@@ -26,7 +27,6 @@ from skdpfl.privacy.events import (
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
 from skdpfl.privacy.spending import cost as cost_module
-from skdpfl.privacy.spending.chosen import chosen_by_outputs
 from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.spent import total
 
