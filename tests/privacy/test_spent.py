@@ -10,7 +10,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from skdpfl.privacy.spending.chosen import chosen_by_outputs
 
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy import PrivacySpent, epsilon_per_record
@@ -29,6 +28,7 @@ from skdpfl.privacy.shuffling.rounds import shuffled_levels
 from skdpfl.privacy.spending import cost as cost_module
 from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.spent import total
+from skdpfl.privacy.spending.sums import chosen_by_outputs
 
 DELTA = 1e-5
 A, B, C = (
