@@ -6,6 +6,7 @@ SquaredHinge   sum_c max(0, 1 - s_c z_c)^2
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
@@ -15,11 +16,49 @@ from numpy.typing import NDArray
 
 from skdpfl.losses._base import Loss
 from skdpfl.losses._labels import one_vs_rest_signs
-from skdpfl.losses._moreau import Kink, Kinked
+from skdpfl.losses._moreau import Kinked
+
+
+class OfShortfall(Loss):
+    """Base class of sums over the outputs of a function of the shortfall r = 1 - s z."""
+
+    is_classifier: ClassVar[bool] = True
+
+    @abstractmethod
+    def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        """Return each output's part of the loss, in the shape of r, which may be overwritten."""
+
+    @abstractmethod
+    def slope(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        """Return the derivative in r, written over r."""
+
+    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
+        return self.of_residual(_shortfall(y, raw, None)[0], squared_norms).sum(axis=-1)
+
+    def gradient(
+        self,
+        y: NDArray,
+        raw: NDArray,
+        *,
+        squared_norms: NDArray | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        shortfall, minus_sign = _shortfall(y, raw, out)
+        slope = self.slope(shortfall, squared_norms)
+        return np.multiply(slope, minus_sign, out=slope)
+
+
+def _shortfall(y: NDArray, raw: NDArray, out: NDArray | None) -> tuple[NDArray, NDArray]:
+    """Return 1 - s z and -s, its derivative in z."""
+    minus_sign = one_vs_rest_signs(y, raw)
+    np.negative(minus_sign, out=minus_sign)
+    out = np.multiply(raw, minus_sign, out=out)
+    out += 1
+    return out, minus_sign
 
 
 @dataclass(frozen=True)
-class Hinge(Kinked):
+class Hinge(Kinked, OfShortfall):
     """Hinge loss of linear support vector machines, or its Moreau envelope.
 
     Parameters
@@ -35,25 +74,7 @@ class Hinge(Kinked):
     See `skdpfl.losses.Kink` for the envelope and its proof.
     """
 
-    is_classifier: ClassVar[bool] = True
-
-    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        """See `Loss.value`."""
-        kink = Kink(0.0, 1.0, self.smoothing)
-        return kink.value(_shortfall(y, raw, None)[0], squared_norms).sum(axis=-1)
-
-    def gradient(
-        self,
-        y: NDArray,
-        raw: NDArray,
-        *,
-        squared_norms: NDArray | None = None,
-        out: NDArray | None = None,
-    ) -> NDArray:
-        """See `Loss.gradient`."""
-        shortfall, minus_sign = _shortfall(y, raw, out)
-        slope = Kink(0.0, 1.0, self.smoothing).slope(shortfall, squared_norms)
-        return np.multiply(slope, minus_sign, out=slope)
+    kink: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def lipschitz(self, n_outputs: int) -> float:
         """The square root of the number of outputs."""
@@ -61,7 +82,7 @@ class Hinge(Kinked):
 
 
 @dataclass(frozen=True)
-class SquaredHinge(Loss):
+class SquaredHinge(OfShortfall):
     """Squared hinge loss: max(0, 1 - s z)^2, gradient -2 s max(0, 1 - s z).
 
     Notes
@@ -70,41 +91,18 @@ class SquaredHinge(Loss):
     Lipschitz bound.
     """
 
-    is_classifier: ClassVar[bool] = True
+    def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        np.maximum(r, 0, out=r)
+        return np.square(r, out=r)
 
-    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        """See `Loss.value`."""
-        short = _shortfall(y, raw, None)[0]
-        np.maximum(short, 0, out=short)
-        return np.square(short, out=short).sum(axis=-1)
-
-    def gradient(
-        self,
-        y: NDArray,
-        raw: NDArray,
-        *,
-        squared_norms: NDArray | None = None,
-        out: NDArray | None = None,
-    ) -> NDArray:
-        """See `Loss.gradient`."""
-        short, minus_sign = _shortfall(y, raw, out)
-        np.maximum(short, 0, out=short)
-        short *= 2
-        return np.multiply(short, minus_sign, out=short)
+    def slope(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        np.maximum(r, 0, out=r)
+        r *= 2
+        return r
 
     def lipschitz(self, n_outputs: int) -> float:
-        """Infinite."""
         return inf
 
     def curvature(self, n_outputs: int) -> float:
         """2: the outputs are separate."""
         return 2.0
-
-
-def _shortfall(y: NDArray, raw: NDArray, out: NDArray | None) -> tuple[NDArray, NDArray]:
-    """Return 1 - s z and -s, its derivative in z."""
-    minus_sign = one_vs_rest_signs(y, raw)
-    np.negative(minus_sign, out=minus_sign)
-    out = np.multiply(raw, minus_sign, out=out)
-    out += 1
-    return out, minus_sign

@@ -32,7 +32,6 @@ class LogLoss(Loss):
     link: ClassVar[Literal["identity", "log", "logit"]] = "logit"
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        """See `Loss.value`."""
         if raw.shape[-1] == 1:
             margin = raw[..., 0] * signs(y, raw.dtype)
             return np.logaddexp(raw.dtype.type(0), -margin)
@@ -48,7 +47,6 @@ class LogLoss(Loss):
         squared_norms: NDArray | None = None,
         out: NDArray | None = None,
     ) -> NDArray:
-        """See `Loss.gradient`."""
         if raw.shape[-1] == 1:
             out = sigmoid(raw, out)
             out[..., 0] -= y

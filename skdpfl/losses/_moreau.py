@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +92,15 @@ class Kinked(Loss):
         itself, with a subgradient.
     """
 
+    #: the slopes on both sides of the kink
+    kink: ClassVar[tuple[float, float]]
     smoothing: float | None = field(default=None, kw_only=True)
+
+    def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        return Kink(*self.kink, self.smoothing).value(r, squared_norms)
+
+    def slope(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        return Kink(*self.kink, self.smoothing).slope(r, squared_norms)
 
     def __post_init__(self) -> None:
         if self.smoothing is not None and not 0 < self.smoothing < inf:

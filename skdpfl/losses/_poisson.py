@@ -46,7 +46,6 @@ class Poisson(Loss):
             raise ValueError(f"largest={self.largest!r}: must be a number in (0, inf]")
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        """See `Loss.value`."""
         z = raw[..., 0]
         mean, beyond = self._split(z, None)
         mean *= 1 + beyond + beyond * beyond / 2
@@ -60,7 +59,6 @@ class Poisson(Loss):
         squared_norms: NDArray | None = None,
         out: NDArray | None = None,
     ) -> NDArray:
-        """See `Loss.gradient`."""
         out, beyond = self._split(raw, out)
         beyond += 1
         out *= beyond
@@ -75,7 +73,6 @@ class Poisson(Loss):
         return np.exp(out, out=out), beyond
 
     def lipschitz(self, n_outputs: int) -> float:
-        """Infinite."""
         return inf
 
     def curvature(self, n_outputs: int) -> float:

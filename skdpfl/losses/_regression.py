@@ -8,6 +8,7 @@ Quantile        max(-q r, (1 - q) r)
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
@@ -19,19 +20,21 @@ from skdpfl.losses._base import Loss
 from skdpfl.losses._moreau import Kink, Kinked
 
 
-@dataclass(frozen=True)
-class SquaredError(Loss):
-    """Half the squared error: gradient raw - y, curvature 1, no Lipschitz bound."""
+class OfResidual(Loss):
+    """Base class of functions of the residual r, shape (..., n, 1), which they may overwrite."""
 
     is_classifier: ClassVar[bool] = False
-    is_quadratic: ClassVar[bool] = True
+
+    @abstractmethod
+    def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        """Return the loss, in the shape of r."""
+
+    @abstractmethod
+    def slope(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        """Return the derivative in r, written over r."""
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        """See `Loss.value`."""
-        r = _residual(y, raw, None)[..., 0]
-        np.square(r, out=r)
-        r *= 0.5
-        return r
+        return self.of_residual(_residual(y, raw, None), squared_norms)[..., 0]
 
     def gradient(
         self,
@@ -41,24 +44,41 @@ class SquaredError(Loss):
         squared_norms: NDArray | None = None,
         out: NDArray | None = None,
     ) -> NDArray:
-        """See `Loss.gradient`."""
-        return _residual(y, raw, out)
+        return self.slope(_residual(y, raw, out), squared_norms)
+
+
+def _residual(y: NDArray, raw: NDArray, out: NDArray | None) -> NDArray:
+    """Return raw - y in raw's dtype, shape (..., n, 1)."""
+    out = np.empty_like(raw) if out is None else out
+    return np.subtract(raw, y[..., None], out=out, casting="same_kind")
+
+
+@dataclass(frozen=True)
+class SquaredError(OfResidual):
+    """Half the squared error: gradient raw - y, curvature 1, no Lipschitz bound."""
+
+    is_quadratic: ClassVar[bool] = True
+
+    def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        np.square(r, out=r)
+        r *= 0.5
+        return r
+
+    def slope(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        return r
 
     def lipschitz(self, n_outputs: int) -> float:
-        """Infinite."""
         return inf
 
     def curvature(self, n_outputs: int) -> float:
-        """1."""
         return 1.0
 
     def loss_at_zero(self, n_outputs: int) -> float:
-        """1/2."""
         return 0.5
 
 
 @dataclass(frozen=True)
-class Huber(Loss):
+class Huber(OfResidual):
     """Huber's loss: quadratic up to `delta`, linear beyond; gradient clip(r, -delta, delta).
 
     Parameters
@@ -72,46 +92,33 @@ class Huber(Loss):
     (curvature 1).
     """
 
-    is_classifier: ClassVar[bool] = False
     delta: float = 1.35
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < inf:
             raise ValueError(f"delta={self.delta!r}: must be a number in (0, inf)")
 
-    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        """See `Loss.value`."""
-        r = np.abs(_residual(y, raw, None)[..., 0])
+    def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        r = np.abs(r)
         near = np.minimum(r, self.delta)
         return near * (r - 0.5 * near)
 
-    def gradient(
-        self,
-        y: NDArray,
-        raw: NDArray,
-        *,
-        squared_norms: NDArray | None = None,
-        out: NDArray | None = None,
-    ) -> NDArray:
-        """See `Loss.gradient`."""
-        out = _residual(y, raw, out)
-        return np.clip(out, -self.delta, self.delta, out=out)
+    def slope(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        return np.clip(r, -self.delta, self.delta, out=r)
 
     def lipschitz(self, n_outputs: int) -> float:
         """The threshold."""
         return self.delta
 
     def curvature(self, n_outputs: int) -> float:
-        """1."""
         return 1.0
 
     def loss_at_zero(self, n_outputs: int) -> float:
-        """1/2."""
         return 0.5
 
 
 @dataclass(frozen=True)
-class Quantile(Kinked):
+class Quantile(Kinked, OfResidual):
     """Pinball loss, whose minimiser is the conditional quantile `q`, or a smooth version of it.
 
     Parameters
@@ -135,7 +142,7 @@ class Quantile(Kinked):
     it is ``(1/2 - q) |(x, 1)|^2 / b``, which biases all quantiles towards the median.
     """
 
-    is_classifier: ClassVar[bool] = False
+    kink: ClassVar[tuple[float, float]] = (-0.5, 0.5)
     q: float = 0.5
 
     def __post_init__(self) -> None:
@@ -148,25 +155,13 @@ class Quantile(Kinked):
         """q."""
         return self.q
 
-    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        """See `Loss.value`."""
-        r = _residual(y, raw, None)
-        return (Kink(-0.5, 0.5, self.smoothing).value(r, squared_norms) + (0.5 - self.q) * r)[
-            ..., 0
-        ]
+    def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
+        return super().of_residual(r, squared_norms) + (0.5 - self.q) * r
 
-    def gradient(
-        self,
-        y: NDArray,
-        raw: NDArray,
-        *,
-        squared_norms: NDArray | None = None,
-        out: NDArray | None = None,
-    ) -> NDArray:
-        """See `Loss.gradient`."""
+    def slope(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
         if self.smoothing is None:
-            return Kink(-self.q, 1 - self.q, None).slope(_residual(y, raw, out), None)
-        slope = Kink(-0.5, 0.5, self.smoothing).slope(_residual(y, raw, out), squared_norms)
+            return Kink(-self.q, 1 - self.q, None).slope(r, None)
+        slope = super().slope(r, squared_norms)
         slope += 0.5 - self.q
         return slope
 
@@ -176,7 +171,7 @@ class Quantile(Kinked):
 
 
 @dataclass(frozen=True)
-class AbsoluteError(Kinked):
+class AbsoluteError(Kinked, OfResidual):
     """Absolute error ``|r|``, or its Moreau envelope.
 
     Parameters
@@ -192,30 +187,7 @@ class AbsoluteError(Kinked):
     `skdpfl.losses.Kink`.
     """
 
-    is_classifier: ClassVar[bool] = False
-
-    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        """See `Loss.value`."""
-        kink = Kink(-1.0, 1.0, self.smoothing)
-        return kink.value(_residual(y, raw, None), squared_norms)[..., 0]
-
-    def gradient(
-        self,
-        y: NDArray,
-        raw: NDArray,
-        *,
-        squared_norms: NDArray | None = None,
-        out: NDArray | None = None,
-    ) -> NDArray:
-        """See `Loss.gradient`."""
-        return Kink(-1.0, 1.0, self.smoothing).slope(_residual(y, raw, out), squared_norms)
+    kink: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def lipschitz(self, n_outputs: int) -> float:
-        """1."""
         return 1.0
-
-
-def _residual(y: NDArray, raw: NDArray, out: NDArray | None) -> NDArray:
-    """Return raw - y in raw's dtype, shape (..., n, 1)."""
-    out = np.empty_like(raw) if out is None else out
-    return np.subtract(raw, y[..., None], out=out, casting="same_kind")

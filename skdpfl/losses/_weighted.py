@@ -57,7 +57,6 @@ class Weighted(Loss):
         return self.loss.is_classifier
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
-        """See `Loss.value`."""
         value = self.loss.value(y["target"], raw, squared_norms=squared_norms)
         return value * y["weight"].astype(raw.dtype, copy=False)
 
@@ -69,7 +68,6 @@ class Weighted(Loss):
         squared_norms: NDArray | None = None,
         out: NDArray | None = None,
     ) -> NDArray:
-        """See `Loss.gradient`."""
         target, factor = y["target"], y["weight"]
         if target.dtype.kind == "f":
             factor = factor + 0 * target  # not finite where the target is not
@@ -82,5 +80,4 @@ class Weighted(Loss):
         return inf
 
     def curvature(self, n_outputs: int) -> float:
-        """Infinite."""
         return inf
