@@ -1,15 +1,18 @@
 """Prices against budgets: random plans, and 10,000 silos of 10,000 budgets.
 
-    python benchmarks/prices.py [--plans 2000]
+    python benchmarks/prices.py [--chunks 0:200] [--out FILE]
 
-Random plans are those of ``tests/privacy/test_random_plans.py``; none may cost more than its
-budget.
+Random plans are those of ``tests/privacy/test_random_plans.py``, whose slow tests run the first 60
+chunks of ten; none may cost more than its budget. ``--out`` adds a line to a csv file for each
+twenty chunks, and goes on where the file ends.
 """
 
 import argparse
+import csv
 import random
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +22,17 @@ from skdpfl.privacy import epsilon_of
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.privacy.test_random_plans import draw
+from tests.privacy.test_random_plans import PER_CHUNK, draw
+
+#: chunks in a line of the file
+AT_ONCE = 20
+COLUMNS = ["first", "plans", "above", "share_1pct", "share_median", "share_max", "date"]
 
 
-def shares(n_plans):
-    """Return price over budget of random plans; also each silo's."""
-    r, found = random.Random(2_000), []
-    while len(found) < n_plans:
+def shares(chunk):
+    """Return price over budget of a chunk's random plans, the dearest silo's."""
+    r, found = random.Random(chunk), []
+    while len(found) < PER_CHUNK:
         try:
             estimator, plan = draw(r)
         except ValueError:  # scales alone cost more, or a sampling that does not go here
@@ -33,7 +40,31 @@ def shares(n_plans):
         spent = plan.spent()
         costs = [spent.epsilon] if spent.per_silo is None else [spent.epsilon, *spent.per_silo]
         found.append(max(costs) / estimator.epsilon)
-    return np.array(found)
+    return found
+
+
+def lines(first, last, out):
+    """Yield a line for each twenty chunks; those that the file has are read from there."""
+    done = {}
+    if out and out.exists():
+        with out.open(encoding="utf-8") as file:
+            done = {int(row["first"]): row for row in csv.DictReader(file)}
+    for start in range(first, last, AT_ONCE):
+        if start not in done:
+            chunks = range(start, min(last, start + AT_ONCE))
+            found = np.array([share for chunk in chunks for share in shares(chunk)])
+            low, middle, most = np.quantile(found, [0.01, 0.5, 1.0])
+            values = [start, len(found), int((found > 1).sum()), f"{low:.4f}", f"{middle:.4f}",
+                      f"{most:.6f}", f"{datetime.now(UTC):%Y-%m-%d}"]  # fmt: skip
+            done[start] = dict(zip(COLUMNS, values, strict=True))
+            if out:
+                new = not out.exists()
+                with out.open("a", encoding="utf-8", newline="") as file:
+                    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+                    if new:
+                        writer.writeheader()
+                    writer.writerow(done[start])
+        yield done[start]
 
 
 def seconds(n_silos=10_000, *, budgets=True):
@@ -52,15 +83,19 @@ def seconds(n_silos=10_000, *, budgets=True):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--plans", type=int, default=2_000)
-    n_plans = parser.parse_args().plans
+    parser.add_argument("--chunks", default="0:200")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--only-plans", action="store_true")
+    args = parser.parse_args()
     epsilon_of(noise_multiplier=1.0, sampling_rate=0.1, n_steps=1, delta=1e-5)  # imports
-    for budgets in (True, False):
+    for budgets in () if args.only_plans else (True, False):
         elapsed, least, most = seconds(budgets=budgets)
         what = "budgets" if budgets else "sizes"
         print(f"10,000 silos of 10,000 {what}: {elapsed:.1f} s (CPU), price {least:.4f} to "
               f"{most:.4f} of the budget")  # fmt: skip
-    found = shares(n_plans)
-    print(f"{n_plans} random plans: {(found > 1).sum()} above the budget; price over budget "
-          f"{np.quantile(found, 0.01):.4f} (1 %), {np.median(found):.4f} (median), "
-          f"{found.max():.6f} (largest)")  # fmt: skip
+    n_plans = n_above = 0
+    for line in lines(*map(int, args.chunks.split(":")), args.out):
+        print(*line.values(), flush=True)
+        n_plans, n_above = n_plans + int(line["plans"]), n_above + int(line["above"])
+    print(f"{n_plans} random plans: {n_above} above the budget")
+    sys.exit(int(n_above > 0))

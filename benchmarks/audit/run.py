@@ -1,17 +1,21 @@
 """Audits of everything that reports an epsilon: ``python benchmarks/audit/run.py [--quick]``.
 
 One row for each estimator, solver, unit, trust, sampling and kind of release. The bounds hold
-jointly with probability 99.9 %. ``--out FILE`` writes the table that is part of ``docs/audit.md``.
+jointly with probability 99.9 %. Rows that ``results.csv`` has are not run again (``--again`` does;
+``--only`` names a part of a row's name); ``--quick`` runs few fits and writes nothing. The table of
+``docs/audit.md`` is printed from the file by ``--table``.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
+import csv
 import sys
 import time
 import warnings
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -32,159 +36,205 @@ EPSILON, DELTA = 4.0, 1e-5
 PLAIN = {"epsilon": EPSILON, "delta": DELTA, "scaling": None}
 FULL = PLAIN | {"sampling_rate": 1.0}
 BATCHES = PLAIN | {"sampling_rate": 0.1}
+#: nothing but the rounds
+ROUNDS = FULL | {"calibrate": False}
 #: many silos in a few fits; one silo in many fits; (full, quick)
 MANY = {"silo_sizes": [10] * 1000, "n_features": 4, "n_fits": (15, 5)}
+CROWD = {"silo_sizes": [1] * 20_000, "n_features": 2, "n_fits": (100, 2)}
 SERVER = {"silo_sizes": [20] * 3, "n_features": 4, "n_fits": (700, 100)}
-OUTSIDER = SERVER | {"n_fits": (3000, 100)}
+OUTSIDER = SERVER | {"n_fits": (8000, 100)}
+PAIR = {"silo_sizes": [1] * 2, "n_features": 2, "n_fits": (6000, 60)}
 ALONE = {"silo_sizes": [1] * 60, "n_features": 2, "n_fits": (1000, 60)}
 ONCE = {"silo_sizes": [50] * 200, "n_features": 20, "n_fits": (1, 1)}
+SHUFFLED = {"trust": "shuffler", "n_rounds": 1, "calibrate": False}
 
 
-def data() -> dict[str, object]:
-    """A small data set for what is audited from outside."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (60, 2))
-    return {"X": X, "y": (X[:, 0] > 0).astype(int), "silos": np.arange(60) % 2}
+def searched(trust: str, view: str, n_fits: tuple[int, int]) -> tuple[object, dict[str, object]]:
+    """Return a search for two candidates, and data of one silo whose classes lie apart."""
+    rng, y = np.random.default_rng(0), np.arange(600) % 2
+    X = rng.normal(0, 0.1, (600, 2)) + np.where(y, 1, -1)[:, None] * [1, 0]
+    inner = ISRLDPClassifier(
+        scaling=None, n_rounds=3, learning_rate=1.0, sampling_rate=1.0, trust=trust, calibrate=False
+    )
+    search = DPRandomizedSearchCV(
+        inner, {"clip_norm": [0.5, 1.0]}, epsilon=EPSILON, delta=DELTA, n_iter=2
+    )
+    return search, {"X": X, "y": y, "silos": np.zeros(600), "view": view, "n_fits": n_fits}
 
 
-def outside(n_fits: tuple[int, int]) -> dict[str, object]:
-    return data() | {"n_fits": n_fits, "view": "model"}
+def scaled(n_fits: tuple[int, int]) -> dict[str, object]:
+    """Return data for what is audited by its fitted attributes alone."""
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    return {"X": X, "silos": np.zeros(60), "view": "model", "n_fits": n_fits}
 
 
-def scaler(n_fits: tuple[int, int]) -> dict[str, object]:
-    return outside(n_fits) | {"y": None}
-
-
-SEARCHED = ISRLDPClassifier(
-    scaling=None, n_rounds=3, learning_rate=1.0, sampling_rate=1.0, trust="server"
-)
-#: name -> (estimator, how, whether Gaussian releases are plain: half of epsilon is to be found)
-ROWS: dict[str, tuple[object, dict[str, object], bool]] = {
-    "minibatch, full batches": (ISRLDPClassifier(**FULL, n_rounds=5), MANY, True),
-    "minibatch, Poisson": (ISRLDPClassifier(**BATCHES, n_rounds=20), MANY, False),
+#: what has to reach half of epsilon: nothing, or one of the bounds
+Half = Literal["", "if Gaussian", "at least"]
+#: name -> (estimator, how, what has to reach half)
+ROWS: dict[str, tuple[object, dict[str, object], Half]] = {
+    "minibatch, full batches": (ISRLDPClassifier(**FULL, n_rounds=5), MANY, "if Gaussian"),
+    "minibatch, a million trials": (ISRLDPClassifier(**ROUNDS, n_rounds=5), CROWD, "at least"),
+    "minibatch, Poisson": (ISRLDPClassifier(**BATCHES, n_rounds=20), MANY, ""),
     "minibatch, fixed size": (
-        ISRLDPClassifier(**BATCHES, n_rounds=20, sampling="without_replacement"), MANY, False
+        ISRLDPClassifier(**BATCHES, n_rounds=20, sampling="without_replacement"), MANY, ""
     ),
-    "accelerated": (ISRLDPRegressor(**FULL, n_rounds=5, solver="accelerated"), MANY, True),
+    "accelerated": (
+        ISRLDPRegressor(**FULL, n_rounds=5, solver="accelerated"), MANY, "if Gaussian"
+    ),
     "accelerated, one pass": (
-        ISRLDPClassifier(**PLAIN, n_rounds=3, solver="accelerated", sampling="disjoint"),
-        MANY, False,
+        ISRLDPClassifier(**PLAIN, n_rounds=3, solver="accelerated", sampling="disjoint"), MANY, ""
     ),
     "multistage": (
-        ISRLDPClassifier(**FULL, alpha=0.1, n_rounds=6, solver="multistage"), MANY, True
+        ISRLDPClassifier(**FULL, alpha=0.1, n_rounds=6, solver="multistage"), MANY, "if Gaussian"
     ),
-    "local": (ISRLDPClassifier(**FULL, n_rounds=5, solver="local"), MANY, False),
-    "balanced cohorts": (ISRLDPClassifier(**FULL, n_rounds=6, silo_fraction=0.5), MANY, True),
-    "SCAFFOLD": (DPScaffoldClassifier(**FULL, n_rounds=5, local_steps=4), MANY, True),
+    "local": (ISRLDPClassifier(**FULL, n_rounds=5, solver="local"), MANY, "if Gaussian"),
+    "balanced cohorts": (
+        ISRLDPClassifier(**FULL, n_rounds=6, silo_fraction=0.5), MANY, "if Gaussian"
+    ),
+    "SCAFFOLD": (DPScaffoldClassifier(**FULL, n_rounds=5, local_steps=4), MANY, "if Gaussian"),
     "SCAFFOLD, warm start, decaying noise": (
         DPScaffoldClassifier(
             **FULL, n_rounds=5, local_steps=2, warm_start_rounds=2, noise_schedule=("round", 0.1, 1)
         ),
-        MANY, False,
+        MANY, "",
     ),
     "FedAvg, momentum": (
-        DPFedAvgClassifier(**FULL, n_rounds=5, local_steps=3, momentum=0.9), MANY, False
+        DPFedAvgClassifier(**FULL, n_rounds=5, local_steps=3, momentum=0.9), MANY, "if Gaussian"
     ),
-    "FedAvg, Poisson": (DPFedAvgClassifier(**BATCHES, n_rounds=5, local_steps=3), MANY, False),
-    "any algorithm, regression": (DPFederatedRegressor(**FULL, n_rounds=5), MANY, True),
+    "FedAvg, Poisson": (DPFedAvgClassifier(**BATCHES, n_rounds=5, local_steps=3), MANY, ""),
+    "any algorithm, regression": (DPFederatedRegressor(**FULL, n_rounds=5), MANY, "if Gaussian"),
     "private scales": (
         ISRLDPClassifier(EPSILON, delta=DELTA, n_rounds=3, sampling_rate=1.0, scaling="private"),
-        MANY | {"silo_sizes": [200] * 400}, False,
+        MANY | {"silo_sizes": [200] * 400}, "",
     ),
     "one run, many canaries": (
-        ISRLDPClassifier(**FULL | {"delta": 1e-8}, n_rounds=1), ONCE, False
+        ISRLDPClassifier(**FULL | {"delta": 1e-8}, n_rounds=1), ONCE, ""
     ),
-    "whole silos, FedEXP": (DPFedEXPRegressor(**PLAIN, n_rounds=4), MANY, True),
+    "whole silos, FedEXP": (DPFedEXPRegressor(**PLAIN, n_rounds=4), MANY, "if Gaussian"),
     "whole silos, learnt clip norm": (
-        DPFedEXPClassifier(**PLAIN, n_rounds=4, clip_norm="auto"), MANY, False
+        DPFedEXPClassifier(**PLAIN, n_rounds=4, clip_norm="auto"), MANY, "if Gaussian"
     ),
-    "whole silos, FedAvg": (DPFedAvgClassifier(**PLAIN, n_rounds=4, unit="silo"), MANY, False),
-    "whole silos, SCAFFOLD": (DPScaffoldClassifier(**PLAIN, n_rounds=4, unit="silo"), MANY, False),
+    "whole silos, FedAvg": (
+        DPFedAvgClassifier(**PLAIN, n_rounds=4, unit="silo"), MANY, "if Gaussian"
+    ),
+    "whole silos, SCAFFOLD": (
+        DPScaffoldClassifier(**PLAIN, n_rounds=4, unit="silo"), MANY, "if Gaussian"
+    ),
     "whole silos, PrivUnit": (
-        DPFedEXPClassifier(**PLAIN, n_rounds=1, mechanism="privunit"), MANY, False
+        DPFedEXPClassifier(**PLAIN, n_rounds=1, mechanism="privunit"), MANY, "at least"
     ),
     "trusted server, minibatch": (
-        ISRLDPClassifier(**FULL, n_rounds=3, trust="server"), SERVER, True
+        ISRLDPClassifier(**FULL, n_rounds=3, trust="server"), SERVER, "if Gaussian"
     ),
     "trusted server, Poisson": (
-        ISRLDPClassifier(**BATCHES, n_rounds=10, trust="server"), SERVER, False
+        ISRLDPClassifier(**BATCHES, n_rounds=10, trust="server"), SERVER, ""
     ),
     "trusted server, whole silos, FedEXP": (
-        DPFedEXPClassifier(**PLAIN, n_rounds=4, trust="server"), SERVER, False
+        DPFedEXPClassifier(**PLAIN, n_rounds=4, trust="server"), SERVER, "if Gaussian"
     ),
     "trusted server, whole silos, sampled": (
         DPFedAvgClassifier(**PLAIN, n_rounds=8, unit="silo", trust="server", silo_fraction=0.3),
-        SERVER | {"silo_sizes": [20] * 10}, False,
+        SERVER | {"silo_sizes": [20] * 10}, "",
     ),
     "outsider, sums of silos": (
-        ISRLDPClassifier(**FULL, n_rounds=3), OUTSIDER | {"view": "server"}, False
+        ISRLDPClassifier(**ROUNDS, n_rounds=3), OUTSIDER | {"view": "server"}, "if Gaussian"
     ),
-    "final model": (ISRLDPClassifier(**FULL, n_rounds=3), OUTSIDER | {"view": "model"}, False),
-    "shuffled messages": (
-        ISRLDPClassifier(**FULL, n_rounds=1, trust="shuffler", sampling="without_replacement"),
-        ALONE, False,
+    "final model, outsider": (
+        ISRLDPClassifier(**ROUNDS, n_rounds=3), OUTSIDER | {"view": "model"}, "if Gaussian"
     ),
-    "search, trusted server": (
-        DPRandomizedSearchCV(
-            SEARCHED, {"clip_norm": [0.5, 1.0]}, epsilon=EPSILON, delta=DELTA, n_iter=2
-        ),
-        outside((100, 10)), False,
+    "final model, trusted server": (
+        ISRLDPClassifier(**ROUNDS, n_rounds=3, trust="server"),
+        SERVER | {"view": "model", "n_fits": (1500, 100)}, "if Gaussian",
     ),
     "calibrated probabilities": (
-        ISRLDPClassifier(**FULL, n_rounds=2, calibrate=True), SERVER | {"view": "model"}, False
+        ISRLDPClassifier(**FULL, n_rounds=2, calibrate=True), SERVER | {"view": "model"}, ""
     ),
-    "standard scaler": (DPStandardScaler(EPSILON, delta=DELTA), scaler((1000, 60)), False),
-    "min-max scaler": (DPMinMaxScaler(EPSILON, delta=DELTA), scaler((1000, 60)), False),
+    "two shuffled messages": (
+        ISRLDPClassifier(**FULL, **SHUFFLED, sampling="without_replacement"), PAIR, "if Gaussian"
+    ),
+    "sixty shuffled messages": (
+        ISRLDPClassifier(**FULL, **SHUFFLED, sampling="without_replacement"), ALONE, ""
+    ),
+    "sums of shuffled bits": (
+        ISRLDPClassifier(**PLAIN, **SHUFFLED, solver="accelerated", sampling="disjoint"),
+        SERVER, "if Gaussian",
+    ),
+    "search, scores": (*searched("silo", "server", (1000, 10)), ""),
+    "search, best model": (*searched("silo", "model", (1000, 10)), ""),
+    "search, trusted server": (*searched("server", "server", (250, 4)), ""),
+    "standard scaler": (DPStandardScaler(EPSILON, delta=DELTA), scaled((3000, 60)), ""),
+    "standard scaler, bounds": (
+        DPStandardScaler(EPSILON, delta=DELTA, feature_bounds=(-1, 1)), scaled((3000, 60)), ""
+    ),
+    "min-max scaler": (DPMinMaxScaler(EPSILON, delta=DELTA), scaled((3000, 60)), ""),
 }  # fmt: skip
+OUT = Path(__file__).parent / "results.csv"
+COLUMNS = ["release", "view", "trials", "reported", "at least", "if Gaussian", "verdict"]
 
 
-def audited(name: str, quick: bool) -> dict[str, object]:
+def audited(name: str, quick: bool) -> dict[str, str]:
     """Return a row of the table."""
-    estimator, how, plain = ROWS[name]
+    estimator, how, half = ROWS[name]
     how = how | {"n_fits": how["n_fits"][quick], "random_state": 0}  # type: ignore[index]
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = audit_epsilon(estimator, confidence=1 - 0.001 / len(ROWS), **how)  # type: ignore[arg-type]
-    return {
-        "release": name,
-        "view": found.view,
-        "trials": found.n_trials,
-        "reported": f"{found.reported:.2f}",
-        "at least": f"{found.lower_bound:.2f}",
-        "if Gaussian": f"{found.gaussian_bound:.2f}",
-        "verdict": "contradicted" if found.contradicted else "holds",
-        "teeth": found.gaussian_bound >= found.reported / 2 or not plain,
-        "CPU s": f"{time.process_time() - start:.0f}",
-    }
+    bounds = {"": np.inf, "if Gaussian": found.gaussian_bound, "at least": found.lower_bound}
+    blunt = not quick and bounds[half] < found.reported / 2
+    verdict = "contradicted" if found.contradicted else "no teeth" if blunt else "holds"
+    numbers = (found.reported, found.lower_bound, found.gaussian_bound)
+    shown = ["-" if np.isnan(x) else f"{x:.2f}" for x in numbers]
+    values = [name, found.view, str(found.n_trials), *shown, verdict]
+    seconds = f"{time.process_time() - start:.0f}"
+    row = dict(zip(COLUMNS, values, strict=True))
+    return row | {"CPU s": seconds, "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+
+
+def kept() -> dict[str, dict[str, str]]:
+    """Return the rows of the file."""
+    if not OUT.exists():
+        return {}
+    with OUT.open(encoding="utf-8") as file:
+        return {row["release"]: row for row in csv.DictReader(file)}
+
+
+def write(rows: dict[str, dict[str, str]]) -> None:
+    """Write the rows that there are, in the order of ROWS."""
+    with OUT.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*COLUMNS, "CPU s", "date"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[name] for name in ROWS if name in rows)
+
+
+def table(rows: dict[str, dict[str, str]]) -> str:
+    """Return the table of the page."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    lines += ["| " + " | ".join(row[c] for c in COLUMNS) + " |" for row in rows.values()]
+    return "\n".join(lines)
 
 
 def main() -> int:
-    """Print the table; return 1 if a guarantee is contradicted, or a plain case has no teeth."""
+    """Run rows; return 1 if a guarantee is contradicted, or an audit that should has no teeth."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    parser.add_argument("--quick", action="store_true")
+    for flag in ("--quick", "--again", "--table"):
+        parser.add_argument(flag, action="store_true")
     parser.add_argument("--only", default="")
-    parser.add_argument("--out")
     args = parser.parse_args()
-    lines, bad = [], []
-    columns = ["release", "view", "trials", "reported", "at least", "if Gaussian", "verdict"]
+    if args.table:
+        print(table(kept()))
+        return 0
+    bad = []
     for name in ROWS:
-        if args.only not in name:
+        rows = kept()
+        if args.only not in name or (name in rows and not args.again and not args.quick):
             continue
         row = audited(name, args.quick)
-        if row["verdict"] != "holds" or not (row["teeth"] or args.quick):
+        print(" | ".join(row.values()), flush=True)
+        if row["verdict"] != "holds":
             bad.append(name)
-        lines.append("| " + " | ".join(str(row[c]) for c in columns) + " |")
-        print(lines[-1], f"{row['CPU s']} s", flush=True)
-    head = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    said = (
-        f"skdpfl {importlib.metadata.version('skdpfl')}, NumPy {np.__version__}, "
-        f"{datetime.now(UTC):%Y-%m-%d}: `python benchmarks/audit/run.py"
-        f"{' --quick' if args.quick else ''}`"
-    )
-    if args.out:
-        with open(args.out, "w", encoding="utf-8") as file:
-            file.write("\n".join([said, "", *head, *lines, ""]))
+        if not args.quick:
+            write(rows | {name: row})
     if bad:
         print("look at:", *bad, sep="\n  ")
     return int(bool(bad))

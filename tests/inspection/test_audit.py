@@ -1,17 +1,21 @@
 """Audits find planted bugs, and bound what is right from below."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from skdpfl import (
     DPFedAvgClassifier,
+    DPFederatedClassifier,
     DPFedEXPClassifier,
     DPScaffoldClassifier,
     ISRLDPClassifier,
     ISRLDPRegressor,
 )
-from skdpfl.federation import _gradient, _noise
+from skdpfl.algorithms import MinibatchSGD
+from skdpfl.federation import LocalFederation, _gradient, _noise
 from skdpfl.models import LinearModel
 from skdpfl.privacy import audit_epsilon
 from skdpfl.privacy.lower_bounds import (
@@ -24,6 +28,7 @@ from skdpfl.privacy.lower_bounds import (
     rates_from_counts,
     wins_from_scores,
 )
+from skdpfl.privacy.mechanisms import SiloGradients, shuffler
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.release.noise import FreshNoise
 from skdpfl.privacy.release.noised_sum import NoisedSum
@@ -172,6 +177,13 @@ def test_sampled_batches_are_not_contradicted(estimator):
     assert not found.contradicted and found.lower_bound <= found.reported
 
 
+def test_many_trials_need_no_assumption():
+    """The bound without assumptions grows with the trials; it is above half after a million."""
+    found = audit(full(n_rounds=2, z=2.0, calibrate=False), n_silos=20_000, n_fits=3, n_features=2)
+    assert found.n_trials == 30_000 and not found.contradicted
+    assert 0.3 * found.reported < found.lower_bound < found.gaussian_bound <= found.reported
+
+
 def test_one_run_with_many_canaries():
     found = audit(full(n_rounds=1), n_silos=300, size=20, n_features=10, n_fits=1)
     assert (found.n_trials, found.n_fits) == (3000, 1)
@@ -197,6 +209,34 @@ def test_data_of_the_user(monkeypatch):
     assert audit_epsilon(full(), **kw).contradicted
 
 
+class Loud(SiloGradients):
+    """A mechanism that says it adds more noise than it does."""
+
+    def gradient_terms(self, plan, size, dtype):
+        return super().gradient_terms(replace(plan, noise_multiplier=plan.noise_multiplier / 4),
+                                      size, dtype)  # fmt: skip
+
+
+class Quiet(LocalFederation):
+    """A back end whose silos add less noise than the plan says."""
+
+    def start(self, work):
+        plan = replace(work.plan, noise_multiplier=work.plan.noise_multiplier / 4)
+        super().start(replace(work, plan=plan))
+
+
+@pytest.mark.parametrize("what", ["algorithm", "mechanism", "back end"])
+def test_parts_of_the_user(what):
+    """An own algorithm is audited as any; a mechanism or a back end that is wrong is found."""
+    mechanism = Loud() if what == "mechanism" else None
+    estimator = DPFederatedClassifier(
+        None, noise_multiplier=2.0, algorithm=MinibatchSGD(0.1), mechanism=mechanism, n_rounds=2,
+        scaling=None, sampling_rate=1.0, delta=1e-5,
+    )  # fmt: skip
+    kw = {"back_end": Quiet} if what == "back end" else {}
+    assert audit(estimator, **kw).contradicted == (what != "algorithm")
+
+
 def little_noise_on_sums(patch, share):
     """A share of the noise that is added to a sum, by silos or behind the aggregate."""
     added = NoisedSum.added
@@ -220,13 +260,32 @@ WHOLE_FITS = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:trust=.* gains nothing:UserWarning")
 def test_the_shuffler_has_teeth(monkeypatch):
-    """One canary among 20 records, each of whose messages is noised less."""
-    estimator = full(n_rounds=1, z=4.0, trust="shuffler", sampling="without_replacement")
-    kw = {"n_silos": 20, "n_fits": 80, "n_features": 2, "confidence": 0.95}
+    """The canary's message beside one other, which hides it least."""
+    estimator = full(n_rounds=1, z=2.0, trust="shuffler", sampling="without_replacement",
+                     calibrate=False)  # fmt: skip
+    kw = {"n_silos": 2, "n_fits": 130, "n_features": 2, "confidence": 0.95}
     right = audit(estimator, **kw)
-    assert right.view == "server" and right.n_trials == 80 and not right.contradicted
-    little_noise_on_sums(monkeypatch, 16)
+    assert right.view == "server" and right.n_trials == 130 and not right.contradicted
+    assert right.gaussian_bound > 0
+    little_noise_on_sums(monkeypatch, 3)
+    assert audit(estimator, **kw).contradicted
+
+
+def test_sums_of_shuffled_bits_have_teeth(monkeypatch):
+    estimator = ISRLDPClassifier(None, noise_multiplier=3.0, n_rounds=1, scaling=None, delta=1e-5,
+                                 solver="accelerated", sampling="disjoint", trust="shuffler",
+                                 calibrate=False)  # fmt: skip
+    kw = {"n_silos": 3, "size": 4, "n_fits": 70, "n_features": 2, "confidence": 0.95}
+    right = audit(estimator, **kw)
+    assert right.view == "server" and not right.contradicted
+    drawn = shuffler.binomial_quantiles
+
+    def quieter(bits, p, uniforms):
+        return bits * p + np.rint((drawn(bits, p, uniforms) - bits * p) / 4)
+
+    monkeypatch.setattr(shuffler, "binomial_quantiles", quieter)
     assert audit(estimator, **kw).contradicted
 
 

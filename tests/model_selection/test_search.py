@@ -20,7 +20,7 @@ from skdpfl.exceptions import BudgetExceeded
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.model_selection._search.inputs import guarantee_of
 from skdpfl.model_selection._search.noisy_score import NoisyScore
-from skdpfl.model_selection._search.split import Split
+from skdpfl.model_selection.holdout import Split
 from skdpfl.preprocessing import DPMinMaxScaler
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.pricing.price import price_epsilon

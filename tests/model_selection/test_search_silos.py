@@ -18,7 +18,7 @@ from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.model_selection._search.candidates import Candidate
 from skdpfl.model_selection._search.inputs import guarantee_of
 from skdpfl.model_selection._search.noisy_score import NoisyScore
-from skdpfl.model_selection._search.split import split
+from skdpfl.model_selection.holdout import split
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon

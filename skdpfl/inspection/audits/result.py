@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,8 +24,8 @@ from skdpfl.privacy.lower_bounds import (
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 from skdpfl.privacy.spending.spent import PrivacySpent
 
-#: the name of a score that needs no trials to be chosen
-FIXED = "fixed beforehand"
+#: the names of a score that needs no trials to be chosen, and of one that does
+FIXED, FITTED = "fixed beforehand", "linear, fitted"
 #: thresholds that are tried on half of the trials
 THRESHOLDS = 200
 #: epsilons at which the reported curve is compared, in units of the reported epsilon
@@ -135,29 +136,27 @@ def judged(
 ) -> PrivacyAudit:
     """Choose score and thresholds on half of the trials, and judge on the others.
 
-    ``law`` is a score that was fixed before the trials: all of them are paired by it.
+    ``law`` is a score that was fixed before the trials: all of them are paired by it, and the other
+    half by the fitted one.
     """
     train = rng.permutation(len(trials.coin)) < len(trials.coin) // 2
     epsilon, delta = reported.epsilon, reported.delta
-    scores = {"linear, fitted": fitted_score(trials, train)}
+    scores = {FITTED: fitted_score(trials, train)}
     if law is not None:
         scores[FIXED] = law
-    error = (1 - confidence) / 3  # for lower_bound, for rates and for wins
-    best: list[tuple[float, str, float, float]] = []
-    for aim in (lambda r: epsilon_from_rates(r, delta), mu_from_rates):
-        found = [(-1.0, "linear, fitted", 0.0, 1.0)]
-        for name, score in scores.items():
-            for sign in (1.0, -1.0):
-                values, coins = sign * score[train], trials.coin[train]
-                for cut in np.unique(np.quantile(values, np.linspace(0, 1, THRESHOLDS))):
-                    found.append((aim(_rates(values, coins, cut, error)), name, float(cut), sign))
-        best.append(max(found))
+    error = (1 - confidence) / 4  # for lower_bound, for rates and for the wins of two scores
+    best = [(-1.0, FITTED, 0.0, 1.0)] * 2
+    for name, score in scores.items():
+        for sign in (1.0, -1.0):
+            for cut, rate in _cuts(sign * score[train], trials.coin[train], error):
+                for i, aim in enumerate((epsilon_from_rates(rate, delta), mu_from_rates(rate))):
+                    best[i] = max(best[i], (aim, name, cut, sign))
     rates = []
     for _, name, cut, sign in best:
         rates.append(_rates(sign * scores[name][~train], trials.coin[~train], cut, error))
-    judges = ~train if law is None else np.ones_like(train)
-    score = scores["linear, fitted" if law is None else FIXED]
-    wins = wins_from_scores(score[judges], trials.coin[judges], rng, error)
+    wins = wins_from_scores(scores[FITTED][~train], trials.coin[~train], rng, error)
+    if law is not None:
+        wins = max(wins, wins_from_scores(law, trials.coin, rng, error))
     curve, mu = _curve(reported), max(mu_from_rates(rates[1]), mu_from_wins(wins))
     return PrivacyAudit(
         epsilon_from_rates(rates[0], delta),
@@ -168,7 +167,7 @@ def judged(
         any(epsilon_from_rates(r, d) > e for r in rates for e, d in curve)
         or bool(curve and wins > most_wins(curve)),
         view,
-        int(judges.sum()),
+        len(train) if law is not None else int((~train).sum()),
         n_fits,
         best[1][1],
         rates[1],
@@ -203,12 +202,25 @@ def judged_one_run(
     )  # fmt: skip
 
 
+def _cuts(scores: np.ndarray, coins: np.ndarray, error: float) -> Iterator[tuple[float, Rates]]:
+    """Yield thresholds, more of them where few scores lie beyond, and their rates."""
+    tails = np.geomspace(1 / len(scores), 1 / THRESHOLDS, THRESHOLDS // 4)
+    levels = np.concatenate([np.linspace(0, 1, THRESHOLDS), tails, 1 - tails])
+    ones, zeros = np.sort(scores[coins]), np.sort(scores[~coins])
+    for cut in np.unique(np.quantile(scores, levels)).tolist():
+        true, false = (len(part) - int(np.searchsorted(part, cut)) for part in (ones, zeros))
+        yield cut, _bounded(false, len(zeros), true, len(ones), error)
+
+
 def _rates(scores: np.ndarray, coins: np.ndarray, cut: float, error: float) -> Rates:
     guess = scores >= cut
-    negatives, positives = int((~coins).sum()), int(coins.sum())
+    false, true = int((guess & ~coins).sum()), int((guess & coins).sum())
+    return _bounded(false, int((~coins).sum()), true, int(coins.sum()), error)
+
+
+def _bounded(false: int, negatives: int, true: int, positives: int, error: float) -> Rates:
     if not negatives or not positives:
         return Rates(1.0, 0.0)
-    false, true = int((guess & ~coins).sum()), int((guess & coins).sum())
     return rates_from_counts(false, negatives, true, positives, error)
 
 

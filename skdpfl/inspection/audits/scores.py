@@ -13,6 +13,7 @@ beside messages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,9 +41,12 @@ class Trials:
     beside: np.ndarray
     coin: np.ndarray
 
-    def part(self, rows: np.ndarray | slice) -> Trials:
-        """Return some of the trials."""
-        return Trials(*(v[rows] for v in vars(self).values()))
+    @classmethod
+    def of(cls, parts: Sequence[Trials]) -> Trials:
+        """Return the trials of all parts."""
+        return cls(
+            *(np.concatenate(v) for v in zip(*(vars(p).values() for p in parts), strict=True))
+        )
 
 
 def likelihood_ratio(work: Work, silo: int, x: np.ndarray) -> np.ndarray | None:
@@ -73,16 +77,25 @@ def likelihood_ratio(work: Work, silo: int, x: np.ndarray) -> np.ndarray | None:
     return ratio(x) - ratio(-x) if plan.neighbours == "replace" else ratio(x)
 
 
-def shuffled_ratio(work: Work, x: np.ndarray) -> np.ndarray:
+def shuffled_ratio(work: Work, silo: int, x: np.ndarray, others: float) -> np.ndarray:
     """Return the score (n,) of shuffled records' messages (n, n_rounds, m), one the canary's.
 
-    The likelihood of a set of messages is the mean over which of them is the canary's.
+    The others' lie at ``others`` along the canary, whose own lies at 1 or -1. The likelihood of a
+    set of messages is the mean over which of them is the canary's, if it was drawn.
     """
-    noise = float(work.plan.noise_multiplier[0]) * np.array([f[0] for f in work.plan.factors])
-    exponent = np.where(np.isnan(x), -np.inf, x / noise[:, None] ** 2)
-    opposite = np.where(np.isnan(x), -np.inf, -x / noise[:, None] ** 2)
-    ratio = np.logaddexp.reduce(exponent, axis=2) - np.logaddexp.reduce(opposite, axis=2)
-    return np.asarray(ratio.sum(axis=1))
+    plan = work.plan
+    noise = float(plan.noise_multiplier[0]) * np.array([f[0] for f in plan.factors])[:, None]
+    present = ~np.isnan(x)
+    rate = float(plan.rates[silo])
+
+    def likelihood(at: float) -> np.ndarray:
+        exponent = (np.square(x - others) - np.square(x - at)) / (2 * noise**2)
+        inside = np.logaddexp.reduce(np.where(present, exponent, -np.inf), axis=2)
+        inside -= np.log(np.maximum(present.sum(axis=2), 1))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.logaddexp(np.log1p(-rate), np.log(rate) + inside))
+
+    return np.asarray((likelihood(1.0) - likelihood(-1.0)).sum(axis=1))
 
 
 def fitted_score(trials: Trials, train: np.ndarray) -> np.ndarray:

@@ -48,13 +48,19 @@ class Base:
         zero_out: bool,
         aggregate: bool,
         turns: bool,
+        loud_others: bool = False,
     ) -> Stage:
-        """Return a fit's stage: ``coins`` are those of each attacked silo's canaries."""
+        """Return a fit's stage: ``coins`` are those of each attacked silo's canaries.
+
+        ``loud_others``: records that are not the user's have the canary's gradient, not zero. A
+        message that points elsewhere is hidden least among such.
+        """
         X, y = self.X.copy(), self.y.astype(float)
         asked, n_features = self.X.copy(), self.X.shape[1]
-        if not self.given:
-            y[:] = SILENT
         absent, rows = np.zeros(len(self.ids), bool), self._rows(max(map(len, coins.values())))
+        if not self.given:
+            y[:] = PLUS if loud_others else SILENT
+            X[:] = rows[0] if loud_others else X
         for silo, flips in coins.items():
             start, stop = self.starts[silo], self.starts[silo + 1]
             if unit == "silo":

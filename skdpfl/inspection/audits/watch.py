@@ -20,10 +20,18 @@ import numpy as np
 from skdpfl.algorithms import Released, sends_one_gradient
 from skdpfl.federation import Federation, LocalFederation, Question, SiloData, Work
 from skdpfl.inspection.audits.canaries import HUGE, PLUS, TINY, CanaryLoss, KeepsMarks
+from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 
 #: silos' records and streams -> a back end
 BackEnd = Callable[[SiloData, Streams], Federation]
+
+
+def shuffles_records(plan: PrivacyPlan) -> bool:
+    """Whether the server sees single records' noised messages, shuffled."""
+    if plan.trust != "shuffler" or plan.mechanism.noised_later:
+        return False
+    return bool((plan.expected_sizes == 1).all())
 
 
 @dataclass
@@ -99,12 +107,7 @@ class Watch(Federation):
         # loud, and at times with nothing to say: a squared norm that is released tells that
         quiet = self._stage.aggregate and plan.unit == "silo" and plan.mechanism.n_extra
         self._turns = ((1.0, -1.0, 1.0, 0.0) if quiet else (1.0, -1.0)) if stage.turns else (1.0,)
-        self._shuffled = (
-            stage.aggregate
-            and plan.trust == "shuffler"
-            and not plan.mechanism.noised_later
-            and bool((plan.expected_sizes == 1).all())
-        )
+        self._shuffled = stage.aggregate and shuffles_records(plan)
         if self._shuffled:
             self.seen.messages = np.full((plan.n_rounds, self.n_silos), np.nan)
         if plan.unit == "record":

@@ -17,7 +17,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
 
 from skdpfl.model_selection._search.inputs import Guarantee
-from skdpfl.model_selection._search.split import Split
+from skdpfl.model_selection.holdout import Split
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import noised_sum
 

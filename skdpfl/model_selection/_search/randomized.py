@@ -35,7 +35,7 @@ from skdpfl.model_selection._search.inputs import (
     warn_of,
 )
 from skdpfl.model_selection._search.noisy_score import NoisyScore
-from skdpfl.model_selection._search.split import split
+from skdpfl.model_selection.holdout import split
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
 from skdpfl.privacy.randomness.streams import Streams, streams_for
