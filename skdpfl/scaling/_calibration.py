@@ -10,10 +10,9 @@ import numpy as np
 
 from skdpfl.algorithms import is_vector
 from skdpfl.federation import Federation, Question, SiloData, Work
-from skdpfl.losses import loss_for
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._shift import ShiftPlan, below_terms
-from skdpfl.scaling._temperature import TemperaturePlan, slope_terms
+from skdpfl.scaling._temperature import TemperaturePlan, centred_slopes, slope_terms
 
 #: records of a silo whose raw predictions are held at once
 _BLOCK = 2**12
@@ -99,11 +98,12 @@ def sums_of_terms(data: SiloData, work: Work, asked: Slope | Below, cut: float) 
         for start in range(0, size, _BLOCK):
             X, y = data.at(data.rows_of(i, slice(start, min(start + _BLOCK, size))), work.dtype)
             raw = work.model.raw(params, X)
+            targets, weights = (y, 1.0) if y.dtype.names is None else (y["target"], y["weight"])
             if isinstance(asked, Slope):
-                slopes = (loss_for(work.loss, y).gradient(y, raw) * raw).sum(axis=-1)
+                slopes = (work.loss.gradient(targets, raw) * raw).sum(axis=-1)
+                slopes = centred_slopes(raw, slopes, cut) * weights
                 sums[i] += slope_terms(slopes, cut).sum()
             else:
-                targets = y if y.dtype.names is None else y["target"]
                 sums[i] += below_terms(targets, raw[:, 0], asked.shift).sum()
     return sums
 

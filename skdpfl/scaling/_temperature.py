@@ -6,9 +6,14 @@ loss::
 
     u        = log t                                 prior: normal with mean m0, deviation 0.45
     slope_j  = d l(y_j, t z_j) / du = sum over outputs of (dl / dz)(t z_j) t z_j
-    c_j      = slope_j cut to [-c, c], rounded towards 0 to a multiple of 2^-20; not finite: 0
+    e_j      = sum over labels of p(label) slope_j(label) cut to [-c, c], p the model's at t
+    c_j      = slope_j cut to [-c, c], less e_j; times the record's weight; cut again, and rounded
+               towards 0 to a multiple of 2^-20; not finite: 0
     g        = the noisy mean of c_j  (+ alpha t^2 |w|^2)     see _bounded_sums, with the guarantee
     u       <- u - K g,   K = P h / (h^2 P + v),   P <- P (1 - K h),    P = 0.45^2 at first
+
+The cut shortens the slopes of records that are wrong, which are the long ones; e_j, which is 0
+without a cut, makes up for it: where probabilities are right, c_j is 0 on average.
 
 v is the variance of the noise of g, h = 0.3 the curvature in u of a logistic model with typical raw
 predictions: these are the steps of a Kalman filter. Two of them are as good as more. Both together
@@ -24,6 +29,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.special import softmax
 
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._bounded_sums import MOST, STEP, Answers, BoundedSums
@@ -109,6 +115,18 @@ class TemperaturePlan(BoundedSums):
             u = min(_RANGE[1], max(_RANGE[0], u - gain * slope))
             doubt *= 1 - gain * h
         return math.exp(u)
+
+
+def centred_slopes(raw: Array, slopes: Array, cut: float) -> Array:
+    """Return slopes (n,) cut to [-cut, cut], less what they are on average over labels.
+
+    ``raw``, log odds (n, 1) or (n, K), are the predictions that say how likely labels are.
+    """
+    z = raw if raw.shape[-1] > 1 else np.concatenate([np.zeros_like(raw), raw], axis=-1)
+    likely = softmax(z, axis=-1)
+    of_labels = (likely * z).sum(axis=-1, keepdims=True) - z
+    mean: Array = (likely * np.clip(of_labels, -cut, cut)).sum(axis=-1)
+    return np.clip(slopes, -cut, cut) - mean
 
 
 def slope_terms(slopes: Array, cut: float) -> Array:

@@ -67,6 +67,21 @@ def work_of(X, y, silos, n_classes):
     return data, Work(model, LogLoss(), None, None, X.dtype)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_right_probabilities_have_no_slope_whatever_is_cut(n_classes):
+    """Cut slopes alone have one: those of wrong records, the longest, are shortened."""
+    rng = np.random.default_rng(0)
+    raw = 2.5 * rng.normal(size=(20_000, n_classes))
+    if n_classes == 2:
+        raw[:, 0] = 0
+    y = (raw + rng.gumbel(size=raw.shape)).argmax(axis=1)
+    data, work = work_of(raw[:, n_classes == 2 :], y, np.arange(len(y)) % 4, n_classes)
+    params = work.model.pack(np.eye(work.model.n_outputs))
+    right, timid = (sums_of_terms(data, work, Slope(params, t), cut=0.7) / 5000 for t in (1.0, 0.5))
+    assert abs(right.mean()) < 0.02
+    assert timid.mean() < -0.05
+
+
 WILD = [0.0, 1.0, -3.0, 1e6, 1e300, -1e300, np.inf, -np.inf, np.nan]
 
 
