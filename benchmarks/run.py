@@ -32,6 +32,7 @@ BENCHMARKS = {
     "auto": Benchmark("auto/study.py", 5, "docs/auto.md", "auto/results.md", True),
     "warned": Benchmark("auto/warned.py", 5, "docs/auto.md", "auto/warned.md", True),
     "small_silos": Benchmark("auto/small_silos.py", None, "docs/auto.md", "auto/small_silos.md"),
+    "targets": Benchmark("auto/targets.py", None, "docs/auto.md", "auto/targets.md"),
     "curves": Benchmark("auto/curves.py", None, "docs/curves.md", "auto/curves.md"),
     "scales": Benchmark("auto/scaling.py", None, "", "auto/scaling.md"),
     "isrl": Benchmark("isrl/table.py", 2, "docs/isrl.md", "isrl/results.md"),
