@@ -1,13 +1,12 @@
 """How fast a fit is, against peers and against bare NumPy: ``python benchmarks/speed.py``.
 
 Three workloads (:mod:`benchmarks.speed_parts.workloads`), whole public calls, medians, contenders
-in turns. Peers are installed into environments of their own under ``--envs``, about 1 GB each;
-without ``--peers`` they are left out. ``--profile`` says where the time goes, ``--growth`` how time
-grows with rounds, rows and silos, ``--sizes`` what large and odd sizes cost, ``--layouts`` what
-other layouts than a C array cost, ``--memory`` how much memory fits take, to 4 GB on disk among
-others. ``--write`` does all of it, peers included, and writes ``benchmarks/speed.md`` and the
-picture in the documentation. ``--quick`` does everything but the peers at small sizes in half a
-minute, to see that it runs.
+in turns: ``--calls``, also without any option. Peers are installed into environments of their own
+under ``--envs``, about 1 GB each; without ``--peers`` they are left out. Other options measure
+searches and imports, layouts of data, growth with rounds, rows and silos, large and odd sizes, and
+memory, to 4 GB on disk among others. ``--write`` puts each section that was measured into its place
+in ``benchmarks/speed.md``; alone it measures all of them, peers included. ``--quick`` does
+everything but the peers at small sizes in half a minute, to see that it runs.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from benchmarks.speed_parts.growth import draw, measure_growth
 from benchmarks.speed_parts.layouts import measure_layouts
 from benchmarks.speed_parts.memory import measure_memory
 from benchmarks.speed_parts.odd_sizes import measure_odd_sizes
+from benchmarks.speed_parts.searches import measure_searches
 from benchmarks.speed_parts.timing import (
     Contender,
     RoundClock,
@@ -54,6 +55,8 @@ from benchmarks.speed_parts.workloads import (
     many_silos,
 )
 
+#: (options, sizes) -> pieces of markdown
+Section = Callable[[argparse.Namespace, Sizes], Iterator[str]]
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PICTURE = ROOT / "benchmarks" / "speed.md", ROOT / "docs" / "_static" / "speed.svg"
 #: what a new process does before it fits W2 for the first time, or without any price known
@@ -143,57 +146,86 @@ def compare(data: list[Data], sizes: Sizes, options: argparse.Namespace) -> Iter
         yield f"{table(group)}\n\n{load()}\n"
 
 
-def sections(options: argparse.Namespace) -> Iterator[str]:
-    """Yield what the command line asks for, in markdown."""
-    sizes = QUICK if options.quick else Sizes()
-    everything = options.quick or options.write
-    asked = options.growth or options.layouts or options.profile or options.memory or options.sizes
-    yield f"{header()}.\n"
-    if everything or options.profile or not asked:
-        data = [femnist(sizes), insurance(), many_silos(sizes)]
-        yield f"Data: {', '.join(d.source for d in data)}.\n"
-    if everything or not asked:
-        yield from compare(data, sizes, options)
-    if everything or options.profile:
-        yield f"Where the processor time of our fits goes:\n\n{profile(data, sizes)}\n"
-    if everything or options.growth:
-        measured = measure_growth(options.quick)
-        yield f"How fits grow (wall time, best of several):\n\n{measured.table()}\n\n{load()}\n"
-        if options.picture:
-            draw(measured, options.picture)
-    if everything or options.layouts:
-        table = measure_layouts(options.quick)
-        yield f"Layouts (processor time, over a C array's of the dtype):\n\n{table}\n\n{load()}\n"
-    if everything or options.sizes:
-        yield f"Large and odd sizes:\n\n{measure_odd_sizes(options.quick)}\n\n{load()}\n"
-    if everything or options.memory:
-        yield f"Memory of whole processes:\n\n{measure_memory(options.quick)}\n"
+def calls(options: argparse.Namespace, sizes: Sizes) -> Iterator[str]:
+    """Yield what whole calls take."""
+    data = [femnist(sizes), insurance(), many_silos(sizes)]
+    yield f"Data: {', '.join(d.source for d in data)}.\n"
+    yield from compare(data, sizes, options)
+
+
+def parts(options: argparse.Namespace, sizes: Sizes) -> Iterator[str]:
+    """Yield where the time goes."""
+    data = [femnist(sizes), insurance(), many_silos(sizes)]
+    yield f"Where the processor time of our fits goes:\n\n{profile(data, sizes)}\n"
+
+
+def growth(options: argparse.Namespace, sizes: Sizes) -> Iterator[str]:
+    """Yield how fits grow, and draw it."""
+    measured = measure_growth(options.quick)
+    yield f"How fits grow (wall time, best of several):\n\n{measured.table()}\n\n{load()}\n"
+    if options.picture:
+        draw(measured, options.picture)
+
+
+def one_table(title: str, measure: Callable[[bool], str]) -> Section:
+    """Return a section of one measurement."""
+
+    def section(options: argparse.Namespace, sizes: Sizes) -> Iterator[str]:
+        yield f"{title}:\n\n{measure(options.quick)}\n\n{load()}\n"
+
+    return section
+
+
+#: what can be measured, in the order of the file
+SECTIONS: dict[str, Section] = {
+    "calls": calls,
+    "searches": one_table("Searches and imports", measure_searches),
+    "profile": parts,
+    "growth": growth,
+    "memory": one_table("Memory of whole processes", measure_memory),
+    "layouts": one_table("Processor time, over a C array's of the dtype", measure_layouts),
+    "sizes": one_table("Large and odd sizes", measure_odd_sizes),
+}
+
+
+def write(name: str, text: str) -> None:
+    """Replace a section of the file with results; the others stay."""
+    cut = re.split(r"<!-- (\w+) -->\n", RESULTS.read_text() if RESULTS.exists() else "")
+    kept = dict(zip(cut[1::2], cut[2::2], strict=True)) | {name: f"{text.strip()}\n\n"}
+    RESULTS.write_text("".join(f"<!-- {n} -->\n{kept[n]}" for n in SECTIONS if n in kept))
 
 
 def main() -> None:
     """Print what the command line asks for, and write it where that is asked for."""
     options = parser().parse_args()
+    asked = [name for name in SECTIONS if getattr(options, name)]
+    if options.write and not asked:
+        options.peers = True
     if options.write:
-        options.peers, options.picture = True, options.picture or PICTURE
-    parts = []
-    for part in sections(options):
-        print(part, flush=True)
-        parts.append(part)
-    if options.write:
-        RESULTS.write_text("\n".join(parts))
+        options.picture = options.picture or PICTURE
+    chosen = asked or (list(SECTIONS) if options.quick or options.write else ["calls"])
+    for name in chosen:
+        text = f"{header()}.\n\n"
+        for part in SECTIONS[name](options, QUICK if options.quick else Sizes()):
+            text += part + "\n"
+        print(text, flush=True)
+        if options.write and not options.quick:
+            write(name, text)
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, half a minute")
+    parser.add_argument("--quick", action="store_true", help="small sizes; writes nothing")
     parser.add_argument("--peers", action="store_true", help="Opacus and pfl as well")
-    parser.add_argument("--growth", action="store_true", help="only how time grows")
-    parser.add_argument("--layouts", action="store_true", help="only what layouts cost")
-    parser.add_argument("--sizes", action="store_true", help="only large and odd sizes")
-    parser.add_argument("--profile", action="store_true", help="only where the time goes")
-    parser.add_argument("--memory", action="store_true", help="only how much memory fits take")
-    parser.add_argument("--write", action="store_true", help="all of it, into files; half an hour")
+    parser.add_argument("--calls", action="store_true", help="whole calls")
+    parser.add_argument("--searches", action="store_true", help="searches over processes, imports")
+    parser.add_argument("--profile", action="store_true", help="where the time goes")
+    parser.add_argument("--growth", action="store_true", help="how time grows")
+    parser.add_argument("--layouts", action="store_true", help="what layouts cost")
+    parser.add_argument("--sizes", action="store_true", help="large and odd sizes")
+    parser.add_argument("--memory", action="store_true", help="how much memory fits take")
+    parser.add_argument("--write", action="store_true", help="into files; all of it: half an hour")
     parser.add_argument("--picture", type=Path, help="where to draw the growth")
     default = Path.home() / ".cache" / "skdpfl-benchmarks"
     parser.add_argument("--envs", type=Path, default=default, help="where peers are installed")

@@ -153,12 +153,13 @@ def table(contenders: list[Contender]) -> str:
             wall, cpu = (c.median(i) / ours.median(i) for i in (0, 1))
             name = f"{c.name} ({c.note})" if c.note else c.name
             lines.append(
-                f"| {c.workload} | {name} | {c.threads} | {_short(c.median(0))} "
-                f"| {_short(c.median(1))} | {wall:.3g} | {cpu:.3g} |"
+                f"| {c.workload} | {name} | {c.threads} | {short(c.median(0))} "
+                f"| {short(c.median(1))} | {wall:.3g} | {cpu:.3g} |"
             )
     return "\n".join(lines)
 
 
-def _short(seconds: float) -> str:
+def short(seconds: float) -> str:
+    """Return a time with its unit."""
     number, unit = (1000 * seconds, "ms") if seconds < 1 else (seconds, "s")
     return f"{number:.3g}\N{NO-BREAK SPACE}{unit}"
