@@ -39,6 +39,7 @@ SOURCES: dict[str, Callable] = {
 }
 SIZE = 785 * 47
 CROWD = range(10_000)
+ONE = range(1)
 
 
 def timed(function: Callable, repeats: int) -> np.ndarray:
@@ -147,7 +148,7 @@ def overheads(repeats: int) -> None:
             (1, few, lambda s=s: s.stream("a", 3, 4).normal(9)),
             (1, few, lambda s=s: s.stream("b", 3, 4).poisson_sample(200, 0.2)),
             (5, few, lambda s=s: s.normal_block("a", range(5), 4, 9)),
-            (10_000, many, lambda s=s: s.poisson_mask_block("b", CROWD, 0, 20, 20, 0.3)),
+            (10_000, many, lambda s=s: s.poisson_mask_blocks("b", CROWD, ONE, 20, 20, 0.3)),
             (10_000, many, lambda s=s: s.normal_block("a", CROWD, 0, 9)),
         ]
         cells = [timed(call, times).min() / silos for silos, times, call in calls]

@@ -11,12 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl._arguments import (
-    as_generator,
-    check_choice,
-    check_count,
-    check_not_negative,
-)
+from skdpfl._arguments import as_generator, check_choice, check_count, check_not_negative
 from skdpfl.datasets._bunch import Shape, Table, check_sizes, shared_docs
 
 

@@ -141,11 +141,7 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _check(self) -> None:
         """Raise for the first invalid parameter, before any data are read."""
-        words = {
-            "trust": self._trusts,
-            "learning_rate": self._learning_rates,
-            "loss": self._losses,
-        }
+        words = {"trust": self._trusts, "learning_rate": self._learning_rates, "loss": self._losses}
         check_parameters(type(self).__name__, self._parameters(), words)
         self._check_own()
 

@@ -24,13 +24,7 @@ from numpy.typing import NDArray
 
 from skdpfl._compiled import products as compiled
 from skdpfl.models._clipping import zero_unless
-from skdpfl.models._products import (
-    edges_of,
-    flat,
-    in_one_piece,
-    raws_by_class,
-    sums_over_records,
-)
+from skdpfl.models._products import edges_of, flat, in_one_piece, raws_by_class, sums_over_records
 
 #: with at least so many outputs, compiled products are faster than BLAS (0.25 to 1 of its time,
 #: 0.65 to 1 without AVX-512)

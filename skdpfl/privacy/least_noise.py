@@ -18,12 +18,7 @@ from skdpfl.privacy.calibration import MANY_BUDGETS, Search, calibrate, shared_b
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.public_numbers import PublicNumbers
-from skdpfl.privacy.silo_releases import (
-    cells_of,
-    composition_of,
-    costliest_silos,
-    groups_of,
-)
+from skdpfl.privacy.silo_releases import cells_of, composition_of, costliest_silos, groups_of
 
 #: By how much noise that costs too much is raised: at least, how often, and at once by its excess.
 _MORE, _MOST_TIMES, _AT_ONCE = 1e-4, 40, 1.01

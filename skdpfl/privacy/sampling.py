@@ -19,13 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpfl.privacy.events import (
-    Composition,
-    FixedSizeGaussian,
-    Gaussian,
-    PoissonGaussian,
-    compose,
-)
+from skdpfl.privacy.events import Composition, FixedSizeGaussian, Gaussian, PoissonGaussian, compose
 from skdpfl.privacy.randomness.streams import Stream
 
 #: (noise multiplier, how many steps had it)

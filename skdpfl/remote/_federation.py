@@ -14,15 +14,7 @@ import numpy as np
 from skdpfl.federation import Federation, Question, Schema, Work
 from skdpfl.remote._declared import pack
 from skdpfl.remote._exchange import Courier, SilosMissing, exchange, in_words, odd_ones
-from skdpfl.remote._letters import (
-    Agreement,
-    Answer,
-    Ask,
-    Facts,
-    Offer,
-    Part,
-    Task,
-)
+from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer, Part, Task
 from skdpfl.remote._masks import FINENESS, total_of
 from skdpfl.remote._row import rows_of
 from skdpfl.remote._terms import Refused

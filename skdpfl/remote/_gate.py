@@ -18,15 +18,7 @@ from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote._account import Account
 from skdpfl.remote._declared import pack, unpack
-from skdpfl.remote._letters import (
-    Agreement,
-    Answer,
-    Ask,
-    Hello,
-    Introduction,
-    Offer,
-    Refusal,
-)
+from skdpfl.remote._letters import Agreement, Answer, Ask, Hello, Introduction, Offer, Refusal
 from skdpfl.remote._masks import new_key, public_of
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Release, planned, streams_of

@@ -62,12 +62,13 @@ def test_poisson_masks_are_the_streams_samples_whatever_the_stack(streams):
     sizes = np.array([5, 3000, 9000, 20, 0, 17, 40_000, 3, 1])
     rates = np.array([0.5, 0.1, 0.2, 1, 0.3, 0, 0.001, 0.6, 0.5])
     silos = np.array([0, 1, 2, 7, 9, 11, 4, 5, 6])
-    mask = streams.poisson_mask_block("batch", silos, 3, 40_000, sizes, rates)
+    mask = streams.poisson_mask_blocks("batch", silos, range(3, 4), 40_000, sizes, rates)[0]
     for row, silo, n, q in zip(mask, silos, sizes, rates, strict=True):
         expected = streams.stream("batch", silo, 3).poisson_sample(int(n), q)
         np.testing.assert_array_equal(np.flatnonzero(row), expected)
     # another stack, another width: the same rows
-    few = streams.poisson_mask_block("batch", silos[[3, 0]], 3, 25, sizes[[3, 0]], rates[[3, 0]])
+    some = silos[[3, 0]], range(3, 4), 25, sizes[[3, 0]], rates[[3, 0]]
+    few = streams.poisson_mask_blocks("batch", *some)[0]
     np.testing.assert_array_equal(few, mask[[3, 0], :25])
 
 
@@ -85,7 +86,8 @@ def test_blocks_of_rounds_are_the_rounds_blocks(streams, silos, n):
     masks = streams.poisson_mask_blocks("batch", silos, rounds, n, sizes, 0.3)
     for mask, round in zip(masks, rounds, strict=True):
         np.testing.assert_array_equal(
-            mask, streams.poisson_mask_block("batch", silos, round, n, sizes, 0.3)
+            mask,
+            streams.poisson_mask_blocks("batch", silos, range(round, round + 1), n, sizes, 0.3)[0],
         )
 
 
@@ -98,9 +100,9 @@ def test_a_silo_that_knows_no_other_is_number_0(streams):
     np.testing.assert_array_equal(
         blocks, streams.units_blocks("noise", [3, 5], range(2, 5), 7, np.float64)
     )
-    masks = alone.poisson_mask_block("batch", [0], 1, 40, [40], [0.5])
+    masks = alone.poisson_mask_blocks("batch", [0], range(1, 2), 40, [40], [0.5])
     np.testing.assert_array_equal(
-        masks, streams.poisson_mask_block("batch", [3], 1, 40, [40], [0.5])
+        masks, streams.poisson_mask_blocks("batch", [3], range(1, 2), 40, [40], [0.5])
     )
     assert alone.seed == streams.seed and alone.is_simulation == streams.is_simulation
 
@@ -411,9 +413,9 @@ def test_bad_requests():
         with pytest.raises(ValueError, match=r"q must lie in \[0, 1\], got"):
             stream.poisson_sample(10, bad)
         with pytest.raises(ValueError, match=r"rates must lie in \[0, 1\], got"):
-            streams.poisson_mask_block("x", [0], 0, 3, [3], bad)
+            streams.poisson_mask_blocks("x", [0], range(1), 3, [3], bad)
     with pytest.raises(ValueError, match=r"sizes must lie in \[0, n_max=3\], got"):
-        streams.poisson_mask_block("x", [0], 0, 3, [4], 0.5)
+        streams.poisson_mask_blocks("x", [0], range(1), 3, [4], 0.5)
     with pytest.raises(ValueError, match=r"b must lie in \[0, n=3\], got 4"):
         stream.subset(3, 4)
     with pytest.raises(ValueError, match=r"n must be 0 or more, got -1"):

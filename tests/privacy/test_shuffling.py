@@ -20,7 +20,13 @@ from skdpfl.privacy.shuffling.positive_part import (
     positive_part_of_sum,
     spread,
 )
-from skdpfl.privacy.shuffling.rounds import shuffled_deltas, shuffled_profile
+from skdpfl.privacy.shuffling.rounds import shuffled_profile
+
+
+def shuffled_deltas(epsilons, *, noise_multiplier, n_reports, slack):
+    """The bounds on delta for one round without sampling, at each epsilon."""
+    bound = one_round.RoundBound(noise_multiplier, n_reports, slack)
+    return np.minimum.accumulate([bound.delta(epsilon) for epsilon in epsilons.tolist()])
 
 
 def exact_delta(p, q, others, epsilon):

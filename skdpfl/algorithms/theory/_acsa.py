@@ -146,12 +146,7 @@ def gradient_variance(
 
 
 def multistage(
-    *,
-    n_rounds: int,
-    smoothness: float,
-    strong_convexity: float,
-    variance: float,
-    excess: float,
+    *, n_rounds: int, smoothness: float, strong_convexity: float, variance: float, excess: float
 ) -> tuple[Stage, ...]:
     """Return the stages that fit into ``n_rounds`` (lengths depend on public numbers only).
 

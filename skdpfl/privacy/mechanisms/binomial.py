@@ -238,13 +238,3 @@ def _enough_bits(draft: BinomialSum, noise_multiplier: float) -> BinomialSum:
         if reached >= noise_multiplier:
             return found
         bits = max(found.total_bits + 1, bits * (noise_multiplier / reached) ** 2)
-
-
-def published_bits(*, epsilon: float, delta: float, dimension: int, n_contributors: int) -> float:
-    """Return the noise bits per contributor of the published closed form, for comparison.
-
-    With its ``g = max(2 sqrt(n), d, 4)`` levels of [0, 2 C] and p = 1/4; for epsilon up to 15.
-    """
-    g = max(2.0 * math.sqrt(n_contributors), dimension, 4.0)
-    logarithm = math.log(4.0 * (dimension**2 + 1.0) / delta)
-    return 24e4 * (g * logarithm / epsilon) ** 2 / n_contributors

@@ -31,12 +31,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from skdpfl.privacy.events import Approximate
 from skdpfl.privacy.mechanisms import cap as _cap
 from skdpfl.privacy.mechanisms import scalardp
 from skdpfl.privacy.mechanisms.cap import PrivUnit, privunit
 from skdpfl.privacy.mechanisms.scalardp import ScalarDP
-from skdpfl.privacy.randomness.streams import Stream
 
 __all__ = [
     "N_UNIFORMS",
@@ -75,10 +73,6 @@ class PrivUnitMechanism:
     epsilon_norm: float
     clip_norm: float
 
-    def event(self) -> Approximate:
-        """Return the privacy event of one release, under replacement of a whole silo."""
-        return Approximate(self.epsilon_direction + self.epsilon_norm, 0.0)
-
     @cached_property
     def norm_randomiser(self) -> ScalarDP:
         """The randomiser of |D|."""
@@ -113,11 +107,6 @@ class PrivUnitMechanism:
         levels = self.norm_randomiser.randomise(norms, uniforms[:, _cap.N_UNIFORMS :])
         points *= self.norm_randomiser.numbers[levels, None]
         return PrivateMessages(points, self.norm_randomiser.squares[levels])
-
-    def release(self, vectors: np.ndarray, stream: Stream) -> PrivateMessages:
-        """Return the private messages of ``vectors`` (M, d), all drawn from one stream."""
-        uniforms = stream.random((len(vectors), N_UNIFORMS))
-        return self.randomise(vectors, uniforms, stream.normal(vectors.shape))
 
     def mean_squared_error(self, norms: np.ndarray, dimension: int) -> np.ndarray:
         """Return E |c - D|^2 of messages with the given norms (at most C), any shape."""

@@ -5,14 +5,14 @@ Shapes: ``silos`` (S,), words (S, count), normals (S, n).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from skdpfl.privacy.randomness import normals as _normals
 from skdpfl.privacy.randomness import samples as _sampling
-from skdpfl.privacy.randomness.words import REFINED, WordSource, bucket
+from skdpfl.privacy.randomness.words import REFINED, Silos, WordSource, bucket
 
 #: normals are drawn in pieces of this many: part of the definition of a stream
 _PIECE = 1 << 16
@@ -21,13 +21,7 @@ _FINISHED = 1 << 18
 
 
 def units(
-    source: WordSource,
-    purpose: str,
-    silos: Sequence[int] | np.ndarray,
-    round: int,
-    draw: int,
-    n: int,
-    dtype: np.dtype,
+    source: WordSource, purpose: str, silos: Silos, round: int, draw: int, n: int, dtype: np.dtype
 ) -> np.ndarray:
     """Return (S, n) normals in units."""
     if dtype not in (np.float32, np.float64):
@@ -43,12 +37,7 @@ def units(
 
 
 def _fill(
-    source: WordSource,
-    purpose: str,
-    silos: Sequence[int] | np.ndarray,
-    round: int,
-    draw: int,
-    out: np.ndarray,
+    source: WordSource, purpose: str, silos: Silos, round: int, draw: int, out: np.ndarray
 ) -> None:
     """Fill (S, n) with unfinished normals; several silos at once if they fit into a piece."""
     n, fine = out.shape[1], out.dtype == np.int64

@@ -22,12 +22,11 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
 
-from skdpfl.privacy.randomness.words import Words, WorkSpace, round_by_round
+from skdpfl.privacy.randomness.words import Silos, Words, WorkSpace, round_by_round
 
 try:
     from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -77,15 +76,8 @@ class AesWords(_Secret):
         self._work = WorkSpace()
 
     def words(
-        self,
-        purpose: str,
-        silos: Sequence[int] | np.ndarray,
-        round: int,
-        draw: int,
-        count: int,
-        scratch: bool = False,
+        self, purpose: str, silos: Silos, round: int, draw: int, count: int, scratch: bool = False
     ) -> Words:
-        """Return (len(silos), count) words; each row is contiguous."""
         aes, stream, blocks = self._ciphers(purpose)
         size = (count + 1) // 2 * 2
         if len(silos) > 1 and count <= _STACKED:
@@ -105,7 +97,6 @@ class AesWords(_Secret):
     def words_of_rounds(
         self, purpose: str, silos: np.ndarray, rounds: range, count: int
     ) -> np.ndarray:
-        """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
         if count > _STACKED:
             return round_by_round(self, purpose, silos, rounds, count)
         size = (count + 1) // 2 * 2
@@ -154,15 +145,8 @@ class ShakeWords(_Secret):
     """SHAKE-256 as an extendable-output function, one message per draw."""
 
     def words(
-        self,
-        purpose: str,
-        silos: Sequence[int] | np.ndarray,
-        round: int,
-        draw: int,
-        count: int,
-        scratch: bool = False,
+        self, purpose: str, silos: Silos, round: int, draw: int, count: int, scratch: bool = False
     ) -> Words:
-        """Return (len(silos), count) words; each row is contiguous."""
         key = self._key(purpose)
         tail = round.to_bytes(4, "big") + draw.to_bytes(3, "big")
         rows = np.empty((len(silos), count), np.uint64)
@@ -174,7 +158,6 @@ class ShakeWords(_Secret):
     def words_of_rounds(
         self, purpose: str, silos: np.ndarray, rounds: range, count: int
     ) -> np.ndarray:
-        """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
         return round_by_round(self, purpose, silos, rounds, count)
 
 

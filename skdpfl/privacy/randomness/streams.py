@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -32,12 +31,12 @@ from skdpfl.privacy.randomness.words import (
     LIMIT,
     REFINED,
     MovedWords,
+    Silos,
     SimulationWords,
     WordSource,
 )
 
 Shape = int | tuple[int, ...]
-Silos = Sequence[int] | np.ndarray
 
 
 class Stream:
@@ -132,12 +131,7 @@ class Streams:
         return Stream(self._source, purpose, silo, round)
 
     def units_block(
-        self,
-        purpose: str,
-        silos: Silos,
-        round: int,
-        shape: Shape,
-        dtype: DTypeLike = np.float32,
+        self, purpose: str, silos: Silos, round: int, shape: Shape, dtype: DTypeLike = np.float32
     ) -> np.ndarray:
         """Return (len(silos), *shape): the :meth:`Stream.units` of all silos' fresh streams."""
         who, shape = _as_silos(silos, round), _as_shape(shape)
@@ -147,12 +141,7 @@ class Streams:
         )
 
     def units_blocks(
-        self,
-        purpose: str,
-        silos: Silos,
-        rounds: range,
-        shape: Shape,
-        dtype: DTypeLike = np.float32,
+        self, purpose: str, silos: Silos, rounds: range, shape: Shape, dtype: DTypeLike = np.float32
     ) -> np.ndarray:
         """Return (len(rounds), len(silos), *shape): the :meth:`units_block` of several rounds."""
         who, shape = _as_silos(silos, max(rounds)), _as_shape(shape)
@@ -161,12 +150,7 @@ class Streams:
         return blocks.reshape(len(rounds), len(who), *shape)
 
     def normal_block(
-        self,
-        purpose: str,
-        silos: Silos,
-        round: int,
-        shape: Shape,
-        dtype: DTypeLike = np.float64,
+        self, purpose: str, silos: Silos, round: int, shape: Shape, dtype: DTypeLike = np.float64
     ) -> np.ndarray:
         """Return (len(silos), *shape): the normals of all silos' fresh streams."""
         return _draws.floats(self.units_block(purpose, silos, round, shape, dtype), np.dtype(dtype))
@@ -177,22 +161,6 @@ class Streams:
         words = self._source.words(purpose, who, round, 0, math.prod(shape))
         return _draws.uniforms(words).reshape(len(who), *shape)
 
-    def poisson_mask_block(
-        self,
-        purpose: str,
-        silos: Silos,
-        round: int,
-        n_max: int,
-        sizes: ArrayLike,
-        rates: ArrayLike,
-    ) -> np.ndarray:
-        """Return (len(silos), n_max) booleans: which records each silo's Poisson sample holds.
-
-        Row s marks ``stream(purpose, silos[s], round).poisson_sample(sizes[s], rates[s])``.
-        """
-        rounds = range(round, round + 1)
-        return self.poisson_mask_blocks(purpose, silos, rounds, n_max, sizes, rates)[0]
-
     def poisson_mask_blocks(
         self,
         purpose: str,
@@ -202,7 +170,10 @@ class Streams:
         sizes: ArrayLike,
         rates: ArrayLike,
     ) -> np.ndarray:
-        """Return (len(rounds), len(silos), n_max): :meth:`poisson_mask_block` of several rounds."""
+        """Return (len(rounds), len(silos), n_max) booleans: which records Poisson samples hold.
+
+        Row (r, s) marks ``stream(purpose, silos[s], rounds[r]).poisson_sample(sizes[s], rates[s])``.
+        """
         who = _as_silos(silos, max(rounds))
         lengths = np.broadcast_to(np.asarray(sizes, dtype=np.int64), len(who))
         chances = np.broadcast_to(np.asarray(rates, dtype=np.float64), len(who))

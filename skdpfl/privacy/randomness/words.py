@@ -33,6 +33,7 @@ REFINED = 1 << 23
 
 _CHUNK = 1 << 13
 
+Silos = Sequence[int] | np.ndarray
 Words = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
 
@@ -53,13 +54,7 @@ class WordSource(Protocol):
     """Random words by address; see the module's docstring."""
 
     def words(
-        self,
-        purpose: str,
-        silos: Sequence[int] | np.ndarray,
-        round: int,
-        draw: int,
-        count: int,
-        scratch: bool = False,
+        self, purpose: str, silos: Silos, round: int, draw: int, count: int, scratch: bool = False
     ) -> Words:
         """Return (len(silos), count) words; each row is contiguous.
 
@@ -107,15 +102,8 @@ class SimulationWords:
         return SimulationWords, (self.seed,)
 
     def words(
-        self,
-        purpose: str,
-        silos: Sequence[int] | np.ndarray,
-        round: int,
-        draw: int,
-        count: int,
-        scratch: bool = False,
+        self, purpose: str, silos: Silos, round: int, draw: int, count: int, scratch: bool = False
     ) -> Words:
-        """Return (len(silos), count) words; each row is contiguous."""
         if count <= SMALL:
             return self._short(purpose, silos, round, draw, bucket(count))[:, :count]
         states = self._short(purpose, silos, round, draw, 2 * SMALL)
@@ -131,7 +119,6 @@ class SimulationWords:
     def words_of_rounds(
         self, purpose: str, silos: np.ndarray, rounds: range, count: int
     ) -> np.ndarray:
-        """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
         if count > SMALL:
             return round_by_round(self, purpose, silos, rounds, count)
         words = np.empty((len(rounds), len(silos), count), np.uint64)
@@ -228,20 +215,12 @@ class MovedWords:
         return getattr(self._source, "seed", None)
 
     def words(
-        self,
-        purpose: str,
-        silos: Sequence[int] | np.ndarray,
-        round: int,
-        draw: int,
-        count: int,
-        scratch: bool = False,
+        self, purpose: str, silos: Silos, round: int, draw: int, count: int, scratch: bool = False
     ) -> Words:
-        """Return (len(silos), count) words; each row is contiguous."""
         moved = np.asarray(silos, np.int64) + self._first
         return self._source.words(purpose, moved, round, draw, count, scratch)
 
     def words_of_rounds(
         self, purpose: str, silos: np.ndarray, rounds: range, count: int
     ) -> np.ndarray:
-        """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
         return self._source.words_of_rounds(purpose, silos + self._first, rounds, count)

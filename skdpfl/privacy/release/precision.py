@@ -118,12 +118,7 @@ def _clips(sums: GradientSums, precision: Precision) -> np.ndarray:
 
 
 def _clip(
-    sums: GradientSums,
-    precision: Precision,
-    records: float,
-    batch: float,
-    std: float,
-    apart: float,
+    sums: GradientSums, precision: Precision, records: float, batch: float, std: float, apart: float
 ) -> float:
     clip, release = sums.clip_norm, precision.release
     # raises unless the sum fits

@@ -19,31 +19,6 @@ _N_NODES = 33
 _FIRST, _FURTHEST = 0.02, 300.0
 
 
-def shuffled_deltas(
-    epsilons: np.ndarray, *, noise_multiplier: float, n_reports: int, slack: float
-) -> np.ndarray:
-    """Bound delta for one round without sampling, at each epsilon.
-
-    Parameters
-    ----------
-    epsilons : ndarray of shape (n,)
-        At least 0, increasing.
-    noise_multiplier : float
-        z, the standard deviation of each message's noise over the clip norm.
-    n_reports : int
-        Number of messages that are shuffled together.
-    slack : float
-        Largest probability of revealed tails: the bound is at least about this.
-
-    Returns
-    -------
-    deltas : ndarray of shape (n,)
-        Non-increasing.
-    """
-    bound = _Bound(noise_multiplier, n_reports, slack)
-    return np.minimum.accumulate([bound.delta(epsilon) for epsilon in epsilons.tolist()])
-
-
 @lru_cache(maxsize=256)
 def shuffled_profile(
     noise_multiplier: float, n_reports: int, sampling_rate: float = 1.0, *, slack: float = 1e-9
@@ -77,14 +52,14 @@ def shuffled_profile(
     if noise_multiplier == math.inf:
         return Profile((0.0,), (0.0,))
 
-    bound = _Bound(noise_multiplier, n_reports, slack)
+    bound = RoundBound(noise_multiplier, n_reports, slack)
     epsilons = np.linspace(0.0, _last_epsilon(bound), _N_NODES)
     amplified = np.log1p(sampling_rate * np.expm1(epsilons))
     deltas = np.minimum.accumulate([bound.delta(epsilon) for epsilon in epsilons.tolist()])
     return Profile(tuple(amplified.tolist()), tuple((sampling_rate * deltas).tolist()))
 
 
-def _last_epsilon(bound: _Bound) -> float:
+def _last_epsilon(bound: RoundBound) -> float:
     """Return an epsilon beyond which the bound hardly decreases."""
     slack = bound.slack
 
@@ -106,7 +81,7 @@ def _last_epsilon(bound: _Bound) -> float:
     return last
 
 
-class _Bound:
+class RoundBound:
     """The bound of :mod:`skdpfl.privacy.shuffling.blanket`, epsilon by epsilon.
 
     It is the largest of the cells' bounds. A cell's bound is at most the local guarantee at its mu,

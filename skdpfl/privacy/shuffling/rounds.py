@@ -45,9 +45,9 @@ from __future__ import annotations
 
 from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.sampling import Levels
-from skdpfl.privacy.shuffling.one_round import shuffled_deltas, shuffled_profile
+from skdpfl.privacy.shuffling.one_round import shuffled_profile
 
-__all__ = ["shuffled_deltas", "shuffled_levels", "shuffled_profile"]
+__all__ = ["shuffled_levels", "shuffled_profile"]
 
 #: Share of delta used for tails and total variation distances, all rounds together.
 _SLACK_SHARE = 0.05
