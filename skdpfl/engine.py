@@ -113,18 +113,8 @@ def rounds(
 
     Parameters
     ----------
-    work : Work
-        What to do.
-    federation : Federation
-        The silos.
-    streams : Streams
-        The server's random streams: cohorts and the noise on the aggregate.
-    average : bool, float or int, default=True
-        True: the model is the average that the algorithm names, by default of the second half of
-        the rounds' models. False: the last one. A share of the rounds (a float in (0, 1)), or a
-        number of last rounds (an integer): the mean of their models.
-    after : Progress, optional
-        Continue after these rounds: silos keep their state.
+    work, federation, streams, average, after
+        As for :func:`run`.
 
     Yields
     ------

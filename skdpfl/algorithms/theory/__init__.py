@@ -4,6 +4,17 @@ Constants like the smoothness, the distance to the optimum or the variance of gr
 properties of the records: compute them from public or synthetic data, or from public bounds (a
 clipping norm is a Lipschitz constant, ``radius`` bounds a distance). The estimators' ``"auto"``
 does not use these functions; they reproduce the papers and test the solvers.
+
+References
+----------
+S. Ghadimi and G. Lan, "Optimal Stochastic Approximation Algorithms for Strongly Convex Stochastic
+Composite Optimization" I and II, SIAM J. Optim. 2012 and 2013 (acsa, multistage).
+A. Lowy and M. Razaviyayn, "Private Federated Learning Without a Trusted Server: Optimal Algorithms
+for Convex Losses", ICLR 2023 (lowy2023: steps follow the noise of theorem D.8; round counts are
+orders of magnitude, constants are 1 here).
+M. Noble, A. Bellet and A. Dieuleveut, "Differentially Private Federated Learning on Heterogeneous
+Data", AISTATS 2022.
+S. U. Stich, "Unified Optimal Analysis of the (Stochastic) Gradient Method", 2019, lemma 3.
 """
 
 from skdpfl.algorithms.theory._accelerated import (

@@ -57,9 +57,9 @@ def lowy2023_accelerated_rounds(
     ...     silos_per_round=25, n_parameters=10, batch=100, epsilon=1, delta=1e-6)
     73
     """
-    private = _private_records(n_records, n_parameters, epsilon, delta)
-    condition = _condition(lipschitz, smoothness, diameter)
-    fast = math.sqrt(condition * math.sqrt(silos_per_round) * private)
+    private = private_records(n_records, n_parameters, epsilon, delta)
+    scale = condition(lipschitz, smoothness, diameter)
+    fast = math.sqrt(scale * math.sqrt(silos_per_round) * private)
     return math.ceil(max(fast, _noise_rounds(private, n_records, n_silos, silos_per_round, batch)))
 
 
@@ -99,7 +99,7 @@ def lowy2023_multistage_rounds(
     30
     """
     mu = check_positive("strong_convexity", strong_convexity)
-    private = _private_records(n_records, n_parameters, epsilon, delta)
+    private = private_records(n_records, n_parameters, epsilon, delta)
     signal = check_positive("excess", excess) * mu * silos_per_round * (epsilon * n_records) ** 2
     signal /= check_positive("lipschitz", lipschitz) ** 2 * n_parameters
     linear = math.sqrt(check_positive("smoothness", smoothness) / mu) * math.log(max(signal, 1))
@@ -140,9 +140,9 @@ def lowy2023_one_pass_rounds(
     ...                          n_silos=25, n_parameters=10, epsilon=1, delta=1e-6)
     15
     """
-    private = _private_records(n_records, n_parameters, epsilon, delta)
+    private = private_records(n_records, n_parameters, epsilon, delta)
     silos = math.sqrt(check_positive("n_silos", n_silos))
-    best = (_condition(lipschitz, smoothness, diameter) * silos * private) ** 0.4
+    best = (condition(lipschitz, smoothness, diameter) * silos * private) ** 0.4
     return min(n_records, max(1, round(best)))
 
 
@@ -213,7 +213,7 @@ def lowy2023_smoothing(
             f"diameter={diameter!r} and strong_convexity={strong_convexity!r} are not valid"
             " together; give exactly one."
         )
-    private = _private_records(n_records, n_parameters, epsilon, delta)
+    private = private_records(n_records, n_parameters, epsilon, delta)
     useful = check_positive("n_silos", n_silos) * min(n_records, private**2)
     if strong_convexity is not None:
         return check_positive("strong_convexity", strong_convexity) * useful
@@ -222,13 +222,13 @@ def lowy2023_smoothing(
     return lipschitz / check_positive("diameter", diameter) * math.sqrt(useful)
 
 
-def _condition(lipschitz: float, smoothness: float, diameter: float) -> float:
+def condition(lipschitz: float, smoothness: float, diameter: float) -> float:
     """Return beta D / L."""
     scale = check_positive("smoothness", smoothness) * check_positive("diameter", diameter)
     return scale / check_positive("lipschitz", lipschitz)
 
 
-def _private_records(n_records: int, n_parameters: int, epsilon: float, delta: float) -> float:
+def private_records(n_records: int, n_parameters: int, epsilon: float, delta: float) -> float:
     """Return epsilon n / sqrt(d ln(1/delta)), an effective number of records under privacy."""
     spend = check_count("n_parameters", n_parameters)
     log_inverse = math.log(1 / check_share("delta", delta))

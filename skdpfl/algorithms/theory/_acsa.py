@@ -63,11 +63,6 @@ def acsa_scale(
     squared_distance : float
         |w_0 - w*|^2, twice the V of the formula.
 
-    References
-    ----------
-    S. Ghadimi and G. Lan, "Optimal Stochastic Approximation Algorithms for Strongly Convex
-    Stochastic Composite Optimization I", SIAM J. Optim. 2012.
-
     Examples
     --------
     >>> from skdpfl.algorithms.theory import acsa_scale
@@ -163,11 +158,6 @@ def multistage(
     -------
     tuple of Stage
         The complete stages; if the first is not complete, it alone, cut to ``n_rounds``.
-
-    References
-    ----------
-    S. Ghadimi and G. Lan, "Optimal Stochastic Approximation Algorithms for Strongly Convex
-    Stochastic Composite Optimization II", SIAM J. Optim. 2013.
 
     Examples
     --------

@@ -61,11 +61,6 @@ def noble2022_scaffold_steps(
     strong_convexity : float, default=0.0
         mu.
 
-    References
-    ----------
-    M. Noble, A. Bellet and A. Dieuleveut, "Differentially Private Federated Learning on
-    Heterogeneous Data", AISTATS 2022.
-
     Examples
     --------
     >>> from skdpfl.algorithms.theory import noble2022_scaffold_steps
@@ -97,11 +92,6 @@ def noble2022_fedavg_steps(
         As in :func:`noble2022_scaffold_steps`.
     dissimilarity : float, default=0.0
         B, of the bounded-dissimilarity assumption above.
-
-    References
-    ----------
-    M. Noble, A. Bellet and A. Dieuleveut, "Differentially Private Federated Learning on
-    Heterogeneous Data", AISTATS 2022.
 
     Examples
     --------

@@ -23,6 +23,7 @@ import math
 import numpy as np
 
 from skdpfl._arguments import check_count, check_positive, check_share
+from skdpfl.algorithms.theory._accelerated import condition, private_records
 
 
 def lowy2023_step(
@@ -52,11 +53,6 @@ def lowy2023_step(
         d, R and K.
     epsilon, delta : float
         A silo's budget.
-
-    References
-    ----------
-    A. Lowy and M. Razaviyayn, "Private Federated Learning Without a Trusted Server: Optimal
-    Algorithms for Convex Losses", ICLR 2023. The constants follow the noise of its theorem D.8.
 
     Examples
     --------
@@ -126,11 +122,6 @@ def lowy2023_rounds(
     lipschitz, smoothness, diameter, n_records, n_silos, n_parameters, epsilon, delta
         As in :func:`lowy2023_step`.
 
-    References
-    ----------
-    A. Lowy and M. Razaviyayn, "Private Federated Learning Without a Trusted Server: Optimal
-    Algorithms for Convex Losses", ICLR 2023 (an order of magnitude; constants are 1 here).
-
     Examples
     --------
     >>> from skdpfl.algorithms.theory import lowy2023_rounds
@@ -139,11 +130,8 @@ def lowy2023_rounds(
     400
     """
     n, M = check_count("n_records", n_records), check_positive("n_silos", n_silos)
-    condition = check_positive("smoothness", smoothness) * check_positive("diameter", diameter)
-    condition /= check_positive("lipschitz", lipschitz)
-    private = check_positive("epsilon", epsilon) * n
-    private /= math.sqrt(check_count("n_parameters", n_parameters) * _log_inverse(delta))
-    slow = condition * math.sqrt(M) * min(math.sqrt(n), private)
+    private = private_records(n_records, n_parameters, epsilon, delta)
+    slow = condition(lipschitz, smoothness, diameter) * math.sqrt(M) * min(math.sqrt(n), private)
     return math.ceil(max(slow, min(n * M, private**2 * M)))
 
 
@@ -190,8 +178,3 @@ def _terms(
     logs = math.log(2.5 * R * K / (delta * n)) * math.log(2 / delta)
     privacy = 128 * d * R * logs / (M * n**2 * check_positive("epsilon", epsilon) ** 2)
     return 0.5, privacy, 2 * R / (n * M)
-
-
-def _log_inverse(delta: float) -> float:
-    """Return ln(1/delta)."""
-    return math.log(1 / check_share("delta", delta))

@@ -50,10 +50,6 @@ def stich2019_schedule(
     largest_step : float
         1/g: 1 / (2 smoothness) for noisy gradients.
 
-    References
-    ----------
-    S. U. Stich, "Unified Optimal Analysis of the (Stochastic) Gradient Method", 2019, lemma 3.
-
     Examples
     --------
     >>> from skdpfl.algorithms.theory import stich2019_schedule

@@ -172,7 +172,7 @@ class Streams:
     ) -> np.ndarray:
         """Return (len(rounds), len(silos), n_max) booleans: which records Poisson samples hold.
 
-        Row (r, s) marks ``stream(purpose, silos[s], rounds[r]).poisson_sample(sizes[s], rates[s])``.
+        Row (r, s) marks ``stream(purpose, silos[s], r).poisson_sample(sizes[s], rates[s])``.
         """
         who = _as_silos(silos, max(rounds))
         lengths = np.broadcast_to(np.asarray(sizes, dtype=np.int64), len(who))
