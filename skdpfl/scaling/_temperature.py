@@ -17,8 +17,12 @@ without a cut, makes up for it: where probabilities are right, c_j is 0 on avera
 
 v is the variance of the noise of g, h = 0.3 the curvature in u of a logistic model with typical raw
 predictions: these are the steps of a Kalman filter. Two of them are as good as more. Both together
-cost 4 % of mu^2, so training has 2 % more noise. The prior's mean, which is public, is smaller if
-the noise of training moves predictions far.
+cost 4 % of mu^2, so training has 2 % more noise. The prior's mean is public::
+
+    m0 = -0.6, or up to 0 if the noise of training does not move predictions far
+         - log(s / 0.04) if s, the noise of the whole fit in clip norms, is larger than 0.04
+
+With more noise than that predictions are mostly noise, as far from 0 as with less.
 """
 
 from __future__ import annotations
@@ -41,6 +45,8 @@ _PRIOR, _CURVATURE, _RANGE = 0.45, 0.3, (-2.5, 1.5)
 _NOISE, _LEAST_CUT = 0.15, 0.7
 #: the prior's mean: 0 up to the first walk of predictions, the least from the second on
 _LEAST, _WALKS = -0.6, (1.5, 3.0)
+#: the noise of a fit, in clip norms, beyond which predictions are mostly noise
+_DROWNED = 0.04
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +113,8 @@ class TemperaturePlan(BoundedSums):
         """
         near, far = _WALKS
         u = _LEAST * min(1.0, max(0.0, (walk - near) / (far - near)))
+        level = self.share * self.noise / self.cut  # of a mean with the whole budget
+        u = max(_RANGE[0], u - max(0.0, math.log(level / _DROWNED))) if level > 0 else u
         doubt, h, noise = _PRIOR**2, _CURVATURE, self.noise
         for number in range(self.evaluations):
             t = math.exp(u)

@@ -309,3 +309,16 @@ def test_log_loss_and_coefficients_of_a_logistic_model(epsilon, most):
         first.append(clf.coef_[0, 0])
     assert np.mean(losses) < most
     assert 0.7 < np.mean(first) < 1.4
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(300, 0.25), (150, 0.5)])
+def test_where_noise_is_nearly_all_probabilities_are_hardly_worse_than_a_constant(n, epsilon):
+    """The prior's mean falls with the noise; log losses were .80 and .81 without that."""
+    found = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n, 6))
+        y = (X[:, 0] + rng.logistic(size=n) > 0).astype(int)
+        clf = skdpfl.ISRLDPClassifier(epsilon, feature_bounds=(-4, 4), random_state=seed)
+        found.append(log_loss(y, clf.fit(X, y, silos=np.arange(n) % 3).predict_proba(X)))
+    assert np.mean(found) < np.log(2) + 0.02
