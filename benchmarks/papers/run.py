@@ -10,7 +10,8 @@ into docs/papers, whose tables are then made anew). A full run goes on where the
 cells that are in the table are not run again, nor, where nothing is tuned, their seeds (with
 ``--again`` they are, in place of what is there). ``--minutes`` starts nothing further after that
 time; ``--cells "10 silos.* 1$"`` runs cells whose setting, method, epsilon and, if it has one,
-place on the x axis (``at 5``) match. Data are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
+place on the x axis (``at 5``) match. A search that was stopped goes on, too: its fits are in
+``<figure>.*.tuning`` until it ends. Data are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from typing import Any, NamedTuple
 
 from _common.cells import Cell, figure_of, parts_of, run_cell
 from _common.draw import draw
+from _common.memory import Memory
 from _common.pages import DOCS, fill_pages
 from _common.table import Store, key
 
@@ -56,15 +58,21 @@ class Task(NamedTuple):
     name: str
     at: int
     seeds: tuple[int, ...]
-    quick: bool
+    options: argparse.Namespace
 
 
 def work(task: Task) -> tuple[str, list[dict[str, Any]]]:
     """Run it."""
-    name, at, seeds, quick = task
+    name, at, seeds, options = task
     warnings.simplefilter("ignore")  # steps of a lattice may diverge, and deltas are the papers'
     figure = figure_of(name)
-    return name, list(run_cell(figure, figure.cells(quick)[at], quick, seeds))
+    cell = figure.cells(options.quick)[at]
+    memory = Memory(Store(options.out, name).path, cell)
+    if not (options.quick or options.again):
+        cell = memory.remembering(cell, figure.tuning)
+    rows = list(run_cell(figure, cell, options.quick, seeds))
+    memory.forget()
+    return name, rows
 
 
 def missing(options: argparse.Namespace) -> Iterator[Task]:
@@ -76,7 +84,7 @@ def missing(options: argparse.Namespace) -> Iterator[Task]:
             if re.search(options.cells, named(cell)):
                 for seeds in parts_of(figure, cell, options.quick):
                     if not done & set(seeds):
-                        yield Task(name, at, seeds, options.quick)
+                        yield Task(name, at, seeds, options)
 
 
 def named(cell: Cell) -> str:

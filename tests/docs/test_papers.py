@@ -142,6 +142,34 @@ def test_a_run_goes_on_seed_by_seed_where_nothing_is_tuned(papers, tmp_path, mon
         assert not list(run.missing(options))
 
 
+def test_a_search_that_was_stopped_goes_on(papers, tmp_path):
+    made = []
+
+    def measure(seed, step):
+        if len(made) == 4:
+            raise KeyboardInterrupt
+        made.append((seed, step))
+        return -abs(step - 27)
+
+    axis = papers("_common.cells").Axis("step", 1, 3)
+    cells, fig, cell = figure(papers, measure, (axis,))
+    memory = papers("_common.memory").Memory
+
+    def chosen():
+        again = memory(tmp_path / "figure.csv", cell)
+        return again, cells.tune(fig, again.remembering(cell, fig.tuning), quick=False).point
+
+    with pytest.raises(KeyboardInterrupt):
+        chosen()
+    before, made = made, []
+    again, point = chosen()
+    assert point == {"step": 27.0}
+    assert before
+    assert not set(before) & set(made)
+    again.forget()
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_runner_lists_every_figure(papers):
     here = {
         f"{p.parent.name}/{p.stem}" for p in PAPERS.glob("*/*.py") if "\nFIGURE = " in p.read_text()
