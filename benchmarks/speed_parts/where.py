@@ -46,10 +46,10 @@ PARTS = {
         "skdpfl.models._groups.Records.gathered",
     ],
     "local steps": ["skdpfl.federation._local.LocalFederation._walk"],
-    "rounds": ["skdpfl.estimators._base.run"],
+    "rounds": ["skdpfl.estimators._training.run"],
     "reading and checking": ["skdpfl.estimators._base.FederatedEstimator._read"],
     "plan and price": [
-        "skdpfl.estimators._base.make_plan",
+        "skdpfl.estimators._training.make_plan",
         "skdpfl.privacy.plan.PrivacyPlan.spent",
     ],
     "the rest": ["skdpfl.estimators._base.FederatedEstimator.fit"],

@@ -7,43 +7,24 @@ NaN or a single class, are visible outputs) and by the run.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import field, replace
-from functools import cache, partial
+from dataclasses import field
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpfl._arguments import refuse_sparse
-from skdpfl._compat import CallbackSupportMixin, as_frame, with_callbacks, with_names
+from skdpfl._compat import as_frame, with_callbacks, with_names
 from skdpfl._input_errors import advising
 from skdpfl._silo_warnings import warn_of_forgotten_column, warn_of_people, warn_of_unseen_silos
-from skdpfl._warnings import warn
-from skdpfl.choosing import (
-    Choice,
-    Committed,
-    Facts,
-    Method,
-    Request,
-    Settings,
-    Training,
-    choose,
-    final_training,
-    make_plan,
-    read_request,
-)
-from skdpfl.engine import Progress, run
-from skdpfl.estimators._checkpoint import Kept
-from skdpfl.estimators._context import AfterRound, one_blas_thread, unchanged_on_error
-from skdpfl.estimators._data import DataElsewhere, DataSource, LocalData
-from skdpfl.estimators._diverged import warn_if_diverged
+from skdpfl.choosing import Facts, choose, make_plan
+from skdpfl.estimators._context import unchanged_on_error
+from skdpfl.estimators._data import DataElsewhere, LocalData
 from skdpfl.estimators._docs import with_constructor
-from skdpfl.estimators._noise_error import Path
+from skdpfl.estimators._noise_error import summary
 from skdpfl.estimators._parameters import check_parameters, check_shape
-from skdpfl.estimators._progress import progress_bar
 from skdpfl.estimators._refusals import (
     NO_PARTIAL_FIT,
     refuse_arguments,
@@ -51,21 +32,16 @@ from skdpfl.estimators._refusals import (
     refusing_parameters,
 )
 from skdpfl.estimators._rows import numbers_in_rows
-from skdpfl.estimators._summary import summary
+from skdpfl.estimators._training import Trained
 from skdpfl.estimators._weights import read_sample_weight
-from skdpfl.federation import Federation, Schema, Work
-from skdpfl.losses import Loss
+from skdpfl.federation import Federation, Schema
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.sampling import Disjoint
-from skdpfl.privacy.spending.recording import Recorded
-from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.scaling import Calibrated, Scales, calibrated
+from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.silos import read_silos, split_silo_column, without_column
 
 
 @with_constructor
-class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
+class FederatedEstimator(Trained):
     """Base class of all estimators.
 
     A family adds its parameters and a :class:`skdpfl.choosing.Method`; classifiers and regressors
@@ -98,8 +74,6 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
 
-    #: what is protected, if it is not a parameter
-    unit = "record"
     #: valid values of ``trust``, words for ``learning_rate``, losses
     _trusts: ClassVar[tuple[str, ...]] = ("silo", "server")
     _learning_rates: ClassVar[tuple[str, ...]] = ("auto",)
@@ -135,37 +109,18 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         names: list[str] = super()._get_param_names()
         return names
 
-    def _parameters(self) -> dict[str, Any]:
-        """Return all parameters by name, and ``unit`` if it is not one."""
-        return self.get_params(deep=False) | {"unit": self.unit}
-
     def _check(self) -> None:
         """Raise for the first invalid parameter, before any data are read."""
         words = {"trust": self._trusts, "learning_rate": self._learning_rates, "loss": self._losses}
         check_parameters(type(self).__name__, self._parameters(), words)
         self._check_own()
 
-    # ---- a family of estimators (one module each) --------------------------------------------
-
-    def _method(self) -> Method:
-        """Return the training method of the family."""
-        raise NotImplementedError
+    # ---- a family of estimators (one module each), with ``_method`` and ``_unpack_outcome`` ----
 
     def _check_own(self) -> None:
         """Raise for invalid parameters that only this family has."""
 
-    def _unpack_outcome(self, outcome: Progress) -> None:
-        """Set fitted attributes from the final state of the algorithm."""
-        self.clip_norm_ = outcome.clip_norm
-
-    # ---- classifiers and regressors ----------------------------------------------------------
-
-    def _loss(self) -> Loss:
-        """Return the loss with the given parameters."""
-        raise NotImplementedError
-
-    def _is_classifier(self) -> bool:
-        raise NotImplementedError
+    # ---- classifiers and regressors, with ``_loss`` and ``_is_classifier`` ---------------------
 
     def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """Return targets encoded for the loss."""
@@ -264,97 +219,6 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
     def _declare_targets(self) -> None:
         """Set the attributes that depend on targets, for remote data."""
 
-    def _train(self, data: DataSource) -> Any:
-        """Choose, plan, charge the ledgers, run, unpack; records are read through ``data`` only."""
-        streams, method = streams_for(self.random_state), self._method()
-        request = self._request(data.facts)
-        choice = choose(request, method)
-        plan = make_plan(request, method, choice, self._schedule_from(streams))
-        if data.may_miss:  # the noise of silos that may be missing hides nobody else's records
-            plan = replace(plan, gradients_only=False)
-        kept = Kept.of(self, data)
-        plan = kept.planned(plan)
-        spent = _priced(plan, data, streams)
-        federation = data.federation(streams, self.n_jobs)
-        federation.agree(
-            _sketched(request, method, choice, plan, data),
-            choice.scaling.plan,
-            choice.calibration,
-            streams.seed,
-        )
-        if not kept.charged:
-            self._charge(spent)
-        kept.begin(plan)
-        if choice.advice:
-            warn(choice.advice)
-        with one_blas_thread():
-            federation = kept.over(federation)
-            scales = choice.scaling.find(federation, streams)
-            row_norm = scales.features.row_norm
-            committed = Committed(request, choice.settings, plan, spent.epsilon, row_norm)
-            training = final_training(committed, method, partial(data.curvature, scales))
-            algorithm, loss, settings, *_ = training
-            model = request.model.started(scales)
-            work = Work(model, loss, algorithm, plan, data.dtype, request.alpha)
-            work = replace(work, features=scales.features_map, target=scales.target_map)
-            work = replace(work, class_weights=data.class_weights)
-            data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
-            where = work, federation, streams
-            path = Path(work, training.average, kept.progress)
-            outcome = self._run(data, scales, training, where, kept, path)
-            found = Calibrated(outcome.params)
-            if choice.calibration is not None:
-                trained = federation, work, outcome.params
-                found = calibrated(choice.calibration, *trained, streams, training.walk)
-        here = getattr(federation, "data", None)  # other back ends do not have the records here
-        warn_if_diverged(outcome.params, work, here)
-        self._noise_error = path.error(scales, found)
-        self._unpack(request.facts, settings, scales, work, found.params)
-        self._unpack_outcome(outcome)
-        if hasattr(self, "calibrate") and self._is_classifier():
-            self.temperature_ = 1 / found.factor
-        elif hasattr(self, "calibrate"):
-            self.shift_ = found.shift * scales.target.scale
-        self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
-        return self
-
-    def _run(
-        self,
-        data: DataSource,
-        scales: Scales,
-        training: Training,
-        where: tuple[Work, Federation, Streams],
-        kept: Kept,
-        path: Path,
-    ) -> Progress:
-        """Run all rounds, and call the callbacks after each."""
-        work = where[0]
-        n_rounds, name = work.plan.n_rounds, type(self).__name__
-        with progress_bar(self.verbose, name, n_rounds) as advance:
-            after = AfterRound(
-                self,
-                n_rounds,
-                partial(self._as_fitted, data.facts, training.settings, scales, work),
-                lambda: self._labelled(*data.records()),
-                advance,
-            )
-            if kept.progress is not None:
-                kept.restore(where[1], work)
-
-            def keep(now: Progress) -> None:
-                path.add(now)
-                kept.keep(where[1], now)
-
-            outcome = run(
-                *where,
-                average=training.average,
-                on_round=after,
-                after=kept.progress,
-                keep=keep if kept.on_disk else path.add,
-            )
-        after.end()
-        return outcome
-
     def plan_for(self, *, silo_sizes: Any, n_features: int, n_classes: int = 2) -> PrivacyPlan:
         """Return the plan of a fit on data with these sizes, without any data.
 
@@ -403,15 +267,6 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         check_is_fitted(self)
         return summary(self)
 
-    def _request(self, facts: Facts) -> Request:
-        """Return the request: the parameters, for data with these public numbers."""
-        return read_request(self._parameters(), facts, self._loss())
-
-    def _schedule_from(self, streams: Streams) -> Streams:
-        """Return the streams of the public schedule; a search sets those of the priced plan."""
-        given: Callable[[], Streams] | None = self.__dict__.get("_schedule_streams")
-        return streams if given is None else given()
-
     def _read(self, X: Any, y: Any, silos: Any, sample_weight: Any) -> LocalData:
         """Validate the data, and set the attributes with their public numbers."""
         refuse_sparse(X)
@@ -440,35 +295,6 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return Facts(ids, public, n_features, n_outputs, self._is_classifier(), names)
 
-    def _labelled(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return records with their targets decoded."""
-        return X, self.classes_[y] if self._is_classifier() else y
-
-    def _as_fitted(self, *args: Any) -> dict[str, Any]:
-        """Return the attributes that ``_unpack`` would set."""
-        twin = copy.copy(self)
-        twin._unpack(*args)
-        return {name: value for name, value in vars(twin).items() if name.endswith("_")}
-
-    def _unpack(
-        self, facts: Facts, settings: Settings, scales: Scales, work: Work, params: np.ndarray
-    ) -> None:
-        """Set the fitted attributes."""
-        self.model_, kind = work.model, self._is_classifier()
-        for name, value in work.model.fitted_attributes(params, scales, is_classifier=kind).items():
-            setattr(self, name, value)
-        self.scaling_ = scales.features
-        self.silo_ids_ = facts.silo_ids.to_numpy()
-        self._told_of_silos: list[bool] = []
-        self.n_rounds_, self.clip_norm_ = settings.n_rounds, work.plan.clip_norm
-        self.learning_rate_, self.smoothing_ = settings.learning_rate, work.loss.smoothing
-        if hasattr(self, "local_steps"):
-            self.local_steps_ = _one_or_all(settings.steps)
-        if hasattr(self, "global_learning_rate"):
-            self.global_learning_rate_ = settings.server_step
-        dealt = work.plan.sampling
-        self.sampling_rate_ = 1 / dealt.n_parts if isinstance(dealt, Disjoint) else settings.rate
-
     # ---- predict -----------------------------------------------------------------------------
 
     def _raw(self, X: Any) -> np.ndarray:
@@ -487,24 +313,3 @@ class FederatedEstimator(CallbackSupportMixin, Recorded, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
-
-
-def _sketched(
-    request: Request, method: Method, choice: Choice, plan: PrivacyPlan, data: DataSource
-) -> Work:
-    """Return the work as it is known before scales are found."""
-    algorithm = method.algorithm(request, choice.settings)
-    work = Work(request.model, request.loss, algorithm, plan, data.dtype, request.alpha)
-    return replace(work, class_weights=data.class_weights)
-
-
-def _priced(plan: PrivacyPlan, data: DataSource, streams: Streams) -> PrivacySpent:
-    """Return the cost of the plan, with a digest of the assignment to silos unless secret."""
-    digest = None if plan.unit == "silo" else data.assignment()  # it depends on the sizes
-    seed = streams.seed if streams.is_simulation else None
-    return plan.spent(assignment=digest, simulation_seed=seed)
-
-
-def _one_or_all(steps: tuple[int, ...]) -> int | tuple[int, ...]:
-    """Return the number of steps if it is the same in all rounds, else all of them."""
-    return steps[0] if len(set(steps)) == 1 else steps

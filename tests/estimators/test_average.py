@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl.estimators import _base
+from skdpfl.estimators import _training
 from tests.estimators.fits import data, make
 
 N_ROUNDS = 10
@@ -25,7 +25,7 @@ FAMILIES = ["ISRLDPClassifier", "DPFedAvgRegressor", "DPScaffoldClassifier", "DP
 
 def fit(name, average, monkeypatch, seen=None, **kw):
     """Fit under noise; ``seen`` gets the model that the engine tells of after each round."""
-    run = _base.run
+    run = _training.run
 
     def recorded(*args, on_round, **options):
         def both(r, params):
@@ -35,13 +35,13 @@ def fit(name, average, monkeypatch, seen=None, **kw):
 
         return run(*args, on_round=both, **options)
 
-    monkeypatch.setattr(_base, "run", recorded)
+    monkeypatch.setattr(_training, "run", recorded)
     twin = name if name.startswith("DPFedEXP") else None
     X, y, silos = data("DPFedAvgRegressor" if twin else name)
     options = {"epsilon": 3.0, "n_rounds": N_ROUNDS, "scaling": None, "random_state": 0}
     options["calibrate"] = False  # which rescales the model after the rounds
     model = make(name, **(options | kw), average=average).fit(X, y, silos=silos)
-    monkeypatch.setattr(_base, "run", run)
+    monkeypatch.setattr(_training, "run", run)
     return np.append(model.coef_.ravel(), model.intercept_)
 
 

@@ -18,7 +18,7 @@ from skdpfl import (
     ISRLDPClassifier,
 )
 from skdpfl.engine import Progress
-from skdpfl.estimators import _base
+from skdpfl.estimators import _training
 from skdpfl.estimators._checkpoint import Kept
 from skdpfl.federation import LocalFederation
 from skdpfl.privacy import PrivacyLedger
@@ -119,8 +119,10 @@ def test_nothing_is_heard_of_a_round_before_it_is_on_disk(tmp_path, monkeypatch)
     order = []
     keep = Kept.keep
     monkeypatch.setattr(Kept, "keep", lambda *a: keep(*a) or order.append("disk"))
-    told = _base.AfterRound.__call__
-    monkeypatch.setattr(_base.AfterRound, "__call__", lambda *a: order.append("told") or told(*a))
+    told = _training.AfterRound.__call__
+    monkeypatch.setattr(
+        _training.AfterRound, "__call__", lambda *a: order.append("told") or told(*a)
+    )
     fit(FITS["minibatch"], tmp_path / "fit")
     assert order == ["disk", "told"] * 6
 

@@ -257,7 +257,7 @@ def test_a_killed_process_has_been_charged(tmp_path):
         import os, signal, sys, numpy as np
         from skdpfl import ISRLDPClassifier
         from skdpfl.privacy import PrivacyLedger
-        import skdpfl.estimators._base as base
+        import skdpfl.estimators._training as base
         base.run = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)  # dies as training starts
         X = np.random.default_rng(0).normal(size=(50, 2)); y = np.arange(50) % 2
         with PrivacyLedger(2.0, path=sys.argv[1]):
