@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -31,14 +32,14 @@ class Layout:
     @property
     def size(self) -> int:
         """Number of parameters."""
-        return sum(map(_count, self.shapes.values()))
+        return sum(map(math.prod, self.shapes.values()))
 
     def split(self, flat: NDArray, device: torch.device) -> Params:
         """Return the parameters by name, as tensors."""
         tensor, at, parts = torch.tensor(flat, device=device), 0, {}
         for name, shape in self.shapes.items():
-            parts[name] = tensor[at : at + _count(shape)].reshape(shape)
-            at += _count(shape)
+            parts[name] = tensor[at : at + math.prod(shape)].reshape(shape)
+            at += math.prod(shape)
         return parts
 
     def joined(self, parts: Mapping[str, torch.Tensor], dtype: DTypeLike) -> NDArray:
@@ -46,16 +47,12 @@ class Layout:
         flat = [
             parts[name].detach().reshape(-1).cpu().numpy()
             if name in parts
-            else np.zeros(_count(shape))
+            else np.zeros(math.prod(shape))
             for name, shape in self.shapes.items()
         ]
         return np.concatenate(flat).astype(dtype, copy=False)
 
     def mask(self, chosen: Callable[[str, Shape], bool]) -> NDArray:
         """Return 1 for the parameters that are chosen by name and shape, 0 for others, flat."""
-        parts = [np.full(_count(s), chosen(name, s), float) for name, s in self.shapes.items()]
+        parts = [np.full(math.prod(s), chosen(name, s), float) for name, s in self.shapes.items()]
         return np.concatenate(parts)
-
-
-def _count(shape: Shape) -> int:
-    return int(np.prod(shape, dtype=int))
