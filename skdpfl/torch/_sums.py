@@ -94,7 +94,7 @@ def factors_of(
 
 def _squared(values: torch.Tensor, constant: float) -> NDArray:
     """Return |row|^2 + constant, computed in float64, plus a bound of what underflow loses."""
-    total = values.double().square().sum(1).cpu().numpy()
+    total = values.to(torch.float64, copy=True).square_().sum(1).cpu().numpy()
     kind = np.dtype(str(values.dtype).removeprefix("torch."))
     total += constant + underflow(kind, values.shape[1])
     return total.astype(kind)
