@@ -19,7 +19,7 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -84,6 +84,28 @@ def bucket(count: int) -> int:
     return max(4, 1 << (int(count) - 1).bit_length())
 
 
+class _Restarted(threading.local):
+    """This thread's bit generators, each with the state that restarts it and the part to set.
+
+    Making one takes as long as reading a thousand words.
+    """
+
+    def __init__(self) -> None:
+        philox, sfc = np.random.Philox(0), np.random.SFC64(0)
+        counter, inner = np.zeros(4, np.uint64), np.ones(4, np.uint64)
+        state: Any = philox.state
+        # an empty buffer: the next word opens the block after the counter
+        state |= {"buffer_pos": 4, "has_uint32": 0, "uinteger": 0}
+        state["state"]["counter"] = counter
+        self.philox = philox, state, counter
+        state = sfc.state | {"has_uint32": 0, "uinteger": 0}
+        state["state"]["state"] = inner
+        self.sfc = sfc, state, inner
+
+
+_restarted = _Restarted()
+
+
 class SimulationWords:
     """Words that follow from an integer seed: statistically sound, not cryptographic.
 
@@ -95,7 +117,6 @@ class SimulationWords:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._keys: dict[str, np.ndarray] = {}
-        self._local = threading.local()
         self._work = WorkSpace()
 
     def __reduce__(self):
@@ -151,7 +172,7 @@ class SimulationWords:
 
     def _philox(self, purpose, block, draw, round, domain, count) -> np.ndarray:
         """Return ``count`` words of the Philox whose counter starts at the given address."""
-        generator, state, counter = self._generators()[0]
+        generator, state, counter = _restarted.philox
         state["state"]["key"] = self._key(purpose)
         counter[0], counter[1], counter[2], counter[3] = block, draw, round, domain
         generator.state = state
@@ -167,25 +188,10 @@ class SimulationWords:
 
     def _seeded(self, words: np.ndarray) -> np.random.SFC64:
         """Return this thread's SFC64, started from a state of 192 random bits."""
-        generator, state, inner = self._generators()[1]
+        generator, state, inner = _restarted.sfc
         inner[:3] = words[:3]
         generator.state = state
         return generator
-
-    def _generators(self):
-        """Return this thread's bit generators with the state dictionaries that restart them."""
-        if not hasattr(self._local, "pair"):
-            philox, sfc = np.random.Philox(0), np.random.SFC64(0)
-            counter = np.zeros(4, np.uint64)
-            philox_state = philox.state
-            # an empty buffer: the next word opens the block after the counter
-            philox_state |= {"buffer_pos": 4, "has_uint32": 0, "uinteger": 0}
-            philox_state["state"]["counter"] = counter
-            inner = np.ones(4, np.uint64)
-            sfc_state = sfc.state | {"has_uint32": 0, "uinteger": 0}
-            sfc_state["state"]["state"] = inner
-            self._local.pair = (philox, philox_state, counter), (sfc, sfc_state, inner)
-        return self._local.pair
 
     def _key(self, purpose: str) -> np.ndarray:
         """Return the Philox key of a purpose: 128 bits of a hash of the seed and the purpose."""
