@@ -91,18 +91,11 @@ def without_column(X: Any, silo_column: Any) -> Any:
 
 
 def read_silos(silos: Any, n_rows: int, X: Any = None) -> Silos:
-    """Return each row's silo; without any, all rows are one silo named 0.
+    """Return each of ``n_rows`` rows' silo; without any, all rows are one silo named 0.
 
-    Parameters
-    ----------
-    silos : array-like of shape (n_rows,) or None
-        One id per row: numbers, strings, a Series or a Categorical. Unused categories are not
-        silos.
-    n_rows : int
-        The number of rows of X.
-    X : object, optional
-        The data as they were passed: a Series whose index holds the same labels as a frame's in
-        another order is refused, since it would be read by position.
+    ``silos`` has one id per row: numbers, strings, a Series or a Categorical, whose unused
+    categories are no silos. X are the data as they were passed: a Series whose index holds the same
+    labels as a frame's in another order is refused, since it would be read by position.
     """
     return _read(silos, n_rows, X)._replace(rows=_labels(X))
 

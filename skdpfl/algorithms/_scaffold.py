@@ -55,23 +55,15 @@ class ScaffoldBroadcast(NamedTuple):
 def whole_silo_control_rate(n_rounds: int, fraction: float, noise: float) -> float:
     """Return the control rate for whole silos.
 
-    The random walk ends about a f sqrt(T) v clip norms away. We allow 0.03 clip norms, or
-    6 / sqrt(T) of one round's noise, about what remains of it in an average of late models; but
+    In T rounds, each with a share f of the silos and noise of norm v on the mean message (over the
+    clip norm), the random walk ends about a f sqrt(T) v clip norms away. We allow 0.03 clip norms,
+    or 6 / sqrt(T) of one round's noise, about what remains of it in an average of late models; but
     never more than 0.3 clip norms::
 
         a = min(1, 0.3 / (f sqrt(T) v), max(6 / (f T), 0.03 / (f sqrt(T) v)))
 
     Without noise it is 1, the published algorithm. The constants are from a small study of
     quadratic problems, with few or many silos, homogeneous or heterogeneous.
-
-    Parameters
-    ----------
-    n_rounds : int
-        T.
-    fraction : float
-        f, the share of the silos that takes part in a round.
-    noise : float
-        v, the norm of the noise on a round's mean message, over the clip norm.
     """
     if noise <= 0:
         return 1.0

@@ -44,14 +44,8 @@ def clip_factors(
 ) -> NDArray | None:
     """Return each record's factor f (..., n) in the dtype of the norms; None: nothing is clipped.
 
-    Parameters
-    ----------
-    squared : sequence of (ndarray, ndarray)
-        A_l and D_l of each layer, finite.
-    clip_norm : float or ndarray
-        C, broadcasting against the records.
-    longest : int
-        The number of terms h of the longest sum.
+    ``squared`` has A_l and D_l of each layer, finite; ``clip_norm``, C, broadcasts against the
+    records; ``longest`` is the number of terms h of the longest sum.
     """
     if np.size(clip_norm) == 1 and np.max(clip_norm) == inf:
         return None

@@ -76,16 +76,9 @@ class Held:
     ) -> tuple[np.ndarray, float]:
         """Return the total of noised sums (...), and the standard deviation of its noise.
 
-        Parameters
-        ----------
-        exact : ndarray of shape (groups, ...)
-            The exact sums.
-        mu : float
-            What each of them may spend.
-        change, norm : float
-            Delta, and the largest norm of a contribution.
-        number : int
-            The release's number in this fit: each has noise of its own.
+        Each of the ``exact`` sums (groups, ...) may spend ``mu``. ``change`` is Delta, ``norm`` the
+        largest norm of a contribution; ``number`` is the release's in this fit, each of which has
+        noise of its own.
         """
         if math.isinf(mu):
             return exact.sum(axis=0), 0.0

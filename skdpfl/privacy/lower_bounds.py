@@ -106,16 +106,9 @@ def one_run_epsilon(
 ) -> float:
     """Return a lower bound from one run, wrong with probability at most ``error``.
 
-    Parameters
-    ----------
-    n_canaries : int
-        The canaries m, each in or out (or one of two) by an independent fair coin.
-    n_guesses, n_correct : int
-        How many coins were guessed, a number fixed beforehand, and how many of them right.
-    delta : float
-        The delta of the guarantee.
-    error : float
-        The probability that the bound is wrong.
+    Each of ``n_canaries`` is in or out (or one of two) by an independent fair coin. ``n_guesses``
+    coins, a number fixed beforehand, were guessed, ``n_correct`` of them right. ``delta`` is the
+    guarantee's.
     """
     if _one_run_p_value(n_canaries, n_guesses, n_correct, 0.0, delta) > error:
         return 0.0

@@ -42,13 +42,8 @@ from skdpfl.scaling._target_bins import seen_in_bins
 def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> Scales:
     """Run the plan's releases and return the maps of features and target.
 
-    Parameters
-    ----------
-    plan : ScalingPlan
-    federation : Federation
-        The silos, in the order of the plan's ``silo_sizes``.
-    streams : Streams
-        The streams of the server's noise.
+    The federation's silos are in the order of the plan's ``silo_sizes``; ``streams`` are those of
+    the server's noise.
     """
     if plan.is_free:
         return Scales(_features_without_data(plan))

@@ -17,12 +17,7 @@ from skdpfl._warnings import warn
 class Runs:
     """Calls the callbacks of a search (from scikit-learn 1.9 on) for its runs.
 
-    Parameters
-    ----------
-    search : estimator
-        The search.
-    count : int or None
-        The number of runs; None if it is secret.
+    ``count`` is the number of runs; None if it is secret.
     """
 
     def __init__(self, search: Any, count: int | None) -> None:

@@ -198,21 +198,11 @@ def binomial_sum(
     records: int = 1,
     fineness: float = 32.0,
 ) -> BinomialSum:
-    """Choose levels and noise bits that match a Gaussian of the given noise multiplier.
+    """Choose levels and noise bits that match a Gaussian of the given noise multiplier z.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        The target z, noise over C; at least 0.12 (where epsilon is far above 100).
-    dimension, clip_norm, n_contributors, records
-        As in :class:`BinomialSum`.
-    fineness : float
-        Levels over sqrt(d): the noise is 1 / (2 fineness) above z C; bits grow with its square.
-
-    Returns
-    -------
-    BinomialSum
-        Its ``noise_multiplier`` is at least z, and its noise a few per cent above z C.
+    z, the noise over C, is at least 0.12 (where epsilon is far above 100). ``fineness`` is the
+    number of levels over sqrt(d): the noise is 1 / (2 fineness) above z C, bits grow with its
+    square. The result's ``noise_multiplier`` is at least z, its noise a few per cent above z C.
     """
     if not 0.12 <= noise_multiplier < math.inf:
         raise ValueError(f"noise_multiplier must be at least 0.12, got {noise_multiplier!r}.")

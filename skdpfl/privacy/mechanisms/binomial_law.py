@@ -61,14 +61,9 @@ class TooFewBits(ValueError):
 
 
 def largest_step(n: int, p: float, depth: float) -> tuple[float, float]:
-    """Return D and tau for a range that contains all but about exp(-depth) of the mass.
+    """Return D and tau for n bits that are one with probability p.
 
-    Parameters
-    ----------
-    n, p : int and float
-        Number of bits and the probability of a one.
-    depth : float
-        Minus the logarithm of the mass of the tails.
+    They are for a range that contains all but about exp(-depth) of the mass.
     """
     deviation = math.sqrt(n * p * (1.0 - p))
     reach = deviation * math.sqrt(2.0 * depth) + depth  # Bernstein's inequality, rounded up
@@ -89,21 +84,10 @@ def largest_step(n: int, p: float, depth: float) -> tuple[float, float]:
 
 
 def dominating_gaussian(n: int, p: float, shift: float, dimension: int) -> tuple[float, float]:
-    """Return mu of the Gaussian that dominates all integer shifts of a norm, and f.
+    """Return mu and f of the module's guarantee, for n bits a coordinate, one with probability p.
 
-    Parameters
-    ----------
-    n, p : int and float
-        Number of bits in each coordinate and the probability of a one.
-    shift : float
-        K, the largest norm.
-    dimension : int
-        d, the number of coordinates.
-
-    Returns
-    -------
-    mu, failure : float
-        mu and f of the module's guarantee.
+    The Gaussian of mu dominates all integer shifts of a norm of at most K = ``shift``, in
+    ``dimension`` coordinates.
     """
     about = shift / math.sqrt(n * p * (1.0 - p))
     if about > 20.0:

@@ -93,21 +93,10 @@ class PrivUnit:
     def randomise(
         self, directions: np.ndarray, uniforms: np.ndarray, normals: np.ndarray
     ) -> np.ndarray:
-        """Return one unbiased private message for each unit vector.
+        """Return V / m (M, d), of norm 1 / m up to rounding, for unit vectors (M, d).
 
-        Parameters
-        ----------
-        directions : ndarray of shape (M, d)
-            Unit vectors. A row of zeros means "no direction": its message is uniform.
-        uniforms : ndarray of shape (M, 2)
-            Independent uniforms in [0, 1).
-        normals : ndarray of shape (M, d)
-            Independent standard normals.
-
-        Returns
-        -------
-        messages : ndarray of shape (M, d)
-            V / m, of norm 1 / m up to rounding.
+        A row of zeros means "no direction": its message is uniform. ``uniforms`` (M, 2) in [0, 1)
+        and standard ``normals`` (M, d) are independent.
         """
         below = self._half_height(uniforms)[:, None]
         inner = np.einsum("ij,ij->i", normals, directions)[:, None]
@@ -133,19 +122,10 @@ class PrivUnit:
 
 @lru_cache(maxsize=1024)
 def privunit(epsilon: float, dimension: int) -> PrivUnit:
-    """Return the eps-DP cap with the smallest error in ``dimension`` dimensions.
+    """Return the eps-DP cap with the smallest error: that which maximises m.
 
-    Parameters
-    ----------
-    epsilon : float
-        Pure privacy of one release, in (0, 20]: beyond, 53-bit uniforms are too coarse.
-    dimension : int
-        Number of coordinates, from 1 (where this is randomised response) to 10 million.
-
-    Returns
-    -------
-    PrivUnit
-        With the cap that maximises m; accurate in double precision for all these dimensions.
+    ``epsilon`` is in (0, 20]: beyond, 53-bit uniforms are too coarse. ``dimension`` is from 1
+    (where this is randomised response) to 10 million, for which double precision is accurate.
     """
     if not 0.0 < epsilon <= 20.0:
         raise ValueError(f"epsilon must be in (0, 20], got {epsilon!r}.")

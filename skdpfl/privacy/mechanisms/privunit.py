@@ -85,21 +85,10 @@ class PrivUnitMechanism:
     def randomise(
         self, vectors: np.ndarray, uniforms: np.ndarray, normals: np.ndarray
     ) -> PrivateMessages:
-        """Return the silos' private messages.
+        """Return the silos' private messages, from exact ones (M, d), which are clipped here.
 
-        Parameters
-        ----------
-        vectors : ndarray of shape (M, d)
-            One exact message per silo, clipped here.
-        uniforms : ndarray of shape (M, 5)
-            Independent uniforms in [0, 1): ``N_UNIFORMS`` per silo.
-        normals : ndarray of shape (M, d)
-            Independent standard normals.
-
-        Returns
-        -------
-        PrivateMessages
-            Unbiased messages and estimates of the squared norms of the clipped messages.
+        ``uniforms`` (M, ``N_UNIFORMS``) in [0, 1) and standard ``normals`` (M, d) are independent.
+        The messages, and the estimates of squared norms, are unbiased for clipped messages.
         """
         direction = self.direction_randomiser(vectors.shape[1])
         directions, norms = _polar(vectors)
@@ -137,20 +126,10 @@ def largest_error(epsilon_direction: float, epsilon_norm: float, dimension: int)
 
 @lru_cache(maxsize=1024)
 def split_epsilon(epsilon: float, dimension: int) -> tuple[float, float]:
-    """Divide a pure budget between direction and norm.
+    """Divide a message's pure budget, in (0, 20], between its direction and its norm.
 
-    Parameters
-    ----------
-    epsilon : float
-        The whole budget of one message, positive and at most 20.
-    dimension : int
-        Number of coordinates.
-
-    Returns
-    -------
-    epsilon_direction, epsilon_norm : float
-        Positive, with sum ``epsilon``: the split that minimises the largest mean squared error of a
-        message. It depends on public numbers only.
+    The split minimises the largest mean squared error of a message of ``dimension`` coordinates: a
+    function of public numbers.
     """
     if not 0.0 < epsilon <= 20.0:
         raise ValueError(f"epsilon must be in (0, 20], got {epsilon!r}.")

@@ -69,20 +69,11 @@ class NoisedSum(NamedTuple):
 def noised_sum(
     clip_norm: float, std: float, size: int, neighbours: str, *, terms: float, operations: int
 ) -> NoisedSum:
-    """Return the release of a float64 sum.
+    """Return the release of a float64 sum of ``size`` numbers.
 
-    Parameters
-    ----------
-    clip_norm, std : float
-        The priced noise and clip norm: noise of ``std`` for terms of norm ``clip_norm``.
-    size : int
-        Number of coordinates.
-    neighbours : {"replace", "add_remove"}
-        Whether a term is replaced or zeroed.
-    terms : float
-        Largest total weight of the terms (each weight at most 1).
-    operations : int
-        Largest number of floating-point operations on a term, up to the grid.
+    Noise of ``std`` for terms of norm ``clip_norm`` is what was priced, for terms that are replaced
+    or zeroed (``neighbours``). ``terms`` is the largest total weight of the terms (each at most 1),
+    ``operations`` the most floating-point operations on a term, up to the grid.
     """
     grid = grid_for(std, terms * clip_norm)
     error = terms * relative_error((operations, DOUBLE))

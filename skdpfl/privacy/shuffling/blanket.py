@@ -77,20 +77,11 @@ def largest_kappa(distance: float, deficit: float) -> float:
 
 
 def blanket_delta(mu: float, kappa: float, n: int, alpha: float, slack: float) -> float:
-    """Return ``H_alpha + P(|t| > reach)``, or 1 where that cannot be computed.
+    """Return ``H_alpha + P(|t| > reach)`` for n reports, or 1 where that cannot be computed.
 
-    Parameters
-    ----------
-    mu : float
-        Distance of the two inputs in units of the noise.
-    kappa : float
-        The other reports' laws are at least kappa min(P, Q).
-    n : int
-        Number of reports.
-    alpha : float
-        exp(epsilon), at least 1.
-    slack : float
-        Largest probability of the tails that are revealed.
+    ``mu`` is the distance of the two inputs in units of the noise; the other reports' laws are at
+    least ``kappa`` min(P, Q); ``alpha`` is exp(epsilon), at least 1; tails of a probability of at
+    most ``slack`` are revealed.
     """
     reach = mu / 2 - ndtri(slack / 2)
     law = _law_of_ratio(mu, kappa, alpha, reach)

@@ -60,16 +60,9 @@ def spread(first: int, step: float, masses: np.ndarray, moments: np.ndarray) -> 
 
 
 def positive_part_of_sum(law: GridLaw, n: int, tolerance: float) -> float:
-    """Return an upper bound on ``E (X_1 + ... + X_n)_+``.
+    """Return an upper bound on ``E (X_1 + ... + X_n)_+``, for n terms of this law.
 
-    Parameters
-    ----------
-    law : GridLaw
-        The law of one term.
-    n : int
-        Number of terms.
-    tolerance : float
-        Largest looseness of the bound due to the finite range.
+    It is at most ``tolerance`` too large by the finite range.
     """
     upper, beyond = _range(law, n, tolerance)
     lower, _ = _range(law.mirrored(), n, tolerance)

@@ -40,15 +40,7 @@ _REMEDIES = {
 
 
 class Journal:
-    """A ledger's file.
-
-    Parameters
-    ----------
-    path : str
-        The path of the file.
-    mark : Mark, optional
-        An earlier state of the file.
-    """
+    """A ledger's file; ``mark`` is an earlier state of it, which it has to continue."""
 
     def __init__(self, path: str, mark: Mark | None = None) -> None:
         self.path, self._seen = path, mark
