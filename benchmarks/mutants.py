@@ -119,6 +119,12 @@ def known_equivalents() -> set[str]:
     return {x.rsplit(" | ", 1)[0] for x in lines if " | " in x and x[0] != "#"}
 
 
+def keys_in(output: Path) -> set[str]:
+    """Return the keys of the mutants in an earlier output."""
+    found = re.findall(r"(skdpfl/\S+\.py):\d+( .*?)   ", output.read_text())
+    return {file + rest for file, rest in found}
+
+
 def chosen(every: dict[str, list[Mutant]], sample: int, least: int, seed: int) -> list[Mutant]:
     """Draw the sample, folder by folder."""
     total, rng, drawn = sum(map(len, every.values())), random.Random(seed), []
@@ -169,11 +175,11 @@ def main() -> int:
     number = sum(map(len, every.values()))
     run = chosen(every, number if args.file else args.sample, args.least, args.seed)
     if args.named:
-        text = args.named.read_text()
-        run = [m for ms in every.values() for m in ms if f"{m.name}   " in text]
+        named = keys_in(args.named)
+        run = [m for ms in every.values() for m in ms if m.key in named]
     if args.skip:
-        text = args.skip.read_text()
-        run = [m for m in run if f"{m.name}   " not in text]
+        named = keys_in(args.skip)
+        run = [m for m in run if m.key not in named]
     print(f"{number} mutants, {len(run)} of them run", flush=True)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for part, mutants in every.items():

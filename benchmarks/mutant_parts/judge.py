@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -146,23 +146,21 @@ def verdicts(
     inside: list[tuple[Mutant, Any, list[str]]] = []
     outside: list[tuple[Mutant, list[str]]] = []
     for mutant in mutants:
-        lines: Iterable[int] = mutant.lines
         pairs = function_codes(mutant)
-        if pairs is None:
-            lines = range(1, 10**4)
-        tests = reach.tests_of(mutant.file, lines)
-        in_tests = [t for t in tests if t != COLLECTED]
+        tests = reach.tests_of(mutant.file, mutant.lines)
+        on_import = pairs is None or tests == [COLLECTED]  # any test may meet its result
         if pairs == []:
             yield Verdict(mutant, "same code")
-        elif not in_tests:
+        elif on_import:
+            every = reach.tests_of(mutant.file, range(1, 10**4))
+            outside.append((mutant, [t for t in every if t != COLLECTED]))
+        elif not tests:
             yield Verdict(mutant, "not run")
-        elif pairs is None:
-            outside.append((mutant, in_tests))
         else:
             inside.append((mutant, pairs, tests))
     for verdict in _inside(inside, reach, files, limit):
         tests = reach.tests_of(verdict.mutant.file, verdict.mutant.lines)
-        if verdict.found == "killed" or COLLECTED not in tests:
+        if verdict.found in ("killed", "timeout") or COLLECTED not in tests:
             yield verdict
         else:
             outside.append((verdict.mutant, [t for t in tests if t != COLLECTED]))
@@ -174,7 +172,7 @@ def verdicts(
             places = sorted({t.split("::")[0] for t in tests})
             pytest_in(places, lambda judge: judge.run(tests, reach.seconds, limit))
 
-        found, by = forked(work)
+        found, by = forked(work) if tests else ("not run", "")
         yield Verdict(mutant, found, time.monotonic() - start, by)
 
 

@@ -138,9 +138,10 @@ def test_one_record_from_vector_to_bits(x):
             assert bound <= 1.1 * exact
 
 
-def test_failure_covers_all_tails_at_every_epsilon():
+@pytest.mark.parametrize("noise_bits", [1000, 4000])
+def test_failure_covers_all_tails_at_every_epsilon(noise_bits):
     """Domination: delta_G(eps) + (1 + e^eps) d tau <= failure + (1 - failure) delta_G(eps)."""
-    release = BinomialSum(50, 1.0, 10, levels=100, noise_bits=4000)
+    release = BinomialSum(50, 1.0, 10, levels=100, noise_bits=noise_bits)
     mu, failure = release._priced
     depth = mu**2 + 30 * mu + 80
     _, tau = largest_step(release.total_bits, 0.5, min(depth, 100.0))

@@ -317,3 +317,10 @@ def test_many_silos_at_once_equals_one_by_one():
     for i in range(n):
         alone = MECHANISM.randomise(vectors[i : i + 1], uniforms[i : i + 1], normals[i : i + 1])
         assert np.array_equal(together.messages[i], alone.messages[0])
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 64, 65, 10_000])
+def test_messages_are_rounded_to_a_power_of_two_below_a_thousandth_of_a_coordinate(dimension):
+    grid = privunit(2.0, dimension).grid
+    assert math.frexp(grid)[0] == 0.5
+    assert 2**-11 < grid * math.sqrt(dimension) <= 2**-10

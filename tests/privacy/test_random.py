@@ -422,6 +422,9 @@ def test_bad_requests():
         stream.permutation(-1)
     with pytest.raises(ValueError, match=r"high must lie above low, got low=3, high=3"):
         stream.integers(3, 3)
+    with pytest.raises(ValueError, match="high must lie above low"):
+        stream.integers(-(2**62), 2**62)
+    assert stream.integers(1 - 2**62, 2**62) < 2**62
     with pytest.raises(ValueError, match=r"dtype must be float32 or float64, got float16"):
         stream.normal(3, np.float16)
 
