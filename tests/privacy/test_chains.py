@@ -40,6 +40,24 @@ def test_gaussians_are_met_from_above(mu, k):
     assert all(chain.delta(e) >= gaussian_delta(k * mu, e) for e in exact * np.linspace(0, 3, 31))
 
 
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_the_supremum_at_corners_is_that_over_a_grid(k):
+    """H, as the module defines it, applied k times to a fine grid."""
+    rng, x = np.random.default_rng(k), np.linspace(0, 1, 20_001)
+    for _ in range(25):
+        epsilons, deltas = np.sort(rng.uniform(0, 2, 3)), -np.sort(-rng.uniform(0, 0.5, 3))
+        chain, y = Chain(epsilons, deltas, k), x
+        for _ in range(k):
+            lines = [np.ones_like(y)]
+            for e, d in zip(epsilons, deltas, strict=True):
+                lines += [math.exp(e) * y + d, 1 - math.exp(-e) * (1 - y - d)]
+            y = np.min(lines, axis=0)
+        for epsilon in (0.0, 0.3, 1.0, 2.5):
+            largest = max(0.0, float((y - math.exp(epsilon) * x).max()))
+            assert largest <= chain.delta(epsilon) + 1e-12
+            assert chain.delta(epsilon) <= largest + math.exp(min(2 * k, 4)) / 20_000
+
+
 def test_failures_and_pure_privacy_by_hand():
     # delta 0 at 0.5, nothing below: k times 0.5
     pure = Chain([0.5], [0.0], 4)

@@ -154,6 +154,12 @@ def test_gaussian_filter_wastes_nothing_and_refuses_other_fits():
             ledger.charge("more", gaussian(mu / 20))
         with pytest.raises(BudgetExceeded):
             ledger.charge("sampled", cost((PoissonGaussian(50.0, 0.01), 1)))
+    with PrivacyLedger(8.0, method="gaussian") as ledger:
+        ledger.charge("little noise", gaussian(1.5))  # a noise multiplier of 4/3
+        with pytest.raises(BudgetExceeded):
+            ledger.charge("more", gaussian(1.5))
+    with PrivacyLedger(20.0, method="gaussian") as ledger:
+        ledger.charge("less noise than the clip norm", gaussian(3.0))
 
 
 def test_units_do_not_mix():
