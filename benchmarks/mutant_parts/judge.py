@@ -158,7 +158,7 @@ def verdicts(
             yield Verdict(mutant, "not run")
         else:
             inside.append((mutant, pairs, tests))
-    for verdict in _inside(inside, reach, files, limit):
+    for verdict in _inside(inside, reach, files, limit) if inside else ():
         tests = reach.tests_of(verdict.mutant.file, verdict.mutant.lines)
         if verdict.found in ("killed", "timeout") or COLLECTED not in tests:
             yield verdict

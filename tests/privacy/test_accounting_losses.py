@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from skdpfl.privacy.events import Approximate
+from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.pricing.loss_atoms import approximate_pair, profile_pair
 from skdpfl.privacy.pricing.loss_grid import Grid, TooFine, normal_masses
 from skdpfl.privacy.pricing.loss_pairs import FixedSizePair, ReplacePair, ZeroOutPair, gaussian_pair
@@ -259,3 +260,31 @@ def test_many_releases_of_few_losses_are_priced_on_a_fine_grid():
         exact = float((np.maximum(0.0, -np.expm1(epsilon - losses)) * mass).sum())
         ours = price_delta(((Approximate(0.1), 40),), epsilon, "replace")
         assert exact <= ours <= exact * (1 + 1e-6)
+
+
+def test_a_profile_that_a_release_has_is_met_at_every_point():
+    """And points above the curve between the others change nothing."""
+    epsilons = (0.0, 0.3, 0.8, 1.5, 2.5)
+    deltas = tuple(gaussian_delta(1.2, e) for e in epsilons)
+    pair = profile_pair(epsilons, deltas)
+    for i in range(1, 5):
+        (low, high), (first, last) = np.exp(epsilons[i - 1 : i + 1]), deltas[i - 1 : i + 1]
+        for share, lift in ((0.5, 1.0001), (0.6, 1.1)):  # above the chord in e^epsilon
+            chord = (1 - share) * first + share * last
+            between = math.log((1 - share) * low + share * high), lift * chord
+            more = sorted([*zip(epsilons, deltas, strict=True), between])
+            assert profile_pair(*zip(*more, strict=True)) == pair
+    losses, masses = np.array(pair.losses), np.array(pair.masses)
+    for epsilon, delta in zip(epsilons, deltas, strict=True):
+        for sign in (1, -1):  # both directions: delta(-e) = 1 - e^-e (1 - delta(e))
+            met = pair.infinite + np.maximum(0.0, -np.expm1(sign * epsilon - losses)) @ masses
+            wanted = delta if sign > 0 else 1 - math.exp(-epsilon) * (1 - delta)
+            assert met == pytest.approx(wanted, rel=1e-12)
+    assert pair.infinite == deltas[-1]
+    assert pair.infinite + masses.sum() == pytest.approx(1.0)
+
+
+def test_profiles_that_say_nothing():
+    assert profile_pair((0.0, 1.0), (1.0, 1.0)).infinite == 1.0
+    assert profile_pair((700.0,), (0.1,)).infinite == 1.0  # such an epsilon is not used
+    assert profile_pair((2.0,), (0.1,)).infinite == 0.1
