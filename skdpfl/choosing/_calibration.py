@@ -9,6 +9,7 @@ noise_multiplier.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,8 +34,26 @@ def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None
     if loss.link == "logit" and model.output_mask() is not None:
         return TemperaturePlan(setting)
     if loss.quantile_level is not None and model.intercept_mask() is not None:
-        return ShiftPlan(setting)
+        return ShiftPlan(setting, loss.quantile_level)
     return None
+
+
+def with_clipped_quantile(committed: Committed, method: Method) -> Committed:
+    """Return it with the quantile that clipped slopes stand for, if the level is calibrated.
+
+    Slopes -q and 1 - q that are cut to kappa balance at q' = a / (a + b), a = min(q, kappa) and
+    b = min(1 - q, kappa), whatever q was asked for. The loss at q' is what is left of that at q,
+    without a slope that all records share and that clips them all. For linear models: kappa is that
+    of a typical row.
+    """
+    request, clip = committed.request, committed.settings.clip_norm
+    q = request.loss.quantile_level
+    if q is None or not request.model.is_linear or plan_calibration(request, method) is None:
+        return committed
+    kappa = clip / math.sqrt(committed.squared_row)
+    low, high = min(q, kappa), min(1 - q, kappa)
+    loss = request.loss.at_quantile(low / (low + high))
+    return replace(committed, request=replace(request, loss=loss))
 
 
 def walk_of(committed: Committed, noise: float) -> float:

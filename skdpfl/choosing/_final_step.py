@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm
-from skdpfl.choosing._calibration import walk_of
+from skdpfl.choosing._calibration import walk_of, with_clipped_quantile
 from skdpfl.choosing._choose import with_step
 from skdpfl.choosing._committed import Committed, Training
 from skdpfl.choosing._method import Method
@@ -23,6 +23,7 @@ def final_training(committed: Committed, method: Method, measure: Measure) -> Tr
     What is released does not depend on it: the plan has been priced.
     """
     committed = _with_final_step(committed, method, measure)
+    committed = with_clipped_quantile(committed, method)
     request = committed.request
     algorithm = method.algorithm(request, committed.settings)
     average = request.average

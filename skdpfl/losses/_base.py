@@ -46,6 +46,10 @@ class Loss(ABC):
         """The share of targets that is to lie below predictions; None for other losses."""
         return None
 
+    def at_quantile(self, q: float) -> Loss:
+        """Return the loss for another share of targets below; the same for other losses."""
+        return self
+
     @abstractmethod
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         """Loss of each record.

@@ -9,7 +9,7 @@ Quantile        max(-q r, (1 - q) r)
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import ClassVar
 
@@ -154,6 +154,10 @@ class Quantile(Kinked, OfResidual):
     def quantile_level(self) -> float:
         """q."""
         return self.q
+
+    def at_quantile(self, q: float) -> Quantile:
+        """Return the loss with another q."""
+        return replace(self, q=q)
 
     def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
         return super().of_residual(r, squared_norms) + (0.5 - self.q) * r

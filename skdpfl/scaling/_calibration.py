@@ -123,10 +123,10 @@ def calibrated(
         return federation.ask(CalibrationQuestion(plan, work, kind(params, value), number))
 
     if isinstance(plan, ShiftPlan):
-        quantile, intercept = work.loss.quantile_level, work.model.intercept_mask()
-        assert quantile is not None
+        trained, intercept = work.loss.quantile_level, work.model.intercept_mask()
+        assert trained is not None
         assert intercept is not None
-        shift, error = plan.find(ask, streams, quantile)
+        shift, error = plan.find(ask, streams, trained)
         moved = params + (shift * intercept).astype(params.dtype)
         return Calibrated(moved, shift=shift, error=error, direction=intercept)
     mask = work.model.output_mask()

@@ -23,8 +23,11 @@ def skewed(n, seed=0):
     return X, X @ [2.0, -1.0, 0.5, 0.0] + 2 * rng.gamma(1.0, 1.0, n), rng.integers(0, 4, n)
 
 
-def plan_of(trust="silo", neighbours="replace", mu=(0.3, 0.5, 1.0), sizes=(100, 300, 50)):
-    return ShiftPlan(Setting(np.array(sizes), np.array(mu), "record", trust, neighbours))
+def plan_of(
+    trust="silo", neighbours="replace", mu=(0.3, 0.5, 1.0), sizes=(100, 300, 50), quantile=0.5
+):
+    setting = Setting(np.array(sizes), np.array(mu), "record", trust, neighbours)
+    return ShiftPlan(setting, quantile)
 
 
 def work_of(quantile=0.2, size=4):
@@ -93,9 +96,9 @@ def test_the_noise_is_what_is_priced(trust, neighbours):
 
 def test_only_questions_of_the_plan_are_answered():
     plan, work, params = plan_of().of_silo(0), work_of(), np.zeros(5)
-    assert calibration_question(plan, work, 3, Below(params, 0.1)).purpose == "shift"
+    assert calibration_question(plan, work, 5, Below(params, 0.1)).purpose == "shift"
     for number, asked in (
-        (4, Below(params, 0.1)),
+        (6, Below(params, 0.1)),
         (-1, Below(params, 0.1)),
         (0, Below(np.zeros(4), 0.1)),
         (0, Slope(params, 1.0)),
@@ -113,13 +116,13 @@ def test_it_is_in_the_plan_the_price_and_the_budget(trust):
     model = skdpfl.ISRLDPRegressor(1.0, trust=trust, scaling=None, loss="quantile", quantile=0.1)
     plan = model.plan_for(silo_sizes=[500, 400], n_features=5)
     (((event, count),),) = plan.setup
-    assert (type(event), count) == (Gaussian, 4)
+    assert (type(event), count) == (Gaussian, 6)
     for composition in plan.groups().compositions:
-        assert dict(composition)[event] == 4
+        assert dict(composition)[event] == 6
     assert 0.99 <= plan.spent().epsilon <= 1
     off = model.set_params(calibrate=False).plan_for(silo_sizes=[500, 400], n_features=5)
     assert not off.setup
-    assert 4 * (2 / event.noise_multiplier) ** 2 == pytest.approx(
+    assert 6 * (2 / event.noise_multiplier) ** 2 == pytest.approx(
         0.04 * len(off.steps) * (2 / off.noise_multiplier[0]) ** 2, rel=0.01
     )
 
@@ -147,9 +150,28 @@ def test_a_fit_asks_as_often_as_it_pays(monkeypatch):
     monkeypatch.setattr(ShiftPlan, "answers", answers)
     model = skdpfl.ISRLDPRegressor(2.0, loss="quantile", quantile=0.2, random_state=0, **BOUNDS)
     model.fit(X, y, silos=silos)
-    assert [number for _, number in asked] == [0, 1, 2, 3]
+    assert [number for _, number in asked] == [0, 1, 2, 3, 4, 5]
     events = dict(model.plan_.setup[0])
-    assert all(events[asked[0][0].composition(i)[0][0]] == 4 for i in range(4))
+    assert all(events[asked[0][0].composition(i)[0][0]] == 6 for i in range(4))
+
+
+@pytest.mark.parametrize(("kappa", "trained"), [(0.1, 0.5), (0.4, 0.2), (0.9, 0.1), (9.0, 0.1)])
+def test_what_is_trained_is_the_quantile_that_clipped_slopes_stand_for(kappa, trained):
+    """Unscaled rows of four columns count as standardised: with the intercept, norm sqrt(5)."""
+    X, y, silos = skewed(300)
+    model = skdpfl.ISRLDPRegressor(
+        5.0, clip_norm=kappa * np.sqrt(5), loss="quantile", quantile=0.1, scaling=None
+    )
+    seen, original = [], ShiftPlan.find
+
+    def find(self, ask, streams, q):
+        seen.append((self.quantile, q))
+        return original(self, ask, streams, q)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ShiftPlan, "find", find)
+        model.set_params(n_rounds=2, random_state=0).fit(X, y, silos=silos)
+    assert seen == [(0.1, pytest.approx(trained))]
 
 
 # ---- when there is none --------------------------------------------------------------------------
@@ -182,7 +204,7 @@ def test_other_fits_have_none(options):
 @pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
 def test_with_little_noise_it_finds_the_level(quantile):
     X, y, silos = skewed(4000)
-    plan = plan_of(mu=[20.0] * 4, sizes=np.bincount(silos))
+    plan = plan_of(mu=[20.0] * 4, sizes=np.bincount(silos), quantile=quantile)
     for wrong in (-0.5, 0.5):
         params = np.array([2.0, -1.0, 0.5, 0.0, wrong + 1.0]) / 4
         federation = LocalFederation(SiloData.from_codes(X, y / 4, silos, 4), streams_for(0))
