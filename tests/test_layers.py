@@ -23,6 +23,7 @@ LAYERS = [
         "_compiled",
         "_distinct",
         "_docs",
+        "_durable",
         "_input_errors",
         "_lazy",
         "_links",

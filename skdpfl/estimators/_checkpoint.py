@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from skdpfl import algorithms
+from skdpfl._durable import replace_file
 from skdpfl.algorithms import Released
 from skdpfl.engine import Progress
 from skdpfl.estimators._data import DataSource
@@ -175,18 +176,7 @@ class Kept:
     def _write(self) -> None:
         assert self._path is not None
         self._found |= {"answers": tuple(self._answers), "progress": self._progress}
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
-        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(file, "wb") as opened:
-            opened.write(pack(self._found))
-            opened.flush()
-            os.fsync(file)
-        os.replace(new, self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_file(self._path, pack(self._found))
 
 
 class _Resumable(Federation):

@@ -1,8 +1,7 @@
 """What a silo keeps of its fits on disk: one file a fit, written before an answer leaves.
 
-A file is replaced as a whole: it is written beside, forced to the disk, and renamed, and then its
-folder is forced to the disk, too. A process that is killed leaves the old file or the new one. The
-file holds the silo's memory, which is as secret as its records: only its owner may read it.
+A file is replaced as a whole (:mod:`skdpfl._durable`). It holds the silo's memory, which is as
+secret as its records: only its owner may read it.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from skdpfl._durable import replace_file
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
@@ -45,7 +45,7 @@ class Store:
         if not path.exists():
             with self.locked():
                 if not path.exists():
-                    self._replace(path, secrets.token_hex(8).encode())
+                    replace_file(path, secrets.token_hex(8).encode())
         return path.read_text("ascii")
 
     @contextmanager
@@ -76,24 +76,7 @@ class Store:
 
     def write(self, fit: str, kept: dict[str, Any]) -> None:
         """Keep this of a fit; it is on the disk when this returns."""
-        self._replace(self._path(fit), pack(kept))
-
-    def _replace(self, path: Path, data: bytes) -> None:
-        """Put a whole file in the place of another; it is on the disk when this returns."""
-        new = path.with_suffix(".new")
-        with suppress(FileNotFoundError):
-            new.unlink()  # left by a process that was killed
-        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(file, "wb") as opened:
-            opened.write(data)
-            opened.flush()
-            os.fsync(file)
-        os.replace(new, path)
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_file(self._path(fit), pack(kept))
 
     def _path(self, fit: str) -> Path:
         return self.folder / f"{hashlib.sha256(fit.encode()).hexdigest()[:32]}.fit"

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from skdpfl._durable import replace_file, sync_folder, write_new
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy.spending.book import Book, Budget, Damaged, Mark, read
 
@@ -61,12 +62,12 @@ class Journal:
         new = f"{self.path}.{secrets.token_hex(4)}.new"
         with self._in_words("created"), suppress(FileExistsError):
             try:
-                _write(new, data, 0o600)
+                write_new(new, data, 0o600)
                 _put(new, self.path, data)
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(new)
-            _sync_folder(self.path)
+            sync_folder(self.path)
 
     def read(self) -> Book:
         """Return the content of the file, which must continue the last state that was read."""
@@ -92,19 +93,9 @@ class Journal:
 
     def replace(self, book: Book) -> None:
         """Replace the content, inside :meth:`locked` only; it is on the disk afterwards."""
-        new = f"{self.path}.new"
         with self._in_words("written"):
-            with suppress(FileNotFoundError):
-                os.unlink(new)  # left by a process that was killed
             mode = stat.S_IMODE(os.stat(self.path).st_mode)
-            try:
-                _write(new, book.to_bytes(), mode)
-                os.replace(new, self.path)
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(new)
-                raise
-            _sync_folder(self.path)
+            replace_file(self.path, book.to_bytes(), mode)
         self._book, self._seen = book, book.mark
 
     def _checked(self, data: bytes, seen: Mark | None) -> Book:
@@ -212,16 +203,6 @@ def temporary_path() -> str:
         ) from error
 
 
-def _write(path: str, data: bytes, mode: int) -> None:
-    """Write a new file and wait until it is on the disk."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    with open(os.open(path, flags, 0o600), "wb") as file:
-        os.chmod(path, mode)
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _put(new: str, path: str, data: bytes) -> None:
     """Rename a new file unless the name exists (FileExistsError)."""
     try:
@@ -229,16 +210,4 @@ def _put(new: str, path: str, data: bytes) -> None:
     except FileExistsError:
         raise
     except OSError:  # a file system without links: one that is killed now leaves an unreadable file
-        _write(path, data, 0o600)
-
-
-def _sync_folder(path: str) -> None:
-    """Wait until a file's name is on the disk."""
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot do this
-            raise
-    finally:
-        os.close(folder)
+        write_new(path, data, 0o600)

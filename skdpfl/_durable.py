@@ -1,0 +1,44 @@
+"""Files that are written as a whole: a process that is killed leaves the old one or the new one."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
+    """Put a whole file in the place of another; it is on the disk when this returns."""
+    new = f"{os.fspath(path)}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(new)  # left by a process that was killed
+    try:
+        write_new(new, data, mode)
+        os.replace(new, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(new)
+        raise
+    sync_folder(path)
+
+
+def write_new(path: str, data: bytes, mode: int) -> None:
+    """Write a new file and wait until it is on the disk."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    with open(os.open(path, flags, 0o600), "wb") as file:
+        os.chmod(path, mode)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """Wait until a file's name is on the disk."""
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot do this
+            raise
+    finally:
+        os.close(folder)
