@@ -15,17 +15,7 @@ from skdpfl.estimators._docs import with_constructor
 from skdpfl.estimators._parameters import check_target_bounds, targets_of
 from skdpfl.estimators._refusals import ScoresWithoutSilos
 from skdpfl.estimators._weights import weights_of_classes
-from skdpfl.losses import (
-    AbsoluteError,
-    Hinge,
-    Huber,
-    LogLoss,
-    Loss,
-    Poisson,
-    Quantile,
-    SquaredError,
-    SquaredHinge,
-)
+from skdpfl.losses import NAMED, Huber, LogLoss, Loss, Quantile
 from skdpfl.scaling import read_target_bounds
 
 
@@ -113,8 +103,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
             return np.log(self.predict_proba(X))
 
     def _loss(self) -> Loss:
-        losses = {"log_loss": LogLoss, "hinge": Hinge, "squared_hinge": SquaredHinge}
-        return losses[self.loss]()
+        return NAMED[self.loss]()
 
     def _is_classifier(self) -> bool:
         return True
@@ -196,14 +185,9 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
         check_target_bounds(self.target_bounds, self._loss(), self.loss)
 
     def _loss(self) -> Loss:
-        losses: dict[str, Loss] = {
-            "squared_error": SquaredError(),
-            "huber": Huber(float(self.huber_delta)),
-            "absolute_error": AbsoluteError(),
-            "quantile": Quantile(float(self.quantile)),
-            "poisson": Poisson(),
-        }
-        return losses[self.loss]
+        if self.loss == "huber":
+            return Huber(float(self.huber_delta))
+        return Quantile(float(self.quantile)) if self.loss == "quantile" else NAMED[self.loss]()
 
     def _is_classifier(self) -> bool:
         return False

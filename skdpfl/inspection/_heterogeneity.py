@@ -22,22 +22,11 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_X_y
 
-from skdpfl import losses
 from skdpfl._arguments import check_choice, check_not_negative
-from skdpfl.losses import Loss
+from skdpfl.losses import NAMED, Loss
 from skdpfl.models import LinearModel
 from skdpfl.silos import read_silos
 
-LOSSES = {
-    "absolute_error": losses.AbsoluteError(),
-    "hinge": losses.Hinge(),
-    "huber": losses.Huber(),
-    "log_loss": losses.LogLoss(),
-    "poisson": losses.Poisson(),
-    "quantile": losses.Quantile(),
-    "squared_error": losses.SquaredError(),
-    "squared_hinge": losses.SquaredHinge(),
-}
 #: the minimisation has converged if |grad F|^2 is at most this share of the mean |grad F_i|^2
 TOLERANCE = 1e-8
 
@@ -140,7 +129,7 @@ def heterogeneity(
     >>> round(result.upsilon_squared, 6), result.intercept.round(6).tolist()
     (1.0, [1.0])
     """
-    objective = loss if isinstance(loss, Loss) else LOSSES[check_choice("loss", loss, LOSSES)]
+    objective = loss if isinstance(loss, Loss) else NAMED[check_choice("loss", loss, NAMED)]()
     X, y = check_X_y(X, y, dtype=np.float64, y_numeric=not objective.is_classifier)
     codes, ids = read_silos(silos, len(X))[:2]
     y, n_outputs = _targets(y, objective)

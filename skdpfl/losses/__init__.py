@@ -8,20 +8,22 @@ from skdpfl.losses._poisson import Poisson
 from skdpfl.losses._regression import AbsoluteError, Huber, Quantile, SquaredError
 from skdpfl.losses._weighted import Weighted, loss_for, with_weights
 
-#: every loss of this package; the property tests run over it
-LOSSES: tuple[type[Loss], ...] = (
-    LogLoss,
-    Hinge,
-    SquaredHinge,
-    SquaredError,
-    Huber,
-    AbsoluteError,
-    Quantile,
-    Poisson,
-)
+#: every loss of this package, by the estimators' names; the property tests run over all
+NAMED: dict[str, type[Loss]] = {
+    "log_loss": LogLoss,
+    "hinge": Hinge,
+    "squared_hinge": SquaredHinge,
+    "squared_error": SquaredError,
+    "huber": Huber,
+    "absolute_error": AbsoluteError,
+    "quantile": Quantile,
+    "poisson": Poisson,
+}
+LOSSES = tuple(NAMED.values())
 
 __all__ = [
     "LOSSES",
+    "NAMED",
     "AbsoluteError",
     "Hinge",
     "Huber",

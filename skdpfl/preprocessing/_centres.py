@@ -53,15 +53,8 @@ class Box(NamedTuple):
 class Centres:
     """What will be released to find the centres of columns, and the centres.
 
-    Parameters
-    ----------
-    held : Held
-        Whose records they are.
-    mu : float
-        The whole budget.
-    bounds : Bounds or int
-        The declared bounds, or the number of features.
-    strategy : {"mean", "median"}
+    ``held`` says whose records they are, ``mu`` is the whole budget. ``bounds`` are those declared,
+    or the number of features; ``strategy`` is "mean" or "median".
     """
 
     def __init__(self, held: Held, mu: float, bounds: Bounds | int, strategy: str) -> None:

@@ -51,24 +51,11 @@ def read_feature_bounds(
 ) -> Bounds:
     """Read the parameter ``feature_bounds``.
 
-    Parameters
-    ----------
-    feature_bounds : (low, high) or mapping
-        Scalars or arrays of shape (n_features,), or a mapping column -> (low, high) (column
-        numbers where the features have no names). A Series goes by its labels, as a mapping does,
-        where both have names. Entries for other columns are allowed.
-    n_features : int
-    feature_names : sequence of str, optional
-
-    Returns
-    -------
-    Bounds
-
-    Raises
-    ------
-    ValueError
-        A column without an entry, a wrong shape, a bound that is not finite, low > high; for two
-        columns, a list of two tuples, which could be meant as one pair a column.
+    Scalars or arrays of shape (n_features,), or a mapping column -> (low, high) (column numbers
+    where the features have no names). A Series goes by its labels, as a mapping does, where both
+    have names. Entries for other columns are allowed. A ValueError is raised for a column without
+    an entry, a wrong shape, a bound that is not finite, low > high; and, for two columns, for a
+    list of two tuples, which could be meant as one pair a column.
     """
     names = list(range(n_features)) if feature_names is None else list(feature_names)
     if isinstance(feature_bounds, Mapping):

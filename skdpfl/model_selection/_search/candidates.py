@@ -71,18 +71,10 @@ def seed_from(streams: Streams, purpose: str, number: int) -> int | None:
 class Candidate:
     """A point of the space, with the public facts of its fit.
 
-    Parameters
-    ----------
-    template : estimator
-        The searched estimator; it is cloned.
-    params : dict
-        The parameters of the clone.
-    sizes : dict
-        Each training silo's number of records.
-    X, y : array-like
-        All records; until :meth:`fit` only the number of columns and the labels are used.
-    schedule : Streams
-        The streams of the schedule, so that the plan that runs is the one that was priced.
+    ``template`` is the searched estimator, ``params`` are the parameters of its clone; ``sizes``
+    has each training silo's number of records. X and y are all records, of which only the number of
+    columns and the labels are used until :meth:`fit`. ``schedule`` has the streams of the schedule,
+    so that the plan that runs is the one that was priced.
     """
 
     def __init__(

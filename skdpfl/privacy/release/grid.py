@@ -60,20 +60,11 @@ class PrecisionError(ValueError):
 def grid_for(scale: float, bound: float, dtype: DTypeLike = np.float64) -> float:
     """Return the grid's step gamma for noise of standard deviation ``scale``.
 
-    Parameters
-    ----------
-    scale : float
-        Standard deviation of the noise on the sum. In float32 it is rounded up to a float32.
-    bound : float
-        Largest possible absolute value of an entry of the sum (largest batch x clip norm).
-    dtype : dtype
-        Of the sum: float32 or float64.
-
-    Raises
-    ------
-    PrecisionError
-        If an entry may overflow the integers of the release (int32 for float32), which happens when
-        ``bound`` exceeds 2,000 times ``scale``, or if floats cannot hold the result.
+    In float32 it is rounded up to a float32. ``bound`` is the largest possible absolute value of an
+    entry of the sum (largest batch x clip norm), ``dtype`` the sum's, float32 or float64. A
+    PrecisionError is raised if an entry may overflow the integers of the release (int32 for
+    float32), which happens when ``bound`` exceeds 2,000 times ``scale``, or if floats cannot hold
+    the result.
     """
     dtype = np.dtype(dtype)
     if not (scale > 0 and math.isfinite(scale)):
@@ -106,22 +97,12 @@ def snapped_release(
     out: np.ndarray | None = None,
     divisor: float | np.ndarray = 1.0,
 ) -> np.ndarray:
-    """Return gamma (rint(clipped_sum / gamma) + units) / divisor.
+    """Return gamma (rint(clipped_sum / gamma) + units) / divisor: see the module's guarantee.
 
-    The module's docstring has the guarantee.
-
-    Parameters
-    ----------
-    clipped_sum : ndarray of float32 or float64
-        Finite, within the bound given to :func:`grid_for`.
-    units : ndarray of int32 (for float32) or int64 (for float64)
-        Noise from :meth:`skdpfl.privacy.randomness.streams.Stream.units` with the sum's dtype.
-    gamma : float or ndarray
-        The grid's step, from :func:`grid_for` with the sum's dtype; may differ between silos.
-    out : ndarray, optional
-        Array for the result; may be ``clipped_sum`` itself.
-    divisor : float or ndarray
-        A public number by which the released sum is divided.
+    The sum, float32 or float64, is finite and within the bound given to :func:`grid_for`, whose
+    result ``gamma`` is; it may differ between silos. ``units`` is noise from
+    :meth:`skdpfl.privacy.randomness.streams.Stream.units` with the sum's dtype. ``out`` may be
+    ``clipped_sum`` itself; ``divisor`` is a public number.
     """
     integers = _INTEGERS.get(clipped_sum.dtype)
     if integers is None or units.dtype != integers:

@@ -81,25 +81,12 @@ def reduced_clip(
     rounding: float = 0.0,
     apart: float = 0.0,
 ) -> float:
-    """Return c, the clip norm at which the snapped sum has the priced sensitivity.
+    """Return c, the clip norm at which the snapped sum of ``size`` numbers costs what was priced.
 
-    Parameters
-    ----------
-    clip_norm : float
-        C, the priced clip norm: noise on the sum over noise multiplier.
-    gamma : float
-        The step of the coarsest grid.
-    size : int
-        Number of coordinates of the sum.
-    neighbours : {"replace", "add_remove"}
-        Whether a record's term is replaced (sensitivity twice the norm) or zeroed.
-    rounding, apart : float
-        r and e.
-
-    Raises
-    ------
-    PrecisionError
-        If c would be more than 5 % below ``clip_norm``.
+    C = ``clip_norm``, the noise on the sum over the noise multiplier, was priced, for terms that
+    are replaced (sensitivity twice the norm) or zeroed. ``gamma`` is the step of the coarsest grid,
+    ``rounding`` and ``apart`` are r and e. A PrecisionError is raised if c would be more than 5 %
+    below C.
     """
     change = change_of(neighbours)
     priced = (1 - NORMALS) * change * clip_norm

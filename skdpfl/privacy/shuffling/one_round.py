@@ -25,21 +25,10 @@ def shuffled_profile(
 ) -> Profile:
     """Return the privacy profile of one round of shuffled minibatch SGD, under replacement.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        z, the standard deviation of each message's noise over the clip norm; positive.
-    n_reports : int
-        Number of messages of the round, of all silos together.
-    sampling_rate : float
-        g = K / n, the share of its records that the record's silo draws.
-    slack : float
-        Largest probability of revealed tails per round; rounds of a fit add up.
-
-    Returns
-    -------
-    Profile
-        Upper bounds on delta, see the module's guarantee.
+    Its deltas are upper bounds. ``noise_multiplier`` is z, the standard deviation of each message's
+    noise over the clip norm; ``n_reports`` the number of messages of the round, of all silos
+    together; ``sampling_rate`` g = K / n, the share of its records that the record's silo draws;
+    ``slack`` the largest probability of revealed tails per round, which add up over rounds.
     """
     if not noise_multiplier > 0.0:
         raise ValueError(f"noise_multiplier must be positive, got {noise_multiplier!r}.")
