@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from skdpfl import engine
-from skdpfl.estimators import _base
+from skdpfl.estimators import _training
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make
 
 INF = np.inf
@@ -138,7 +138,7 @@ def test_parameters(name, params, message, monkeypatch):
         raise AssertionError("the data were used")
 
     monkeypatch.setattr(engine, "_round", never)
-    monkeypatch.setattr(_base, "run", never)
+    monkeypatch.setattr(_training, "run", never)
     X, y, silos = data(name)
     estimator = make(name, **({"n_rounds": 5} | params))
     before = attributes(estimator)
@@ -346,7 +346,7 @@ def test_declared_labels_that_do_not_occur(name):
 )
 @pytest.mark.parametrize("name", ALL)
 def test_a_budget_that_no_noise_can_meet(name, budget, monkeypatch):
-    monkeypatch.setattr(_base, "run", None)
+    monkeypatch.setattr(_training, "run", None)
     X, y, silos = data(name)
     estimator = make(name, **budget, scaling=None, n_rounds=3)
     before = attributes(estimator)
@@ -380,7 +380,7 @@ def test_a_failed_refit_leaves_the_first_fit(name, wrong, monkeypatch):
         def interrupted(*args, **kwargs):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(_base, "run", interrupted)
+        monkeypatch.setattr(_training, "run", interrupted)
         with pytest.raises(KeyboardInterrupt):
             estimator.fit(wider, labels, silos=silos)
     assert attributes(estimator) == before
