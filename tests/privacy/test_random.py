@@ -91,6 +91,16 @@ def test_blocks_of_rounds_are_the_rounds_blocks(streams, silos, n):
         )
 
 
+@pytest.mark.parametrize("n", [0, 1, 9, 3000, 70_000])
+def test_units_ahead_are_those_of_each_round(streams, n):
+    for dtype in map(np.dtype, DTYPES):
+        for round in [0, 1, 2, 7, 8, 3]:
+            ahead = streams.units_ahead("noise", range(round, 9), n, dtype)
+            np.testing.assert_array_equal(
+                ahead, streams.stream("noise", round=round).units(n, dtype)
+            )
+
+
 def test_a_silo_that_knows_no_other_is_number_0(streams):
     alone = streams.of_silo(3)
     for silo in (0, 2):

@@ -85,7 +85,8 @@ class ServerGradients(Mechanism):
     ) -> np.ndarray:
         std = self._std(plan) * float(plan.factors[round][0])
         noised = NoisedSum(std, grid_for(std, _largest_sum(plan)))
-        units = keys.stream("aggregate", round=round).units(aggregate.total.shape, DOUBLE)
+        left = range(round, plan.n_rounds)
+        units = keys.units_ahead("aggregate", left, aggregate.total.size, DOUBLE)
         return noised.added(aggregate.total, units) / aggregate.divisor
 
     def _std(self, plan: PublicNumbers) -> float:

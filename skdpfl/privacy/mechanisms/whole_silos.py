@@ -235,7 +235,7 @@ class ServerMessages(WholeMessages):
     ) -> np.ndarray:
         largest, width = plan.largest_weight, aggregate.total.size
         noised = self.noised(plan, aggregate.clip_norm, width - self.n_extra)
-        units = keys.stream("aggregate", round=round).units((width,), DOUBLE)
+        units = keys.units_ahead("aggregate", range(round, plan.n_rounds), width, DOUBLE)
         return noised.added(aggregate.total / largest, units) * (largest / aggregate.divisor)
 
     def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:

@@ -36,6 +36,8 @@ from skdpfl.privacy.randomness.words import (
     WordSource,
 )
 
+#: so many numbers are drawn ahead
+_AHEAD = 1 << 12
 Shape = int | tuple[int, ...]
 
 
@@ -111,6 +113,8 @@ class Streams:
 
     def __init__(self, source: WordSource) -> None:
         self._source = source
+        #: what was drawn ahead: rounds and their units
+        self._ahead: dict[tuple[str, int, np.dtype], tuple[range, np.ndarray]] = {}
 
     @property
     def seed(self) -> int | None:
@@ -148,6 +152,20 @@ class Streams:
         n, dtype = math.prod(shape), np.dtype(dtype)
         blocks = _draws.units_of_rounds(self._source, purpose, who, rounds, n, dtype)
         return blocks.reshape(len(rounds), len(who), *shape)
+
+    def units_ahead(self, purpose: str, rounds: range, n: int, dtype: np.dtype) -> np.ndarray:
+        """Return the (n,) :meth:`Stream.units` of the first round's fresh stream.
+
+        Those of the next rounds are drawn with them, as one draw of few numbers costs as much as
+        one of many. Addresses make them what they would have been.
+        """
+        key, first = (purpose, n, dtype), rounds.start
+        drawn, block = self._ahead.get(key, (range(0), np.empty(0)))
+        if first not in drawn:
+            drawn = rounds[: max(1, _AHEAD // max(1, n))]
+            block = self.units_blocks(purpose, (0,), drawn, n, dtype)[:, 0]
+            self._ahead[key] = drawn, block
+        return block[first - drawn.start]
 
     def normal_block(
         self, purpose: str, silos: Silos, round: int, shape: Shape, dtype: DTypeLike = np.float64
