@@ -74,6 +74,7 @@ def test_in_float32_the_grid_is_rounded_up(scale):
     assert gamma == float(np.float32(gamma))
     assert exact <= gamma <= exact * (1 + 2**-22)
     assert grid_for(scale, scale) == scale * 2.0**-36
+    assert grid_for(0.5, 0.5, np.float32) == 2.0**-21  # a float32 already
 
 
 def test_the_same_noise_moves_every_sum_alike():

@@ -283,6 +283,16 @@ def test_aes_words_are_aes_in_counter_mode():
 # -- uniforms and normals ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("more", [-2, -1, 0, 1, 2, 3])
+def test_the_last_words_of_a_long_draw_are_drawn(more):
+    """Long draws are made in pieces of `_ZEROS`, of which the last may be one block."""
+    words = AesWords()
+    count = 3 * (len(_secure._ZEROS) // 8) + more
+    short, long = (words.words("noise", [5], 0, 0, n)[0] for n in (count, count + 40))
+    np.testing.assert_array_equal(short, long[:count])
+    assert len(np.unique(short)) == count
+
+
 def test_uniforms_are_uniform(streams):
     u = streams.stream("u").random(200_000)
     assert u.min() >= 0 and u.max() < 1
