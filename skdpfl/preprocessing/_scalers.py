@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpfl._missing import not_elsewhere
 from skdpfl.federation import LocalFederation, SiloData
 from skdpfl.preprocessing._paying import FLOATS, Cost, PayingTransformer, shared_docs
 from skdpfl.preprocessing._sums import Held
@@ -32,6 +33,10 @@ _REACH = 2.5
 @dataclass(eq=False, repr=False)
 class PrivateScaler(PayingTransformer):
     """Base class of transformers that spend their budget on the scales of the features."""
+
+    fit_federation = not_elsewhere(
+        'Give the estimator itself scaling="private", or feature_bounds from public knowledge.'
+    )
 
     epsilon: float = 1.0
     _: KW_ONLY
