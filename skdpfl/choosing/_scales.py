@@ -30,7 +30,7 @@ _UNKNOWN = (
     "that the target fills, more records or a larger epsilon."
 )
 #: larger errors are said: most such fits end below the mean (benchmarks/auto/warned.py)
-_DROWNED = 0.2
+_DROWNED = 0.15
 #: mean square of a value uniform on [-1, 1], and of a squashed one: expected of public maps
 _MEAN_SQUARE = 1 / 3
 
