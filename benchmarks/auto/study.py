@@ -293,13 +293,16 @@ def main() -> None:
     with multiprocessing.Pool(options.jobs) as pool:
         for done in pool.imap(run, jobs, chunksize=1):
             rows += done
+            if not options.quick:  # what has run stays, if the rest does not
+                write(with_earlier(pd.DataFrame(done)))
             print(*(f"{r.case} {r.method} {r.epsilon:g} {r.mean:.3f}" for r in done), sep="; ")
-    frame = with_earlier(pd.DataFrame(rows))
-    text = report(frame)
-    print(text)
-    if not options.quick:
-        HERE.joinpath("results.md").write_text(text)
-        frame.round(5).to_csv(HERE / "results.csv", index=False)
+    print(report(pd.DataFrame(rows)))
+
+
+def write(frame: pd.DataFrame) -> None:
+    """Write all results."""
+    HERE.joinpath("results.md").write_text(report(frame))
+    frame.round(5).to_csv(HERE / "results.csv", index=False)
 
 
 if __name__ == "__main__":

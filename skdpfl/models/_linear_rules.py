@@ -25,7 +25,7 @@ clipped to one clip norm. For P scaled, uncorrelated features that explain a tar
 mean gradient has norm at most ``sqrt(2 / pi) / rho``; its noise has norm ``s sqrt(P)``. So beyond
 ``s sqrt(P) rho = 1.5`` the noise is twice the signal, and a regression is warned of. Where the
 target's scale is found privately, that fails before (:mod:`skdpfl.choosing._scales`). Probabilities
-of a classifier are warned of beyond ``s = 0.035``, and beyond ``s = 0.018`` where ``s P > 0.8``.
+of a classifier are warned of beyond ``s = 0.03``, and beyond ``s = 0.018`` where ``s P > 0.8``.
 These are limits by experiment: benchmarks/auto/warned.md says what they find and what they miss.
 """
 
@@ -36,7 +36,7 @@ import math
 from skdpfl.models._rules import Rules, Task
 
 #: noise over the mean gradient of a regression; s of a classifier, and with s P; see above
-_HOPELESS, _UNSURE, _MANY = 1.5, 0.035, (0.018, 0.8)
+_HOPELESS, _UNSURE, _MANY = 1.5, 0.03, (0.018, 0.8)
 
 
 class LinearRules(Rules):
