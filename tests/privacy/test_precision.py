@@ -71,3 +71,12 @@ def test_hardly_any_poisson_batch_is_larger_than_the_largest(n, rate):
     assert binom.sf(most, n, rate) < 2.0**-100
     spread = np.sqrt(n * rate * (1 - rate))
     assert most <= min(n, n * rate + 12 * spread + 48)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_the_least_and_the_most_noise_of_a_schedule(start):
+    plan = PrivacyPlan(np.array([30, 40]), (1, 2, 1), 1.0, 3.0, 1e-5)
+    assert (plan.smallest_factor, plan.largest_factor) == (1.0, 1.0)
+    late = dataclasses.replace(plan, noise_schedule=("round", 0.25, start))
+    assert late.largest_factor == pytest.approx(0.5 ** (1 - start))
+    assert late.smallest_factor == pytest.approx(0.5 ** (3 - start))

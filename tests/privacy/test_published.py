@@ -190,6 +190,17 @@ def test_chang_generic_anchors(setting, printed):
     assert published.chang2022(**setting, method="generic") == pytest.approx(printed, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [({"scheme": 3}, "scheme"), ({"beta": 0}, "beta"), ({"start": -1}, "start"),
+     ({"n_rounds": 0}, "n_rounds"), ({"local_steps": 0}, "local_steps")],
+)  # fmt: skip
+def test_schedules_that_are_none_are_named(change, name):
+    words = {"scheme": 1, "beta": 0.9, "start": 2, "n_rounds": 9, "local_steps": 3}
+    with pytest.raises(ValueError, match=f"^{name} must"):
+        Schedule(**words | change)
+
+
 def variances_by_loop(scheme, sigma0, beta, start, n_rounds, tau):
     table = np.full((n_rounds, tau), float(sigma0))
     for r, t in itertools.product(range(1, n_rounds + 1), range(1, tau + 1)):
