@@ -33,6 +33,8 @@ from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
 from skdpfl.privacy import audit_epsilon
 
 EPSILON, DELTA = 4.0, 1e-5
+#: what 99.9 % are shared among: the rows, and those that ran again with more fits
+MOST_ROWS = 50
 PLAIN = {"epsilon": EPSILON, "delta": DELTA, "scaling": None}
 FULL = PLAIN | {"sampling_rate": 1.0}
 BATCHES = PLAIN | {"sampling_rate": 0.1}
@@ -42,9 +44,10 @@ ROUNDS = FULL | {"calibrate": False}
 MANY = {"silo_sizes": [10] * 1000, "n_features": 4, "n_fits": (15, 5)}
 CROWD = {"silo_sizes": [1] * 20_000, "n_features": 2, "n_fits": (100, 2)}
 SERVER = {"silo_sizes": [20] * 3, "n_features": 4, "n_fits": (700, 100)}
-OUTSIDER = SERVER | {"n_fits": (8000, 100)}
-PAIR = {"silo_sizes": [1] * 2, "n_features": 2, "n_fits": (6000, 60)}
-ALONE = {"silo_sizes": [1] * 60, "n_features": 2, "n_fits": (1000, 60)}
+WHOLE = SERVER | {"n_fits": (1500, 100)}
+OUTSIDER = SERVER | {"n_fits": (4000, 100)}
+PAIR = {"silo_sizes": [1] * 2, "n_features": 2, "n_fits": (4000, 60)}
+ALONE = {"silo_sizes": [1] * 60, "n_features": 2, "n_fits": (600, 60)}
 ONCE = {"silo_sizes": [50] * 200, "n_features": 20, "n_fits": (1, 1)}
 SHUFFLED = {"trust": "shuffler", "n_rounds": 1, "calibrate": False}
 
@@ -126,11 +129,27 @@ ROWS: dict[str, tuple[object, dict[str, object], Half]] = {
     "trusted server, minibatch": (
         ISRLDPClassifier(**FULL, n_rounds=3, trust="server"), SERVER, "if Gaussian"
     ),
+    "trusted server, accelerated": (
+        ISRLDPClassifier(**ROUNDS, n_rounds=3, trust="server", solver="accelerated"),
+        SERVER, "if Gaussian",
+    ),
+    "trusted server, multistage": (
+        ISRLDPClassifier(**ROUNDS, alpha=0.1, n_rounds=4, trust="server", solver="multistage"),
+        SERVER, "if Gaussian",
+    ),
+    "trusted server, FedAvg": (
+        DPFedAvgClassifier(**ROUNDS, n_rounds=3, local_steps=1, trust="server"),
+        SERVER, "if Gaussian",
+    ),
     "trusted server, Poisson": (
         ISRLDPClassifier(**BATCHES, n_rounds=10, trust="server"), SERVER, ""
     ),
     "trusted server, whole silos, FedEXP": (
-        DPFedEXPClassifier(**PLAIN, n_rounds=4, trust="server"), SERVER, "if Gaussian"
+        DPFedEXPClassifier(**PLAIN, n_rounds=4, trust="server"), WHOLE, "if Gaussian"
+    ),
+    "trusted server, whole silos, SCAFFOLD": (
+        DPScaffoldClassifier(**PLAIN, n_rounds=4, unit="silo", trust="server"),
+        WHOLE, "if Gaussian",
     ),
     "trusted server, whole silos, sampled": (
         DPFedAvgClassifier(**PLAIN, n_rounds=8, unit="silo", trust="server", silo_fraction=0.3),
@@ -144,7 +163,7 @@ ROWS: dict[str, tuple[object, dict[str, object], Half]] = {
     ),
     "final model, trusted server": (
         ISRLDPClassifier(**ROUNDS, n_rounds=3, trust="server"),
-        SERVER | {"view": "model", "n_fits": (1500, 100)}, "if Gaussian",
+        SERVER | {"view": "model", "n_fits": (1000, 100)}, "if Gaussian",
     ),
     "calibrated probabilities": (
         ISRLDPClassifier(**FULL, n_rounds=2, calibrate=True), SERVER | {"view": "model"}, ""
@@ -157,11 +176,18 @@ ROWS: dict[str, tuple[object, dict[str, object], Half]] = {
     ),
     "sums of shuffled bits": (
         ISRLDPClassifier(**PLAIN, **SHUFFLED, solver="accelerated", sampling="disjoint"),
-        SERVER, "if Gaussian",
+        WHOLE, "if Gaussian",
     ),
-    "search, scores": (*searched("silo", "server", (1000, 10)), ""),
-    "search, best model": (*searched("silo", "model", (1000, 10)), ""),
-    "search, trusted server": (*searched("server", "server", (250, 4)), ""),
+    "sums of shuffled bits, multistage": (
+        ISRLDPClassifier(
+            **PLAIN | SHUFFLED | {"n_rounds": 3},
+            alpha=0.1, solver="multistage", sampling="disjoint",
+        ),
+        SERVER, "",
+    ),
+    "search, scores": (*searched("silo", "server", (400, 10)), ""),
+    "search, best model": (*searched("silo", "model", (400, 10)), ""),
+    "search, trusted server": (*searched("server", "server", (80, 4)), ""),
     "standard scaler": (DPStandardScaler(EPSILON, delta=DELTA), scaled((3000, 60)), ""),
     "standard scaler, bounds": (
         DPStandardScaler(EPSILON, delta=DELTA, feature_bounds=(-1, 1)), scaled((3000, 60)), ""
@@ -179,7 +205,7 @@ def audited(name: str, quick: bool) -> dict[str, str]:
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = audit_epsilon(estimator, confidence=1 - 0.001 / len(ROWS), **how)  # type: ignore[arg-type]
+        found = audit_epsilon(estimator, confidence=1 - 0.001 / MOST_ROWS, **how)  # type: ignore[arg-type]
     bounds = {"": np.inf, "if Gaussian": found.gaussian_bound, "at least": found.lower_bound}
     blunt = not quick and bounds[half] < found.reported / 2
     verdict = "contradicted" if found.contradicted else "no teeth" if blunt else "holds"
@@ -234,7 +260,7 @@ def main() -> int:
         if row["verdict"] != "holds":
             bad.append(name)
         if not args.quick:
-            write(rows | {name: row})
+            write(kept() | {name: row})
     if bad:
         print("look at:", *bad, sep="\n  ")
     return int(bool(bad))

@@ -1,5 +1,8 @@
 """The confidence that an audit claims: bounds are too large as seldom as it says."""
 
+import csv
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 from skdpfl.privacy.spending.spent import PrivacySpent
 
+ROOT = Path(__file__).parents[2]
 DELTA = 1e-3
 
 
@@ -49,3 +53,14 @@ def test_a_release_of_twice_the_shift_is_found():
     assert audited(2.0, gaussian(1.0), 600, rng, 0.99, law=True).contradicted
     assert audited(2.0, gaussian(1.0), 1200, rng, 0.99, law=False).contradicted
     assert not audited(1.0, gaussian(1.0), 600, rng, 0.99, law=True).contradicted
+
+
+def test_the_page_shows_what_the_suite_found():
+    with (ROOT / "benchmarks/audit/results.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    page = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
+    assert len(rows) > 30 and {row["verdict"] for row in rows} == {"holds"}
+    for row in rows:
+        shown = [value for name, value in row.items() if name not in ("CPU s", "date")]
+        assert "| " + " | ".join(shown) + " |" in page
+        assert float(row["at least"]) <= float(row["reported"])

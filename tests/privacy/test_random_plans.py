@@ -11,7 +11,8 @@ from skdpfl.privacy.accounting import price_epsilon
 
 KINDS = [ISRLDPClassifier, DPScaffoldClassifier, DPFedAvgClassifier, DPFedEXPClassifier]
 
-#: A chunk's plans, and the chunks: 600 plans with the slow ones (benchmarks/prices.py: 2,000).
+#: A chunk's plans, and the chunks: 600 plans with the slow ones. `python benchmarks/prices.py` runs
+#: 200 chunks, 2,000 plans; benchmarks/random_plans.csv has the results.
 PER_CHUNK, CHUNKS = 10, 60
 
 
