@@ -80,7 +80,7 @@ class LinearRules(Rules):
     def steps_at_once(self, clip: float, n_rounds: int, task: Task) -> float:
         """Return how many of the longest steps a round may go by gradients near one model.
 
-        By experiment (benchmarks/auto/local_steps.md): two where the average over many rounds takes
+        By experiment (benchmarks/auto/results.md): two where the average over many rounds takes
         oscillations away, one in few rounds. Regressions whose gradients are clipped go further,
         up to ``3 / kappa`` in all: clipped gradients do not grow as a model oscillates.
         """
