@@ -50,6 +50,16 @@ def test_the_widest_grid_and_the_least_noise_decide():
     assert precision.release == DOUBLE  # as with so little noise in every step
 
 
+def test_underflow_of_tiny_sums_is_paid_for():
+    """All numbers times a power of two: the same, but for what underflows in float32."""
+    scale = 2.0**-104
+    tiny = SUMS._replace(std=scale * SUMS.std, clip_norm=scale * SUMS.clip_norm)
+    (one, plain), (other, scaled) = choose_precision(SUMS, SINGLE), choose_precision(tiny, SINGLE)
+    assert (one.products, one.release) == (other.products, other.release) == (SINGLE, SINGLE)
+    assert (scaled.clip / scale < plain.clip).all()
+    np.testing.assert_allclose(scaled.clip / scale, plain.clip, rtol=1e-2)
+
+
 def test_what_a_silo_releases_beside_is_its_own():
     plan = PrivacyPlan(np.array([30, 40]), (1,), 1.0, 3.0, 1e-5)
     first, second = ((Approximate(0.1), 1),), ((Gaussian(9.0), 2),)
