@@ -467,9 +467,9 @@ def test_groups_by_hand():
 
 
 def test_a_group_of_little_cost_costs_something():
-    """Two records of a sampled release: the mean of one's profile and more, below epsilon = 1."""
+    """Two records of a sampled release: more than twice as much, hardly."""
     cost = spent(((PoissonGaussian(4.0, 0.05), 1),))
-    assert 2 * cost.epsilon < cost.group(2).epsilon < 1.0
+    assert 2 * cost.epsilon < cost.group(2).epsilon < 2.5 * cost.epsilon
 
 
 @pytest.mark.parametrize(
