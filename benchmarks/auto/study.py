@@ -147,7 +147,8 @@ def tuned(
         if n not in starts:
             starts[n] = fit(name, data, train, seed, **common)
         auto = starts[n]
-        given = {"clip_norm": c * auto.clip_norm_, "learning_rate": e / c * auto.learning_rate_}
+        step = auto.learning_rate_ * auto.global_learning_rate_  # a given one is not split
+        given = {"clip_norm": c * auto.clip_norm_, "learning_rate": e / c * step}
         model = fit(name, data, train, seed, **common, **given)
         scores.append(model.score(data.X[test], data.y[test]))
     return scores
