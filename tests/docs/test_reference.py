@@ -158,3 +158,12 @@ def test_constructors_are_in_the_order_a_user_needs(name):
     assert names == every
     documented = re.findall(r"^(\w+) : ", getattr(skdpfl, name).__doc__, re.MULTILINE)
     assert documented[: len(names)] == names
+
+
+def test_pages_show_docstrings_of_modules_that_exist():
+    named = re.findall(
+        r"^\.\. docstring:: (\S+)$", PAGE.with_name("proofs.rst").read_text(), re.MULTILINE
+    )
+    assert len(named) > 20
+    for name in named:
+        assert len(importlib.import_module(name).__doc__ or "") > 200, name
