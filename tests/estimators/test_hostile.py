@@ -177,6 +177,8 @@ def test_spawned_processes_have_noise_of_their_own_and_pay_into_one_ledger(tmp_p
     assert len(set(noises)) == len(noises) == 6
 
 
+# the moment may be one of a callback of the garbage collector, which drops the interrupt
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_at_any_moment_has_paid_for_what_it_showed():
     estimator, rng = ISRLDPClassifier(2.0, **SMALL | {"n_rounds": 20}), np.random.default_rng(0)
     start = time.perf_counter()
