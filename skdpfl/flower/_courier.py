@@ -41,7 +41,7 @@ class FlowerCourier(Courier):
         self._nodes: dict[str, int] = {}
         self._marks: dict[str, str] = {}
         #: nodes that were asked for their silo's name, and the messages that ask
-        self._met: set[int] = set()
+        self._seen: set[int] = set()
         self._open: dict[str, tuple[int, float]] = {}
 
     def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -83,14 +83,14 @@ class FlowerCourier(Courier):
 
     def _moved(self) -> list[str]:
         """Ask new nodes who they are; return the silos that answered from one."""
-        new = [node for node in self._grid.get_node_ids() if node not in self._met]
+        new = [node for node in self._grid.get_node_ids() if node not in self._seen]
         hello = pack(Hello())
         messages = [self._message(node, hello, MessageType.QUERY) for node in new]
         now = time.monotonic()
         if messages:
             asked = zip(self._grid.push_messages(messages), new, strict=True)
             self._open |= {message: (node, now) for message, node in asked}
-            self._met |= set(new)
+            self._seen |= set(new)
         found = []
         for message in self._grid.pull_messages(list(self._open)) if self._open else []:
             asked_one = self._open.pop(message.metadata.reply_to_message_id, None)
@@ -100,7 +100,7 @@ class FlowerCourier(Courier):
                 self._nodes[silo.name] = asked_one[0]
                 found.append(silo.name)
         for late in [m for m, (_, when) in self._open.items() if now - when > self._timeout / 3]:
-            self._met.discard(self._open.pop(late)[0])  # it is asked once more
+            self._seen.discard(self._open.pop(late)[0])  # it is asked once more
         return found
 
     def _check_new(self, silo: Introduction) -> None:

@@ -107,12 +107,12 @@ class LinearRules(Rules):
         """Return the warning for a model whose noise hides the signal."""
         if task.is_classifier:
             many = noise > _MANY[0] and noise * task.n_parameters > _MANY[1]
-            drowned = noise > _UNSURE or many
+            too_noisy = noise > _UNSURE or many
             worse = "probabilities may be worse than the classes' shares"
         else:
-            drowned = noise * math.sqrt(task.n_parameters) * task.norm > _HOPELESS
+            too_noisy = noise * math.sqrt(task.n_parameters) * task.norm > _HOPELESS
             worse = "predictions may be worse than the target's mean"
-        if not drowned:
+        if not too_noisy:
             return ""
         return (
             f"The noise will drown what {task.n_records} records can show of {task.n_parameters} "
