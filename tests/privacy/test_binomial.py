@@ -12,6 +12,7 @@ from scipy.special import log_ndtr, ndtri
 
 from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian
+from skdpfl.privacy.mechanisms import binomial_law
 from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
 from skdpfl.privacy.mechanisms.binomial_law import TooFewBits, binomial_quantiles, largest_step
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
@@ -150,6 +151,25 @@ def test_failure_covers_all_tails_at_every_epsilon(noise_bits):
         ours = failure + (1 - failure) * gaussian
         assert gaussian + (1 + math.exp(epsilon)) * 50 * tau <= ours * (1 + 1e-12)
     assert failure < 1e-18
+
+
+@pytest.mark.parametrize(("z", "d"), [(0.25, 1000), (0.5, 1), (1.0, 1000), (4.0, 1), (100.0, 50)])
+def test_the_failure_is_the_least_of_guarantee_5(z, d, monkeypatch):
+    """Both inequalities hold at some E, of all; and little is wasted by trying a few of them."""
+    seen = []
+
+    def step(*args):
+        seen.append(largest_step(*args))
+        return seen[-1]
+
+    monkeypatch.setattr(binomial_law, "largest_step", step)
+    release = binomial_sum(z, dimension=d, clip_norm=1.0, n_contributors=10)
+    mu, failure = release._priced
+    large = np.linspace(0, mu**2 / 2 + 30 * mu, 3001)
+    tv = (1 + np.exp(large)) * d * seen[-1][1]
+    outside = np.array([gaussian_delta(mu, e) for e in large])
+    least = np.maximum(tv / (1 - outside[0]), outside + tv).min()
+    assert least <= failure <= 4 * least
 
 
 def test_rounding_with_shared_uniforms_moves_by_the_shift_or_one_more():

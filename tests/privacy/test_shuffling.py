@@ -247,6 +247,19 @@ def test_cells_that_are_skipped_would_not_have_been_the_worst(z, n):
     assert found.tolist() == np.minimum.accumulate(worst).tolist()
 
 
+@pytest.mark.parametrize(
+    ("z", "n", "slack", "rounds", "delta"),
+    [(1.9, 2000, 2e-7, 1, 1e-5), (6.0, 200, 1e-8, 1, 1e-6), (2.5, 500, 1e-9, 20, 1e-5)],
+)
+def test_more_points_further_out_would_hardly_change_the_price(z, n, slack, rounds, delta):
+    few = shuffled_profile(z, n, slack=slack)
+    epsilons = np.linspace(0.0, 1.6 * few.epsilons[-1], 120)
+    deltas = shuffled_deltas(epsilons, noise_multiplier=z, n_reports=n, slack=slack)
+    many = Profile(tuple(epsilons.tolist()), tuple(deltas.tolist()))
+    prices = [price_epsilon(((event, rounds),), delta, "replace") for event in (few, many)]
+    assert prices[1] <= prices[0] * (1 + 1e-3) and prices[0] <= 1.012 * prices[1]
+
+
 def test_a_profile_looks_at_no_more_cells_than_it_must(monkeypatch):
     """There are 396 pairs of a cell and a point; where the last point lies costs few more."""
     looks = []

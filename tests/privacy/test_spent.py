@@ -23,7 +23,7 @@ from skdpfl.privacy.events import (
     Profile,
     compose,
 )
-from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
 from skdpfl.privacy.spending import cost as cost_module
 from skdpfl.privacy.spending.cost import Cost
@@ -470,6 +470,28 @@ def test_a_group_of_little_cost_costs_something():
     """Two records of a sampled release: more than twice as much, hardly."""
     cost = spent(((PoissonGaussian(4.0, 0.05), 1),))
     assert 2 * cost.epsilon < cost.group(2).epsilon < 2.5 * cost.epsilon
+
+
+@pytest.mark.parametrize(("mu", "k", "above"), [(0.05, 2, 1.01), (0.05, 30, 1.02), (0.3, 3, 1.02),
+                                                (1.0, 2, 1.02), (1.0, 10, 1.05), (2.0, 5, 1.06),
+                                                (2e-5, 2, 1.1), (2e-5, 10, 1.1)])  # fmt: skip
+def test_groups_of_almost_plain_releases_cost_little_more_than_plain(mu, k, above):
+    """(k mu)-GDP, by points of one record's profile; and four such groups, by the group's."""
+    group = spent(((PoissonGaussian(2 / mu, 1 - 1e-9), 1),)).group(k)
+    exact = gaussian_epsilon(k * mu, DELTA)
+    assert exact * (1 - 1e-6) <= group.epsilon <= above * exact
+    four, exact = group + group + group + group, gaussian_epsilon(2 * k * mu, DELTA)
+    assert exact * (1 - 1e-6) <= four.epsilon <= (above + 0.07) * exact
+
+
+@pytest.mark.parametrize(("k", "above"), [(3, 1.2), (30, 1.35)])
+def test_what_is_free_for_a_group_is_not_free_25_times(k, above):
+    """Nothing at this delta, alone; what more is priced from lies near the truth."""
+    mu = 2e-5 / k
+    group = spent(((PoissonGaussian(2 / mu, 1 - 1e-9), 1),)).group(k)
+    assert group.epsilon == 0.0
+    exact = gaussian_epsilon(5 * k * mu, DELTA)
+    assert exact * (1 - 1e-6) <= total([group] * 25).epsilon <= above * exact
 
 
 @pytest.mark.parametrize(

@@ -24,15 +24,11 @@ from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
 #: Where one record's profile is taken, as multiples of its epsilon at the stated delta; where that
 #: epsilon is 0, the epsilons themselves.
-_OF_ONE = (
-    *(0.0, 0.2, 0.4, *(0.5 + i / 20 for i in range(17)), 1.001),
-    *(1.4, 1.5, 1.7, 1.9, 2.2, 2.6, 3.2, 4.5),
-)
-_NEAR_ZERO = (0.0, 1e-3, 3e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_OF_ONE = (0.0, 0.3, 1.001, *(1.09**i for i in range(-6, 25)))
+_NEAR_ZERO = (0.0, *(2.0**i for i in range(-20, 4)))
 
 #: The same for the group's profile, which is what further fits add to.
-_OF_GROUP = (0.3, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.6, 2.0)
-_GROUP_NEAR_ZERO = (0.0, 1e-3, 1e-2, 0.1, 0.3, 1.0)
+_OF_GROUP = (0.0, *(1.06**i for i in range(-25, 30)))
 
 #: A group's epsilon above this is called infinite.
 _LARGEST = 600.0
@@ -133,7 +129,7 @@ def _chained(compositions: list[Composition], paid: SiloCosts, k: int) -> Compos
     epsilon = _least_epsilon(chain, paid.delta)
     if epsilon == math.inf:
         return ((Exact(), 1),)
-    points = [epsilon * point for point in _OF_GROUP] if epsilon > 0 else list(_GROUP_NEAR_ZERO)
+    points = [epsilon * point for point in _OF_GROUP] if epsilon > 0 else list(_NEAR_ZERO)
     return ((Profile(tuple(points), tuple(chain.delta(e) for e in points)), 1),)
 
 
