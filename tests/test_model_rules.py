@@ -99,9 +99,11 @@ def test_messages_and_steps_of_whole_silos(noise, message, step):
     assert RULES.silo_learning_rate((20, 20), 1e-9, LABELS) == pytest.approx(1.0)
 
 
-def test_fits_under_much_noise_are_warned_of():
-    assert "worse than the target's mean" in RULES.warning_of_noise(0.3, NUMBERS)
-    assert "worse than the classes' shares" in RULES.warning_of_noise(0.032, LABELS)
-    assert "coefficients" in RULES.warning_of_noise(0.02, LABELS._replace(n_parameters=100))
-    quiet = [(0.2, NUMBERS), (0.03, LABELS), (0.017, LABELS._replace(n_parameters=100))]
-    assert [RULES.warning_of_noise(*case) for case in quiet] == [""] * 3
+def test_how_many_times_too_large_noise_is():
+    many = LABELS._replace(n_parameters=100)
+    excess = [RULES.excess_noise(0.06, LABELS), RULES.excess_noise(0.036, many)]
+    assert excess == pytest.approx([2.0, 2.0])
+    between = LABELS._replace(n_parameters=40)  # 0.8 / 40
+    assert RULES.excess_noise(0.04, between) == pytest.approx(2.0)
+    size, norm = NUMBERS.n_parameters, NUMBERS.norm
+    assert RULES.excess_noise(3.0 / norm / math.sqrt(size), NUMBERS) == pytest.approx(2.0)

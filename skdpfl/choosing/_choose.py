@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import NamedTuple
 
 import numpy as np
 
+from skdpfl.choosing._advice import advice_on_noise, remedies
 from skdpfl.choosing._calibration import plan_calibration
 from skdpfl.choosing._facts import Settings
 from skdpfl.choosing._method import Method
@@ -49,8 +51,10 @@ def choose(request: Request, method: Method) -> Choice:
     scaling = plan_scales(request, level.mu)
     task = request.task(scaling.squared_row)
     settings = _settings(request, method, rate, steps, level.noise, task)
-    rules = request.model.rules
-    advice = "" if request.takes_no_advice else rules.warning_of_noise(level.noise, task)
+    advice = advice_on_noise(request, method, settings, level.noise, task)
+    if not request.takes_no_advice:
+        helps = functools.partial(remedies, request, method, settings)
+        scaling = dataclasses.replace(scaling, remedies=helps)
     return Choice(settings, scaling, advice, plan_calibration(request, method))
 
 

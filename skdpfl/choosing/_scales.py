@@ -7,6 +7,7 @@ sum (``trust="server"``); the guarantee is in :mod:`skdpfl.scaling`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,7 @@ _COARSE = (
 _UNKNOWN = (
     "The noise will drown the target: its mean was found with an error of {:.2g} times half its "
     "range, so predictions may be worse than the target's mean. Give target_bounds=(low, high) "
-    "that the target fills, more records or a larger epsilon."
+    "that the target fills, if you can. "
 )
 #: larger errors are said: most such fits end below the mean (benchmarks/auto/warned.py)
 _DROWNED = 0.15
@@ -39,13 +40,14 @@ _MEAN_SQUARE = 1 / 3
 class ScalingStep:
     """How scales are found before training; decided without data.
 
-    ``advises``: whether to warn of a target that drowns in noise.
+    ``remedies`` says what helps against noise that is so many times too large; None: a target that
+    drowns in noise is not warned of.
     """
 
     plan: ScalingPlan
     shifts_target: bool = True
     clips: bool = False
-    advises: bool = True
+    remedies: Callable[[float], str] | None = None
 
     @property
     def squared_row(self) -> float:
@@ -73,8 +75,9 @@ class ScalingStep:
             scales = scales.clipped(self.plan.feature_bounds.low, self.plan.feature_bounds.high)
         if scales.coarse_target:
             warn(_COARSE.format(scales.target.scale))
-        elif self.advises and scales.target_error > _DROWNED:
-            warn(_UNKNOWN.format(scales.target_error))
+        elif self.remedies is not None and scales.target_error > _DROWNED:
+            helps = self.remedies(scales.target_error / _DROWNED)
+            warn(_UNKNOWN.format(scales.target_error) + helps)
         return scales
 
 
@@ -101,5 +104,4 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
         ),
         shifts_target=request.loss.link != "log",
         clips=request.clips_features,
-        advises=not request.takes_no_advice,
     )

@@ -103,21 +103,11 @@ class LinearRules(Rules):
         most = bearable * min(4.0, max(1.0, 10 / max(steps)))
         return min(most, 3 * message / (max(steps) * task.norm))
 
-    def warning_of_noise(self, noise: float, task: Task) -> str:
-        """Return the warning for a model whose noise hides the signal."""
+    def excess_noise(self, noise: float, task: Task) -> float:
+        """Return how many times too large the noise is for a model that beats a constant."""
         if task.is_classifier:
-            many = noise > _MANY[0] and noise * task.n_parameters > _MANY[1]
-            too_noisy = noise > _UNSURE or many
-            worse = "probabilities may be worse than the classes' shares"
-        else:
-            too_noisy = noise * math.sqrt(task.n_parameters) * task.norm > _HOPELESS
-            worse = "predictions may be worse than the target's mean"
-        if not too_noisy:
-            return ""
-        return (
-            f"The noise will drown what {task.n_records} records can show of {task.n_parameters} "
-            f"coefficients, so {worse}. Use fewer features, more records or a larger epsilon."
-        )
+            return noise / min(_UNSURE, max(_MANY[0], _MANY[1] / task.n_parameters))
+        return noise * math.sqrt(task.n_parameters) * task.norm / _HOPELESS
 
 
 def _carried(noise: float, task: Task) -> float:

@@ -83,9 +83,12 @@ class Rules(ABC):
     def silo_learning_rate(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
         """Return a silo's own step on its mean gradient (unit "silo")."""
 
-    def warning_of_noise(self, noise: float, task: Task) -> str:
-        """Return a warning where the noise hides the signal, else an empty string."""
-        return ""
+    def excess_noise(self, noise: float, task: Task) -> float:
+        """Return how many times too large the noise is for a model that beats a constant.
+
+        0 where that is not known; more than 1 is warned of.
+        """
+        return 0.0
 
     # ---- number of rounds and batch size: from work and noise --------------------------------
 
