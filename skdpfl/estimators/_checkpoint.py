@@ -2,7 +2,8 @@
 
 Order of events, each on disk before the next one begins::
 
-    the fit is charged to ledgers;  its schedule;  each answer to a question;  each round
+    the fit is charged to ledgers;  its schedule and noise levels;  each answer to a question;  the
+    noise that the server adds to it;  each round
 
 A file is replaced as a whole. It holds answers, the model, the algorithm's state, and what silos
 remember (:meth:`skdpfl.federation.Silo.save`): as secret as the records. Callbacks hear of a round
@@ -14,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
 from contextvars import ContextVar, Token
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +24,12 @@ import numpy as np
 
 from skdpfl import algorithms
 from skdpfl._durable import replace_file
-from skdpfl.algorithms import Released
 from skdpfl.engine import Progress
 from skdpfl.estimators._data import DataSource
-from skdpfl.federation import Federation, LocalFederation, Question, Silo, Work
+from skdpfl.estimators._resumable import KeptNoise, Resumable
+from skdpfl.federation import Federation, LocalFederation, Question, Work
 from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.remote import WireError, declare, pack, unpack
 
 declare(
@@ -39,6 +40,9 @@ declare(
     algorithms.ScaffoldState,
 )
 
+#: what of a plan follows from the draw of its schedule
+_DRAWN = "schedule", "noise_multiplier", "sampling"
+
 _OPEN: ContextVar[Checkpoint | None] = ContextVar("skdpfl_checkpoint", default=None)
 
 
@@ -46,7 +50,7 @@ class Checkpoint:
     """Keep the state of a fit on disk, so that it can go on after a crash.
 
     Run the same code again: a fit whose file is there goes on after its last round, or returns the
-    finished model, and is charged once.
+    finished model, and is charged once to each ledger.
 
     Parameters
     ----------
@@ -57,10 +61,13 @@ class Checkpoint:
     Notes
     -----
     **Formal guarantee.** A round's noise is seen by nobody before the round is on disk, and a round
-    on disk is not run again; likewise questions about scales. So each release happens once, with
-    the schedule that was priced, and with an integer ``random_state`` the model is that of a fit
-    without a crash, bit for bit. Without one, rounds after a crash draw from a fresh secret. A fit
-    that is killed between its charge and its first file is charged again: more, never less.
+    on disk is not run again; likewise questions about scales, and the noise that a trusted server
+    adds to their answers. So each release happens once, with the schedule and the noise that were
+    priced (a fit that would release anything else is refused), and with an integer ``random_state``
+    the model is that of a fit without a crash, bit for bit. Without one, rounds after a crash draw
+    from a fresh secret. Each ledger that is open counts the fit once: one that did not count it
+    before does so when the fit goes on. A fit that is killed between its charge and its first file
+    is charged again: more, never less.
     A copy of an old file that is put back repeats rounds with other noise: keep no copies.
 
     Examples
@@ -104,6 +111,7 @@ class Kept:
         self._found: dict[str, Any] = {} if path is None else _read(path, fit)
         self._answers = list(self._found.get("answers", ()))
         self._asked, self._progress = 0, self._found.get("progress")
+        self._noise: dict[str, np.ndarray] = dict(self._found.get("noise", {}))
 
     @classmethod
     def of(cls, estimator: Any, data: DataSource) -> Kept:
@@ -127,9 +135,9 @@ class Kept:
         return self._path is not None
 
     @property
-    def charged(self) -> bool:
-        """Whether the fit was charged before."""
-        return bool(self._found)
+    def paid_to(self) -> tuple[str, ...]:
+        """The ledgers that the fit was charged to before."""
+        return tuple(self._found.get("paid to", ()))
 
     @property
     def progress(self) -> Progress | None:
@@ -137,22 +145,33 @@ class Kept:
         return self._progress
 
     def planned(self, plan: PrivacyPlan) -> PrivacyPlan:
-        """Return the plan with the schedule that was drawn when the fit began."""
-        schedule = self._found.get("schedule")
-        return plan if schedule is None else replace(plan, schedule=schedule)
+        """Return the plan of the fit when it began: the noise depends on the schedule's draw."""
+        if not self._found:
+            return plan
+        kept = {name: self._found[name] for name in _DRAWN if name in self._found}
+        plan = replace(plan, **kept)
+        if self._found.get("released") != _digest_of(plan):
+            raise _other_fit(self._path)
+        return plan
 
-    def begin(self, plan: PrivacyPlan) -> None:
-        """Note that the fit was charged."""
-        if self._path is not None and not self._found:
-            self._found = {"fit": self._fit, "schedule": plan.schedule}
-            self._write()
+    def begin(self, plan: PrivacyPlan, paid_to: tuple[str, ...]) -> None:
+        """Note which ledgers the fit was charged to."""
+        if self._path is None or (self._found and paid_to == self.paid_to):
+            return
+        self._found |= {name: getattr(plan, name) for name in _DRAWN}
+        self._found |= {"fit": self._fit, "released": _digest_of(plan), "paid to": paid_to}
+        self._write()
+
+    def noise(self, streams: Streams) -> Streams:
+        """Return the server's streams for questions, whose noise is kept with the answers."""
+        return streams if self._path is None else KeptNoise(streams, self._noise, self._write)
 
     def over(self, federation: Federation) -> Federation:
         """Return silos whose answers are kept."""
         if self._path is None:
             return federation
         assert isinstance(federation, LocalFederation)
-        return _Resumable(federation, self)
+        return Resumable(federation, self.ask)
 
     def ask(self, federation: Federation, question: Question) -> list[tuple[Any, Any]]:
         """Return the silos' answers, those of the first time."""
@@ -164,60 +183,20 @@ class Kept:
 
     def keep(self, federation: Federation, progress: Progress) -> None:
         """Put a round on disk."""
-        assert isinstance(federation, _Resumable)
+        assert isinstance(federation, Resumable)
         self._progress, self._found["silos"] = progress, federation.save()
         self._write()
 
     def restore(self, federation: Federation, work: Work) -> None:
         """Start silos again where they were."""
-        assert isinstance(federation, _Resumable)
+        assert isinstance(federation, Resumable)
         federation.resume(work, self._found["silos"])
 
     def _write(self) -> None:
         assert self._path is not None
         self._found |= {"answers": tuple(self._answers), "progress": self._progress}
+        self._found |= {"noise": self._noise}
         replace_file(self._path, pack(self._found))
-
-
-class _Resumable(Federation):
-    """Silos in this process that can be saved and started again."""
-
-    def __init__(self, inner: LocalFederation, kept: Kept) -> None:
-        self._inner, self._kept = inner, kept
-
-    @property
-    def n_silos(self) -> int:
-        return self._inner.n_silos
-
-    @property
-    def data(self) -> Any:
-        """The records."""
-        return self._inner.data
-
-    def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        yield from self._kept.ask(self._inner, question)
-
-    def start(self, work: Work) -> None:
-        self._inner.start(work)
-
-    def round(
-        self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        yield from self._inner.round(round, shared, cohort, clip_norm)
-
-    def on_release(self, round: int, released: Released) -> None:
-        self._inner.on_release(round, released)
-
-    def save(self) -> tuple[dict[str, Any], ...]:
-        """Return the states of silos that took part."""
-        took_part = np.flatnonzero(self._inner.kept.n_answered).tolist()
-        return tuple(Silo(self._inner, i).save() for i in took_part)
-
-    def resume(self, work: Work, silos: tuple[dict[str, Any], ...]) -> None:
-        """Start, and go on from saved states."""
-        self._inner.start(work)
-        for saved in silos:
-            Silo(self._inner, int(saved["index"])).restore(saved)
 
 
 def _read(path: Path, fit: str) -> dict[str, Any]:
@@ -232,8 +211,20 @@ def _read(path: Path, fit: str) -> dict[str, Any]:
             "ledgers; delete the file to fit, and pay, again."
         ) from error
     if not isinstance(found, dict) or found.get("fit") != fit:
-        raise ValueError(
-            f"The checkpoint {path} is of another fit: other parameters, data or silos. Give each "
-            "fit a path of its own, or delete the file."
-        )
+        raise _other_fit(path)
     return found
+
+
+def _other_fit(path: Path | None) -> ValueError:
+    return ValueError(
+        f"The checkpoint {path} is of another fit: other parameters, data or silos. Give each fit "
+        "a path of its own, or delete the file."
+    )
+
+
+def _digest_of(plan: PrivacyPlan) -> str:
+    """Return a digest of what each silo releases by a plan."""
+    groups = plan.groups() if plan.private else None
+    told = None if groups is None else (groups.of_silo.tolist(), groups.compositions)
+    words = plan.unit, plan.trust, plan.neighbours, plan.delta.tolist(), told
+    return hashlib.blake2b(repr(words).encode(), digest_size=16).hexdigest()

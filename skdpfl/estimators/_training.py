@@ -104,14 +104,12 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         work = Work(request.model, request.loss, algorithm, plan, data.dtype, alpha)
         work = replace(work, class_weights=data.class_weights)
         federation.agree(work, choice.scaling.plan, choice.calibration, streams.seed)
-        if not kept.charged:
-            self._charge(spent)
-        kept.begin(plan)
+        kept.begin(plan, self._charge(spent, kept.paid_to))
         if choice.advice:
             warn(choice.advice)
         with one_blas_thread():
-            federation = kept.over(federation)
-            scales = choice.scaling.find(federation, streams)
+            federation, noise = kept.over(federation), kept.noise(streams)
+            scales = choice.scaling.find(federation, noise)
             row_norm = scales.features.row_norm
             committed = Committed(request, choice.settings, plan, spent.epsilon, row_norm)
             training = final_training(committed, method, partial(data.curvature, scales))
@@ -126,7 +124,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             found = Calibrated(outcome.params)
             if choice.calibration is not None:
                 trained = federation, work, outcome.params
-                found = calibrated(choice.calibration, *trained, streams, training.walk)
+                found = calibrated(choice.calibration, *trained, noise, training.walk)
         here = getattr(federation, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, work, here)
         self._noise_error = path.error(scales, found)

@@ -42,7 +42,8 @@ class TorchModel(Architecture):
     **Formal guarantee.** A record's part of a clipped sum has a norm of at most the clip norm, for
     the numbers as stored (:mod:`skdpfl.torch._sums`). It needs a module whose output for a record
     depends on that record alone. Layers that mix records (BatchNorm) or keep statistics of them are
-    refused, and the module is tried on made-up rows, together and one by one.
+    refused, and the module is tried on made-up rows, together and one by one, at its first weights
+    and at others.
 
     "auto" chooses rounds, steps and clip norms by the rules of :class:`skdpfl.models.MLP`.
 

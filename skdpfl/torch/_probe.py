@@ -38,9 +38,13 @@ def probe(module: nn.Module, names: Collection[str], n_features: int) -> Finding
     """Return the findings for a module in double precision; raise if it mixes records.
 
     Hooks do not see a layer whose weights are used in another way, or whose first axis is not that
-    of records: their gradients of made-up rows then differ from those of single records.
+    of records: their gradients of made-up rows then differ from those of single records. Parameters
+    are moved, in place: where they start at zero (gates, last layers), nothing would be seen of
+    what is behind them.
     """
     rows = torch.rand((3, n_features), generator=_made_up(), dtype=torch.float64)
+    refuse_mixing(module, rows)
+    _move(module, names)
     refuse_mixing(module, rows)
     params = {name: p.detach() for name, p in module.named_parameters()}
     want = _gradients(Tape(module, names, watched=False, maps=False), params, rows)
@@ -61,6 +65,16 @@ def probe(module: nn.Module, names: Collection[str], n_features: int) -> Finding
     formed = sum(params[name].numel() for name in names)
     work = formed + sum(_repeated(tape, call) for call in tape.calls if watched)
     return Findings(watched, maps, passing + formed, work)
+
+
+def _move(module: nn.Module, names: Collection[str]) -> None:
+    """Add made-up numbers to the parameters that are trained, of about the size of weights."""
+    made_up = _made_up()
+    with torch.no_grad():
+        for name in names:
+            p = module.get_parameter(name)
+            size = max(1, p.numel() // max(1, len(p))) if p.ndim else 1
+            p += torch.randn(p.shape, generator=made_up, dtype=p.dtype) / size**0.5
 
 
 def last_layer(module: nn.Module) -> str | None:

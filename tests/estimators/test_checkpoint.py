@@ -1,5 +1,6 @@
 """Fits that are killed go on: the same model, every release counted and run once."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skdpfl import (
@@ -20,8 +22,10 @@ from skdpfl import (
 from skdpfl.engine import Progress
 from skdpfl.estimators import _training
 from skdpfl.estimators._checkpoint import Kept
+from skdpfl.exceptions import BudgetExceeded
 from skdpfl.federation import LocalFederation
 from skdpfl.privacy import PrivacyLedger
+from skdpfl.scaling import _messages
 
 RNG = np.random.default_rng(0)
 SILOS = np.arange(120) % 4
@@ -113,6 +117,81 @@ def test_each_release_happens_and_is_charged_once(seed, tmp_path, monkeypatch):
         assert ledger.spent.epsilon == pytest.approx(fitted.privacy_spent_.epsilon)
     assert rounds == list(range(5)) and len(questions) == len(set(questions)) > 3
     assert (again.coef_ == fitted.coef_).all()
+
+
+@pytest.mark.parametrize("n_writes", [4, 6, 10, 13, 99])
+def test_a_trusted_server_adds_noise_to_each_answer_once(n_writes, tmp_path, monkeypatch):
+    """Sums of scales and slopes, noised twice, are two releases: also of a fit that had ended."""
+    estimator = DPFedAvgClassifier(9.0, n_rounds=3, local_steps=1, trust="server",
+                                   scaling="private")  # fmt: skip
+    added, real = [], _messages.NoisedSum.added
+
+    def adding(self, sums, units, **how):
+        released = real(self, sums, units, **how)
+        if sums.size != 4:  # not a round's
+            added.append(released.tobytes())
+        return released
+
+    monkeypatch.setattr(_messages.NoisedSum, "added", adding)
+    with monkeypatch.context() as patch:
+        kill_after(patch, n_writes)
+        with pytest.raises(Killed) if n_writes < 99 else contextlib.nullcontext():
+            fit(estimator, tmp_path / "fit")
+    before = added.copy()
+    added.clear()
+    first = fit(estimator, tmp_path / "fit").coef_
+    again, n = added[: len(before)], len(added)
+    assert before and again == before and n == 5
+    assert (fit(estimator, tmp_path / "fit").coef_ == first).all()
+    assert added[n:] == added[:n]
+
+
+def test_a_fit_goes_on_with_the_noise_that_was_charged(tmp_path, monkeypatch):
+    """The noise depends on how often the busiest silo was drawn, and the draw is kept."""
+    reported = []
+    for i in range(4):
+        estimator = ISRLDPClassifier(3.0, n_rounds=40, cohort="uniform", silo_fraction=0.5,
+                                     scaling=None)  # fmt: skip
+        with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger:
+            with monkeypatch.context() as patch:
+                kill_after(patch, 10)
+                with pytest.raises(Killed):
+                    fit(estimator, tmp_path / str(i))
+            spent = fit(estimator, tmp_path / str(i)).privacy_spent_
+            (entry,) = ledger.entries
+        assert entry.spent.costs == spent.costs
+        reported.append(spent.noise_multiplier)
+    assert len(set(reported)) > 1
+
+
+def test_a_fit_that_would_release_more_than_was_charged_is_refused(tmp_path, monkeypatch):
+    """Long tables are abridged where they are shown: their digest cannot stand for them."""
+    silos, small = np.arange(120) % 60, pd.Series(0.5, index=range(70))
+    large = small.copy()
+    large.iloc[20:60] = 9.0
+    assert repr(small) == repr(large)
+    with Checkpoint(tmp_path / "fit"), monkeypatch.context() as patch:
+        kill_after(patch, 1)
+        with pytest.raises(Killed):
+            ISRLDPClassifier(small, n_rounds=4, scaling=None).fit(X, Y, silos=silos)
+    with pytest.raises(ValueError, match="of another fit"), Checkpoint(tmp_path / "fit"):
+        ISRLDPClassifier(large, n_rounds=4, scaling=None).fit(X, Y, silos=silos)
+
+
+def test_each_ledger_counts_a_fit_that_goes_on(tmp_path, monkeypatch):
+    """A ledger without a file ends with the process that was killed."""
+    estimator = ISRLDPClassifier(3.0, n_rounds=4, scaling=None)
+    with PrivacyLedger(epsilon=5.0, delta=1e-3, path=tmp_path / "own") as own:
+        with monkeypatch.context() as patch:
+            kill_after(patch, 3)
+            with pytest.raises(Killed), PrivacyLedger(epsilon=4.0, delta=1e-3):
+                fit(estimator, tmp_path / "fit")
+        with PrivacyLedger(epsilon=4.0, delta=1e-3) as second:
+            fit(estimator, tmp_path / "fit")
+            fit(estimator, tmp_path / "fit")
+            assert len(second.entries) == len(own.entries) == 1
+            with pytest.raises(BudgetExceeded):
+                fit(estimator.set_params(epsilon=3.5), tmp_path / "other")
 
 
 def test_nothing_is_heard_of_a_round_before_it_is_on_disk(tmp_path, monkeypatch):

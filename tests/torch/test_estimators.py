@@ -175,6 +175,9 @@ CHOSEN = "learning_rate_", "clip_norm_", "n_rounds_", "sampling_rate_"
          "keeps statistics.*GroupNorm"),
         (lambda d, k: nn.Sequential(nn.Dropout(), nn.Linear(d, k)), "random numbers.*Leave it out"),
         (lambda d, k: Centred(d, k), "Centred mixes records"),
+        # what starts at zero hides what is behind it at first, and only then
+        (lambda d, k: nn.Sequential(Centred(d, d), zeros(d, k)), "Sequential mixes records"),
+        (lambda d, k: Gated(d, k), "Gated mixes records"),
         (lambda d, k: Counting(d, k), "Counting changes its buffers"),
         (lambda d, k: nn.Linear(d, 7), r"has to make \(3, 1\)"),
         (lambda d: nn.Linear(d, 1), r"\['d'\]"),
@@ -193,6 +196,23 @@ def test_what_cannot_be_trained_is_refused_with_the_way_out(factory, message):
 class Centred(nn.Linear):
     def forward(self, x):
         return super().forward(x - x.mean(0))
+
+
+class Gated(nn.Module):
+    def __init__(self, d, k):
+        super().__init__()
+        self.mixed, self.out, self.gate = Centred(d, d), nn.Linear(d, k), nn.Parameter(
+            torch.zeros(())
+        )  # fmt: skip
+
+    def forward(self, x):
+        return self.out(x + self.gate * self.mixed(x))
+
+
+def zeros(d, k):
+    layer = nn.Linear(d, k)
+    nn.init.zeros_(layer.weight)
+    return layer
 
 
 class Counting(nn.Module):

@@ -18,14 +18,18 @@ _CARRIED = "_ledgers"
 class Recorded(DocLinks):
     """Mixin for private estimators, which call ``_charge(spent)`` before they read data."""
 
-    def _charge(self, spent: PrivacySpent) -> None:
+    def _charge(self, spent: PrivacySpent, paid_to: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Record the cost in every ledger or, if one raises BudgetExceeded, in none.
 
         Runs of a search are charged by the search. Fits that release nothing need no entry.
+        ``paid_to``: ledgers that have it already; they and those that it was recorded in are
+        returned, by the digest of their beginning.
         """
         if self.__dict__.get("_covered", False) or not any(c.composition for c in spent.costs):
-            return
-        charge_all(_ledgers_of(self), type(self).__name__, spent)
+            return paid_to
+        ledgers = [each for each in _ledgers_of(self) if _birth(each) not in paid_to]
+        charge_all(ledgers, type(self).__name__, spent)
+        return (*paid_to, *(birth for each in ledgers if (birth := _birth(each))))
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())  # type: ignore[call-overload]
@@ -46,3 +50,9 @@ def _ledgers_of(estimator: Any) -> tuple[PrivacyLedger, ...]:
     known = {ledger.record for ledger in here}
     carried = estimator.__dict__.get(_CARRIED, ())
     return here + tuple(l for l in carried if l.record not in known and not l.closed)
+
+
+def _birth(ledger: PrivacyLedger) -> str:
+    """Return what tells a ledger from all others, "" for one that was never open."""
+    mark = None if ledger._journal is None else ledger._journal.mark
+    return "" if mark is None else mark.first
