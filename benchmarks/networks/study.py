@@ -29,18 +29,17 @@ import importlib.util
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import sklearn
-from sklearn.datasets import load_breast_cancer, load_digits
-from sklearn.model_selection import train_test_split
+from problems import PROBLEMS, SMALL, Problem
+from report import report
 
 import skdpfl
-from skdpfl import datasets
 from skdpfl.models import MLP
 
 HERE = Path(__file__).parent
@@ -55,76 +54,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "twice the rounds": {"rounds": 2.0},
     "average of the last half": {"average": 0.5},
 }
-
-
-class Problem(NamedTuple):
-    """Records to train on with their silos, records to test on, and bounds."""
-
-    X: np.ndarray
-    y: np.ndarray
-    silos: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
-    bounds: dict[str, Any]
-
-
-def random_silos(n: int, n_silos: int) -> np.ndarray:
-    """Each record's silo; all silos have the same size, or one record more."""
-    return np.random.default_rng(1).permutation(np.arange(n) % n_silos)
-
-
-def images(fetch: Callable, n_silos: int) -> Problem:
-    """All training images, in float32, in random silos; the test images."""
-    train, test = fetch(subset="train", n_silos=1), fetch(subset="test", n_silos=1)
-    X, X_test = (part.data.astype(np.float32) for part in (train, test))
-    silos = random_silos(len(X), n_silos)
-    return Problem(X, train.target, silos, X_test, test.target, {"feature_bounds": (0, 255)})
-
-
-def characters(n_silos: int) -> Problem:
-    """EMNIST's by-merge test images, 47 classes; 16,323 of them are held out."""
-    bunch = datasets.fetch_emnist(n_silos=1)
-    X, y = bunch.data.astype(np.float32), bunch.target
-    X, X_test, y, y_test = train_test_split(X, y, train_size=100_000, random_state=0)
-    return Problem(
-        X, y, random_silos(len(y), n_silos), X_test, y_test, {"feature_bounds": (0, 255)}
-    )
-
-
-def table(X: np.ndarray, y: np.ndarray, n_silos: int) -> Problem:
-    """A quarter of the records is held out; silos are random."""
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=0)
-    low, high = (outward(v) for v in (-X.min(axis=0), X.max(axis=0)))
-    bounds: dict[str, Any] = {"feature_bounds": (-low, high)}
-    if y.dtype.kind == "f":
-        bounds["target_bounds"] = (float(-outward(-y.min())), float(outward(y.max())))
-    return Problem(X, y, random_silos(len(y), n_silos), X_test, y_test, bounds)
-
-
-def outward(values: Any) -> Any:
-    """Round up to one digit, also negative numbers."""
-    digit = 10.0 ** np.floor(np.log10(np.maximum(np.abs(values), 1e-12)))
-    return np.ceil(values / digit) * digit
-
-
-def fetched(fetch: Callable, n_silos: int) -> Problem:
-    """A table of skdpfl.datasets, in random silos."""
-    bunch = fetch()
-    return table(np.asarray(bunch.data, float), np.asarray(bunch.target), n_silos)
-
-
-PROBLEMS: dict[str, Callable[[], Problem]] = {
-    "digits": lambda: table(*load_digits(return_X_y=True), 3),
-    "breast cancer": lambda: table(*load_breast_cancer(return_X_y=True), 3),
-    "obesity": lambda: fetched(datasets.fetch_obesity, 4),
-    "insurance": lambda: fetched(datasets.fetch_insurance, 4),
-    "MNIST": lambda: images(datasets.fetch_mnist, 10),
-    "Fashion-MNIST": lambda: images(datasets.fetch_fashion_mnist, 10),
-    "EMNIST": lambda: characters(25),
-}
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 KEYS = ["part", "problem", "epsilon", "trust", "method"]
-SMALL = ("digits", "breast cancer", "obesity", "insurance")
 
 
 @functools.lru_cache(maxsize=1)
@@ -240,40 +171,6 @@ def changed(name: str, one: Any, change: dict[str, Any]) -> float:
 def place(column: pd.Series) -> pd.Series:
     """Return where rows stand: problems in the order of PROBLEMS."""
     return column.map(list(PROBLEMS).index) if column.name == "problem" else column
-
-
-def report(frame: pd.DataFrame) -> str:
-    """Return both parts as tables."""
-    lines: list[str] = []
-    which = frame[frame.part == "auto"].pivot_table(
-        index=["problem", "epsilon"], columns=["trust", "method"], values="score", sort=False
-    )
-    if len(which):
-        columns = [(t, m) for t in TRUSTS for m in ("linear", "MLP(100)")] + [("server", "CNN")]
-        columns = [c for c in columns if c in which.columns]
-        lines += ["| problem | epsilon | " + " | ".join(f"{m}, {t}" for t, m in columns) + " |"]
-        lines += ["|" + "---|" * (2 + len(columns))]
-        for (name, epsilon), row in which.iterrows():
-            cells = " | ".join(f"{row[c]:.3f}" if c in row.dropna() else "" for c in columns)
-            lines.append(f"| {name} | {epsilon:g} | {cells} |")
-        lines.append("")
-    tried = frame[frame.part == "steps"].pivot_table(
-        index=["problem", "epsilon", "trust"], columns="method", values="score", sort=False
-    )
-    if len(tried):
-        less = tried.sub(tried["auto"], axis=0)
-        names = list(dict.fromkeys(tried.index.get_level_values("problem")))
-        lines += [
-            "<!-- steps -->",
-            "",
-            "| change | " + " | ".join(names) + " |",
-            "|" + "---|" * (1 + len(names)),
-        ]
-        for label in (label for label in CHANGES if label in less):
-            means = less[label].groupby("problem").mean()
-            lines.append(f"| {label} | " + " | ".join(f"{means[n]:+.3f}" for n in names) + " |")
-        lines.append("")
-    return "\n".join(lines)
 
 
 def main() -> None:

@@ -92,14 +92,14 @@ def test_no_page_has_a_gap_left_to_fill(page):
 
 def test_the_study_of_networks_reports_the_rows_so_far():
     """It writes its tables row by row, so that it can be interrupted."""
-    path = ROOT / "benchmarks" / "networks" / "study.py"
-    spec = importlib.util.spec_from_file_location("networks_study", path)
-    study = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(study)
+    path = ROOT / "benchmarks" / "networks" / "report.py"
+    spec = importlib.util.spec_from_file_location("networks_report", path)
+    written = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(written)
     row = {"part": "steps", "problem": "digits", "epsilon": 3.0, "trust": "silo", "score": 0.5}
     rows = [row | {"method": "auto"}, row | {"method": "steps of 3", "score": 0.4}]
     for n in (1, 2):
-        text = study.report(pd.DataFrame(rows[:n]))
+        text = written.report(pd.DataFrame(rows[:n]))
         assert "| change | digits |" in text
     assert "| steps of 3 | -0.100 |" in text
 
