@@ -38,6 +38,7 @@ from skdpfl.federation._gradient import Draw, PrivateGradient, Terms
 from skdpfl.federation._groups import Groups
 from skdpfl.federation._kept import Kept
 from skdpfl.federation._noise import NoiseMaker
+from skdpfl.federation._pages import keep_freed_memory
 from skdpfl.federation._question import Question
 from skdpfl.federation._stacking import STACK_SIZE, Stacking
 from skdpfl.federation._stacks import Stacks
@@ -101,6 +102,7 @@ class LocalFederation(Federation):
 
     def start(self, work: Work) -> None:
         self.started = True
+        keep_freed_memory()
         self.work, self.kept = work, Kept(self.n_silos, work.memory_size, work.dtype)
         if work.plan.silo_sizes is None:
             work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))

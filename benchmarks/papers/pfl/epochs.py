@@ -92,16 +92,18 @@ def cells_of(names: Iterable[str], quick: bool) -> list[Cell]:
 def splits(name: str, method: str, relation: str, quick: bool) -> Iterator[tuple[float, int]]:
     """Yield the epsilons and local epochs that are run.
 
-    Linear models: all splits at the published epsilon, the two ends at the others. A network
-    takes minutes a fit: the two ends at the published epsilon, under the paper's relation.
+    At the published epsilon all splits, of networks under "replace" the two ends; at the others
+    the two ends of linear models.
     """
     for epsilon in budgets(name):
         for epochs in PRINTED[name]:
-            published = epsilon == PUBLISHED[name]
-            if quick or method in NETWORKS:
-                wanted = published and epochs in ENDS and relation == "add/remove"
+            published, end = epsilon == PUBLISHED[name], epochs in ENDS
+            if quick:
+                wanted = published and end
+            elif method in NETWORKS:
+                wanted = published and (end or relation == "add/remove")
             else:
-                wanted = published or epochs in ENDS
+                wanted = published or end
             if wanted:
                 yield epsilon, epochs
 

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from _common.cells import Fit
 from _common.claims import CLAIM
 
-from pfl.models import KEPT, NETWORKS, SN_CNN, SN_LINEAR, model_of, problem
+from pfl.models import KEPT, NETWORKS, SN_CNN, SN_LINEAR, model_of, most_copies, problem, tenths
 from skdpfl import Checkpoint, DPFedAvgClassifier
 from skdpfl.exceptions import PrivacyLeakWarning
 
@@ -31,12 +32,7 @@ def accuracy(
     name: str, method: str, epsilon: float, epochs: int, n_silos: int, relation: str,
     overlap: bool, quick: bool, seed: int,
 ) -> Fit:  # fmt: skip
-    """Return the test accuracy of one fit; of overlapping silos also the price for one person.
-
-    A person whose image is in m silos is in the releases of m silos, each with noise of its own:
-    they compose, as m fits would. That is less than `group(m)`, the price of m records in the same
-    releases (m = 10: epsilon 10.5 instead of 80; m = 20: 16 instead of infinity).
-    """
+    """Return the test accuracy of one fit; of overlapping silos also the price for one person."""
     scattered = method in (SN_LINEAR, SN_CNN)
     data, copies = problem(name, scattered, n_silos, overlap, seed, quick)
     rate = min(1.0, BATCH * n_silos / len(data.y))
@@ -54,10 +50,36 @@ def accuracy(
     value = model.score(data.X_test, data.y_test)
     if copies == 1 or math.isinf(epsilon):
         return Fit(value)
+    return Fit(value, ((CLAIM, float(n_silos), composed(model.privacy_spent_, copies)),))
+
+
+def composed(spent: Any, copies: int) -> float:
+    """Return epsilon of a person who is in the releases of so many silos.
+
+    Each has noise of its own, so they compose, as that many fits would. That is less than
+    ``spent.group(copies)``, the price of as many records in the same releases.
+    """
     with warnings.catch_warnings():  # that it is one seed: silos draw noise of their own
         warnings.simplefilter("ignore", PrivacyLeakWarning)
-        person = sum([model.privacy_spent_] * copies).epsilon
-    return Fit(value, ((CLAIM, float(n_silos), person),))
+        return float(sum([spent] * copies).epsilon)
+
+
+def of_a_person(epsilon: float, n_silos: int, by_group: bool, seed: int) -> float:
+    """Return epsilon of a person in overlapping silos, at ``epsilon`` for each copy.
+
+    The noise of a silo is that of the study: a silo of as many records with one feature has it.
+    """
+    copies = most_copies(tenths(60_000, n_silos, np.random.default_rng(seed)))
+    model = DPFedAvgClassifier(
+        epsilon, delta=DELTA, local_epochs=1, n_rounds=EPOCHS, sampling_rate=BATCH / 6000,
+        clip_norm=1.0, scaling=None, random_state=seed, neighbours=RELATIONS["add/remove"],
+    )  # fmt: skip
+    model.fit(np.zeros((6000, 1)), np.arange(6000) % 2, silos=np.zeros(6000))
+    if not by_group:
+        return composed(model.privacy_spent_, copies)
+    with warnings.catch_warnings():  # that it is infinite
+        warnings.simplefilter("ignore")
+        return float(model.privacy_spent_.group(copies).epsilon)
 
 
 @contextmanager

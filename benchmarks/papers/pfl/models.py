@@ -183,7 +183,16 @@ def problem(
     rng = np.random.default_rng(seed)
     if not overlap:
         return Problem(X, y, rng.permutation(len(y)) % n_silos, X_test, y_test), 1
-    mine = [rng.choice(len(y), len(y) // 10, replace=False) for _ in range(n_silos)]
-    rows = np.concatenate(mine)
+    rows = tenths(len(y), n_silos, rng)
     silos = np.repeat(np.arange(n_silos), len(y) // 10)
-    return Problem(X[rows], y[rows], silos, X_test, y_test), int(np.bincount(rows).max())
+    return Problem(X[rows], y[rows], silos, X_test, y_test), most_copies(rows)
+
+
+def tenths(n: int, n_silos: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the rows of overlapping silos, one after the other: random tenths of n records."""
+    return np.concatenate([rng.choice(n, n // 10, replace=False) for _ in range(n_silos)])
+
+
+def most_copies(rows: np.ndarray) -> int:
+    """Return the largest number of silos that a record is in."""
+    return int(np.bincount(rows).max())
