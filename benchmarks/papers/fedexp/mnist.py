@@ -1,6 +1,7 @@
-"""Figure 3: accuracy on MNIST over the rounds, 1000 silos of 60 images of one or two digits.
+"""Figure 3: accuracy on MNIST over the rounds, 1000 silos of 20 images of one or two digits.
 
-A linear model on images of norm 1, 5 local steps, 20 rounds.
+A linear model on images of norm 1, 5 local steps, 20 rounds. A third of the images: all silos, and
+so the noise, are as with 60 images of each, which take three times as long.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from skdpfl import DPFederatedClassifier
 from skdpfl.datasets import fetch_mnist
 
 LOCAL_STEPS, ROUNDS = 5, 20
+#: images of each silo that are used, of 60
+IMAGES = 20
 
 
 @functools.lru_cache(maxsize=2)
@@ -34,7 +37,8 @@ def problem(seed: int, quick: bool) -> Problem:
     dealt = {"n_silos": 1000, "split": "sorted", "random_state": seed}
     train = fetch_mnist(subset="train", unit_norm=True, **dealt)
     test = fetch_mnist(subset="test", n_silos=1, unit_norm=True)
-    keep = train.silos % 10 == 0 if quick else np.full(len(train.silos), True)
+    used = np.argsort(train.silos, kind="stable").reshape(1000, -1)
+    keep = np.sort(used[:: 10 if quick else 1, :IMAGES], axis=None)
     return Problem(
         train.data[keep], train.target[keep], train.silos[keep], test.data, test.target
     )  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from functools import partial
+from typing import Any
 
 import numpy as np
 from _common.cells import Cell, Figure
@@ -24,18 +25,23 @@ N_SILOS, EPSILONS = (10, 3, 5, 15), (1.0, 3.0, 0.5, 5.0, 0.25, 0.125)
 CHARGES = (0, 65_000)
 
 
+@functools.lru_cache(maxsize=4)
+def records(n_silos: int) -> Any:
+    """Return all of them, read once."""
+    return fetch_insurance(n_silos=n_silos)
+
+
 @functools.lru_cache(maxsize=128)
 def problem(n_silos: int, seed: int) -> Problem:
     """Return a split."""
-    bunch = fetch_insurance(n_silos=n_silos)
-    rng = np.random.default_rng(seed)
+    bunch, rng = records(n_silos), np.random.default_rng(seed)
     return parted(np.asarray(bunch.data, dtype=float), bunch.target, bunch.silos, rng)
 
 
 def relative_rmse(method: str, epsilon: float, n_silos: int, seed: int, **chosen: float) -> float:
     """Return the error of one fit on its test records."""
     data = problem(n_silos, seed)
-    bounds = fetch_insurance(n_silos=n_silos).feature_bounds
+    bounds = records(n_silos).feature_bounds
     model = fitted(
         ISRLDPRegressor, method, epsilon, data, feature_bounds=bounds, target_bounds=CHARGES,
         delta=(n_silos / len(data.y)) ** 2, silo_fraction=-(-n_silos // 2) / n_silos,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from functools import partial
+from typing import Any
 
 import numpy as np
 from _common.cells import Cell, Figure
@@ -22,11 +23,16 @@ from skdpfl.datasets import fetch_obesity
 EPSILONS = (3.0, 1.0, 9.0, 0.5, 6.0)
 
 
+@functools.lru_cache(maxsize=1)
+def records() -> Any:
+    """Return all of them, read once."""
+    return fetch_obesity()
+
+
 @functools.lru_cache(maxsize=128)
 def problem(seed: int) -> Problem:
     """Return a split."""
-    bunch = fetch_obesity()
-    rng = np.random.default_rng(seed)
+    bunch, rng = records(), np.random.default_rng(seed)
     return parted(np.asarray(bunch.data, dtype=float), bunch.target, bunch.silos, rng)
 
 
@@ -34,7 +40,7 @@ def error(method: str, epsilon: float, sampled: int, seed: int, **chosen: float)
     """Return the share of wrong predictions of one fit."""
     data = problem(seed)
     model = fitted(
-        ISRLDPClassifier, method, epsilon, data, feature_bounds=fetch_obesity().feature_bounds,
+        ISRLDPClassifier, method, epsilon, data, feature_bounds=records().feature_bounds,
         delta=(7 / len(data.y)) ** 2, silo_fraction=sampled / 7, random_state=seed, **chosen,
     )  # fmt: skip
     return 1 - model.score(data.X_test, data.y_test)

@@ -1,4 +1,4 @@
-"""The paper's FEMNIST set-up in full: K = 50, T = 400, 8 of 40 silos, s = 0.2.
+"""The paper's FEMNIST set-up: K = 50, 8 of 40 silos, s = 0.2; a tenth of its 400 rounds, and all.
 
 sigma_g = 30 is printed as 11.4 (for an outsider); against the server it costs 1.65 in truth. Silos
 of one class at the published epsilon; ``scaffold/emnist`` has other shares and epsilons.
@@ -13,17 +13,20 @@ from _common.cells import Cell, Figure
 from scaffold.emnist import accuracy
 from scaffold.methods import STEP, claimed
 
+EPSILON = 11.4
+
 
 def cells(quick: bool) -> list[Cell]:
     """Return the cells."""
-    setting, epsilon = "0 % alike", 11.4
-    found = [claimed(epsilon, 30, 80_000, 80 * 50, setting)]
-    for method, steps in (("DP-SCAFFOLD", 50), ("DP-FedAvg", 50), ("DP-FedSGD", 1)):
-        fixed = {"local_steps": steps, "n_rounds": 5 if quick else 400}
-        fit = partial(accuracy, method, epsilon, 0.0, quick, **fixed)
-        start = (STEP._replace(start=10 / steps**0.5),)
-        found.append(Cell(method, epsilon, fit, start, setting, epsilon))
+    found = [claimed(EPSILON, 30, 80_000, 80 * 50, "0 % alike")]
+    for rounds in (5,) if quick else (40, 400):
+        setting = f"0 % alike, {rounds} rounds" if rounds < 400 else "0 % alike"
+        for method, steps in (("DP-SCAFFOLD", 50), ("DP-FedAvg", 50), ("DP-FedSGD", 1)):
+            fixed = {"local_steps": steps, "n_rounds": rounds}
+            fit = partial(accuracy, method, EPSILON, 0.0, quick, **fixed)
+            start = (STEP._replace(start=10 / steps**0.5),)
+            found.append(Cell(method, EPSILON, fit, start, setting, EPSILON))
     return found
 
 
-FIGURE = Figure("EMNIST as in the paper: K = 50, 400 rounds", "accuracy", cells)
+FIGURE = Figure("EMNIST, K = 50 as in the paper", "accuracy", cells)
