@@ -42,6 +42,7 @@ from skdpfl.federation._pages import keep_freed_memory
 from skdpfl.federation._question import Question
 from skdpfl.federation._stacking import STACK_SIZE, Stacking
 from skdpfl.federation._stacks import Stacks
+from skdpfl.privacy.mechanisms import Senders
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE
@@ -219,7 +220,8 @@ class LocalFederation(Federation):
         kept = plan.mechanism.keep(plan, messages, clip_norm)
         if table.size:
             table.write(silos, algorithm.remember(shared, table.read(silos), kept))
-        return plan.mechanism.send(plan, kept, silos, round, self._streams, clip_norm)
+        by = Senders(silos, round, self._streams, clip_norm)
+        return plan.mechanism.send(plan, kept, by)
 
     def _worth_copying(self) -> bool:
         """Whether data are copied into the silos' order, and transformed, at the start.

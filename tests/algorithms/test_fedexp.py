@@ -13,6 +13,7 @@ from skdpfl.privacy.mechanisms import (
     Aggregate,
     NoPrivacy,
     PrivUnitMessages,
+    Senders,
     ServerMessages,
     SiloMessages,
 )
@@ -159,8 +160,9 @@ def steps_of(name, n_silos, seed, d=10):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(n_silos, d)) + 0.8
     rows *= 0.9 / np.linalg.norm(rows, axis=1, keepdims=True)
-    keys, everyone = streams_for(seed), np.arange(n_silos)
-    sent = mechanism.send(plan, mechanism.keep(plan, rows, 1.0), everyone, 0, keys, 1.0)
+    keys = streams_for(seed)
+    by = Senders(np.arange(n_silos), 0, keys, 1.0)
+    sent = mechanism.send(plan, mechanism.keep(plan, rows, 1.0), by)
     mean = mechanism.release(plan, Aggregate(plan.weights @ sent, 1.0, 1.0), 0, keys)
     known = mechanism.statistics(plan, mean[d:], 1.0)
     released = Released(mean[:d], squared_norm=known.squared_norm)

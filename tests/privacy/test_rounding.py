@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skdpfl.models._products import sum_over_records
-from skdpfl.privacy.mechanisms import Aggregate, ServerMessages, SiloMessages
+from skdpfl.privacy.mechanisms import Aggregate, Senders, ServerMessages, SiloMessages
 from skdpfl.privacy.mechanisms.base import clip_rows
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
@@ -204,7 +204,8 @@ def test_a_servers_sum_moves_by_what_is_priced(n_silos, size):
     for _ in range(40):
         messages = rng.normal(size=(n_silos, size)) * 10.0 ** rng.uniform(-2, 2, (n_silos, 1))
         kept = mechanism.keep(plan, messages, 1.0)
-        sent = mechanism.send(plan, kept, np.arange(n_silos), 0, streams_for(0), 1.0)
+        by = Senders(np.arange(n_silos), 0, streams_for(0), 1.0)
+        sent = mechanism.send(plan, kept, by)
         sums = []
         for who in (np.arange(n_silos), np.arange(n_silos - 1)):  # the last weighs most
             order = rng.permutation(who)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdpfl.privacy.events import compose
-from skdpfl.privacy.mechanisms import Aggregate
+from skdpfl.privacy.mechanisms import Aggregate, Senders
 from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients, ShuffledSums, smallest_round
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
@@ -116,7 +116,7 @@ def test_rounding_is_unbiased_and_noise_is_as_wide_as_the_plan_says():
     messages = np.array([[0.11, -0.2], [0.3, 0.05], [-0.02, 0.4], [0.123, 0.0]])
     released = []
     for r in range(4000):
-        sent = mechanism.send(plan, messages, everyone, r, streams, np.inf)
+        sent = mechanism.send(plan, messages, Senders(everyone, r, streams, np.inf))
         unit = mechanism.protocol(plan, 4.0).unit
         steps = sent * plan.expected_sizes[:, None] / unit
         np.testing.assert_allclose(steps, np.rint(steps), atol=1e-6)  # on the grid
@@ -146,9 +146,8 @@ def test_sums_of_less_noise_are_run_and_priced_at_their_own():
         noise = decaying.mechanism.release(decaying, total, r, streams)
         std = protocol.unit * np.sqrt(protocol.total_bits) / 2 / decaying.expected_sizes.sum()
         assert noise.std() == pytest.approx(std, rel=0.06)  # 5 standard errors: 5.6 %
-        sent = decaying.mechanism.send(
-            decaying, np.full((4, 4000), 0.1), np.arange(4), r, streams, np.inf
-        )
+        by = Senders(np.arange(4), r, streams, np.inf)
+        sent = decaying.mechanism.send(decaying, np.full((4, 4000), 0.1), by)
         steps = sent * decaying.expected_sizes[:, None] / protocol.unit
         np.testing.assert_allclose(steps, np.rint(steps), atol=1e-6)  # on the round's grid
     most = max(p.bits_per_contributor for p in protocols)

@@ -23,6 +23,7 @@ from skdpfl.privacy.mechanisms import (
     LearntClip,
     NoPrivacy,
     PrivUnitMessages,
+    Senders,
     ServerMessages,
     SiloMessages,
 )
@@ -143,8 +144,8 @@ def clipped_vectors(plan, messages):
     bounds = mechanism.noised(plan, C, D)
     kept = mechanism.keep(plan, messages, C)
     if isinstance(mechanism, ServerMessages):
-        silos = np.arange(len(messages))
-        return mechanism.send(plan, kept, silos, 0, streams_for(0), C)
+        by = Senders(np.arange(len(messages)), 0, streams_for(0), C)
+        return mechanism.send(plan, kept, by)
     return np.hstack([kept, mechanism._bits(kept, bounds.clip)])
 
 
@@ -186,17 +187,14 @@ def test_one_silo_moves_a_release_by_no_more_than_its_noise_is_for(mechanism, we
         messages = rng.normal(size=(6, D)) * rng.choice([1e-3, 0.3, 1e6], size=(6, 1))
         other = messages.copy()
         other[trial % 6] = -messages[trial % 6] if trial % 2 else np.nan
-        silos = np.arange(6)
+        by = Senders(np.arange(6), 0, streams_for(0), C)
         if isinstance(mechanism, ServerMessages):
             a, b = (released(plan, m).mean for m in (messages, other))
             a, b = a / plan.weights.max(), b / plan.weights.max()
             moved = np.linalg.norm(a - b)
         else:
             width = D + int(mechanism.clipping is not None)
-            sent = [
-                mechanism.send(plan, mechanism.keep(plan, m, C), silos, 0, streams_for(0), C)
-                for m in (messages, other)
-            ]
+            sent = [mechanism.send(plan, mechanism.keep(plan, m, C), by) for m in (messages, other)]
             own = np.r_[0:D, -1] if mechanism.clipping is not None else np.r_[0:D]
             assert len(own) == width
             moved = np.linalg.norm((sent[0] - sent[1])[:, own], axis=1).max()
@@ -239,7 +237,7 @@ def test_noise_is_what_the_plan_says(mechanism):
 def test_two_silos_have_noises_of_their_own():
     plan = plan_of(SiloMessages(), n_silos=2)
     keys, zeros = streams_for(0), np.zeros((2, 20_000))
-    sent = plan.mechanism.send(plan, zeros, np.arange(2), 0, keys, C)
+    sent = plan.mechanism.send(plan, zeros, Senders(np.arange(2), 0, keys, C))
     assert abs(np.corrcoef(sent)[0, 1]) < 5.5 / math.sqrt(20_000)
 
 
@@ -293,7 +291,7 @@ def test_the_naive_squared_norm_is_far_off():
     plan = plan_of(SiloMessages(True), n_silos=2000, z=2.0)
     messages = 0.5 * clip_rows(some_messages(2000), C)
     keys = streams_for(0)
-    sent = plan.mechanism.send(plan, messages, np.arange(2000), 0, keys, C)
+    sent = plan.mechanism.send(plan, messages, Senders(np.arange(2000), 0, keys, C))
     truth = float((messages**2).sum(axis=1).mean())
     naive = float((sent[:, :D] ** 2).sum(axis=1).mean())
     assert naive > 15 * truth
@@ -489,7 +487,8 @@ def test_a_budget_beyond_what_privunit_is_built_for_is_not_used_up():
 def privunit_sent(message, n, epsilon, clip=C, seed=0):
     plan = plan_of(PrivUnitMessages(True), n_silos=n, z=1 / epsilon)
     kept = plan.mechanism.keep(plan, np.tile(message, (n, 1)), clip)
-    return plan, plan.mechanism.send(plan, kept, np.arange(n), 0, streams_for(seed), clip)
+    by = Senders(np.arange(n), 0, streams_for(seed), clip)
+    return plan, plan.mechanism.send(plan, kept, by)
 
 
 @pytest.mark.slow

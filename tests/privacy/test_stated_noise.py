@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl.privacy.mechanisms import Aggregate, LearntClip, NoPrivacy, PrivUnitMessages
+from skdpfl.privacy.mechanisms import Aggregate, LearntClip, NoPrivacy, PrivUnitMessages, Senders
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 
@@ -52,7 +52,7 @@ def test_privunits_noise_is_that_of_its_worst_message():
     errors = []
     for i, norm in enumerate(np.linspace(0, 0.75, 7)):
         message = np.full((4000, size), norm / math.sqrt(size))
-        sent = plan.mechanism.send(plan, message, np.arange(4000), i, KEYS, 0.75)
+        sent = plan.mechanism.send(plan, message, Senders(np.arange(4000), i, KEYS, 0.75))
         errors.append(np.square(sent - message).sum(axis=1).mean())
     alone = privunit_plan(1)
     assert alone.mechanism.noise_norm(alone, size) == pytest.approx(
@@ -66,7 +66,7 @@ def test_privunits_noise_is_that_of_its_worst_message():
 def test_privunits_noise_on_the_share_of_unclipped_messages():
     clipping = LearntClip(highest=10.0)
     plan = privunit_plan(MANY, clipping=clipping)
-    sent = plan.mechanism.send(plan, np.zeros((MANY, 100)), np.arange(MANY), 0, KEYS, 0.75)
+    sent = plan.mechanism.send(plan, np.zeros((MANY, 100)), Senders(np.arange(MANY), 0, KEYS, 0.75))
     alone = privunit_plan(1, clipping=clipping)
     stated = alone.mechanism.noise_on_share(alone)
     assert sent[:, -1].std() == pytest.approx(stated, rel=0.15)

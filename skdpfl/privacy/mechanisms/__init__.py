@@ -28,6 +28,7 @@ from skdpfl.privacy.mechanisms.base import (
     GradientTerms,
     Mechanism,
     NoPrivacy,
+    Senders,
     Statistics,
 )
 from skdpfl.privacy.mechanisms.learnt_clip import LearntClip
@@ -44,6 +45,7 @@ __all__ = [
     "Mechanism",
     "NoPrivacy",
     "PrivUnitMessages",
+    "Senders",
     "ServerGradients",
     "ServerMessages",
     "ShuffledGradients",

@@ -53,6 +53,15 @@ class Aggregate(NamedTuple):
     clip_norm: float = float("inf")
 
 
+class Senders(NamedTuple):
+    """The silos (n,) that send messages, the round, their random streams and the clip norm."""
+
+    silos: np.ndarray
+    round: int
+    keys: Streams
+    clip_norm: float
+
+
 class Statistics(NamedTuple):
     """Statistics of messages released with their mean; NaN if not released.
 
@@ -155,15 +164,7 @@ class Mechanism:
         """Return the messages (n, size) that the silos may remember."""
         return messages
 
-    def send(
-        self,
-        plan: PublicNumbers,
-        kept: np.ndarray,
-        silos: np.ndarray,
-        round: int,
-        keys: Streams,
-        clip_norm: float,
-    ) -> np.ndarray:
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
         """Return the messages (n, size + n_extra) that the silos send."""
         return kept
 
@@ -213,15 +214,7 @@ class NoPrivacy(Mechanism):
         clips = plan.unit == "silo" and np.isfinite(clip_norm)
         return clip_rows(messages, clip_norm) if clips else messages
 
-    def send(
-        self,
-        plan: PublicNumbers,
-        kept: np.ndarray,
-        silos: np.ndarray,
-        round: int,
-        keys: Streams,
-        clip_norm: float,
-    ) -> np.ndarray:
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
         return np.column_stack([kept, squared_norms(kept)]) if self.squared_norms else kept
 
     def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:

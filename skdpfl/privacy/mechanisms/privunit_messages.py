@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpfl.privacy.events import Approximate, Composition, compose
-from skdpfl.privacy.mechanisms.base import Statistics
+from skdpfl.privacy.mechanisms.base import Senders, Statistics
 from skdpfl.privacy.mechanisms.privunit import (
     N_UNIFORMS,
     PrivUnitMechanism,
@@ -21,7 +21,6 @@ from skdpfl.privacy.mechanisms.privunit import (
 from skdpfl.privacy.mechanisms.scalardp import ScalarDP
 from skdpfl.privacy.mechanisms.whole_silos import WholeMessages, within
 from skdpfl.privacy.public_numbers import PublicNumbers
-from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, NoisedSum
 from skdpfl.privacy.sampling import Levels
 
@@ -55,18 +54,10 @@ class PrivUnitMessages(WholeMessages):
     def _epsilon(self, plan: PublicNumbers) -> float:
         return min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
 
-    def send(
-        self,
-        plan: PublicNumbers,
-        kept: np.ndarray,
-        silos: np.ndarray,
-        round: int,
-        keys: Streams,
-        clip_norm: float,
-    ) -> np.ndarray:
-        randomiser = self.randomiser(plan, kept.shape[-1], clip_norm)
-        uniforms = keys.uniform_block("message level", silos, round, (N_UNIFORMS,))
-        normals = keys.normal_block("message", silos, round, kept.shape[1:], DOUBLE)
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
+        randomiser = self.randomiser(plan, kept.shape[-1], by.clip_norm)
+        uniforms = by.keys.uniform_block("message level", by.silos, by.round, (N_UNIFORMS,))
+        normals = by.keys.normal_block("message", by.silos, by.round, kept.shape[1:], DOUBLE)
         sent = randomiser.randomise(kept, uniforms, normals)
         extra = [sent.squared_norms] if self.squared_norms else []
         if self.clipping is not None:

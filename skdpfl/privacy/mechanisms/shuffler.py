@@ -19,7 +19,7 @@ import numpy as np
 
 from skdpfl.privacy.calibration import Search
 from skdpfl.privacy.events import Composition, compose
-from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism
+from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism, Senders
 from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
 from skdpfl.privacy.mechanisms.binomial_law import binomial_quantiles
 from skdpfl.privacy.mechanisms.records import gradient_sums, n_sums
@@ -140,17 +140,9 @@ class ShuffledSums(Mechanism):
         precision, noised = choose_precision(sums, dtype, DOUBLE)
         return GradientTerms(noised.clip, plan.expected_sizes, precision=precision)
 
-    def send(
-        self,
-        plan: PublicNumbers,
-        kept: np.ndarray,
-        silos: np.ndarray,
-        round: int,
-        keys: Streams,
-        clip_norm: float,
-    ) -> np.ndarray:
-        unit, sizes = self._run(plan, round).unit, plan.expected_sizes[silos, None]
-        uniforms = keys.uniform_block("rounding", silos, round, kept.shape[-1:])
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
+        unit, sizes = self._run(plan, by.round).unit, plan.expected_sizes[by.silos, None]
+        uniforms = by.keys.uniform_block("rounding", by.silos, by.round, kept.shape[-1:])
         return np.floor(kept * (sizes / unit) + uniforms) * (unit / sizes)
 
     def release(

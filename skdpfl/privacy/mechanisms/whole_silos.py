@@ -52,6 +52,7 @@ from skdpfl.privacy.events import Composition, Gaussian, PoissonGaussian, compos
 from skdpfl.privacy.mechanisms.base import (
     Aggregate,
     Mechanism,
+    Senders,
     Statistics,
     clip_rows,
     squared_norms,
@@ -166,19 +167,11 @@ class SiloMessages(WholeMessages):
     def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
         return self._noised(plan, clip_norm, size, 0, 1.0)
 
-    def send(
-        self,
-        plan: PublicNumbers,
-        kept: np.ndarray,
-        silos: np.ndarray,
-        round: int,
-        keys: Streams,
-        clip_norm: float,
-    ) -> np.ndarray:
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
         size = kept.shape[-1]
-        noised = self.noised(plan, clip_norm, size)
+        noised = self.noised(plan, by.clip_norm, size)
         exact = np.hstack([kept, self._bits(kept, noised.clip)])
-        units = keys.units_block("message", silos, round, exact.shape[1:], DOUBLE)
+        units = by.keys.units_block("message", by.silos, by.round, exact.shape[1:], DOUBLE)
         sent = noised.added(exact, units)
         if not self.squared_norms:
             return sent
@@ -213,18 +206,10 @@ class ServerMessages(WholeMessages):
         # the total weight, in units of the largest
         return self._noised(plan, clip_norm, size, plan.n_silos, plan.weight_in_largest)
 
-    def send(
-        self,
-        plan: PublicNumbers,
-        kept: np.ndarray,
-        silos: np.ndarray,
-        round: int,
-        keys: Streams,
-        clip_norm: float,
-    ) -> np.ndarray:
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
         if not self.n_extra:
             return kept
-        clip = self.noised(plan, clip_norm, kept.shape[-1]).clip
+        clip = self.noised(plan, by.clip_norm, kept.shape[-1]).clip
         bits = self._bits(kept, clip)
         if not self.squared_norms:
             return np.hstack([kept, bits])
