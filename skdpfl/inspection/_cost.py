@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
 from skdpfl._pipelines import gives_out_width, learns_nothing
+from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._on_split import Unknown, cost_on_split, costs_of_candidate
 from skdpfl.inspection._parts import cross_fits, parts
@@ -83,11 +83,10 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     paid = [f for f in found if isinstance(f, PrivacySpent)]
     leaks = [f for f in found if isinstance(f, Leak)]
     for leak in leaks:
-        warnings.warn(
+        warn(
             f"{leak.path or type(fitted).__name__}: {leak.what}, and nothing paid for it. "
             f"{leak.way_out}",
             PrivacyLeakWarning,
-            stacklevel=2,
         )
     unpaid = [_nothing(paid, exact=True)] if any(leak.what != SCORES for leak in leaks) else []
     _warn_if_noise_repeats(paid)
@@ -99,12 +98,11 @@ def _warn_if_noise_repeats(costs: Sequence[PrivacySpent]) -> None:
     counts = Counter(seed for cost in costs for seed in cost.simulation_seeds)
     repeated = [seed for seed, times in counts.items() if times > 1]
     if repeated:
-        warnings.warn(
+        warn(
             f"{counts[repeated[0]]} fits drew their noise from random_state={repeated[0]}: it "
             "repeats, and together they may reveal the records exactly. The cost is what fresh "
             "noise would have: use random_state=None, or a generator instead of an integer.",
             PrivacyLeakWarning,
-            stacklevel=3,
         )
 
 

@@ -11,7 +11,6 @@ At the optimum of F the second term is 0. Shapes: gradients (n_silos, P), P = (d
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_X_y
 
 from skdpfl._arguments import check_choice, check_not_negative
+from skdpfl._warnings import warn
 from skdpfl.losses import NAMED, Loss
 from skdpfl.models import LinearModel
 from skdpfl.silos import read_silos
@@ -145,12 +145,11 @@ def heterogeneity(
     sums = [model.gradient_sum(params, X[r], y[r], objective) / r.sum() for r in rows]
     result = _spread(np.array(sums) + penalty * params, weights, ids, model.unpack(params))
     if coef is None and result.squared_norm_of_mean > TOLERANCE * result.mean_squared_norm:
-        warnings.warn(
+        warn(
             f"No minimiser was found: |grad F|^2 = {result.squared_norm_of_mean:.3g} against a"
             f" mean |grad F_i|^2 of {result.mean_squared_norm:.3g}. Scale the features or give"
             " alpha > 0.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return result
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from skdpfl._pipelines import private_step
+from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._display import (
     Display,
@@ -142,12 +142,11 @@ class PrivacyUtilityDisplay(Display):
             data, or keep it secret.
         """
         _, inner = private_step(estimator)
-        warnings.warn(
+        warn(
             "PrivacyUtilityDisplay shows exact scores of the records, beside a fit without "
             "privacy: neither is paid for. Draw it on public data, or keep it where the records "
             "are.",
             PrivacyLeakWarning,
-            stacklevel=2,
         )
         _, given = split_silo_column(X, silos, inner.silo_column)
         codes = None if given is None else read_silos(given, len(y)).codes

@@ -7,13 +7,13 @@ its silo does not move any row to another fold (except with `stratify_y=True`).
     so each fold has n_i / n_splits records of silo i, up to rounding
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import as_generator
+from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection._splitter import SiloFolds
 from skdpfl.silos import Silos
@@ -106,10 +106,9 @@ class SiloStratifiedKFold(SiloFolds):
                 f"stratify_y=True needs one label for each of the {n} records and none missing, "
                 f"got y of shape {labels.shape}"
             )
-        warnings.warn(
+        warn(
             "stratify_y=True makes folds that depend on the labels, which no budget pays for. "
             "Leave it at False: such folds keep the silos' proportions and depend on no record.",
             PrivacyLeakWarning,
-            stacklevel=4,
         )
         return np.unique(labels, return_inverse=True)[1]

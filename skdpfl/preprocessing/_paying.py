@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from skdpfl._arguments import check_choice
 from skdpfl._compat import as_frame, with_names
 from skdpfl._input_errors import advising
 from skdpfl._missing import not_elsewhere
+from skdpfl._warnings import warn
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.preprocessing._sums import Held
 from skdpfl.privacy.events import Composition
@@ -131,7 +131,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
             self.__dict__.update(before)
             raise
         if advice:
-            warnings.warn(advice, UserWarning, stacklevel=2)
+            warn(advice)
         return self
 
     def _fit(self, X: Any, silos: Any) -> str:

@@ -16,11 +16,11 @@ local steps. Both with Mironov's conversion to (epsilon, delta).
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 
 from skdpfl._arguments import check_choice, check_count, check_positive, check_rate, check_share
+from skdpfl._warnings import warn
 from skdpfl.privacy.published._chang_schedule import Schedule
 from skdpfl.privacy.published._renyi import gaussian_curve, smallest_epsilon, wang_sampled
 
@@ -119,7 +119,7 @@ def chang2022(
     if check_choice("method", method, ("theorem", "generic")) == "generic":
         return _generic(variances, uses, 2 * lipschitz / batch, rate, delta)
     for failing in _failing(sigma0_squared, float(variances[-1]), rate):
-        warnings.warn(f"The theorem does not apply: {failing}", stacklevel=2)
+        warn(f"The theorem does not apply: {failing}")
     per_round = 24 * (rate * lipschitz / batch) ** 2 * local_steps / sigma0_squared
     return _theorem(per_round * schedule.bracket(), float(variances[-1]), rate, delta)
 

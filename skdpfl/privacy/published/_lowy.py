@@ -21,9 +21,9 @@ that follows from the paper's condition on epsilon.
 from __future__ import annotations
 
 import math
-import warnings
 
 from skdpfl._arguments import check_choice, check_count, check_positive, check_share
+from skdpfl._warnings import warn
 
 FORMS = ("theory", "practice", "one pass")
 
@@ -104,10 +104,9 @@ def lowy2023_sigma(
     smallest = lowy2023_batch(epsilon=epsilon, delta=delta, n_records=n, n_rounds=rounds, form=form)
     batch = check_count("batch", batch, high=n // rounds if form == "one pass" else n)
     if batch < smallest:
-        warnings.warn(
+        warn(
             f"The formula (form={form!r}) asks for a batch of at least {smallest:.4g} records;"
             f" batch={batch}.",
-            stacklevel=2,
         )
     if form == "one pass":
         return lipschitz * math.sqrt(32 * math.log(1 / delta)) / (batch * epsilon)

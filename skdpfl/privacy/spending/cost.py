@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import pandas as pd
@@ -98,3 +98,8 @@ class SiloCosts:
             The largest over the silos.
         """
         return max(price_delta(c.composition, float(epsilon), self.neighbours) for c in self.costs)
+
+
+def fields_of(paid: SiloCosts) -> dict[str, Any]:
+    """Return the fields that :class:`SiloCosts` has, by name."""
+    return {field.name: getattr(paid, field.name) for field in fields(SiloCosts)}

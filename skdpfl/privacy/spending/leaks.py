@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections import Counter
 
+from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.spending.book import Entry
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -16,11 +16,10 @@ def warn_of_seeds(past: list[Entry], spent: PrivacySpent, warned: set[int]) -> N
     seeds = {seed for entry in past for seed in entry.spent.simulation_seeds}
     for seed in sorted((seeds & spent.simulation_seeds) - warned):
         warned.add(seed)
-        warnings.warn(
+        warn(
             f"random_state={seed} was used by an earlier fit on the same records: both "
             "have the same noise, and together they have no privacy. Use None, or other seeds.",
             PrivacyLeakWarning,
-            stacklevel=5,
         )
 
 
@@ -29,20 +28,18 @@ def warn_at_the_end(entries: list[Entry], warned: set[int]) -> None:
     counts = Counter(seed for entry in entries for seed in entry.spent.simulation_seeds)
     for seed, times in counts.items():
         if times > 1 and seed not in warned:
-            warnings.warn(
+            warn(
                 f"{times} fits in this ledger had random_state={seed}: their noise repeats, "
                 "and together they have no privacy. Use None, or other seeds.",
                 PrivacyLeakWarning,
-                stacklevel=3,
             )
     n_scored = sum(entry.scored for entry in entries)
     if n_scored:
-        warnings.warn(
+        warn(
             f"{n_scored} fit(s) in this ledger were scored exactly by a search or a "
             "cross-validation; scores of records, and a choice made by them, are not paid for. "
             "DPRandomizedSearchCV pays for both.",
             PrivacyLeakWarning,
-            stacklevel=3,
         )
 
 

@@ -10,28 +10,23 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-import warnings
-from collections.abc import Iterable
-from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
 from typing import Any
 
-from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
+from skdpfl.exceptions import LedgerError
 from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.privacy.spending.book import Book, Budget, Entry
+from skdpfl.privacy.spending.account import ENDED, Account, charge_all
+from skdpfl.privacy.spending.book import Budget
 from skdpfl.privacy.spending.journal import Journal, absolute, temporary_path
-from skdpfl.privacy.spending.leaks import is_scored_exactly, warn_at_the_end, warn_of_seeds
-from skdpfl.privacy.spending.spent import PrivacySpent, total
+from skdpfl.privacy.spending.leaks import warn_at_the_end
+from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: open ledgers of this process, outermost first; threads share them
 _OPEN: list[PrivacyLedger] = []
 
-#: files of ledgers without a path whose block ended in this process
-_ENDED: set[str] = set()
 
-
-class PrivacyLedger:
+class PrivacyLedger(Account):
     """Record every fit inside a ``with`` block, and refuse fits that exceed the budget.
 
     Parameters
@@ -105,32 +100,13 @@ class PrivacyLedger:
         must_exist: bool = False,
     ) -> None:
         asked = {"epsilon": epsilon, "delta": delta, "method": method, "neighbours": neighbours}
-        self._asked: dict[str, Any] = {
-            name: value for name, value in asked.items() if value is not None
-        }
-        self._budget = Budget(**self._asked)
-        self._journal = None if path is None else Journal(absolute(path))
-        self._temporary = path is None
-        self._book: Book | None = None  # the content at the end of the block
-        self._depth, self._closed, self._owner = 0, False, os.getpid()
-        self._warned: set[int] = set()  # repeated seeds with a warning
+        journal = None if path is None else Journal(absolute(path))
+        super().__init__({k: v for k, v in asked.items() if v is not None}, journal)
+        self._owner = os.getpid()
         if must_exist and self._journal is None:
             raise ValueError("must_exist=True needs the path of a file that must exist.")
         if self._journal is not None and (must_exist or self._journal.exists()):
             self._read_budget(self._journal)
-
-    def _read_budget(self, journal: Journal) -> None:
-        """Read the budget in the file, which must agree with the parameters."""
-        budget = journal.read().budget
-        for name, asked in self._asked.items():
-            if getattr(budget, name) != asked:
-                raise LedgerError(
-                    f"The privacy ledger {journal.path!r} has {name}={getattr(budget, name)!r}, "
-                    f"not {name}={asked!r}. Leave {name} out to go on with what the file has. "
-                    "ledger.raise_budget(epsilon, reason=...) raises epsilon and writes that down; "
-                    "delta, method and neighbours stay as they are."
-                )
-        self._budget = budget
 
     def __enter__(self) -> PrivacyLedger:
         if self._closed:
@@ -175,7 +151,7 @@ class PrivacyLedger:
 
     def _remove_temporary(self) -> None:
         if self._temporary and self._journal is not None and self._owner == os.getpid():
-            _ENDED.add(self._journal.path)
+            ENDED.add(self._journal.path)
             shutil.rmtree(os.path.dirname(self._journal.path), ignore_errors=True)
 
     def __reduce__(self) -> Any:
@@ -184,71 +160,6 @@ class PrivacyLedger:
         # the same bytes before and after a fit: caches of fitted steps compare them
         birth = None if self._journal.mark is None else self._journal.mark.birth
         return _copy, (self._journal.path, birth, self._budget, self._temporary)
-
-    def __repr__(self) -> str:
-        try:
-            fits = f"{len(self.entries)} fits, spent={self.spent!r}"
-        except LedgerError:
-            fits = "unreadable"
-        budget = "" if self.epsilon is None else f"epsilon={self.epsilon:g}, delta={self.delta:g}; "
-        return f"PrivacyLedger({budget}{fits})"
-
-    @property
-    def epsilon(self) -> float | None:
-        """The budget; None: costs are only recorded."""
-        return self._budget.epsilon
-
-    @property
-    def delta(self) -> float:
-        """The budget's delta."""
-        return self._budget.delta
-
-    @property
-    def method(self) -> str:
-        """The filter that admits fits."""
-        return self._budget.method
-
-    @property
-    def neighbours(self) -> Neighbours | None:
-        """The neighbour relation; None: that of the first fit."""
-        return self._budget.neighbours
-
-    @property
-    def record(self) -> str | None:
-        """The ledger's file; None before a temporary one is opened."""
-        return None if self._journal is None else self._journal.path
-
-    @property
-    def closed(self) -> bool:
-        """Whether the block has ended, in the process that opened it."""
-        return self._closed
-
-    def _content(self) -> Book | None:
-        """Return the content of the file; None if there is no file yet."""
-        journal = self._journal
-        if self._book is not None or journal is None:
-            return self._book
-        return journal.read() if journal.mark is not None or journal.exists() else None
-
-    @property
-    def entries(self) -> list[Entry]:
-        """Each fit's name and cost, oldest first."""
-        book = self._content()
-        return [] if book is None else book.entries
-
-    @property
-    def budgets(self) -> list[Budget]:
-        """The initial budget and the raised ones, oldest first."""
-        book = self._content()
-        return [self._budget] if book is None else book.budgets
-
-    @property
-    def spent(self) -> PrivacySpent | None:
-        """The fits so far, composed."""
-        costs = [entry.spent for entry in self.entries]
-        if "replace" in [self.neighbours, *(cost.neighbours for cost in costs)]:
-            costs = [cost.under("replace") for cost in costs]
-        return total(costs) if costs else None
 
     def charge(self, name: str, spent: PrivacySpent) -> None:
         """Record the cost of a fit, or raise BudgetExceeded; called before the fit reads data.
@@ -261,18 +172,6 @@ class PrivacyLedger:
             Its cost.
         """
         charge_all([self], name, spent)
-
-    def check(self, spent: PrivacySpent) -> None:
-        """Raise BudgetExceeded if a fit of this cost would be refused now; nothing is recorded.
-
-        Parameters
-        ----------
-        spent : PrivacySpent
-            Its cost.
-        """
-        book = self._content()
-        budget = self._budget if book is None else book.budget
-        budget.admit([entry.spent for entry in self.entries], spent)
 
     def raise_budget(self, epsilon: float, *, reason: str) -> None:
         """Raise the budget, and record the reason.
@@ -298,65 +197,6 @@ class PrivacyLedger:
             journal.replace(book.adding(new))
         self._budget = new
         self._asked |= {"epsilon": new.epsilon}
-
-    def _writable(self) -> Journal:
-        """Return the file, which must be open."""
-        if self._closed or self._journal is None:
-            raise LedgerError(
-                f"{self!r} is not open. Use it in a with block, or open its path again."
-            )
-        return self._journal
-
-
-def charge_all(ledgers: Iterable[PrivacyLedger], name: str, spent: PrivacySpent) -> None:
-    """Record a cost in every ledger or, if one refuses it, in none.
-
-    All files are locked, in the same order in all processes, until all have been checked and
-    written. If one cannot be written, the fit is refused; ledgers written before still count it.
-    """
-    journals = {}
-    for ledger in ledgers:
-        if not _is_gone(ledger):
-            journals[ledger] = ledger._writable()
-    with ExitStack() as stack:
-        books = {
-            ledger: stack.enter_context(journals[ledger].locked())
-            for ledger in sorted(journals, key=lambda ledger: journals[ledger].path)
-        }
-        for ledger, book in books.items():
-            ledger._budget = book.budget
-            book.budget.admit([entry.spent for entry in book.entries], spent)
-        entry = Entry(name, is_scored_exactly(), spent)
-        for ledger, book in books.items():
-            journals[ledger].replace(book.adding(entry))
-    for ledger, book in books.items():
-        warn_of_seeds(book.entries, spent, ledger._warned)
-
-
-def _is_gone(ledger: PrivacyLedger) -> bool:
-    """Return whether the file of a temporary ledger was removed, and warn if so.
-
-    If the ledger has a budget, its file may have been lost while it was open: that is an error,
-    unless the block ended in this process.
-    """
-    journal = ledger._journal
-    if not ledger._temporary or ledger._depth or ledger._closed or journal is None:
-        return False
-    if journal.exists():
-        return False
-    if ledger.epsilon is not None and journal.path not in _ENDED:
-        raise LedgerError(
-            f"The privacy ledger {journal.path!r} that this estimator was copied from has ended "
-            "or lost its file. No fit is admitted. Make a new estimator with the same parameters, "
-            "under a ledger of its own."
-        )
-    warnings.warn(
-        f"The ledger at {journal.path} that this estimator was copied from is gone; this fit is "
-        "not recorded.",
-        PrivacyLeakWarning,
-        stacklevel=5,
-    )
-    return True
 
 
 def open_ledgers() -> tuple[PrivacyLedger, ...]:

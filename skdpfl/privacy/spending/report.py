@@ -17,7 +17,7 @@ from skdpfl import __version__
 from skdpfl.privacy import events
 from skdpfl.privacy.events import Composition, Event
 from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.privacy.spending.cost import Cost, SiloCosts, Trust, Unit
+from skdpfl.privacy.spending.cost import Cost, SiloCosts, Trust, Unit, fields_of
 from skdpfl.privacy.spending.fields import (
     keys,
     listed,
@@ -140,8 +140,7 @@ def from_record(kind: type[Spent], record: Any, seeds: frozenset[int] = frozense
         "simulation_seeds": seeds,
         "unknown_seeds": simulation and not seeds,
     }
-    costs = {field.name: getattr(paid, field.name) for field in dataclasses.fields(SiloCosts)}
-    return kind(**words, **costs)
+    return kind(**words, **fields_of(paid))
 
 
 def costs_to_dict(paid: SiloCosts) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -19,7 +18,7 @@ from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.events import Composition, Exact
 from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.privacy.spending.cost import Cost, SiloCosts, Trust, Unit
+from skdpfl.privacy.spending.cost import Cost, SiloCosts, Trust, Unit, fields_of
 from skdpfl.privacy.spending.groups import NO_EPSILON, group_size, of_group
 from skdpfl.privacy.spending.report import from_report, to_report
 from skdpfl.privacy.spending.sums import combined, reprice
@@ -27,7 +26,7 @@ from skdpfl.privacy.spending.sums import combined, reprice
 __all__ = ["PrivacySpent", "Trust", "Unit", "total"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PrivacySpent(SiloCosts):
     """The privacy cost of a fit: ``epsilon, delta = spent``.
 
@@ -247,8 +246,7 @@ class PrivacySpent(SiloCosts):
 
     def _paying(self, paid: SiloCosts, **changes: Any) -> PrivacySpent:
         """Return this with other costs."""
-        costs = {field.name: getattr(paid, field.name) for field in dataclasses.fields(SiloCosts)}
-        return dataclasses.replace(self, **costs, **changes)
+        return dataclasses.replace(self, **fields_of(paid), **changes)
 
     def __add__(self, other: object) -> PrivacySpent:
         if not isinstance(other, PrivacySpent):
@@ -257,12 +255,11 @@ class PrivacySpent(SiloCosts):
         unknown = self.unknown_seeds or other.unknown_seeds
         both_simulated = self.simulation and other.simulation
         if self.simulation_seeds & other.simulation_seeds or (unknown and both_simulated):
-            warnings.warn(
+            warn(
                 "Two fits on the same records drew their noise from the same integer seed; the "
                 "noise repeats, and together the fits may reveal the records exactly. The sum "
                 "shows what fresh noise would cost: use random_state=None, or different seeds.",
                 PrivacyLeakWarning,
-                stacklevel=2,
             )
         return both
 
@@ -271,14 +268,6 @@ class PrivacySpent(SiloCosts):
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.epsilon, self.delta))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PrivacySpent):
-            return NotImplemented
-        return all(
-            getattr(self, field.name) == getattr(other, field.name)
-            for field in dataclasses.fields(self)
-        )
 
     def __hash__(self) -> int:
         return hash((self.epsilon, self.delta, self.unit, self.trust, self.neighbours))

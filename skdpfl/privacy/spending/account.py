@@ -1,0 +1,183 @@
+"""What a ledger's file says, and the entry of a fit in several of them.
+
+An account is a file as one process knows it: the budget that was asked for, the content, the cost
+so far. Fits are entered in all open accounts or in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import Any
+
+from skdpfl._warnings import warn
+from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
+from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.spending.book import Book, Budget, Entry
+from skdpfl.privacy.spending.journal import Journal
+from skdpfl.privacy.spending.leaks import is_scored_exactly, warn_of_seeds
+from skdpfl.privacy.spending.spent import PrivacySpent, total
+
+#: files of ledgers without a path whose block ended in this process
+ENDED: set[str] = set()
+
+
+class Account:
+    """The content of a ledger's file, checked whenever it is read.
+
+    ``asked`` are the parameters that were given, with which the file must agree. Without a journal
+    the file will be a temporary one.
+    """
+
+    def __init__(self, asked: dict[str, Any], journal: Journal | None) -> None:
+        self._budget = Budget(**asked)  # raises for invalid parameters
+        self._asked, self._journal, self._temporary = asked, journal, journal is None
+        self._book: Book | None = None  # the content at the end of the block
+        self._depth, self._closed = 0, False
+        self._warned: set[int] = set()  # repeated seeds with a warning
+
+    def _read_budget(self, journal: Journal) -> None:
+        """Read the budget in the file, which must agree with the parameters."""
+        budget = journal.read().budget
+        for name, asked in self._asked.items():
+            if getattr(budget, name) != asked:
+                raise LedgerError(
+                    f"The privacy ledger {journal.path!r} has {name}={getattr(budget, name)!r}, "
+                    f"not {name}={asked!r}. Leave {name} out to go on with what the file has. "
+                    "ledger.raise_budget(epsilon, reason=...) raises epsilon and writes that down; "
+                    "delta, method and neighbours stay as they are."
+                )
+        self._budget = budget
+
+    def __repr__(self) -> str:
+        try:
+            fits = f"{len(self.entries)} fits, spent={self.spent!r}"
+        except LedgerError:
+            fits = "unreadable"
+        budget = "" if self.epsilon is None else f"epsilon={self.epsilon:g}, delta={self.delta:g}; "
+        return f"{type(self).__name__}({budget}{fits})"
+
+    @property
+    def epsilon(self) -> float | None:
+        """The budget; None: costs are only recorded."""
+        return self._budget.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The budget's delta."""
+        return self._budget.delta
+
+    @property
+    def method(self) -> str:
+        """The filter that admits fits."""
+        return self._budget.method
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        """The neighbour relation; None: that of the first fit."""
+        return self._budget.neighbours
+
+    @property
+    def record(self) -> str | None:
+        """The ledger's file; None before a temporary one is opened."""
+        return None if self._journal is None else self._journal.path
+
+    @property
+    def closed(self) -> bool:
+        """Whether the block has ended, in the process that opened it."""
+        return self._closed
+
+    def _content(self) -> Book | None:
+        """Return the content of the file; None if there is no file yet."""
+        journal = self._journal
+        if self._book is not None or journal is None:
+            return self._book
+        return journal.read() if journal.mark is not None or journal.exists() else None
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Each fit's name and cost, oldest first."""
+        book = self._content()
+        return [] if book is None else book.entries
+
+    @property
+    def budgets(self) -> list[Budget]:
+        """The initial budget and the raised ones, oldest first."""
+        book = self._content()
+        return [self._budget] if book is None else book.budgets
+
+    @property
+    def spent(self) -> PrivacySpent | None:
+        """The fits so far, composed."""
+        costs = [entry.spent for entry in self.entries]
+        if "replace" in [self.neighbours, *(cost.neighbours for cost in costs)]:
+            costs = [cost.under("replace") for cost in costs]
+        return total(costs) if costs else None
+
+    def check(self, spent: PrivacySpent) -> None:
+        """Raise BudgetExceeded if a fit of this cost would be refused now; nothing is recorded.
+
+        Parameters
+        ----------
+        spent : PrivacySpent
+            Its cost.
+        """
+        self.budgets[-1].admit([entry.spent for entry in self.entries], spent)
+
+    def _writable(self) -> Journal:
+        """Return the file, which must be open."""
+        if self._closed or self._journal is None:
+            raise LedgerError(
+                f"{self!r} is not open. Use it in a with block, or open its path again."
+            )
+        return self._journal
+
+    def _is_gone(self) -> bool:
+        """Return whether the file, a temporary one, was removed.
+
+        If there is a budget, the file may have been lost while it was open: that is an error,
+        unless the block ended in this process.
+        """
+        journal = self._journal
+        if not self._temporary or self._depth or self._closed or journal is None:
+            return False
+        if journal.exists():
+            return False
+        if self.epsilon is not None and journal.path not in ENDED:
+            raise LedgerError(
+                f"The privacy ledger {journal.path!r} that this estimator was copied from has "
+                "ended or lost its file. No fit is admitted. Make a new estimator with the same "
+                "parameters, under a ledger of its own."
+            )
+        return True
+
+
+def charge_all(accounts: Iterable[Account], name: str, spent: PrivacySpent) -> None:
+    """Record a cost in every account or, if one refuses it, in none.
+
+    All files are locked, in the same order in all processes, until all have been checked and
+    written. If one cannot be written, the fit is refused; accounts written before still count it.
+    """
+    journals = {}
+    for account in accounts:
+        if account._is_gone():
+            warn(
+                f"The ledger at {account.record} that this estimator was copied from is gone; this "
+                "fit is not recorded.",
+                PrivacyLeakWarning,
+            )
+        else:
+            journals[account] = account._writable()
+    with ExitStack() as stack:
+        books = {
+            account: stack.enter_context(journal.locked())
+            for account, journal in sorted(journals.items(), key=lambda pair: pair[1].path)
+        }
+        for account, book in books.items():
+            account._budget = book.budget
+            book.budget.admit([entry.spent for entry in book.entries], spent)
+        entry = Entry(name, is_scored_exactly(), spent)
+        for account, book in books.items():
+            journals[account].replace(book.adding(entry))
+    for account, book in books.items():
+        warn_of_seeds(book.entries, spent, account._warned)
