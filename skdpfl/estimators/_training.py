@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from skdpfl._compat import CallbackSupportMixin
 from skdpfl._warnings import warn
 from skdpfl.choosing import (
+    Choice,
     Committed,
     Facts,
     Method,
@@ -45,6 +46,19 @@ from skdpfl.scaling import Calibrated, Scales, calibrated
 
 #: an objective this many times that of the model 0 counts as divergence
 _WORSE, _BLOCK = 2.0, 2**14
+
+
+class Agreed(NamedTuple):
+    """What was chosen, checked by the silos and charged before any record is read."""
+
+    request: Request
+    method: Method
+    choice: Choice
+    work: Work
+    spent: PrivacySpent
+    federation: Federation
+    streams: Streams
+    kept: Kept
 
 
 class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
@@ -90,6 +104,38 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _train(self, data: DataSource) -> Any:
         """Choose, plan, charge the ledgers, run, unpack; records are read through ``data`` only."""
+        request, method, choice, work, spent, federation, streams, kept = self._agree(data)
+        with one_blas_thread():
+            federation, noise = kept.over(federation), kept.noise(streams)
+            scales = choice.scaling.find(federation, noise)
+            row_norm = scales.features.row_norm
+            committed = Committed(request, choice.settings, work.plan, spent.epsilon, row_norm)
+            training = final_training(committed, method, partial(data.curvature, scales))
+            model, (algorithm, loss) = request.model.started(scales), training[:2]
+            work = replace(work, model=model, loss=loss, algorithm=algorithm)
+            work = replace(work, features=scales.features_map, target=scales.target_map)
+            data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
+            where = work, federation, streams
+            path = Path(work, training.average, kept.progress)
+            outcome = self._run(data, scales, training, where, kept, path)
+            found = Calibrated(outcome.params)
+            if choice.calibration is not None:
+                trained = federation, work, outcome.params
+                found = calibrated(choice.calibration, *trained, noise, training.walk)
+        here = getattr(federation, "data", None)  # other back ends do not have the records here
+        warn_if_diverged(outcome.params, work, here)
+        self._noise_error = path.error(scales, found)
+        self._unpack(request.facts, training.settings, scales, work, found.params)
+        self._unpack_outcome(outcome)
+        if hasattr(self, "calibrate") and self._is_classifier():
+            self.temperature_ = 1 / found.factor
+        elif hasattr(self, "calibrate"):
+            self.shift_ = found.shift * scales.target.scale
+        self.plan_, self.privacy_spent_, self.n_iter_ = work.plan, spent, outcome.n_rounds
+        return self
+
+    def _agree(self, data: DataSource) -> Agreed:
+        """Choose and plan, let the silos check the plan, and charge the ledgers."""
         streams, method = streams_for(self.random_state), self._method()
         request = self._request(data.facts)
         choice = choose(request, method)
@@ -107,35 +153,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         kept.begin(plan, self._charge(spent, kept.paid_to))
         if choice.advice:
             warn(choice.advice)
-        with one_blas_thread():
-            federation, noise = kept.over(federation), kept.noise(streams)
-            scales = choice.scaling.find(federation, noise)
-            row_norm = scales.features.row_norm
-            committed = Committed(request, choice.settings, plan, spent.epsilon, row_norm)
-            training = final_training(committed, method, partial(data.curvature, scales))
-            algorithm, loss, settings, *_ = training
-            model = request.model.started(scales)
-            work = replace(work, model=model, loss=loss, algorithm=algorithm)
-            work = replace(work, features=scales.features_map, target=scales.target_map)
-            data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
-            where = work, federation, streams
-            path = Path(work, training.average, kept.progress)
-            outcome = self._run(data, scales, training, where, kept, path)
-            found = Calibrated(outcome.params)
-            if choice.calibration is not None:
-                trained = federation, work, outcome.params
-                found = calibrated(choice.calibration, *trained, noise, training.walk)
-        here = getattr(federation, "data", None)  # other back ends do not have the records here
-        warn_if_diverged(outcome.params, work, here)
-        self._noise_error = path.error(scales, found)
-        self._unpack(request.facts, settings, scales, work, found.params)
-        self._unpack_outcome(outcome)
-        if hasattr(self, "calibrate") and self._is_classifier():
-            self.temperature_ = 1 / found.factor
-        elif hasattr(self, "calibrate"):
-            self.shift_ = found.shift * scales.target.scale
-        self.plan_, self.privacy_spent_, self.n_iter_ = plan, spent, outcome.n_rounds
-        return self
+        return Agreed(request, method, choice, work, spent, federation, streams, kept)
 
     def _run(
         self,
