@@ -109,13 +109,7 @@ class LocalFederation(Federation):
             work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
         self._work, plan = work, work.plan
         _check_sizes(plan, self._data.sizes)
-        self._data = self._given.mapped(
-            work.features, work.target, work.target_dtype, work.class_weights
-        )
-        self._data = self._data.in_order() if self._worth_copying() else self._data.by_row()
-        copied = self._data.X is not self._given.X
-        if copied and work.features is None and work.target is None:
-            self._given = self._data  # do not keep the records twice
+        self._map_records(work)
         self._terms = terms = plan.mechanism.gradient_terms(plan, work.model.size, work.dtype)
         later = plan.mechanism.noised_later  # exact sums, without the penalty
         self._dtype = DOUBLE if later else work.dtype
@@ -136,6 +130,16 @@ class LocalFederation(Federation):
         # random numbers are drawn ahead for cohorts that stay the same
         fixed = plan.schedule is None and (plan.unit == "record" or plan.silo_fraction >= 1)
         self._together_until = sum(plan.steps) if fixed else 0
+
+    def _map_records(self, work: Work) -> None:
+        """Scale the records, now or as they are read."""
+        self._data = self._given.mapped(
+            work.features, work.target, work.target_dtype, work.class_weights
+        )
+        self._data = self._data.in_order() if self._worth_copying() else self._data.by_row()
+        copied = self._data.X is not self._given.X
+        if copied and work.features is None and work.target is None:
+            self._given = self._data  # do not keep the records twice
 
     def round(
         self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float

@@ -135,16 +135,9 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         -------
         self : SharedBudget
         """
-        check_budget_parameters(self.epsilon, self.delta)
-        model = clone(self.estimator)
-        if not isinstance(model, Pipeline):
-            raise ValueError(
-                "SharedBudget divides a budget among the steps of a Pipeline; an estimator alone "
-                f"has its own epsilon. Got {type(model).__name__}."
-            )
-        name, last = model.steps[-1][0], private_step(model)[1]
+        model = self._checked()
+        name, last = model.steps[-1]
         paying = paying_steps(model)
-        check_steps(last, paying)
         X, streams = as_frame(X), streams_for(self.random_state)
         n = _num_samples(X)
         delta = delta_of(self.delta, n)
@@ -172,6 +165,18 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         self.epsilons_ = {path: float(step.epsilon) for path, step in paying.items()}
         self.epsilons_[name] = float(epsilon)
         return self
+
+    def _checked(self) -> Pipeline:
+        """Check the parameters; return an unfitted copy of the pipeline."""
+        check_budget_parameters(self.epsilon, self.delta)
+        model = clone(self.estimator)
+        if not isinstance(model, Pipeline):
+            raise ValueError(
+                "SharedBudget divides a budget among the steps of a Pipeline; an estimator alone "
+                f"has its own epsilon. Got {type(model).__name__}."
+            )
+        check_steps(private_step(model)[1], paying_steps(model))
+        return model
 
     def _give(self, last: Any, paying: Mapping[str, Any], delta: float, streams: Streams) -> None:
         """Set the budgets of all steps before the last."""

@@ -145,15 +145,11 @@ def judged(
     if law is not None:
         scores[FIXED] = law
     error = (1 - confidence) / 4  # for lower_bound, for rates and for the wins of two scores
-    best = [(-1.0, FITTED, 0.0, 1.0)] * 2
-    for name, score in scores.items():
-        for sign in (1.0, -1.0):
-            for cut, rate in _cuts(sign * score[train], trials.coin[train], error):
-                for i, aim in enumerate((epsilon_from_rates(rate, delta), mu_from_rates(rate))):
-                    best[i] = max(best[i], (aim, name, cut, sign))
-    rates = []
-    for _, name, cut, sign in best:
-        rates.append(_rates(sign * scores[name][~train], trials.coin[~train], cut, error))
+    best = _strongest({k: s[train] for k, s in scores.items()}, trials.coin[train], delta, error)
+    rates = [
+        _rates(sign * scores[name][~train], trials.coin[~train], cut, error)
+        for _, name, cut, sign in best
+    ]
     wins = wins_from_scores(scores[FITTED][~train], trials.coin[~train], rng, error)
     if law is not None:
         wins = max(wins, wins_from_scores(law, trials.coin, rng, error))
@@ -200,6 +196,19 @@ def judged_one_run(
         bound, math.nan, reported.epsilon, delta, confidence, contradicted, view, m, 1, "sum of "
         "projections", rates, math.nan, curve,
     )  # fmt: skip
+
+
+def _strongest(
+    scores: dict[str, np.ndarray], coins: np.ndarray, delta: float, error: float
+) -> list[tuple[float, str, float, float]]:
+    """Return the largest epsilon and the largest mu: its value, score, threshold and sign."""
+    best = [(-1.0, FITTED, 0.0, 1.0)] * 2
+    for name, score in scores.items():
+        for sign in (1.0, -1.0):
+            for cut, rate in _cuts(sign * score, coins, error):
+                for i, aim in enumerate((epsilon_from_rates(rate, delta), mu_from_rates(rate))):
+                    best[i] = max(best[i], (aim, name, cut, sign))
+    return best
 
 
 def _cuts(scores: np.ndarray, coins: np.ndarray, error: float) -> Iterator[tuple[float, Rates]]:

@@ -168,13 +168,7 @@ class DPRandomizedSearchCV(
         -------
         self : DPRandomizedSearchCV
         """
-        check_budgets(Space(self.param_distributions).names)
-        check_count("n_iter", self.n_iter)
-        check_share("holdout", self.holdout)
-        check_positive("epsilon", self.epsilon)
-        check_budget_parameters(self.epsilon, self.delta)
-        _, inner = private_step(self.estimator)
-        guarantee = guarantee_of(inner)
+        inner, guarantee = self._check()
         X, y = readable(X, y, inner is self.estimator)
         _, given = split_silo_column(X, silos, inner.silo_column)
         groups = read_silos(given, _num_samples(X), X)
@@ -183,8 +177,6 @@ class DPRandomizedSearchCV(
         delta = delta_of(self.delta, len(groups.ids if guarantee.unit == "silo" else groups.codes))
         count, law = self._runs(guarantee, streams)
         public = partial(self._candidates, streams=streams, sizes=parts.sizes, X=X, y=y)
-        if law is None:
-            Space(self.param_distributions).warn_of_repeats(count)
         quiet = warnings_off if law else nullcontext
         with quiet():
             candidates = public("candidates", count, distinct=law is None)
@@ -213,9 +205,20 @@ class DPRandomizedSearchCV(
         self.privacy_spent_, self.fit_epsilon_ = spent, float(budget.epsilon)
         return self
 
+    def _check(self) -> tuple[Any, Guarantee]:
+        """Check the parameters; return the estimator that is searched and the guarantee."""
+        check_budgets(Space(self.param_distributions).names)
+        check_count("n_iter", self.n_iter)
+        check_share("holdout", self.holdout)
+        check_positive("epsilon", self.epsilon)
+        check_budget_parameters(self.epsilon, self.delta)
+        _, inner = private_step(self.estimator)
+        return inner, guarantee_of(inner)
+
     def _runs(self, guarantee: Guarantee, streams: Streams) -> tuple[int, Repetition | None]:
         """Return the number of runs, and its distribution if it is secret."""
         if guarantee.trust == "silo" or self.n_iter == 1:
+            Space(self.param_distributions).warn_of_repeats(self.n_iter)
             return int(self.n_iter), None
         law = Repetition(float(self.n_iter))
         return law.draw(streams.stream("repetitions")), law
