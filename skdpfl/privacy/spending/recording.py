@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from skdpfl._links import DocLinks
-from skdpfl.privacy.spending.ledger import PrivacyLedger, charge_all, open_ledgers
+from skdpfl.privacy.spending.account import charge_all
+from skdpfl.privacy.spending.ledger import PrivacyLedger, open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 _CARRIED = "_ledgers"
