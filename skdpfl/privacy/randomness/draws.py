@@ -67,8 +67,9 @@ def units_of_rounds(
     return out
 
 
-def _fresh(source, purpose, silos, round, draw, n, places) -> np.ndarray:
+def _fresh(source, purpose, silos, round, draw, n, places, more) -> np.ndarray:
     """Return one word for each flat place in (S, n): the first words of those silos' draws."""
+    purpose = f"{purpose}, more" if more else purpose
     if len(silos) == 1 or len(places) == 1:
         row = int(places[0]) // n
         return source.words(purpose, silos[row : row + 1], round, draw, len(places))[0]

@@ -17,10 +17,10 @@ Formal guarantee
 The released integers are ``k + N``: a Gaussian mechanism on the query k, sampled on the integers.
 :mod:`skdpfl.privacy.release.rounding` bounds the sensitivity of k by (1 - 4e-4) times the priced
 one, so mu is smaller by a factor of 1 - 4e-4 than the noise multiplier gives. The law of the
-integers is not exactly Gaussian; this changes epsilon by at most 3e-4 mu, except for an event of
-probability 2e-23 (:mod:`skdpfl.privacy.randomness.normals`). At any delta, a decrease of mu by
-4e-4 mu lowers epsilon by more than that: from the derivatives of the profile, phi and Phi the
-standard normal's ::
+integers is not exactly Gaussian; this changes epsilon by at most 3e-4 mu, except for events of
+probability below 1e-22 in all (:mod:`skdpfl.privacy.randomness.normals`). At any delta, a decrease
+of mu by 4e-4 mu lowers epsilon by more than that: from the derivatives of the profile, phi and Phi
+the standard normal's ::
 
     d epsilon / d mu = phi(a) / Phi(-a),   a = epsilon / mu + mu / 2        (at least 0.797, a >= 0)
 
