@@ -159,6 +159,16 @@ def test_no_record_exceeds_the_clip_norm_in_exact_arithmetic(monkeypatch, net, d
     assert near > 10  # the bound is met, and not by clipping everything away
 
 
+def test_features_of_single_precision_in_double_products_do_not_exceed_it_either(monkeypatch):
+    """Their norms are rounded to single precision, which is coarser than the slopes'."""
+    model, params, X, y = problem("tanh", SquaredError(), 1, n=200, dtype=np.float32)
+    norms = model.squared_row_norms(X)
+    args = params.astype(float), X.astype(float), y.astype(float), SquaredError()
+    terms = terms_of(monkeypatch, model, *args, clip_norm=1e-3, squared_norms=norms)
+    worst = max(exact_norm(model, [(a[j], s[j]) for a, s in terms]) for j in range(200))
+    assert norms.dtype == np.float32 and worst <= Fraction(1e-3) ** 2
+
+
 def test_without_its_margin_some_record_exceeds_the_clip_norm(monkeypatch):
     model, params, X, y = problem("tanh", SquaredError(), 1, n=100, dtype=np.float32)
     monkeypatch.setattr(_layer_norms, "ROUNDINGS", 0)

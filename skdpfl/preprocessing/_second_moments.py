@@ -191,7 +191,7 @@ class SecondMoments(Question):
 
 def _with_noise(plan: MomentsPlan, silo: int, message: Array, streams: Streams) -> Array:
     """Return a message plus noise; with an infinite budget it stays exact."""
-    if not plan.noise[silo] > 0:
+    if np.isinf(plan.setting.spends[silo]):
         return message
     units = streams.units_block(_PURPOSE, [silo], 0, (plan.width,), np.float64)[0]
     return plan.noised(silo).added(message, units)

@@ -86,6 +86,12 @@ def test_a_whole_silo_moves_its_mean_no_more_than_a_record_would(neighbours):
     assert plan.sensitivity * (1 - 1e-12) <= moved <= plan.sensitivity * (1 + 1e-14)
 
 
+def test_noise_that_underflows_is_no_noise():
+    rows = 1e-162 * np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.raises(ValueError, match="positive and finite"):
+        DPPCA(row_norm=1e-165).fit(rows)
+
+
 def test_rows_are_cut_below_the_norm_in_exact_arithmetic():
     rows = np.random.default_rng(0).normal(size=(20, 50)) * np.logspace(-3, 100, 20)[:, None]
     for row in cut(rows, np.zeros(50), 0.3):
