@@ -18,14 +18,14 @@ their dtype, the exact norm of record j's outer products is at most C, or f = 0.
 
 *Proof.* u is the unit roundoff of the coarsest dtype among the norms (that of the features may be
 float32 where products are not), v that of float64, h the number of terms in the longest sum. A_l
-and D_l are computed in float64 and rounded once (`row_norms`), and contain a bound of what underflow
-loses, so each is at least (1 - (h + 2) v - u) times its exact value. The norm N = (sum A_l D_l)^1/2
-is computed in float64 from roots (no product of squares overflows), with fewer than 16 operations
-for each layer. So the computed N is at least (1 - (h + 2) v - u - 16 L v) times the exact one.
-f <= C / (m N) with m = 1 + (h + 16 L + 16) 2 v + 16 u, rounded to the dtype. The rounding of f, and
-of f s_l, are factors of at most 1 + u each: the norm is at most C. A_l is finite in the dtype, so
-that C / N is far above the smallest normal number, below which products lose digits; subnormal f
-are 0. An infinite N gives f = 0.
+and D_l are computed in float64 and rounded once (`row_norms`), and contain a bound of what is lost
+by underflow, so each is at least (1 - (h + 2) v - u) times its exact value. The norm N = (sum A_l
+D_l)^1/2 is computed in float64 from roots (no product of squares overflows), with fewer than 16
+operations for each layer. So the computed N is at least (1 - (h + 2) v - u - 16 L v) times the
+exact one. f <= C / (m N) with m = 1 + (h + 16 L + 16) 2 v + 16 u, rounded to the dtype. The
+rounding of f, and of f s_l, are factors of at most 1 + u each: the norm is at most C. A_l is finite
+in the dtype, so that C / N is far above the smallest normal number, below which products lose
+digits; subnormal f are 0. An infinite N gives f = 0.
 """
 
 from __future__ import annotations
