@@ -24,7 +24,7 @@ from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
 #: Where one record's profile is taken, as multiples of its epsilon at the stated delta; where that
 #: epsilon is 0, the epsilons themselves.
-_OF_ONE = (0.0, 0.3, 1.001, *(1.09**i for i in range(-6, 25)))
+_OF_ONE = (0.0, 0.3, *(0.5 + i / 20 for i in range(17)), 1.001, *(1.09**i for i in range(4, 25)))
 _NEAR_ZERO = (0.0, *(2.0**i for i in range(-20, 4)))
 
 #: The same for the group's profile, which is what further fits add to.
