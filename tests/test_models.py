@@ -113,6 +113,25 @@ def test_a_stack_of_silos_gives_each_silos_bits(loss, k, dtype):
 
 
 @every_loss
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bad", [None, "slope", "row"])
+def test_limits_computed_before_change_no_bit(loss, k, dtype, bad):
+    model, w, X, y = problem(loss, k, params=(4,), data=(4,), dtype=dtype)
+    w[1] = np.nan if bad == "slope" else w[1]
+    X[2, 3, 0] = np.nan if bad == "row" else X[2, 3, 0]
+    norms, clip = model.squared_row_norms(X), np.array([0.3, 0.5, 1.0, inf])
+    limits = model.clip_limits(norms, clip)
+    assert (limits is None) == (bad == "row")
+    kept = None if limits is None else limits.copy()
+    common = {"clip_norm": clip, "squared_norms": norms}
+    want = model.clipped_gradient_sum(w, X, y, loss, **common)
+    for _ in range(2):
+        got = model.clipped_gradient_sum(w, X, y, loss, limits=limits, **common)
+        np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(limits, kept)
+
+
+@every_loss
 def test_gradient_sum_is_the_derivative_of_the_mean_loss(loss, k):
     model, w, X, y = problem(loss, k)
     mask, alpha, step = model.penalty_mask(), 0.3, 1e-6

@@ -27,7 +27,7 @@ from skdpfl import (
 )
 from skdpfl.federation import LocalFederation, _data, _groups, _local
 from skdpfl.federation._data import SiloData
-from skdpfl.models import Records
+from skdpfl.models import Records, _clipping, _linear
 from skdpfl.models._groups import CompiledProducts
 from skdpfl.privacy.randomness.words import SimulationWords
 
@@ -66,6 +66,8 @@ def counted(monkeypatch):
     count(np, "matmul", "products")
     count(CompiledProducts, "raw", "compiled")
     count(CompiledProducts, "sums", "compiled")
+    count(_linear, "slope_limits", "limits")
+    count(_clipping, "slope_limits", "limits")
     count(SiloData, "at", "gathers")
     count(Records, "gathered", "gathers")
     count(SimulationWords, "words", "draws")
@@ -130,6 +132,7 @@ def test_a_round_of_small_silos_is_two_products(counted, rate):
     X, y, silos = records(1070, 8, 5, np.float64)
     ISRLDPRegressor(n_rounds=30, sampling_rate=rate, **COMMON).fit(X, y, silos=silos)
     assert counted["products"] == 2 * 30
+    assert counted["limits"] == 1  # of all records, once for all rounds
     assert counted["gathers"] == 2  # the norms, and the stack once for all rounds
     assert counted["draws of many rounds"] <= 4
     assert counted["draws"] <= 30  # second draws of normals, in some rounds

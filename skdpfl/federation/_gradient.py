@@ -26,7 +26,8 @@ from skdpfl.privacy.release import NoisedSum, Precision
 class Batch(NamedTuple):
     """Records of a stack: X (..., n, d), y, |(x, 1)|^2 and 0/1 weights (..., n) or None.
 
-    ``silos``: which of the stack's silos; pieces of a stack come in order.
+    ``silos``: which of the stack's silos; pieces of a stack come in order. ``limits``: what the
+    model computed for clipping records that come again (`Model.clip_limits`), or None.
     """
 
     X: np.ndarray
@@ -34,6 +35,7 @@ class Batch(NamedTuple):
     squared_norms: np.ndarray
     weights: np.ndarray | None = None
     silos: slice = slice(None)
+    limits: np.ndarray | None = None
 
 
 class Group(NamedTuple):
@@ -128,8 +130,17 @@ class PrivateGradient:
         params = params.astype(X.dtype, copy=False)
         params = params[silos] if params.ndim > 1 else params
         clip = clip[silos] if isinstance(clip, np.ndarray) else clip
+        before = {} if batch.limits is None else {"limits": batch.limits}
         sums = model.clipped_gradient_sum(
-            params, X, y, loss, clip_norm=clip, squared_norms=norms, weights=weights, chunk=chunk
+            params,
+            X,
+            y,
+            loss,
+            clip_norm=clip,
+            squared_norms=norms,
+            weights=weights,
+            chunk=chunk,
+            **before,
         )
         return sums, True
 

@@ -116,7 +116,8 @@ class LocalFederation(Federation):
         norms, deals = self._squared_norms(work), self.kept.deals
         batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
         self._stacking = Stacking(work)
-        self._groups, self._stacks = Groups(batches), Stacks(batches, self._stacking)
+        self._groups = Groups(batches)
+        self._stacks = Stacks(batches, self._stacking, terms.clip)
         self.noises = None if terms.noised is None else NoiseMaker(work, terms, self._streams)
         self._clips = bool(np.isfinite(terms.clip).any())
         # single / single rounds to the same quotient in both precisions (53 digits >= 2 * 24 + 2)

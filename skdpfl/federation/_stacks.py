@@ -24,9 +24,10 @@ PIECE = 2**19
 
 
 class Stacks:
-    """Batches of several small silos in one array."""
+    """Batches of several small silos in one array; ``clip`` (n_silos,) are their clip norms."""
 
-    def __init__(self, batches: Batches, stacking: Stacking) -> None:
+    def __init__(self, batches: Batches, stacking: Stacking, clip: np.ndarray) -> None:
+        self._clip = clip
         self._batches, self._data, self._work = batches, batches.data, batches.work
         self._norms, self._dtype = batches.squared_norms, batches.dtype
         self._sampling, self._most = batches.sampling, batches.work.plan.largest_batches
@@ -62,8 +63,8 @@ class Stacks:
     def _weighted(self, silos: np.ndarray, step: int, stop: int, keep: bool) -> Iterator[Batch]:
         """Yield all records of the silos, those not drawn with weight 0."""
         masks = self._masks.get(silos, step, stop)
-        for X, y, norms, _, cut in self._whole(silos, keep):
-            yield Batch(X, y, norms, masks[cut], cut)
+        for X, y, norms, _, cut, limits in self._whole(silos, keep):
+            yield Batch(X, y, norms, masks[cut], cut, limits)
 
     def _draw_masks(self, silos: np.ndarray, steps: range) -> np.ndarray:
         """Return 1 for the records drawn and 0 for the others, (len(steps), n, longest)."""
@@ -85,8 +86,13 @@ class Stacks:
         pieces = self._pieces(silos)
         if not keep:
             return pieces
-        self._kept = silos, list(pieces)
+        self._kept = silos, [self._with_limits(piece, silos) for piece in pieces]
         return self._kept[1]
+
+    def _with_limits(self, piece: Batch, silos: np.ndarray) -> Batch:
+        clip = self._clip[silos[piece.silos]]
+        limits = self._work.model.clip_limits(piece.squared_norms, clip)
+        return piece._replace(limits=limits)
 
     def _longest(self, silos: np.ndarray) -> int:
         """Return the length of the stack's arrays, in records."""

@@ -210,6 +210,14 @@ class Model(ABC):
         """Whether `clipped_gradient_sums` takes records of another dtype than parameters."""
         return False
 
+    def clip_limits(self, squared_norms: NDArray, clip_norm: float | NDArray) -> NDArray | None:
+        """Return what `clipped_gradient_sum` takes as ``limits``; by default None, for nothing.
+
+        For records that are used in every round: what their norms and the clip norm alone decide.
+        Models that return something have to take it.
+        """
+        return None
+
     def squared_row_norms(self, X: NDArray) -> NDArray:
         """Return ``|(x_j, 1)|^2``, shape (..., n); not finite if x_j is not.
 

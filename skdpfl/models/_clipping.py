@@ -21,20 +21,27 @@ from numpy.typing import NDArray
 _finfo = cache(np.finfo)  # NumPy's own cache takes several calls
 
 
-def clip_slopes(slopes: NDArray, squared_norms: NDArray, clip_norm: float | NDArray) -> None:
+def clip_slopes(
+    slopes: NDArray,
+    squared_norms: NDArray,
+    clip_norm: float | NDArray,
+    limits: NDArray | None = None,
+) -> None:
     """Scale each slope, in place, to norm at most clip_norm / sqrt(squared_norms).
 
     The threshold is lowered by the relative error of computing the norms, so that the exact
-    norm of what is left, and not only its computed one, is within clip_norm.
+    norm of what is left, and not only its computed one, is within clip_norm. ``limits``: the
+    result of :func:`slope_limits` for these norms, computed if None.
     """
     clip_norm = np.asarray(clip_norm)
     if clip_norm.size == 1 and clip_norm.item() == inf:
         return
-    limits = _limits(squared_norms, clip_norm, slopes.shape[-1])
+    if limits is None:
+        limits = slope_limits(squared_norms, clip_norm, slopes.shape[-1])
     if slopes.shape[-1] == 1:
         only = slopes[..., 0]
         np.minimum(only, limits, out=only)
-        np.maximum(only, np.negative(limits, out=limits), out=only)
+        np.maximum(only, -limits, out=only)
         return
     norms = np.einsum("...k,...k->...", slopes, slopes)
     norms += underflow(norms.dtype, slopes.shape[-1])
@@ -43,7 +50,7 @@ def clip_slopes(slopes: NDArray, squared_norms: NDArray, clip_norm: float | NDAr
     slopes *= _without_subnormals(factors)[..., None]
 
 
-def _limits(squared_norms: NDArray, clip_norm: float | NDArray, n_outputs: int) -> NDArray:
+def slope_limits(squared_norms: NDArray, clip_norm: float | NDArray, n_outputs: int) -> NDArray:
     """Return clip_norm / sqrt(squared_norms), lowered by the rounding still to come."""
     norms = np.sqrt(squared_norms)
     # k + 1 roundings under the root of |s_j|^2; fewer than 15 others: C, |a_j|^2, the roots, ...
@@ -63,16 +70,21 @@ def underflow(dtype: np.dtype, n_terms: int) -> float:
     return 2 * n_terms * float(_finfo(dtype).tiny)
 
 
-def surely_finite(slopes: NDArray, squared_norms: NDArray, y: NDArray) -> bool:
-    """Whether no record is NaN or infinite, checked with a few sums.
+def all_finite(values: NDArray) -> bool:
+    """Whether no number is NaN or infinite: True is reliable, False may be an overflow."""
+    return isfinite(np.vdot(values, values))
+
+
+def surely_finite(slopes: NDArray, squared_norms: NDArray | None, y: NDArray) -> bool:
+    """Whether no record is NaN or infinite, checked with a few sums; None: norms are known to be.
 
     True is reliable: a sum is finite only if its terms are. False may be an overflow.
     Contiguous arrays are not copied.
     """
     return (
-        isfinite(np.vdot(slopes, slopes))
-        and isfinite(np.vdot(squared_norms, squared_norms))
-        and (y.dtype.kind != "f" or isfinite(np.vdot(y, y)))
+        all_finite(slopes)
+        and (squared_norms is None or all_finite(squared_norms))
+        and (y.dtype.kind != "f" or all_finite(y))
     )
 
 

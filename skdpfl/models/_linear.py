@@ -24,8 +24,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from skdpfl.losses import Loss
 from skdpfl.models._base import Model
 from skdpfl.models._clipping import (
+    all_finite,
     clip_slopes,
     row_norms,
+    slope_limits,
     surely_finite,
     without_bad_records,
     zero_unless,
@@ -139,6 +141,13 @@ class LinearModel(Model):
         return row_norms(X, float(self.fit_intercept))
 
     @np.errstate(all="ignore")
+    def clip_limits(self, squared_norms: NDArray, clip_norm: float | NDArray) -> NDArray | None:
+        """Return the largest norm of each slope, shape (..., n); None unless all are finite."""
+        if not all_finite(squared_norms):
+            return None
+        return slope_limits(squared_norms, np.asarray(clip_norm)[..., None], self.n_outputs)
+
+    @np.errstate(all="ignore")
     def clipped_gradient_sum(
         self,
         params: NDArray,
@@ -150,8 +159,9 @@ class LinearModel(Model):
         squared_norms: NDArray | None = None,
         weights: NDArray | None = None,
         chunk: int | None = None,
+        limits: NDArray | None = None,
     ) -> NDArray:
-        """See `Model.clipped_gradient_sum`.
+        """See `Model.clipped_gradient_sum`; ``limits`` are those of `clip_limits`.
 
         Notes
         -----
@@ -179,10 +189,10 @@ class LinearModel(Model):
         by_class = raw_by_class(X, *self._factors(params))
         slopes = by_class[..., : self.n_outputs, :].swapaxes(-1, -2)
         loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
-        if not surely_finite(by_class, squared_norms, y):
+        if not surely_finite(by_class, squared_norms if limits is None else None, y):
             good, squared_norms = without_bad_records(y, slopes, squared_norms)
-            X = zero_unless(good, X)
-        clip_slopes(slopes, squared_norms, np.asarray(clip_norm)[..., None])
+            X, limits = zero_unless(good, X), None
+        clip_slopes(slopes, squared_norms, np.asarray(clip_norm)[..., None], limits)
         if weights is not None:
             slopes *= weights[..., None]
         sums = sum_over_records(X, by_class, self.fit_intercept, chunk)

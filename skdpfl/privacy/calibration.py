@@ -1,8 +1,8 @@
 """The smallest noise that meets a budget, rounded up.
 
-A search over log(noise) for log(price) = log(budget): the price decreases almost linearly, with
-slope near -1 where many small releases add up. It starts at the central-limit approximation: the
-variances of the releases' losses sum to the mu^2 of the Gaussian with that budget.
+A search over log(noise) for log(price) = log(budget), almost a line. It starts at the central-limit
+approximation: the variances of the releases' losses sum to the mu^2 of the Gaussian with that
+budget. The first step goes along the slope of that Gaussian's price, later ones along secants.
 
 Formal guarantee
 ----------------
@@ -20,7 +20,7 @@ from numbers import Real
 import numpy as np
 
 from skdpfl.privacy.events import Composition
-from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.pricing.gaussian import gaussian_elasticity, gaussian_mu
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.releases import Neighbours, releases
 
@@ -39,7 +39,9 @@ class Search:
     ----------
     start : float or None
         The first noise to try; None: the central-limit approximation, which takes a few dozen
-        evaluations of the releases' losses.
+        evaluations of the releases' losses, and its slope.
+    slope : float
+        The slope of log(price) in log(noise) at the start.
     share : float
         The search ends when the price is at least this share of the budget.
     narrow : float
@@ -49,9 +51,13 @@ class Search:
     start: float | None = None
     share: float = _SHARE
     narrow: float = 1e-9
+    slope: float = -1.0
 
 
 THOROUGH = Search()
+
+#: How close the central-limit approximation is found, and a factor for its slope.
+_CLOSE, _NEARBY = 0.98, 1.01
 
 #: More budgets than this are rounded down to steps of this share.
 MANY_BUDGETS, _STEP = 64, 8e-3
@@ -112,8 +118,8 @@ def calibrate(
             f"depend on the noise costs {fixed:.4g} already."
         )
     if search.start is None:
-        start = _central_limit(build, epsilon, delta, neighbours)
-        search = replace(search, start=start)
+        start, slope = _central_limit(build, epsilon, delta, neighbours)
+        search = replace(search, start=start, slope=slope)
     return _least(lambda z: price_epsilon(build(z), delta, neighbours), epsilon, search)
 
 
@@ -132,17 +138,25 @@ def is_number(value: object) -> bool:
 
 def _central_limit(
     build: Callable[[float], Composition], epsilon: float, delta: float, neighbours: Neighbours
-) -> float:
-    """Return the noise at which the losses' variances sum to the budget's mu^2."""
+) -> tuple[float, float]:
+    """Return the noise at which the losses' variances sum to the budget's mu^2, and the slope.
+
+    The price is then about that of a Gaussian, with the slope
+    d log(epsilon) / d log(mu) * d log(mu) / d log(noise).
+    """
 
     def mu_squared(z: float) -> float:
         released = releases(build(z), neighbours)
         return released.mu_squared + sum(n * pair.variance() for pair, n in released.pairs)
 
-    fixed, target = mu_squared(math.inf), gaussian_mu(epsilon, delta) ** 2
-    if fixed >= target:
-        return 1.0
-    return _least(lambda z: mu_squared(z) - fixed, target - fixed, Search(1.0, 0.9))
+    mu = gaussian_mu(epsilon, delta)
+    fixed = mu_squared(math.inf)
+    room = mu**2 - fixed
+    if room <= 0.0:
+        return 1.0, -1.0
+    start = _least(lambda z: mu_squared(z) - fixed, room, Search(1.0, _CLOSE))
+    of_mu = math.log(mu_squared(start * _NEARBY) / mu_squared(start)) / (2 * math.log(_NEARBY))
+    return start, gaussian_elasticity(mu, epsilon) * of_mu
 
 
 def _least(price: Callable[[float], float], budget: float, search: Search) -> float:
@@ -151,7 +165,7 @@ def _least(price: Callable[[float], float], budget: float, search: Search) -> fl
     assert start is not None
     target = math.log(budget) + math.log1p(share) - math.log(2)
     low, high = 0.0, math.inf  # Too little noise, and enough.
-    z, slope, before = start, -1.0, None
+    z, slope, before = start, min(-0.1, max(-20.0, search.slope)), None
     while True:
         cost, gap = price(z), high / low if low else math.inf
         if cost > budget:

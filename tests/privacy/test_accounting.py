@@ -49,7 +49,8 @@ GOLDEN = [
 def test_golden_values(z, rate, steps, sampling, neighbours, epsilon):
     kwargs = dict(sampling_rate=rate, delta=1e-5, sampling=sampling, neighbours=neighbours)
     priced = epsilon_of(noise_multiplier=z, n_steps=steps, **kwargs)
-    assert priced == pytest.approx(epsilon, abs=6e-4 if epsilon < 10 else 6e-3)
+    # the digits that are printed, and an upper bound's margin: 0.01 % with many steps
+    assert priced == pytest.approx(epsilon, abs=(6e-4 if epsilon < 10 else 6e-3) + 1e-4 * epsilon)
     needed = noise_multiplier_for(epsilon=priced, n_steps=steps, **kwargs)
     assert needed == pytest.approx(z, rel=2e-3)
     # The steps that fit are the steps that were priced; a budget a hair smaller has one less.

@@ -16,6 +16,7 @@ from skdpfl.privacy.events import (
     Gaussian,
     PoissonGaussian,
 )
+from skdpfl.privacy.pricing.gaussian import gaussian_elasticity, gaussian_epsilon
 
 few = settings(max_examples=20, derandomize=True)
 
@@ -94,9 +95,10 @@ def test_few_prices_are_computed(monkeypatch):
         return price_epsilon(composition, delta, neighbours)
 
     monkeypatch.setattr(calibration, "price_epsilon", counted)
-    calibrate(lambda z: ((PoissonGaussian(z, 0.04), 20_000),), 1.0, 1e-5, "replace")
-    assert len(prices) <= 6
-    prices.clear()
+    for rate, steps, epsilon in ((0.04, 20_000, 1.0), (0.168, 35, 2.0), (0.3, 20, 0.5)):
+        calibrate(lambda z: ((PoissonGaussian(z, rate), steps),), epsilon, 1e-5, "replace")  # noqa: B023
+        assert len(prices) == 3  # without noise, at the start, and along the slope of the price
+        prices.clear()
     for epsilon in (0.05, 0.5, 3.0, 20.0):  # the central limit's start is near the answer
         calibrate(lambda z: ((Gaussian(z), 30),), epsilon, 1e-6, "replace")
     assert len(prices) <= 17
@@ -111,6 +113,14 @@ def test_few_prices_are_computed(monkeypatch):
     prices.clear()
     assert noise_multiplier_for(**asked) == first
     assert not prices
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.3, 2.0, 20.0])
+def test_the_slope_of_a_gaussians_price(mu):
+    epsilon = gaussian_epsilon(mu, 1e-5)
+    nearby = gaussian_epsilon(mu * 1.0001, 1e-5)
+    slope = math.log(nearby / epsilon) / math.log(1.0001)
+    assert gaussian_elasticity(mu, epsilon) == pytest.approx(slope, rel=1e-3)
 
 
 def test_steps_are_the_largest_number_that_fits():

@@ -148,6 +148,16 @@ def test_without_privacy():
     assert (cost + spent(A)).epsilon == (cost.group(2)).epsilon == math.inf
 
 
+def test_the_outsider_is_priced_when_asked(monkeypatch):
+    asked = []
+    price = lambda *args: asked.append(args) or 1 / len(asked)  # noqa: E731
+    monkeypatch.setattr(cost_module, "price_epsilon", price)
+    cost = spent(A, outsider_compositions=[OUTSIDE])
+    assert len(asked) == len(cost.costs)
+    assert cost.outsider.epsilon == cost.outsider.epsilon < cost.epsilon
+    assert len(asked) == len(cost.costs) + 1
+
+
 def test_the_outsider_is_kept_where_smaller():
     outside = ((PoissonGaussian(60.0, 0.1), 200),)
     cost = spent(A, outsider_compositions=[outside])

@@ -85,6 +85,18 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return root * (1.0 - max(_SAFE, _rounding(root, epsilon)))
 
 
+def gaussian_elasticity(mu: float, epsilon: float) -> float:
+    """Return d log(epsilon) / d log(mu) of a mu-GDP release at a fixed delta, rounded anyhow.
+
+    With phi and Phi of the standard normal, and a = epsilon / mu + mu / 2::
+
+        d epsilon / d mu = phi(a) / Phi(-a)
+    """
+    a = epsilon / mu + mu / 2
+    log_ratio = -a * a / 2 - math.log(2 * math.pi) / 2 - float(log_ndtr(-a))
+    return mu / epsilon * math.exp(log_ratio)
+
+
 def _rounding(mu: float, epsilon: float) -> float:
     """Bound the relative rounding error of delta, a difference of tails given by their logarithms.
 

@@ -93,8 +93,9 @@ class ReplacePair:
         """The loss on the grid in both directions (the same one twice)."""
         low, high = _range(self, grid, ndtri(grid.below), self.shift - ndtri(grid.above))
         x = self.inverse(grid.h * np.arange(low, high + 1))
-        p = _mixture_masses(self.rate, self.shift, x)
-        q = _mixture_masses(self.rate, -self.shift, x)
+        still = normal_masses(x, 0.0)
+        p = _mixture(self.rate, still, normal_masses(x, self.shift))
+        q = _mixture(self.rate, still, normal_masses(x, -self.shift))
         above_q = grid.counted(_tails(self.rate, -self.shift, x)[1])
         loss = connect_dots(grid.h, low, p, q, *_tails(self.rate, self.shift, x), above_q)
         return loss, loss
@@ -132,8 +133,8 @@ class ZeroOutPair:
         # each end is the upper one in one of the two directions
         low, high = _range(self, grid, ndtri(grid.above), self.shift - ndtri(grid.above))
         x = self.inverse(grid.h * np.arange(low, high + 1))
-        p = _mixture_masses(self.rate, self.shift, x)
         q = normal_masses(x, 0.0)
+        p = _mixture(self.rate, q, normal_masses(x, self.shift))
         tails, tails_q = _tails(self.rate, self.shift, x), _tails(0.0, self.shift, x)
         present = connect_dots(grid.h, low, p, q, *tails, grid.counted(tails_q[1]))
         absent = connect_dots(
@@ -162,8 +163,8 @@ class FixedSizePair:
         half = ZeroOutPair(self.rate, 2 * self.shift)
         _, high = _range(half, grid, half.shift / 2, half.shift - ndtri(grid.above))
         x = half.inverse(grid.h * np.arange(0, high + 1))
-        up = _mixture_masses(half.rate, half.shift, x)
         down = normal_masses(x, 0.0)
+        up = _mixture(half.rate, down, normal_masses(x, half.shift))
         p, q = _join(_mirror(down), up), _join(_mirror(up), down)
         below, above = _tails(0.0, half.shift, x)[1], _tails(half.rate, half.shift, x)[1]
         above_q = grid.counted(_tails(0.0, half.shift, x)[1])
@@ -190,9 +191,8 @@ def _log_mixture(rate: float, shift: float, x: np.ndarray) -> np.ndarray:
     return np.where(exponent < 30.0, small, large)
 
 
-def _mixture_masses(rate: float, shift: float, x: np.ndarray) -> Masses:
-    """Probabilities of (1-q) N(0,1) + q N(m,1) between consecutive x, and bounds on their error."""
-    still, moved = normal_masses(x, 0.0), normal_masses(x, shift)
+def _mixture(rate: float, still: Masses, moved: Masses) -> Masses:
+    """Probabilities of a mixture between consecutive x, and bounds on their error."""
     return (1 - rate) * still[0] + rate * moved[0], (1 - rate) * still[1] + rate * moved[1]
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 from scipy import fft
@@ -71,8 +71,10 @@ class LossSum:
         return self.h * sum(n * (grid.low + grid.probs.size - 1) for grid, n in self.parts)
 
     @cached_property
-    def _laws(self) -> _Laws:
-        return tuple(((grid.losses, grid.probs), n) for grid, n in self.parts)
+    def _cumulants(self) -> Callable[[float], tuple[float, float, float]]:
+        """K and its first two derivatives at a tilt; some tilts are asked for twice."""
+        laws = tuple(((grid.losses, grid.probs), n) for grid, n in self.parts)
+        return cache(partial(_cumulants, laws))
 
     def epsilon(self, delta: float) -> Bound:
         """Return the smallest epsilon >= 0 with delta(epsilon) <= delta."""
@@ -80,7 +82,7 @@ class LossSum:
         if room <= 0.0:
             return Bound(math.inf, math.inf)
         saddle = self._solve(_minus_log_delta, -math.log(room))
-        window = self._window(saddle, _cumulants(self._laws, saddle)[1], math.log(room))
+        window = self._window(saddle, self._cumulants(saddle)[1], math.log(room))
         found = window.epsilon(room, min(self.infinite, _SHARE * delta))
         return min(found, Bound(max(0.0, self._top), math.inf))
 
@@ -89,7 +91,7 @@ class LossSum:
         if epsilon >= self._top or self.infinite == 1.0:
             return Bound(0.0)
         saddle = self._solve(lambda t, k, mean, variance: mean, epsilon)
-        chernoff = math.exp(min(0.0, _cumulants(self._laws, saddle)[0] - saddle * epsilon))
+        chernoff = math.exp(min(0.0, self._cumulants(saddle)[0] - saddle * epsilon))
         found = self._window(saddle, epsilon, math.log(size)).delta(epsilon)
         return found._replace(value=min(chernoff, found.value))
 
@@ -100,14 +102,14 @@ class LossSum:
 
         Any tilt gives a valid bound; a good one a sharp bound.
         """
-        longest = max(losses[-1] - losses[0] for (losses, _), _ in self._laws)
+        longest = self.h * max(grid.probs.size - 1 for grid, _ in self.parts)
 
         def short(t: float) -> bool:
-            return function(t, *_cumulants(self._laws, t)) < target
+            return function(t, *self._cumulants(t)) < target
 
         if not short(0.0):
             return 0.0
-        low = high = 1.0 / math.sqrt(max(_cumulants(self._laws, 0.0)[2], 1e-300))
+        low = high = 1.0 / math.sqrt(max(self._cumulants(0.0)[2], 1e-300))
         while short(high):
             low, high = high, 4.0 * high
             if high * longest > 1e4:
@@ -124,7 +126,7 @@ class LossSum:
         rounding = _ROUND * (1000 + self.n_releases)
         allowed = log_size + math.log(_SHARE)
         tilt = self._least_tilt(saddle, epsilon, allowed - math.log(rounding))
-        k, mean, variance = _cumulants(self._laws, tilt)
+        k, mean, variance = self._cumulants(tilt)
         outside = min(-7.0, allowed - (k - tilt * epsilon))
         first, last = self._ends(tilt, k, variance, outside)
         losses = self.h * np.arange(first, last + 1)
@@ -137,7 +139,7 @@ class LossSum:
         """The least tilt t with K(t) - t epsilon <= allowed, roughly; else the saddle."""
 
         def enough(t: float) -> bool:
-            return _cumulants(self._laws, t)[0] - t * epsilon <= allowed
+            return self._cumulants(t)[0] - t * epsilon <= allowed
 
         if enough(0.0):
             return 0.0
@@ -156,7 +158,7 @@ class LossSum:
             for sign in (1.0, -1.0):
                 s, best, worse = sign * 8.0 / math.sqrt(variance), math.inf, False
                 while not worse:
-                    reach = (_cumulants(self._laws, tilt + s)[0] - k - outside) / (s * self.h)
+                    reach = (self._cumulants(tilt + s)[0] - k - outside) / (s * self.h)
                     worse = not sign * reach < best
                     best = min(best, sign * reach)
                     s /= 1.6
@@ -198,7 +200,7 @@ def _convolve(
 ) -> np.ndarray:
     """The tilted distribution of the sum at ``size`` grid points from ``first``."""
     n_points = fft.next_fast_len(size, real=True)
-    spectrum = np.ones(n_points // 2 + 1, dtype=complex)
+    spectrum: np.ndarray | None = None
     offset = 0
     for grid, n in parts:
         exponents = tilt * grid.losses
@@ -210,14 +212,20 @@ def _convolve(
         # centred at the mean, so that powers multiply small angles
         middle = round(float((weights * np.arange(weights.size)).sum()))
         places = (np.arange(weights.size) - middle) % n_points
-        one = fft.rfft(np.bincount(places, weights, n_points))
-        power = np.zeros_like(one)
-        alive = np.abs(one) > math.exp(-80.0 / n)
-        power[alive] = one[alive] ** n
-        spectrum *= power
+        power = fft.rfft(np.bincount(places, weights, n_points))
+        alive = np.abs(power) > math.exp(-80.0 / n)
+        powers = power[alive] ** n
+        power[...] = 0.0
+        power[alive] = powers
+        spectrum = power if spectrum is None else np.multiply(spectrum, power, out=spectrum)
         offset += n * (grid.low + middle)
-    masses = np.roll(fft.irfft(spectrum, n_points), (offset - first) % n_points)[:size]
-    return np.maximum(masses, 0.0)
+    assert spectrum is not None
+    around = fft.irfft(spectrum, n_points)
+    start, masses = (first - offset) % n_points, np.empty(size)
+    before = min(size, n_points - start)  # the sums are cyclic
+    np.maximum(around[start : start + before], 0.0, out=masses[:before])
+    np.maximum(around[: size - before], 0.0, out=masses[before:])
+    return masses
 
 
 def _log1m(x: float) -> float:

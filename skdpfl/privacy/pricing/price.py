@@ -50,7 +50,7 @@ __all__ = ["Neighbours", "price_delta", "price_epsilon"]
 _FINEST, _COARSEST = 1 / 64, 1 / 16
 
 #: Points in the sum, times the number of distinct releases, above which the grid is made coarser.
-_WORK = 2**17
+_WORK = 2**16
 
 #: Points in all one-release distributions together (the first number if there is one release, more
 #: with the square root of their number), and points in their sum.

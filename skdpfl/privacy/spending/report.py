@@ -136,7 +136,7 @@ def from_record(kind: type[Spent], record: Any, seeds: frozenset[int] = frozense
         "n_releases": whole(record, "n_releases"),
         "group_size": whole(record, "group_size", least=1),
         "noise_multiplier": None if noise is None else number(record, "noise_multiplier"),
-        "outsider": None if outsider is None else from_record(kind, outsider, seeds),
+        "outside": None if outsider is None else from_record(kind, outsider, seeds),
         "simulation_seeds": seeds,
         "unknown_seeds": simulation and not seeds,
     }

@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, get_args
 
 from skdpfl._warnings import warn
@@ -26,7 +27,7 @@ from skdpfl.privacy.spending.sums import combined, reprice
 __all__ = ["PrivacySpent", "Trust", "Unit", "total"]
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PrivacySpent(SiloCosts):
     """The privacy cost of a fit: ``epsilon, delta = spent``.
 
@@ -50,6 +51,7 @@ class PrivacySpent(SiloCosts):
         Number of noisy releases of the silo (or server) with the most.
     outsider : PrivacySpent or None
         The cost against someone who sees the released models only, if that is smaller and sound.
+        It is priced when it is first asked for.
     group_size : int
         Number of records that are protected together, see :meth:`group`.
     costs : tuple of Cost
@@ -98,10 +100,28 @@ class PrivacySpent(SiloCosts):
     trust: Trust
     noise_multiplier: float | None
     n_releases: int
-    outsider: PrivacySpent | None = None
+    #: what ``outsider`` returns, or the releases that it is made of
+    outside: PrivacySpent | tuple[Composition, ...] | None = None
     group_size: int = 1
     simulation_seeds: frozenset[int] = frozenset()
     unknown_seeds: bool = False
+
+    @cached_property
+    def outsider(self) -> PrivacySpent | None:
+        """The cost against someone who sees the released models only, if that is smaller."""
+        if not isinstance(self.outside, tuple):
+            return self.outside
+        found = self.from_compositions(
+            unit=self.unit,
+            trust="server",
+            neighbours=self.neighbours,
+            delta=self.delta,
+            compositions=self.outside,
+            n_releases=self.n_releases,
+            assignment=self.assignment,
+            simulation_seeds=self.simulation_seeds,
+        )
+        return found if found.epsilon < self.epsilon else None
 
     @property
     def simulation(self) -> bool:
@@ -147,7 +167,7 @@ class PrivacySpent(SiloCosts):
         )
         if unit == "silo":  # all silos have the same cost, and their ids are protected
             silo_ids = group_of_silo = None
-        spent = cls(
+        return cls(
             unit=unit,
             trust=trust,
             neighbours=neighbours,
@@ -158,23 +178,8 @@ class PrivacySpent(SiloCosts):
             silo_costs=None if group_of_silo is None else tuple(map(int, group_of_silo)),
             assignment=assignment,
             simulation_seeds=frozenset(simulation_seeds),
+            outside=tuple(outsider_compositions) if outsider_compositions else None,
         )
-        return spent._with_outsider(outsider_compositions) if outsider_compositions else spent
-
-    def _with_outsider(self, compositions: Sequence[Composition]) -> PrivacySpent:
-        """Return this with the cost against someone who sees the models only, if smaller."""
-        outsider = self.from_compositions(
-            unit=self.unit,
-            trust="server",
-            neighbours=self.neighbours,
-            delta=self.delta,
-            compositions=compositions,
-            n_releases=self.n_releases,
-            assignment=self.assignment,
-            simulation_seeds=self.simulation_seeds,
-        )
-        smaller = outsider.epsilon < self.epsilon
-        return dataclasses.replace(self, outsider=outsider) if smaller else self
 
     @classmethod
     def exact(
@@ -224,7 +229,7 @@ class PrivacySpent(SiloCosts):
         if paid.epsilon == math.inf > self.epsilon:
             warn(NO_EPSILON.format(k=k, epsilon=self.epsilon, delta=self.delta))
         outsider = None if self.outsider is None else self.outsider.group(k)
-        return self._paying(paid, outsider=outsider, group_size=self.group_size * k)
+        return self._paying(paid, outside=outsider, group_size=self.group_size * k)
 
     def under(self, neighbours: Neighbours) -> PrivacySpent:
         """Return the same releases priced under "replace" (from "add_remove"; not the reverse).
@@ -242,7 +247,7 @@ class PrivacySpent(SiloCosts):
         if neighbours == self.neighbours:
             return self
         outsider = None if self.outsider is None else self.outsider.under(neighbours)
-        return self._paying(reprice(self, neighbours), outsider=outsider)
+        return self._paying(reprice(self, neighbours), outside=outsider)
 
     def _paying(self, paid: SiloCosts, **changes: Any) -> PrivacySpent:
         """Return this with other costs."""
@@ -268,6 +273,12 @@ class PrivacySpent(SiloCosts):
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.epsilon, self.delta))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PrivacySpent):
+            return NotImplemented
+        names = {field.name for field in dataclasses.fields(self)} - {"outside"} | {"outsider"}
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __hash__(self) -> int:
         return hash((self.epsilon, self.delta, self.unit, self.trust, self.neighbours))
@@ -334,7 +345,7 @@ def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
         n_releases=sum(part.n_releases for part in parts),
         simulation_seeds=frozenset().union(*(part.simulation_seeds for part in parts)),
         unknown_seeds=any(part.unknown_seeds for part in parts),
-        outsider=total(outsiders) if len(outsiders) == len(parts) else None,
+        outside=total(outsiders) if len(outsiders) == len(parts) else None,
     )
 
 
