@@ -277,6 +277,18 @@ def test_a_person_in_several_silos_pays_for_all_copies(papers, monkeypatch):
     assert person == pytest.approx(want, rel=1e-3) and person > 2.93 * 2
 
 
+def test_the_price_of_a_person_takes_no_images_and_a_group_costs_more(papers):
+    models, fits = papers("pfl.models"), papers("pfl.fits")
+    copies = models.most_copies(models.tenths(60_000, 25, np.random.default_rng(0)))
+    assert 5 < copies < 15
+    known = {"sampling_rate": 64 / 6000, "delta": fits.DELTA, "neighbours": "add_remove"}
+    sigma = noise_multiplier_for(epsilon=2.93, n_steps=20 * 94, **known)
+    want = epsilon_of(noise_multiplier=sigma, n_steps=20 * 94 * copies, **known)
+    found = fits.of_a_person(2.93, 25, False, 0)
+    assert want <= found <= 1.02 * want
+    assert fits.of_a_person(2.93, 25, True, 0) > 2 * found
+
+
 @pytest.mark.slow
 def test_a_figure_runs_from_the_command_line(tmp_path):
     command = [sys.executable, str(PAPERS / "run.py"), "--quick", "--out", str(tmp_path)]
