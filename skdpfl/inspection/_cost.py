@@ -16,8 +16,9 @@ from sklearn.pipeline import Pipeline
 from skdpfl._pipelines import gives_out_width, learns_nothing
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection._on_split import Unknown, cost_on_split, costs_of_candidate
-from skdpfl.inspection._parts import cross_fits, parts
+from skdpfl.inspection._on_split import costs_of_candidate, costs_on_splits
+from skdpfl.inspection._parts import cross_fits, multiplicity, parts
+from skdpfl.inspection._splits import Unknown
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 from skdpfl.privacy.spending.sums import chosen_by_outputs
@@ -55,11 +56,13 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
 
     Notes
     -----
-    For searches the fits of all candidates on all splits are charged, by their plans at the mean
-    size of a training split, plus the refit; the choice by exact scores is not covered by a budget
-    and gives a warning. Ensembles are charged for all their members; if a record can be drawn
-    several times (bagging with replacement) each member is priced for the largest multiplicity. An
-    estimator in a ``FrozenEstimator`` counts as if it was fitted there.
+    For searches the fits of all candidates on all splits are charged, by their plans at the sizes
+    of the training sets, plus the refit; the choice by exact scores is not covered by a budget and
+    gives a warning. Sizes that depend on labels or groups are not known any more: with
+    ``delta="auto"``, which follows from them, the cost is then infinite. Ensembles are charged for
+    all their members; if a record can be drawn several times (bagging with replacement) each member
+    is priced for the largest multiplicity. An estimator in a ``FrozenEstimator`` counts as if it
+    was fitted there.
 
     Where an earlier step has found how many columns the next one sees (a ``DPOneHotEncoder`` of
     unknown categories without ``max_categories``), plans of later steps follow from an output. They
@@ -105,6 +108,9 @@ def _warn_if_noise_repeats(costs: Sequence[PrivacySpent]) -> None:
             PrivacyLeakWarning,
         )
 
+
+#: the way out where fits were discarded
+_BY_LEDGER = "Record it in a PrivacyLedger, which sees every fit."
 
 #: the only leak for which the cost of the fits is still reported
 SCORES = "the choice was made by exact scores of the records"
@@ -157,13 +163,13 @@ def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak
     elif isinstance(obj, BaseSearchCV):
         yield from _search(obj, path, public)
     elif (inside := parts(obj)) is not None:
-        chosen = False
+        chosen, times = False, multiplicity(obj)
         for name, part in inside:
             found = _visit(part, f"{path}__{name}" if path else name, public)
-            yield from map(_chosen, found) if chosen else found
+            for each in found:
+                yield _of_group(_chosen(each) if chosen else each, times)
             chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(part))
-        for member, n_splits in cross_fits(obj):
-            yield from [cost_on_split(member, member, n_splits)] * n_splits
+        yield from _cross_fits(obj, path)
         yield from _own_leaks(obj, path)
     elif not learns_nothing(obj):
         yield Leak(
@@ -184,6 +190,22 @@ def _beside(search: Any, path: str, public: _Public) -> Iterator[PrivacySpent | 
 
 def _chosen(found: PrivacySpent | Leak) -> PrivacySpent | Leak:
     return chosen_by_outputs(found) if isinstance(found, PrivacySpent) else found
+
+
+def _of_group(found: PrivacySpent | Leak, times: int) -> PrivacySpent | Leak:
+    """Return what a record costs that was drawn several times."""
+    alone = times == 1 or isinstance(found, Leak) or found.unit == "silo"
+    return found if alone else found.group(times)  # type: ignore[union-attr]
+
+
+def _cross_fits(obj: Any, path: str) -> Iterator[PrivacySpent | Leak]:
+    """Yield the costs of fits on splits that were used for predictions only."""
+    try:
+        for member in cross_fits(obj):
+            yield from costs_on_splits(member, member, obj.cv)
+    except Unknown:
+        what = f"what the fits of {type(obj).__name__} on its splits cost is not known any more"
+        yield Leak(path, what, _BY_LEDGER)
 
 
 def _own_leaks(obj: Any, path: str) -> Iterator[Leak]:
@@ -210,12 +232,12 @@ def _search(search: BaseSearchCV, path: str, public: _Public) -> Iterator[Privac
     for params in search.cv_results_["params"]:
         candidate = clone(search.estimator).set_params(**params)
         try:
-            yield from costs_of_candidate(candidate, best, search.n_splits_)
+            yield from costs_of_candidate(candidate, best, search.cv, search.n_splits_)
         except Unknown:
             what = (
                 f"what candidates of {type(search.estimator).__name__} cost is not known any more"
             )
-            yield Leak(path, what, "Record the search in a PrivacyLedger, which sees every fit.")
+            yield Leak(path, what, _BY_LEDGER)
             break
     yield from _visit(best, path, public)
     yield Leak(

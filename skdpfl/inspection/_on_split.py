@@ -1,4 +1,4 @@
-"""The cost of an earlier fit on a training split, recomputed from its plan."""
+"""The costs of earlier fits on training sets, recomputed from their plans."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skdpfl._pipelines import gives_out_width, learns_nothing
 from skdpfl.inspection._parts import parts
+from skdpfl.inspection._splits import Unknown, training_shares
 from skdpfl.preprocessing import DPPCA, PayingTransformer, PrivateScaler
 from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.automatic_delta import delta_of
@@ -22,11 +23,7 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.privacy.spending.sums import chosen_by_outputs
 
 
-class Unknown(Exception):
-    """The cost of a candidate's fits cannot be derived from the refitted best one."""
-
-
-def costs_of_candidate(candidate: Any, best: Any, n_splits: int) -> list[PrivacySpent]:
+def costs_of_candidate(candidate: Any, best: Any, cv: Any, n_splits: int) -> list[PrivacySpent]:
     """Return the costs of a candidate's fits on all splits, or raise Unknown.
 
     Every private part of the candidate needs a fitted counterpart at the same position in the best
@@ -46,7 +43,7 @@ def costs_of_candidate(candidate: Any, best: Any, n_splits: int) -> list[Privacy
             continue
         if not _is_twin(inner, twin):
             raise Unknown(path)
-        found += [cost_on_split(inner, twin, n_splits)] * n_splits
+        found += costs_on_splits(inner, twin, cv, n_splits)
     return [*map(chosen_by_outputs, found)] if gives_out_width(best) else found
 
 
@@ -79,20 +76,32 @@ def _is_twin(inner: Any, fitted: Any) -> bool:
     return hasattr(inner, "plan_for") and hasattr(fitted, "plan_")
 
 
-def cost_on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
-    """Return the cost of a candidate's fit on a training split of the mean size.
+def costs_on_splits(
+    inner: Any, fitted: Any, cv: Any, n_splits: int | None = None
+) -> list[PrivacySpent]:
+    """Return the cost of a candidate's fit on each training set, or raise Unknown.
 
     ``fitted`` is the candidate's counterpart, fitted on all records.
     """
+    given = not isinstance(inner.delta, str)
+    shares = training_shares(cv, fitted, any_size=given, count=n_splits)
+    costs = {share: _cost_on_split(inner, fitted, share) for share in set(shares)}
+    return [costs[share] for share in shares]
+
+
+def _cost_on_split(inner: Any, fitted: Any, share: float) -> PrivacySpent:
+    """Return the cost of a fit on a training set of this share of the records, or silos."""
     seed = inner.random_state
     if isinstance(inner, PayingTransformer):
-        return _of_transformer(inner, fitted, n_splits, frozenset(_seeds(seed)))
-    whole = fitted.plan_.silo_sizes
+        return _of_transformer(inner, fitted, share, frozenset(_seeds(seed)))
+    ids, whole = fitted.plan_.silo_ids, fitted.plan_.silo_sizes
     if whole is None:  # protected sizes
-        whole = np.ones(fitted.plan_.n_silos)
-    sizes = np.maximum(1, np.floor(whole * (1 - 1 / n_splits))).astype(int)
+        ids = ids[: max(1, math.floor(share * len(ids) + 1e-9))]
+        sizes = np.ones(len(ids), int)
+    else:
+        sizes = np.maximum(1, np.floor(whole * share + 1e-9)).astype(int)
     plan = clone(inner).plan_for(
-        silo_sizes=dict(zip(fitted.plan_.silo_ids, sizes.tolist(), strict=True)),
+        silo_sizes=dict(zip(ids, sizes.tolist(), strict=True)),
         n_features=fitted.n_features_in_,
         n_classes=len(getattr(fitted, "classes_", (0, 1))),
     )
@@ -100,7 +109,7 @@ def cost_on_split(inner: Any, fitted: Any, n_splits: int) -> PrivacySpent:
 
 
 def _of_transformer(
-    inner: PayingTransformer, fitted: Any, n_splits: int, seeds: frozenset[int]
+    inner: PayingTransformer, fitted: Any, share: float, seeds: frozenset[int]
 ) -> PrivacySpent:
     """Return the cost of a private transformer, by its epsilon and delta.
 
@@ -111,10 +120,8 @@ def _of_transformer(
     guarantee, so its cost is infinite.
     """
     spent = fitted.privacy_spent_
-    n = len(fitted.silo_ids_)  # where silos are protected
-    if spent.unit == "record":
-        n = max(1, math.floor(fitted.n_samples_seen_ * (1 - 1 / n_splits)))
-    delta = delta_of(inner.delta, n)
+    n = len(fitted.silo_ids_) if spent.unit == "silo" else fitted.n_samples_seen_
+    delta = delta_of(inner.delta, max(1, math.floor(share * n + 1e-9)))
     change = 2 if spent.neighbours == "replace" else 1
     composition: Composition = ((Exact(), 1),)
     asked, kept = inner.get_params(), fitted.get_params()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
@@ -17,7 +17,7 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.feature_selection import SelectFromModel
-from sklearn.model_selection import FixedThresholdClassifier, check_cv
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.multioutput import (
     ClassifierChain,
@@ -28,7 +28,6 @@ from sklearn.multioutput import (
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdpfl.privacy.spending.recording import Recorded
-from skdpfl.privacy.spending.spent import PrivacySpent
 
 _BAGS = (BaggingClassifier, BaggingRegressor)
 _STACKS = (StackingClassifier, StackingRegressor)
@@ -76,8 +75,8 @@ def _reads_more(selector: SelectFromModel) -> bool:
     return callable(selector.max_features) or callable(selector.importance_getter)
 
 
-def cross_fits(obj: Any) -> Iterator[tuple[Any, int]]:
-    """Yield (member, n_splits) of the fits on splits that were used for predictions only.
+def cross_fits(obj: Any) -> Iterator[Any]:
+    """Yield the private parts that were fitted on the splits of ``obj.cv``, too, to predict.
 
     Stacking, and chains with ``cv``, predict each record by models of the other splits; chains do
     so for all members except the last.
@@ -87,12 +86,8 @@ def cross_fits(obj: Any) -> Iterator[tuple[Any, int]]:
     cv = obj.cv
     if (isinstance(cv, str) and cv == "prefit") or (isinstance(obj, _CHAINS) and cv is None):
         return
-    # labels are irrelevant to the number of splits
-    n_splits = check_cv(cv).get_n_splits(np.zeros((2, 1)), np.zeros(2), np.zeros(2))
-    members = obj.estimators_ if isinstance(obj, _STACKS) else obj.estimators_[:-1]
-    for member in members:
-        for inner in _paying_parts(member):
-            yield inner, n_splits
+    for member in obj.estimators_ if isinstance(obj, _STACKS) else obj.estimators_[:-1]:
+        yield from _paying_parts(member)
 
 
 def _paying_parts(member: Any) -> Iterator[Any]:
@@ -105,20 +100,9 @@ def _paying_parts(member: Any) -> Iterator[Any]:
 
 
 def _members(obj: Any) -> Iterator[tuple[str, Any]]:
-    times = _multiplicity(obj)
     for i, member in enumerate(obj.estimators_):
-        if isinstance(member, str):  # a dropped member of a voting ensemble
-            continue
-        if times > 1 and hasattr(member, "privacy_spent_"):
-            spent = member.privacy_spent_
-            member = _Paid(spent if spent.unit == "silo" else spent.group(times))
-        yield f"estimator{i}", member
-
-
-class _Paid(NamedTuple):
-    """Stands for an estimator whose cost is known."""
-
-    privacy_spent_: PrivacySpent
+        if not isinstance(member, str):  # a dropped member of a voting ensemble
+            yield f"estimator{i}", member
 
 
 def _last(obj: Any) -> list[tuple[str, Any]]:
@@ -126,7 +110,7 @@ def _last(obj: Any) -> list[tuple[str, Any]]:
     return [] if final is None else [("final_estimator", final)]
 
 
-def _multiplicity(obj: Any) -> int:
+def multiplicity(obj: Any) -> int:
     """Return how often the most often drawn record is in a member's sample."""
     if not isinstance(obj, _BAGS) or not obj.bootstrap:
         return 1

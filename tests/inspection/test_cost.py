@@ -16,7 +16,13 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    KFold,
+    LeaveOneOut,
+    ShuffleSplit,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -32,6 +38,8 @@ from sklearn.preprocessing import (
 
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.model_selection import LeaveOneSiloOut, SiloStratifiedKFold
+from skdpfl.privacy import PrivacyLedger
 
 X, y = load_breast_cancer(return_X_y=True)
 X = X / np.abs(X).max(axis=0)
@@ -143,6 +151,47 @@ def test_bagging_with_replacement_pays_for_a_record_drawn_often():
     once = BaggingClassifier(clf(0.2), n_estimators=2, bootstrap=False).fit(X, y)
     often = BaggingClassifier(clf(0.2), n_estimators=2, bootstrap=True).fit(X, y)
     assert skdpfl.privacy_spent(often).epsilon > 2 * skdpfl.privacy_spent(once).epsilon
+
+
+def test_bags_of_pipelines_pay_for_a_record_drawn_often_too():
+    plain, piped = (
+        BaggingClassifier(each, n_estimators=2, random_state=0).fit(X, y)
+        for each in (clf(), make_pipeline(Normalizer(), clf()))
+    )
+    assert skdpfl.privacy_spent(piped) == skdpfl.privacy_spent(plain)
+    assert skdpfl.privacy_spent(piped).group_size > 1
+
+
+@pytest.mark.parametrize("cv", [
+    3, LeaveOneOut(), ShuffleSplit(3, train_size=0.3, random_state=0), list(KFold(3).split(X[:18])),
+    SiloStratifiedKFold(3, silo_column="silo"), LeaveOneSiloOut(silo_column="silo"),
+], ids=lambda cv: type(cv).__name__)  # fmt: skip
+@pytest.mark.parametrize("whole", [{}, {"unit": "silo", "trust": "server"}], ids=["", "silos"])
+def test_discarded_fits_cost_what_a_ledger_saw(cv, whole):
+    """The automatic delta, and with it the noise, follows from the size of a training set."""
+    table = pd.DataFrame(X[:18, :2], columns=["a", "b"]).assign(silo=np.arange(18) % 6)
+    model = skdpfl.DPFedAvgClassifier(1.0, n_rounds=2, local_steps=1, scaling=None,
+                                      classes=[0, 1], silo_column="silo", **whole)  # fmt: skip
+    with warnings.catch_warnings(), PrivacyLedger(delta=1e-2) as ledger:
+        warnings.simplefilter("ignore")
+        search = GridSearchCV(model, {"clip_norm": [1.0]}, cv=cv).fit(table, np.arange(18) % 2)
+    with pytest.warns(PrivacyLeakWarning):
+        spent = skdpfl.privacy_spent(search)
+    if whole and isinstance(cv, list):  # which silos were in a training set is not known any more
+        assert np.isinf(spent.epsilon)
+        return
+    assert spent.delta == ledger.spent.delta
+    assert spent.epsilon == pytest.approx(ledger.spent.epsilon, rel=0.01)
+
+
+@pytest.mark.parametrize("cv", [LeaveOneOut(), 3])
+def test_a_stack_pays_for_as_many_fits_as_its_splits_made(cv):
+    with PrivacyLedger(delta=1e-2) as ledger:
+        stack = StackingClassifier([("a", clf())], clf(), cv=cv).fit(X[:20], np.arange(20) % 2)
+    assert skdpfl.privacy_spent(stack).epsilon == pytest.approx(ledger.spent.epsilon, rel=0.01)
+    stack.cv = iter(KFold(3).split(X[:20]))  # which a fit uses up
+    with pytest.warns(PrivacyLeakWarning, match="its splits cost is not known any more"):
+        assert np.isinf(skdpfl.privacy_spent(stack).epsilon)
 
 
 @pytest.mark.filterwarnings("ignore:Skipping features without")
