@@ -29,6 +29,16 @@ def advising(X: Any, y: Any = None) -> Iterator[None]:
         raise ValueError(advice) from error
 
 
+def refuse_dates(X: Any) -> None:
+    """Raise for columns of dates or times, which NumPy takes for counts of nanoseconds."""
+    dtypes = X.dtypes.items() if isinstance(X, pd.DataFrame) else ()
+    if names := [name for name, dtype in dtypes if dtype.kind in "mM"]:
+        raise ValueError(
+            f"X has column(s) {names[:5]!r} of dates or times. Count days from a public date, "
+            f"(X[{names[0]!r}] - date).dt.days; of durations, X[{names[0]!r}].dt.days."
+        )
+
+
 def _advice(X: Any, y: Any, error: Exception) -> str | None:
     """Return what to do, or None where the error speaks for itself."""
     said = str(error)
@@ -49,6 +59,9 @@ def _advice(X: Any, y: Any, error: Exception) -> str | None:
     of_labels = isinstance(error, TypeError) or "NaN" in said or "label type" in said
     if y is not None and of_labels and np.any(pd.isna(_flat(y))):
         return "Input y contains NaN: rows without a label or target must be left out."
+    of_y = y is not None and np.asarray(X).dtype.kind not in "OUS"
+    if of_y and said.startswith("could not convert string to float"):
+        return "y holds no numbers: a regressor needs some; for labels there are classifiers."
     return None
 
 

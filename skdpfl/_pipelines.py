@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,10 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
+from skdpfl._warnings import warn
+from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.preprocessing import DPMinMaxScaler, DPOneHotEncoder, ScatteringTransformer
+from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote import Refused
 
 #: transformers whose fit reads at most the number and the names of the features
@@ -84,6 +89,25 @@ def check_fits_elsewhere(model: Any) -> None:
     except AttributeError as error:
         name = type(model).__name__
         raise Refused(f"{name} is not fitted with silos elsewhere. {error}") from error
+
+
+def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
+    """Return the costs of a pipeline's steps, which read the same rows, and whom they trust.
+
+    A step that was not told the silos took all rows as one: it protects against those outside only,
+    so whoever has the rows of all silos is trusted, as with ``trust="server"``. A warning says so.
+    """
+    most = max((len(cost.silo_ids or ()) for cost in costs), default=0)
+    pooled = [len(cost.silo_ids or ()) == 1 < most and cost.trust == "silo" for cost in costs]
+    if any(pooled):
+        warn(
+            f"{sum(pooled)} step(s) of the pipeline took all records as one silo, another was told "
+            f"of {most}: what those release is protected as with a trusted server, and the cost "
+            "says trust='server'. Give them silo_column=..., or the silos by metadata routing.",
+            PrivacyLeakWarning,
+        )
+    own = zip(costs, pooled, strict=True)
+    return [replace(cost, trust="server") if alone else cost for cost, alone in own]
 
 
 def learns_nothing(step: Any) -> bool:

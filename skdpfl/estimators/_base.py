@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpfl._arguments import refuse_sparse
 from skdpfl._compat import as_frame, with_callbacks, with_names
-from skdpfl._input_errors import advising
+from skdpfl._input_errors import advising, refuse_dates
 from skdpfl._silo_warnings import warn_of_forgotten_column, warn_of_people, warn_of_unseen_silos
 from skdpfl.choosing import Facts, choose, make_plan
 from skdpfl.estimators._context import unchanged_on_error
@@ -282,6 +282,7 @@ class FederatedEstimator(Trained):
                 y_numeric=not self._is_classifier(),
             )
             y = self._encode(y, features.dtype)
+        refuse_dates(named)
         warn_of_forgotten_column(named, silos)
         warn_of_people(named)
         read = read_silos(silos, len(features), X)
@@ -305,8 +306,10 @@ class FederatedEstimator(Trained):
         warn_of_unseen_silos(self, X)
         X = with_names(without_column(X, self.silo_column))
         with advising(X):
-            X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        X = self.scaling_.within(X) if self.scaling_.affine else self.scaling_.transform(X)
+            values = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        refuse_dates(X)
+        scaling = self.scaling_
+        X = scaling.within(values) if scaling.affine else scaling.transform(values)
         return self.model_.raw_of_fitted(vars(self), X)
 
     def __sklearn_tags__(self) -> Any:

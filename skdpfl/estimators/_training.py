@@ -105,6 +105,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
     def _train(self, data: DataSource) -> Any:
         """Choose, plan, charge the ledgers, run, unpack; records are read through ``data`` only."""
         request, method, choice, work, spent, federation, streams, kept = self._agree(data)
+        self._told_of_silos: list[bool] = []  # the models of its rounds share it
         with one_blas_thread():
             federation, noise = kept.over(federation), kept.noise(streams)
             scales = choice.scaling.find(federation, noise)
@@ -211,7 +212,6 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             setattr(self, name, value)
         self.scaling_ = scales.features
         self.silo_ids_ = facts.silo_ids.to_numpy()
-        self._told_of_silos: list[bool] = []
         self.n_rounds_, self.clip_norm_ = settings.n_rounds, work.plan.clip_norm
         self.learning_rate_, self.smoothing_ = settings.learning_rate, work.loss.smoothing
         if hasattr(self, "local_steps"):

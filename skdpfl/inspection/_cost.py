@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
-from skdpfl._pipelines import gives_out_width, learns_nothing
+from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._on_split import costs_of_candidate, costs_on_splits
@@ -164,10 +164,14 @@ def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak
         yield from _search(obj, path, public)
     elif (inside := parts(obj)) is not None:
         chosen, times = False, multiplicity(obj)
-        for name, part in inside:
-            found = _visit(part, f"{path}__{name}" if path else name, public)
-            for each in found:
-                yield _of_group(_chosen(each) if chosen else each, times)
+        found = [
+            list(_visit(part, f"{path}__{name}" if path else name, public)) for name, part in inside
+        ]
+        if isinstance(obj, Pipeline):
+            found = _told_alike(found)
+        for (_, part), each in zip(inside, found, strict=True):
+            for f in each:
+                yield _of_group(_chosen(f) if chosen else f, times)
             chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(part))
         yield from _cross_fits(obj, path)
         yield from _own_leaks(obj, path)
@@ -186,6 +190,12 @@ def _beside(search: Any, path: str, public: _Public) -> Iterator[PrivacySpent | 
     if isinstance(best, Pipeline):
         for name, part in best.steps[:-1]:
             yield from _visit(part, f"{path}__{name}" if path else name, public)
+
+
+def _told_alike(found: list[list[PrivacySpent | Leak]]) -> list[list[PrivacySpent | Leak]]:
+    """Return what was found in a pipeline's steps, with whom they trust together."""
+    told = iter(told_alike([f for each in found for f in each if isinstance(f, PrivacySpent)]))
+    return [[next(told) if isinstance(f, PrivacySpent) else f for f in each] for each in found]
 
 
 def _chosen(found: PrivacySpent | Leak) -> PrivacySpent | Leak:

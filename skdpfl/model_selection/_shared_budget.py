@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdpfl._compat import as_frame
 from skdpfl._missing import not_elsewhere
-from skdpfl._pipelines import gives_out_width, private_step
+from skdpfl._pipelines import gives_out_width, private_step, told_alike
 from skdpfl.choosing import relation
 from skdpfl.model_selection._search.best_model import BestModel
 from skdpfl.model_selection._search.candidates import seed_from
@@ -157,6 +157,8 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
             last.fit(Z, y, **routed)
         del last._schedule_streams
         spent = together(last.privacy_spent_)
+        if any(cost.trust == "server" for cost in told_alike([*spents, last.privacy_spent_])):
+            spent = replace(spent, trust="server")
         if spent.epsilon > float(self.epsilon):
             raise RuntimeError(
                 f"The fit cost {spent!r}, which is not what was priced; it is not given out."

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from skdpfl import _docs
 from skdpfl._arguments import check_choice
 from skdpfl._compat import as_frame, with_names
-from skdpfl._input_errors import advising
+from skdpfl._input_errors import advising, refuse_dates
 from skdpfl._missing import not_elsewhere
 from skdpfl._warnings import warn
 from skdpfl.preprocessing._frames import PassesSilos
@@ -173,7 +173,10 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
         """Return the columns, as they are unless ``how`` says which type they must have."""
         how = {"dtype": None, "ensure_all_finite": False} | how
-        return validate_data(self, with_names(features), reset=reset, **how)
+        values = validate_data(self, with_names(features), reset=reset, **how)
+        if how["dtype"] is not None:
+            refuse_dates(features)
+        return values
 
     def _plan(self, held: Held, delta: float) -> Cost:
         """Decide what to release; reads no values."""

@@ -38,7 +38,8 @@ from sklearn.preprocessing import (
 
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.model_selection import LeaveOneSiloOut, SiloStratifiedKFold
+from skdpfl.model_selection import LeaveOneSiloOut, SharedBudget, SiloStratifiedKFold
+from skdpfl.preprocessing import DPSimpleImputer
 from skdpfl.privacy import PrivacyLedger
 
 X, y = load_breast_cancer(return_X_y=True)
@@ -282,3 +283,26 @@ def test_a_search_with_one_integer_seed_says_once_that_noise_repeats():
     words = [str(w.message) for w in caught]
     assert sum("5 fits drew their noise from random_state=3" in text for text in words) == 1
     assert len(words) == 2  # the other: exact scores
+
+
+def test_steps_that_were_not_told_the_silos_trust_who_has_all_rows():
+    frame = pd.DataFrame({"age": X[:, 0], "hospital": np.arange(len(X)) % 3})
+    last = clf(silo_column="hospital")
+    for told in (True, False):
+        column = {"silo_column": "hospital", "keep_silo_column": False} if told else {}
+        fill = DPSimpleImputer(feature_bounds=(0, 1), delta=1e-5, **column)
+        names = ["age", "hospital"] if told else ["age"]
+        columns = ColumnTransformer(
+            [("age", fill, names), ("silo", "passthrough", ["hospital"])],
+            verbose_feature_names_out=False,
+        ).set_output(transform="pandas")
+        model = make_pipeline(columns, last).fit(frame, y)
+        shared = SharedBudget(make_pipeline(columns, last))
+        if told:
+            assert skdpfl.privacy_spent(model).trust == "silo"
+            assert shared.fit(frame, y).privacy_spent_.trust == "silo"
+            continue
+        with pytest.warns(PrivacyLeakWarning, match=r"1 step\(s\) .* as one silo, .* told of 3"):
+            assert skdpfl.privacy_spent(model).trust == "server"
+        with pytest.warns(PrivacyLeakWarning, match="metadata routing"):
+            assert shared.fit(frame, y).privacy_spent_.trust == "server"

@@ -293,3 +293,15 @@ def test_lines_on_one_axes_have_colours_of_their_own():
     colours = [d.line_.get_color() for d in (first, second)]
     assert colours == ["#0072B2", "#D55E00"]  # blue and vermilion: seen apart by everyone
     assert second.baseline_.get_color() == colours[1]
+
+
+def test_convergence_on_a_frame_with_a_silo_column():
+    frame = pd.DataFrame(X).rename(columns=str).assign(hospital=SILOS)
+    model, held = clf(silo_column="hospital"), frame[:100].assign(hospital=9)
+    with pytest.warns(skdpfl.exceptions.UnseenSiloWarning) as told:
+        shown = ConvergenceDisplay.from_estimator(
+            model, frame[100:], y[100:], X_test=held, y_test=y[:100]
+        )
+    assert len(shown.scores) == 10
+    assert len(told) == 1  # for all rounds
+    assert told[0].filename == __file__
