@@ -239,10 +239,12 @@ def _search(search: BaseSearchCV, path: str, public: _Public) -> Iterator[Privac
         what = "the fits of a search without refit are not known any more"
         yield Leak(path, what, "Use refit=True, or record the search in a PrivacyLedger.")
         return
+    halves = getattr(search, "resource", None) == "n_samples"  # training sets of several sizes
+    cv = iter(()) if halves else search.cv
     for params in search.cv_results_["params"]:
         candidate = clone(search.estimator).set_params(**params)
         try:
-            yield from costs_of_candidate(candidate, best, search.cv, search.n_splits_)
+            yield from costs_of_candidate(candidate, best, cv, search.n_splits_)
         except Unknown:
             what = (
                 f"what candidates of {type(search.estimator).__name__} cost is not known any more"

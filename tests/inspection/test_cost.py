@@ -15,10 +15,12 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
+    HalvingGridSearchCV,
     KFold,
     LeaveOneOut,
     ShuffleSplit,
@@ -183,6 +185,18 @@ def test_discarded_fits_cost_what_a_ledger_saw(cv, whole):
         return
     assert spent.delta == ledger.spent.delta
     assert spent.epsilon == pytest.approx(ledger.spent.epsilon, rel=0.01)
+
+
+@pytest.mark.parametrize(("delta", "known"), [(1e-5, True), ("auto", False)])
+def test_a_search_that_halves_has_training_sets_of_several_sizes(delta, known):
+    model = clf(delta=delta, n_rounds=2, classes=[0, 1])
+    with warnings.catch_warnings(), PrivacyLedger(delta=1e-2) as ledger:
+        warnings.simplefilter("ignore")
+        search = HalvingGridSearchCV(model, {"clip_norm": [0.1, 0.2, 0.3]}, cv=2, min_resources=30,
+                                     random_state=0).fit(X[:120], np.arange(120) % 2)  # fmt: skip
+    with pytest.warns(PrivacyLeakWarning):
+        spent = skdpfl.privacy_spent(search)
+    assert spent.epsilon == (pytest.approx(ledger.spent.epsilon, rel=0.01) if known else np.inf)
 
 
 @pytest.mark.parametrize("cv", [LeaveOneOut(), 3])
