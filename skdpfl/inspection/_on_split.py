@@ -94,6 +94,9 @@ def _cost_on_split(inner: Any, fitted: Any, share: float) -> PrivacySpent:
     seed = inner.random_state
     if isinstance(inner, PayingTransformer):
         return _of_transformer(inner, fitted, share, frozenset(_seeds(seed)))
+    drawn = str(inner.cohort) in ("uniform", "poisson") and inner.silo_fraction < 1
+    if drawn and inner.epsilon is None and not isinstance(seed, Integral):
+        raise Unknown("how often each silo was drawn decides what given noise costs")
     ids, whole = fitted.plan_.silo_ids, fitted.plan_.silo_sizes
     if whole is None:  # protected sizes
         ids = ids[: max(1, math.floor(share * len(ids) + 1e-9))]

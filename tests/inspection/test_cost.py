@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
@@ -197,6 +198,17 @@ def test_a_search_that_halves_has_training_sets_of_several_sizes(delta, known):
     with pytest.warns(PrivacyLeakWarning):
         spent = skdpfl.privacy_spent(search)
     assert spent.epsilon == (pytest.approx(ledger.spent.epsilon, rel=0.01) if known else np.inf)
+
+
+@pytest.mark.parametrize(("seed", "known"), [(0, True), (None, False)])
+def test_given_noise_costs_what_the_draw_of_silos_made_of_it(seed, known):
+    model = skdpfl.ISRLDPClassifier(None, noise_multiplier=9.0, cohort="uniform", silo_fraction=0.5,
+                                    scaling=None, n_rounds=20, random_state=seed)  # fmt: skip
+    silos = np.arange(len(y)) % 5
+    with config_context(enable_metadata_routing=True):
+        search = GridSearchCV(model, {"clip_norm": [1.0]}, cv=2).fit(X, y, silos=silos)
+    with pytest.warns(PrivacyLeakWarning):
+        assert np.isfinite(skdpfl.privacy_spent(search).epsilon) == known
 
 
 @pytest.mark.parametrize("cv", [LeaveOneOut(), 3])
