@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from skdpfl.privacy.events import Approximate
+from skdpfl.privacy.events import Approximate, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.pricing.loss_atoms import approximate_pair, profile_pair
 from skdpfl.privacy.pricing.loss_grid import Grid, TooFine, normal_masses
@@ -250,6 +250,12 @@ def test_a_windows_answers_and_their_stated_errors(tilt):
         assert back.spread == pytest.approx(n * h / 8 * 0.5 / back.value, rel=1e-6)
 
 
+def test_what_is_too_large_for_floating_point_is_one():
+    losses = np.array([-1.0, 0.0, 1.0])
+    window = Window(1.0, losses, np.ones(3), 0.0, 0.0, 800.0, 0.0, 1)
+    assert window.delta(0.5).value == 1.0 and window.delta(0.5).excess == math.inf
+
+
 def test_many_releases_of_few_losses_are_priced_on_a_fine_grid():
     """Forty releases of (0.1, 0): the loss is 0.1 times a sum of signs, delta a binomial sum."""
     right = 1 / (1 + math.exp(-0.1))
@@ -285,6 +291,9 @@ def test_a_profile_that_a_release_has_is_met_at_every_point():
 
 
 def test_profiles_that_say_nothing():
+    nothing = Profile((0.0, 1.0), (1.0, 1.0))
+    for n in (1, 3):
+        assert price_delta(((nothing, n), (Approximate(0.1), 2)), 0.5, "replace") == 1.0
     assert profile_pair((0.0, 1.0), (1.0, 1.0)).infinite == 1.0
     assert profile_pair((700.0,), (0.1,)).infinite == 1.0  # such an epsilon is not used
     assert profile_pair((2.0,), (0.1,)).infinite == 0.1

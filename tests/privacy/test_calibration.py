@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skdpfl.privacy import calibration, epsilon_of, n_steps_for, noise_multiplier_for
 from skdpfl.privacy.accounting import price_epsilon
-from skdpfl.privacy.calibration import calibrate
+from skdpfl.privacy.calibration import Search, calibrate
 from skdpfl.privacy.events import (
     Approximate,
     Exact,
@@ -69,6 +69,21 @@ def test_part_of_the_budget_may_be_spent_already(fixed):
 def test_a_budget_no_noise_can_meet(spent, said):
     with pytest.raises(ValueError, match=rf"epsilon=1.0 .* any noise.*costs {said}"):
         calibrate(lambda z: ((spent, 1), (Gaussian(z), 1)), 1.0, 1e-5, "replace")
+
+
+def test_prices_that_jump_are_met_just_beyond_the_jump():
+    """Half the budget at noise from 3 on, twice the budget below."""
+    build = lambda z: ((Approximate(2.0 if z < 3 else 0.5), 1),)  # noqa: E731
+    for start in (None, 1e-3, 2.9, 40.0):
+        assert 3 <= calibrate(build, 1.0, 1e-5, "replace", Search(start)) <= 3 * (1 + 2e-9)
+        assert calibrate(build, 1.0, 1e-5, "replace", Search(start, narrow=0.5)) <= 4.5
+
+
+def test_nothing_is_left_for_noise_where_the_rest_costs_the_budget_itself():
+    spent = ((Gaussian(7.0), 3),)
+    epsilon = price_epsilon(spent, 1e-5, "replace")
+    with pytest.raises(ValueError, match="does not depend on the noise"):
+        calibrate(lambda z: (*spent, (Gaussian(z), 1)), epsilon, 1e-5, "replace")
 
 
 NO_BUDGETS = [(0, 1e-5, "epsilon=0"), (-1, 1e-5, "epsilon=-1"), (math.nan, 1e-5, "epsilon=nan")]

@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
+from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -119,6 +120,25 @@ def test_what_the_renyi_filter_admits_meets_the_budget(epsilon):
     order = filter_order(epsilon, 1e-5)
     mu = math.sqrt(2 * renyi_budget(epsilon, 1e-5, order) / order)
     assert 0.85 * gaussian_mu(epsilon, 1e-5) < mu < gaussian_mu(epsilon, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.02, 1e-5), (0.3, 1e-9), (1.0, 1e-5), (8.0, 0.1), (300.0, 1e-2)]
+)
+def test_the_order_admits_most_and_its_budget_is_the_conversion(epsilon, delta):
+    """exp((a - 1) (D - epsilon)) (1 - 1/a)^(a - 1) / a = delta (Canonne, Kamath and Steinke)."""
+
+    def least_noise(log_above):  # mu^2 / 2 of the Gaussian that uses the budget of order a
+        a = 1 + math.exp(log_above)
+        return -renyi_budget(epsilon, delta, a) / a
+
+    a = filter_order(epsilon, delta)
+    best = minimize_scalar(least_noise, bounds=(-4, 9), method="bounded", options={"xatol": 1e-6})
+    assert least_noise(math.log(a - 1)) <= best.fun * (1 - 1e-5)
+    budget = renyi_budget(epsilon, delta, a)
+    back = (a - 1) * (budget - epsilon) + (a - 1) * math.log1p(-1 / a) - math.log(a)
+    assert back == pytest.approx(math.log(delta), rel=1e-9)
+    assert renyi_budget(epsilon, 0.0, a) == -math.inf
 
 
 @pytest.mark.parametrize("first", [0.0, 0.05, 0.2])

@@ -16,9 +16,10 @@ from skdpfl.privacy.mechanisms.cap import privunit
 from skdpfl.privacy.mechanisms.learnt_clip import LearntClip
 from skdpfl.privacy.mechanisms.privunit_messages import split_epsilon
 from skdpfl.privacy.mechanisms.scalardp import ScalarDP
+from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import Poisson
+from skdpfl.privacy.sampling import Disjoint, Poisson
 from skdpfl.privacy.schedules import check_schedule
 from skdpfl.privacy.shuffling.rounds import shuffled_profile
 from skdpfl.privacy.spending.groups import group_size
@@ -77,6 +78,12 @@ LIMITS = {
     "shuffled slack": (lambda s: shuffled(slack=s), [1e-9, DOWN], [0.0, 1.0]),
     "delta": (lambda d: check_budget(1.0, d), [TINY, DOWN], [0.0, 1.0, True, "1"]),
     "epsilon": (lambda e: check_budget(e, 0.5), [TINY, math.inf], [0.0, -1.0, True, math.nan]),
+    "delta or auto": (lambda d: check_budget_parameters(1.0, d), [DOWN, "auto"], [0.0, 1.0, "all"]),
+    "epsilon or inf": (
+        lambda e: check_budget_parameters(e, "auto"),
+        [1e-9, 1, math.inf],
+        [0.0, -1.0, math.nan],
+    ),
     "price at delta": (
         lambda d: price_epsilon(((Gaussian(3.0), 1),), d, "replace"),
         [0.0, DOWN],
@@ -160,6 +167,16 @@ def test_bits_that_hide_nothing_are_refused_from_twenty_deviations_on():
 def test_rates_at_delta_itself_show_nothing():
     assert epsilon_from_rates(Rates(0.1, 0.3), 0.3) == 0.0
     assert epsilon_from_rates(Rates(0.1, 0.3), 0.2) == 0.0
+
+
+def test_delta_is_the_given_one_or_that_of_the_number():
+    assert delta_of(0.2, 99) == 0.2
+    assert [delta_of("auto", n) for n in (1, 99, 100, 101)] == [0.1, 1e-3, 1e-3, 1e-4]
+
+
+def test_one_pass_is_one_release_at_the_least_noise_that_was_met():
+    assert Disjoint(3).composition(9, [(2.0, 3), (1.5, 1), (0.5, 0)]) == ((Gaussian(1.5), 1),)
+    assert Disjoint(3).composition(9, [(2.0, 0)]) == ()
 
 
 @pytest.mark.parametrize("rate", [1e-4, 0.02, 0.5, 0.97])

@@ -241,3 +241,11 @@ def test_every_price_on_the_way_is_a_bound(monkeypatch):
         prices = list(refining.refined(pairs, 1e-20, 5.0, lambda s: s.epsilon(1e-20), True))
         assert len(prices) >= 2
         assert min(prices) >= truth * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("q", [0.003, 0.2])
+def test_without_a_first_answer_the_search_begins_at_guesses(q):
+    truth = epsilon_of_one(FixedSizeGaussian, 3.35, q, 1e-20)
+    pairs = price.releases(((FixedSizeGaussian(3.35, q), 1),), "replace").pairs
+    prices = list(refining.refined(pairs, 1e-20, math.inf, lambda s: s.epsilon(1e-20), True))
+    assert truth * (1 - 1e-9) <= min(prices) <= 1.001 * truth

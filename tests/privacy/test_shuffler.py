@@ -36,6 +36,15 @@ def test_a_round_is_priced_with_all_its_messages():
     assert composition == shuffled_levels([(2.0, 2)], 16, 0.2, 1e-5)
 
 
+def test_sums_in_bits_are_clipped_for_the_grid_of_their_noise():
+    """2 c + gamma sqrt(size) = (1 - 4e-4) 2 C, the grid gamma 2^-36 of the noise z C on a sum."""
+    one = dataclasses.replace(plan(z=1e5), mechanism=ShuffledSums(3))
+    terms = one.mechanism.gradient_terms(one, 3, np.dtype(float))
+    gamma = 1e5 * 1.5 * 2.0**-36
+    assert terms.clip == pytest.approx((1 - 4e-4) * 1.5 - gamma * np.sqrt(3) / 2, rel=1e-10)
+    assert terms.noised is None and terms.divisor.tolist() == [4, 6, 10, 20]
+
+
 def test_one_pass_is_priced_as_one_round():
     one = plan(sampling=Disjoint(5), n_rounds=5)
     assert set(one.groups().compositions) == {shuffled_levels([(2.0, 1)], 40, 1.0, 1e-5)}
