@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
+from scipy.stats import norm
 
 from skdpfl.privacy import epsilon_of, n_steps_for, noise_multiplier_for
 from skdpfl.privacy.accounting import price_delta, price_epsilon
@@ -366,6 +367,18 @@ def test_large_gaussian_epsilons_are_not_below_the_truth(mu, delta):
     priced = gaussian_epsilon(mu, delta)
     assert mu * (mu / 2) + mu * shift * (1 - 1e-3) < priced * (1 + 1e-15)
     assert priced < (mu * (mu / 2) + mu * shift) * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("mu", [0.99e4, 1.01e4, 3e5])
+@pytest.mark.parametrize("x", [-3.0, 0.0, 2.0, 20.0])
+def test_large_gaussian_deltas_are_those_of_one_tail(mu, x):
+    """epsilon = mu^2 / 2 + x mu; the other tail is phi(x) / mu, next to nothing."""
+    epsilon = mu * mu / 2 + x * mu
+    found = gaussian_delta(mu, epsilon)
+    tail = norm.sf(x)
+    assert tail - 1.01 * norm.pdf(x) / mu <= found <= tail * (1 + 1e-6)
+    back = gaussian_epsilon(mu, found) if found < 1 else epsilon
+    assert epsilon * (1 - 1e-9) <= back <= epsilon * (1 + 3e-3 / mu)
 
 
 @pytest.mark.parametrize("mu", [1e-200, 1e-20, 1e-16, 2.5e-16, 1e-15, 1e-14])

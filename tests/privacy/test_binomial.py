@@ -298,6 +298,12 @@ def test_calibration_reaches_the_noise_and_little_more(z, d, n):
     assert math.sqrt(release.variance()) <= 1.5 * z * 1.09 or z < 0.2
 
 
+@pytest.mark.parametrize(("d", "n"), [(1, 10**4), (3, 10**7), (10**6, 1)])
+def test_rounding_adds_a_few_per_cent_to_the_noise_however_many_round(d, n):
+    release = binomial_sum(1.0, dimension=d, clip_norm=1.5, n_contributors=n)
+    assert 1.5 <= math.sqrt(release.variance()) <= 1.5 * 1.04
+
+
 def test_composition_and_price():
     release = binomial_sum(8.0, dimension=10, clip_norm=1.0, n_contributors=100)
     parts = release.composition(20, 0.1)

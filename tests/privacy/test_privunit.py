@@ -307,6 +307,8 @@ def test_split_adds_up_and_no_other_split_is_better(epsilon, d):
     best = largest_error(direction, norm, d)
     for share in np.linspace(0.05, 0.95, 19):
         assert best <= largest_error((1 - share) * epsilon, share * epsilon, d) * (1 + 1e-9)
+    for share in norm / epsilon + np.linspace(-0.02, 0.02, 21):
+        assert best <= largest_error((1 - share) * epsilon, share * epsilon, d) * (1 + 1e-7)
 
 
 def test_many_silos_at_once_equals_one_by_one():

@@ -249,3 +249,23 @@ def test_without_a_first_answer_the_search_begins_at_guesses(q):
     pairs = price.releases(((FixedSizeGaussian(3.35, q), 1),), "replace").pairs
     prices = list(refining.refined(pairs, 1e-20, math.inf, lambda s: s.epsilon(1e-20), True))
     assert truth * (1 - 1e-9) <= min(prices) <= 1.001 * truth
+
+
+def test_products_whose_every_rounding_is_the_worst(monkeypatch):
+    """Each convolution loses its N + 2 roundings; 2^18 releases lose 5e-9 in all."""
+    probs = np.zeros(81)
+    probs[[39, 40, 41]] = 1e-6, 1 - 2.1e-6, 1.1e-6
+    loss = GridLoss(0.01, -40, probs, 1e-12)
+    convolve, n = np.convolve, 2**18
+
+    def bound():
+        total = LossProduct(((loss, n),), 10**6)
+        return np.array([total.infinite, total.finite_delta(0.03, 1e-9).value])
+
+    stated = bound()
+    with monkeypatch.context() as patch:
+        patch.setattr(LossProduct, "_rounding", property(lambda self: 0.0))
+        exact = bound()
+    monkeypatch.setattr(np, "convolve", lambda a, b: convolve(a, b) * (1 - (a.size + 2) * 2.0**-52))
+    assert (stated > exact * (1 + 4e-9)).all() and (stated < exact * (1 + 1e-6)).all()
+    assert bound()[1] >= exact[1]

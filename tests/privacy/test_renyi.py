@@ -128,6 +128,14 @@ def test_poisson_is_never_below_the_truth_to_50_digits(q, z, order):
     assert ours * (order - 1) <= exact * (1 + Decimal("2e-12")) + Decimal("5e-13")
 
 
+@pytest.mark.parametrize("q", [1e-4, 0.5])
+def test_where_the_quadrature_takes_its_widest_step(q):
+    """An order and a distance at which steps of 0.01 would be too many."""
+    exact = exact_zero_out(0.2, q, 250)
+    ours = Decimal(renyi_of_event(PoissonGaussian(0.2, q), 250.0, "add_remove")[0]) * 249
+    assert exact <= ours <= exact * (1 + Decimal("3e-12"))
+
+
 @pytest.mark.parametrize("order", [1.2, 1.5, 4.0, 12.0])
 @pytest.mark.parametrize(("z", "g"), [(4.0, 0.02), (3.0, 0.5), (30.0, 0.2), (9.0, 0.95)])
 def test_batches_of_fixed_size_by_quadrature_of_their_profile(z, g, order):

@@ -567,6 +567,17 @@ def test_a_learnt_clip_norm_stops_at_its_ceiling_and_ignores_noise():
     assert learnt.update(1.0, -1e9, 0.0, 50) == learnt.update(1.0, 0.0, 0.0, 50)
 
 
+@pytest.mark.parametrize(
+    ("round", "noise", "rate"),
+    [(0, 0.0, 2.0), (2, 0.0, 1.0), (8, 0.0, 0.4), (8, 0.3, 0.2), (0, 0.6, 0.4)],
+)
+def test_the_clip_norm_moves_by_the_rate_of_its_round_and_noise(round, noise, rate):
+    """2 / (1 + r / 2), over 1 + (s / 0.3)^2, by hand."""
+    learnt = LearntClip(highest=10.0, quantile=0.3)
+    assert learnt.update(1.0, 0.5, noise, round) == pytest.approx(math.exp(-0.2 * rate))
+    assert learnt.update(3.0, 0.1, noise, round) == pytest.approx(3 * math.exp(0.2 * rate))
+
+
 @pytest.mark.parametrize("bad", [0.0, 1.5, math.nan])
 def test_a_quantile_is_a_share(bad):
     with pytest.raises(ValueError, match=r"quantile must be in \(0, 1\)"):
