@@ -119,6 +119,8 @@ class Kept:
         opened = _OPEN.get()
         if opened is None:
             return cls(None, "")
+        if vars(estimator).get("_covered", False):  # whichever run: how many there are is a secret
+            raise ValueError("A Checkpoint keeps one fit; a search makes several. Fit it without.")
         digest = data.digest()
         if digest is None:
             raise ValueError(

@@ -24,6 +24,7 @@ from skdpfl.estimators import _training
 from skdpfl.estimators._checkpoint import Kept
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.federation import LocalFederation
+from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.scaling import _messages
 
@@ -192,6 +193,18 @@ def test_each_ledger_counts_a_fit_that_goes_on(tmp_path, monkeypatch):
             assert len(second.entries) == len(own.entries) == 1
             with pytest.raises(BudgetExceeded):
                 fit(estimator.set_params(epsilon=3.5), tmp_path / "other")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_is_refused_however_many_runs_it_would_make(seed, tmp_path):
+    """A second run would be refused as another fit, and so tell that there is one."""
+    search = DPRandomizedSearchCV(
+        ISRLDPClassifier(trust="server", n_rounds=2, scaling=None, classes=[0, 1]),
+        {"clip_norm": [0.1, 1.0]}, n_iter=2, epsilon=3.0, random_state=seed,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="keeps one fit"):
+        fit(search, tmp_path / "fit")
+    assert not (tmp_path / "fit").exists()
 
 
 def test_nothing_is_heard_of_a_round_before_it_is_on_disk(tmp_path, monkeypatch):
