@@ -205,6 +205,27 @@ def test_scores_are_as_noisy_as_was_priced():
     assert abs(np.corrcoef(noisy[:, 0], noisy[:, 1])[0, 1]) < 5 / math.sqrt(400)
 
 
+def test_the_noise_of_a_score_does_not_tell_the_number_of_runs():
+    """Random repetition is about runs of one mechanism, and their number is a secret."""
+    n, z = 40, 5.0
+    rows, truth = np.arange(n), np.ones(n)
+    guarantee = guarantee_of(base(trust="server"))
+    score = NoisyScore(base(), guarantee, Split(rows, {}, rows, np.zeros(n, int)))
+
+    class Right:
+        def predict(self, features):
+            return np.ones(len(features))
+
+    for runs in (1, 2, 9):
+        noisy = np.array([
+            score.of([Right()] * runs, X[:n], truth, z, streams_for(i)) for i in range(900 // runs)
+        ])  # fmt: skip
+        # one sum, clip norm 1/2: deviation z / 2 / 40
+        assert noisy.std() == pytest.approx(z / 80, rel=5 / math.sqrt(2 * 900))
+        if runs > 1:
+            assert abs(np.corrcoef(noisy[:, 0], noisy[:, 1])[0, 1]) < 5 / math.sqrt(len(noisy))
+
+
 def test_a_regressor_is_scored_within_its_bounds():
     data, target = load_diabetes(return_X_y=True)
     model = ISRLDPRegressor(scaling=None, n_rounds=5, target_bounds=(0, 400), learning_rate=0.1)

@@ -157,8 +157,9 @@ def test_the_noise_on_scores_is_the_noise_that_is_priced(trust):
     k, z, silos = 4, 3.0, np.arange(40)
     right = np.full(40, "a")
     noisy = np.array([scores(right, silos, [Says("a")] * k, z, i, trust)[0] for i in range(400)])
-    # 20 silos score; their sum has deviation z C, times sqrt(20) where each of them noises
-    deviation = z * math.sqrt(k) / 2 / 20 * (math.sqrt(20) if trust == "silo" else 1)
+    # 20 silos score; their sum has deviation z C, times sqrt(20) where each of them noises all
+    # models at once; at the server each model's score has noise of its own
+    deviation = z / 2 / 20 * (math.sqrt(k * 20) if trust == "silo" else 1)
     assert noisy.std() == pytest.approx(deviation, rel=5 / math.sqrt(2 * noisy.size))
     assert noisy.mean() == pytest.approx(1.0, abs=5 * deviation / math.sqrt(noisy.size))
 

@@ -6,6 +6,10 @@ A silo's score (``unit="silo"``) is the mean over its records, and lies there to
 over units with noise of standard deviation z C is ``Gaussian(z)`` for all k scores together. The
 mean over n units then has noise of standard deviation z sqrt(k) / (2 n), times the square root of
 the number of sums that were noised.
+
+Under ``trust="server"`` the number of runs is a secret, so noise must not follow from it: each
+model's score is then a release of its own, ``Gaussian(z)`` with k = 1, as random repetition takes
+every run to be the same mechanism (:mod:`skdpfl.privacy.spending.repetition`).
 """
 
 from __future__ import annotations
@@ -27,11 +31,11 @@ class NoisyScore:
 
     Formal guarantee
     ----------------
-    One unit enters one sum, with a vector of norm at most C, whatever it holds; a silo's vector is
-    the same size however many records it has. Each silo's sum (``trust="silo"``) or the sum of all
-    (``trust="server"``) is released by the snapped Gaussian mechanism with multiplier z, under
-    replacement (the sum moves by at most 2 C) or zero-out (by C; a vector of zeros is a score of
-    one half). The number of units that the mean is over is public.
+    One unit enters one sum (``trust="server"``: one for each run), with a vector of norm at most C,
+    whatever it holds; a silo's vector is the same size however many records it has. Each silo's sum
+    (``trust="silo"``) or the sum of all (``trust="server"``) is released by the snapped Gaussian
+    mechanism with multiplier z, under replacement (the sum moves by at most 2 C) or zero-out (by C;
+    a vector of zeros is a score of one half). The number of units that the mean is over is public.
     """
 
     def __init__(self, inner: Any, guarantee: Guarantee, split: Split) -> None:
@@ -47,9 +51,15 @@ class NoisyScore:
         features, truth = _safe_indexing(X, rows), np.asarray(_safe_indexing(y, rows))
         with np.errstate(all="ignore"):  # a warning could depend on a single record
             scores = np.column_stack([self._records(m.predict(features), truth) for m in models])
-        return self._released(self._units(scores), noise_multiplier, streams)
+        scores, z = self._units(scores), noise_multiplier
+        if self._guarantee.trust == "silo":
+            return self._released(scores, z, streams)
+        each = [self._released(one[:, None], z, streams, i) for i, one in enumerate(scores.T)]
+        return np.concatenate(each)
 
-    def _released(self, scores: np.ndarray, z: float, streams: Streams) -> np.ndarray:
+    def _released(
+        self, scores: np.ndarray, z: float, streams: Streams, number: int = 0
+    ) -> np.ndarray:
         """Return the mean of units' scores (n, k), each sender's sum noised."""
         n, k = scores.shape
         clip = float(np.sqrt(k) / 2)
@@ -61,7 +71,7 @@ class NoisyScore:
         senders = self._senders(n)
         sums = np.zeros((int(senders.max()) + 1, k))
         np.add.at(sums, senders, scores - 0.5)
-        units = streams.units_block("scores", np.arange(len(sums)), 0, (k,), np.float64)
+        units = streams.units_block("scores", np.arange(len(sums)), number, (k,), np.float64)
         released = noised.added(sums * shrunk, units)
         return released.sum(axis=0) / shrunk / n + 0.5
 

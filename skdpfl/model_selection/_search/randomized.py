@@ -114,7 +114,8 @@ class DPRandomizedSearchCV(
       the choice is made by these: post-processing.
     - Scoring: models do not depend on it. All candidates' scores of a record, or the one score of a
       silo for each candidate, are a vector of norm at most sqrt(n) / 2 that enters one sum, with
-      Gaussian noise of the priced multiplier, for any models.
+      Gaussian noise of the priced multiplier, for any models. With ``trust="server"`` each run's
+      score has noise of its own, the same however many runs there are: a run is one mechanism.
 
     The reported cost is the larger of the two.
 
