@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 try:
@@ -36,6 +38,25 @@ def as_frame(X: Any) -> Any:
 
 
 #: attributes that scikit-learn keeps on an estimator while its callbacks run
-CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+_CALLBACK_STATE = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
 
-__all__ = ["CALLBACK_STATE", "CallbackSupportMixin", "as_frame", "with_callbacks", "with_names"]
+
+@contextmanager
+def fitting(estimator: Any) -> Iterator[None]:
+    """Restore all attributes if the block raises, so that no estimator is half fitted.
+
+    Arithmetic does not warn inside (or raise, with np.seterr): that would tell of one wild record.
+    """
+    before = dict(vars(estimator))
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except BaseException:
+        now = vars(estimator)
+        callbacks = {name: now[name] for name in _CALLBACK_STATE if name in now}
+        now.clear()
+        now.update(before | callbacks)  # scikit-learn tears its callbacks down afterwards
+        raise
+
+
+__all__ = ["CallbackSupportMixin", "as_frame", "fitting", "with_callbacks", "with_names"]

@@ -16,11 +16,10 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpfl._arguments import refuse_sparse
-from skdpfl._compat import as_frame, with_callbacks, with_names
+from skdpfl._compat import as_frame, fitting, with_callbacks, with_names
 from skdpfl._input_errors import advising, refuse_dates
 from skdpfl._silo_warnings import warn_of_forgotten_column, warn_of_people, warn_of_unseen_silos
 from skdpfl.choosing import Facts, choose, make_plan
-from skdpfl.estimators._context import unchanged_on_error
 from skdpfl.estimators._data import DataElsewhere, LocalData
 from skdpfl.estimators._docs import with_constructor
 from skdpfl.estimators._noise_error import summary
@@ -172,8 +171,7 @@ class FederatedEstimator(Trained):
             The fitted estimator. A fit that fails leaves the estimator as it was.
         """
         refuse_arguments(type(self).__name__, unnamed, refused)
-        # a warning (or, with np.seterr, an error) of arithmetic could reveal a single outlier
-        with unchanged_on_error(self), np.errstate(all="ignore"):
+        with fitting(self):
             return self._fit(X, y, silos, sample_weight)
 
     def _fit(self, X: Any, y: Any, silos: Any, sample_weight: Any) -> Any:
@@ -198,7 +196,7 @@ class FederatedEstimator(Trained):
         self : object
             The fitted estimator. A fit that fails leaves the estimator as it was.
         """
-        with unchanged_on_error(self), np.errstate(all="ignore"):
+        with fitting(self):
             self._check()
             return self._train(self._declared(federation, facts))
 

@@ -1,4 +1,4 @@
-"""Context managers and callbacks of a fit.
+"""One thread for BLAS, and callbacks of a fit.
 
 A callback gets the model that the fit would return if it stopped now. That model is covered by the
 plan, which is charged in full even if the fit stops early. Only callbacks that require the training
@@ -8,31 +8,14 @@ records get them, with a PrivacyLeakWarning.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from skdpfl._compat import CALLBACK_STATE
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-
-
-@contextmanager
-def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Restore all attributes if the block raises, so that no estimator is half fitted."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        now = vars(estimator)
-        callbacks = {name: now[name] for name in CALLBACK_STATE if name in now}
-        now.clear()
-        now.update(before | callbacks)  # scikit-learn tears its callbacks down afterwards
-        raise
-
 
 _CONTROLLER: ThreadpoolController | None = None
 

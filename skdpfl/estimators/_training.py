@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -48,17 +48,8 @@ from skdpfl.scaling import Calibrated, Scales, calibrated
 _WORSE, _BLOCK = 2.0, 2**14
 
 
-class Agreed(NamedTuple):
-    """What was chosen, checked by the silos and charged before any record is read."""
-
-    request: Request
-    method: Method
-    choice: Choice
-    work: Work
-    spent: PrivacySpent
-    federation: Federation
-    streams: Streams
-    kept: Kept
+#: what was chosen, checked by the silos and charged before any record is read
+Agreed = tuple[Request, Method, Choice, Work, PrivacySpent, Federation, Streams, Kept]
 
 
 class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
@@ -154,7 +145,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         kept.begin(plan, self._charge(spent, kept.paid_to))
         if choice.advice:
             warn(choice.advice)
-        return Agreed(request, method, choice, work, spent, federation, streams, kept)
+        return request, method, choice, work, spent, federation, streams, kept
 
     def _run(
         self,

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from skdpfl import _docs
 from skdpfl._arguments import check_choice
-from skdpfl._compat import as_frame, with_names
+from skdpfl._compat import as_frame, fitting, with_names
 from skdpfl._input_errors import advising, refuse_dates
 from skdpfl._missing import not_elsewhere
 from skdpfl._warnings import warn
@@ -121,15 +121,8 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         self : object
         """
         self._check()
-        before = dict(self.__dict__)
-        try:
-            # a warning of arithmetic would tell of a single wild record
-            with np.errstate(all="ignore"):
-                advice = self._fit(X, silos)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        with fitting(self):
+            advice = self._fit(X, silos)
         if advice:
             warn(advice)
         return self
