@@ -205,10 +205,11 @@ def _check_scales(plan: ScalingPlan, row: Row) -> None:
     counts = () if plan.counts is None else (plan.counts,)
     for release in counts:
         _check(isinstance(release.grid, MagnitudeGrid) and release.grid.octaves >= _NARROWEST)
+        _check(release.ball is None)  # its sensitivity is not that of counts
     if plan.target_bins is not None:
         grid = plan.target_bins.grid
         _check(isinstance(grid, LinearGrid) and 2 <= grid.n_bins <= _MOST_BINS)
-        _check(plan.reads_target and plan.counts is None)
+        _check(plan.reads_target and plan.counts is None and plan.target_bins.ball is None)
     for release in plan.moments:
         _check(release.grid is None)
         _check(release.ball is None or release.ball.n_features == plan.is_feature.sum())

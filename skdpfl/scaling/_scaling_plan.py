@@ -42,6 +42,10 @@ class Release:
     grid: MagnitudeGrid | LinearGrid | None = None
     ball: Ball | None = None
 
+    def __post_init__(self) -> None:
+        if self.grid is not None and self.ball is not None:
+            raise ValueError("A release is of counts on a grid, or of rows in a ball.")
+
     @property
     def is_counts(self) -> bool:
         """Whether it counts magnitudes, not moments."""

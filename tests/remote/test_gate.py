@@ -1,5 +1,6 @@
 """The rules by which a silo takes part; each test speaks to one silo, as a server would."""
 
+import copy
 import dataclasses
 import os
 import stat
@@ -219,6 +220,24 @@ def test_bins_of_a_target_are_few_and_its_own(said, grid):
     bins = Release(0.1, grid)
     with pytest.raises(ValueError, match="do not belong together"):
         offer_of(said, scales=dataclasses.replace(said[0][0].row.scales, target_bins=bins))
+
+
+def test_counts_that_say_they_are_rows_in_a_ball_leave_nothing(silo, said):
+    """By a ball of no radius counts would be priced, and noised, as if they told of no record."""
+    from skdpfl.scaling import Ball, CountsOn, Release
+
+    offer = copy.deepcopy(said[0][0])
+    grid = MagnitudeGrid(1.0)
+    counts = Release(0.5, grid)
+    object.__setattr__(counts, "ball", Ball(0))  # a server of its own code sends what it likes
+    scales = dataclasses.replace(offer.row.scales, features="private", counts=Release(0.5, grid),
+                                 target_bins=None, moments=())  # fmt: skip
+    object.__setattr__(scales, "counts", counts)
+    object.__setattr__(offer.row, "scales", scales)
+    assert isinstance(silo.tell(offer), Refusal)
+    assert isinstance(silo.tell(Ask(offer.fit, "scales", 0, CountsOn(grid), np.inf)), Refusal)
+    with pytest.raises(ValueError, match="on a grid, or of rows in a ball"):
+        Release(0.5, grid, Ball(3))
 
 
 # ---- once ---------------------------------------------------------------------------------------
