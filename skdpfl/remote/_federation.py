@@ -12,10 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from skdpfl.federation import Federation, Question, Schema, Work
+from skdpfl.privacy.mechanisms.shuffler import smallest_cohort
 from skdpfl.remote._declared import pack
 from skdpfl.remote._exchange import Courier, SilosMissing, exchange, in_words, odd_ones
 from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer, Part, Task
-from skdpfl.remote._masks import FINENESS, total_of
+from skdpfl.remote._masks import FEWEST, FINENESS, total_of
 from skdpfl.remote._row import rows_of
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
@@ -102,6 +103,11 @@ class RemoteFederation(Federation):
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
         rows, task = rows_of(work.plan, before, after), Task.of(work)
         _check_declared(task)
+        if self.masked and (n := smallest_cohort(work.plan)) < FEWEST:
+            raise Refused(
+                f"A masked sum is among {FEWEST} silos or more; this fit has rounds of {n}. Give "
+                "masked=False, or a larger silo_fraction."
+            )
         for i, row in enumerate(rows):
             shape = int(facts.n_features), names, self.classes, facts.dtype, row.size
             offer = Offer(self._fit, self.estimator, Facts(*shape), row, i, seed, task, self.masked)

@@ -52,9 +52,7 @@ class SiloRecords:
             raise ValueError(f"A silo's name is a text; got {name!r}.")
         if feature_names is None and hasattr(X, "columns"):
             feature_names = list(X.columns)
-        self.name, self.y = name, np.asarray(y)
-        values = np.asarray(X)
-        self.X = values if values.dtype == np.float32 else values.astype(np.float64)
+        self.name, self.y, self.X = name, np.asarray(y), _numbers(np.asarray(X))
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
         if self.X.ndim != 2 or self.y.shape != (len(self.X),) or not len(self.X):
             raise ValueError("X is a table with at least one row, and y has one entry for each.")
@@ -125,3 +123,16 @@ class SiloRecords:
         classes = np.unique(np.asarray(facts.classes))
         codes = np.searchsorted(classes, self.y)
         return codes.astype(np.int8 if len(classes) == 2 else np.min_scalar_type(len(classes)))
+
+
+def _numbers(values: np.ndarray) -> np.ndarray:
+    """Return a table as floats; an error tells of no value."""
+    try:
+        if values.dtype.kind not in "mM":  # dates would be counts of nanoseconds
+            return values if values.dtype == np.float32 else values.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        "X holds words or dates. Encode them before, by what is public: categories as columns of 0 "
+        "and 1, dates as days from a public one."
+    )

@@ -565,6 +565,15 @@ def test_records_that_are_none(arguments):
         SiloRecords(*arguments)
 
 
+@pytest.mark.parametrize("dtype", [object, "datetime64[ns]"])
+def test_words_and_dates_are_no_features(dtype):
+    """The error tells of no value."""
+    days = np.array([["2020-02-03"], ["2021-04-05"]], dtype)
+    with pytest.raises(ValueError, match="X holds words or dates") as told:
+        SiloRecords("a", days, [0, 1])
+    assert "2020" not in str(told.value) and told.value.__cause__ is None
+
+
 def test_a_ledger_needs_a_file(said):
     with pytest.raises(ValueError, match="needs a file"):
         Gate(said[1], PrivacyLedger(1.0))

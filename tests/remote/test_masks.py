@@ -109,6 +109,13 @@ def test_a_round_without_all_of_its_silos_fails(tmp_path):
         RemoteFederation(here, schema(problem()), masked=True, on_missing="skip")
 
 
+def test_rounds_of_two_silos_are_refused_before_anybody_pays(tmp_path):
+    here = Here(tmp_path, problem())
+    with pytest.raises(Refused, match="among 3 silos or more; this fit has rounds of 2"):
+        fit_elsewhere(estimator(**PLAIN, silo_fraction=0.5), here, masked=True)
+    assert not here.letters
+
+
 WRONG = {
     "nothing of a sum": (lambda p: None, "needs its part"),
     "two silos": (lambda p: dataclasses.replace(p, among=("east", "north")), "3 silos or more"),
