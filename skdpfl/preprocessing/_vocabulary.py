@@ -29,6 +29,11 @@ column. The noises are independent, so the output is a pair of independent parts
 Two independent mechanisms on the same records compose: ``Gaussian`` and ``Approximate(0, delta_0)``
 are what the accountant is told. With silos apart, neighbours differ in one silo's message.
 
+*Which of equal values.* 0.0 and -0.0, or 1, 1.0 and True, count as one value; which of them is
+given out must not follow from the record that happens to come first. So zeros lose their sign,
+texts and numbers are given out as Python's own, and equal values of several kinds in a column are
+an error, which is visible, as that of a missing label is.
+
 Counts are integers and added to integer noise on one grid (:mod:`skdpfl.privacy.release`). That
 noise is normal but for a relative error below 1e-4 of a tail's probability out to where it is cut
 off; q is taken 1 % larger, plus 1e-20, for this, for the grid and for rounding tau.
@@ -37,7 +42,9 @@ off; q is taken 1 % larger, plus 1e-20, for this, for the grid and for rounding 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+import numbers
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -88,7 +95,7 @@ class Vocabulary(NamedTuple):
 
         Counts are added up over the groups that gave the value out.
         """
-        codes, values = pd.factorize(column, use_na_sentinel=True)
+        codes, values = pd.factorize(_of_one_kind(column), use_na_sentinel=True)
         known, n_groups = codes >= 0, held.groups.size
         flat = np.bincount(
             held.group_of[known] * len(values) + codes[known], minlength=n_groups * len(values)
@@ -111,6 +118,44 @@ class Vocabulary(NamedTuple):
         grid = grid_for(self.std, float(held.groups.max()))
         stream = held.streams.stream("vocabulary", group, number)
         return snapped_release(counts, stream.units(counts.shape, np.float64), grid)
+
+
+#: kinds of values, and what makes one of them of any that are equal to it
+_KINDS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (bool, bool),
+    (np.bool_, bool),
+    (numbers.Integral, int),
+    (numbers.Real, lambda x: float(x) + 0.0),
+    (str, str),
+)
+
+
+def _of_one_kind(column: np.ndarray) -> np.ndarray:
+    """Return a column in which equal values are the same; raise if some are of several kinds."""
+    if column.dtype.kind == "f":
+        return column + 0.0  # -0.0 + 0.0 is 0.0
+    if column.dtype != object:
+        return column
+    kinds = list(map(type, column.tolist()))
+    if set(kinds) <= {str, type(None)}:
+        return column
+    rest = np.flatnonzero([kind is not str for kind in kinds])  # no text is equal to a number
+    values, names = np.empty(len(rest), object), np.empty(len(rest), object)
+    for i, value in enumerate(column[rest].tolist()):
+        kind, made = next((k for k in _KINDS if isinstance(value, k[0])), (type(value), None))
+        names[i], values[i] = kind.__name__.strip("_"), value if made is None else made(value)
+    codes = pd.factorize(values, use_na_sentinel=True)[0]
+    known = codes >= 0
+    each = pd.factorize(names[known])[0]
+    first = np.zeros(codes.max(initial=-1) + 1, int)
+    first[codes[known][::-1]] = each[::-1]
+    if (first[codes[known]] != each).any():
+        raise ValueError(
+            "A column has equal values of several kinds, such as 1, 1.0 and True: make them one."
+        )
+    out = column.copy()
+    out[rest] = values
+    return out
 
 
 def threshold(std: float, n_columns: int, failure: float) -> float:
