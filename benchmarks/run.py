@@ -35,6 +35,7 @@ BENCHMARKS = {
     "targets": Benchmark("auto/targets.py", None, "docs/auto.md", "auto/targets.md"),
     "curves": Benchmark("auto/curves.py", None, "docs/curves.md", "auto/curves.md"),
     "scales": Benchmark("auto/scaling.py", None, "", "auto/scaling.md"),
+    "means": Benchmark("auto/means.py", 1, "docs/auto.md", "auto/means.md"),
     "isrl": Benchmark("isrl/table.py", 2, "docs/isrl.md", "isrl/results.md"),
     "shuffler": Benchmark("isrl/shuffler.py", 1, "docs/isrl.md"),
     "networks": Benchmark("networks/study.py", 20, "docs/networks.md", "networks/results.md", True),
