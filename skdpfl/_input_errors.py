@@ -31,11 +31,12 @@ def advising(X: Any, y: Any = None) -> Iterator[None]:
 
 def refuse_dates(X: Any) -> None:
     """Raise for columns of dates or times, which NumPy takes for counts of nanoseconds."""
-    dtypes = X.dtypes.items() if isinstance(X, pd.DataFrame) else ()
-    if names := [name for name, dtype in dtypes if dtype.kind in "mM"]:
+    columns = zip(X.columns, X.dtypes, strict=True) if hasattr(X, "dtypes") else ()
+    times = ("date", "time", "duration")  # pandas' and polars' names of types, in small letters
+    if names := [name for name, dtype in columns if str(dtype).lower().startswith(times)]:
         raise ValueError(
-            f"X has column(s) {names[:5]!r} of dates or times. Count days from a public date, "
-            f"(X[{names[0]!r}] - date).dt.days; of durations, X[{names[0]!r}].dt.days."
+            f"X has column(s) {names[:5]!r} of dates or times. Count days from a public date: "
+            f"(X[{names[0]!r}] - date).dt.days."
         )
 
 

@@ -68,7 +68,10 @@ def read_feature_bounds(
         pairs = [_pair(feature_bounds[name], f"feature_bounds[{name!r}]") for name in names]
         low, high = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
         if low.shape != (n_features,) or high.shape != (n_features,):
-            raise ValueError("feature_bounds as a mapping takes two numbers per column.")
+            raise ValueError(
+                "feature_bounds as a mapping takes two numbers for each column; got "
+                f"{len(pairs)} pairs for {n_features} columns."
+            )
     else:
         given = feature_bounds
         if n_features == 2 and isinstance(given, list) and [*map(type, given)] == [tuple, tuple]:

@@ -99,6 +99,7 @@ def test_mapping_reads_columns_by_name_in_their_order():
     ("given", "message"),
     [
         ({"a": (0, 1)}, "no entry for 'b'"),
+        ({"a": ([0, 1], 1), "b": ([0, 1], 1)}, "two numbers for each column; got 2 pairs"),
         ((1, 0), "low <= high"),
         ([[0, 120], [0, 1]], r"low <= high; got \(120.0, 1.0\) for 'b'.*each a number or"),
         ([(0, 10), (0, 11)], r"can be read as \(lows, highs\) or as one pair.*a mapping"),
