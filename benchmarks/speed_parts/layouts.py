@@ -2,8 +2,8 @@
 
 500,000 records of 20 features, whole silos (10,000 of them, mixed) or records (20 silos) protected,
 100 or 20 rounds. Ids of silos are integers unless the name says otherwise. Times are of the
-processor, each the least of five fits, in turns; in brackets, the program's own, without the
-system's, which clears fresh memory (slowly, on a busy machine).
+processor, each the least of nine fits, in turns; in brackets, the program's own, without the
+system's, which clears fresh memory (slowly, on a busy machine, or where a host has to find it).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def measure_layouts(quick: bool) -> str:
     columns = []
     for fit, n_silos in fits.values():
         silos = rng.permutation(n) % n_silos
-        columns.append(dict(_ratios(fit, X, y, silos, 1 if quick else 5)))
+        columns.append(dict(_ratios(fit, X, y, silos, 1 if quick else 9)))
     lines = ["| data | " + " | ".join(fits) + " |", "|---" * 3 + "|"]
     lines += [f"| {name} | " + " | ".join(c[name] for c in columns) + " |" for name in columns[0]]
     return "\n".join(lines)

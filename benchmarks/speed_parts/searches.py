@@ -1,8 +1,9 @@
 """What a search over processes, and the first import, cost beside what they are made of.
 
 40 candidates of ISRLDPRegressor on the medical costs (W2's data), one split, fitted and scored: one
-after the other by hand, and by GridSearchCV. Processor time is that of all processes. A first
-search starts its workers, each of which imports everything.
+after the other by hand, and by GridSearchCV; and as many fits that only take as long, for what a
+search costs whatever it fits. Processor time is that of all processes. A first search starts its
+workers, each of which imports everything.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import sklearn
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
@@ -32,6 +34,24 @@ GRID = {
 }
 OURS = "from skdpfl import ISRLDPClassifier"
 THEIRS = "from sklearn.linear_model import LogisticRegression"
+
+
+class Idler(RegressorMixin, BaseEstimator):
+    """Fits nothing, for some seconds of processor time."""
+
+    def __init__(self, seconds: float = 0.0, number: int = 0) -> None:
+        self.seconds, self.number = seconds, number
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Idler:
+        """Count the seconds."""
+        self.end_ = time.process_time() + self.seconds
+        while time.process_time() < self.end_:
+            pass
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return zeros."""
+        return np.zeros(len(X))
 
 
 def measure_searches(quick: bool) -> str:
@@ -60,13 +80,20 @@ def measure_searches(quick: bool) -> str:
             fresh = skdpfl.ISRLDPRegressor(random_state=0).set_fit_request(silos=True)
             search(fresh, grid, n_jobs, silos=data.silos)
 
+    by_hand()
+    a_fit = _timed(by_hand)[1] / n
+
+    def idle(n_jobs: int) -> None:
+        search(Idler(a_fit), {"number": range(n)}, n_jobs)
+
     rows: dict[str, Callable[[], None]] = {
         "fits and scores by hand": by_hand,
         "GridSearchCV, n_jobs=1": lambda: ours(1),
         "GridSearchCV, n_jobs=2": lambda: ours(2),
-        "the same of scikit-learn's Ridge": lambda: search(Ridge(), {"alpha": range(1, n + 1)}, 2),
+        "fits that only take as long, n_jobs=1": lambda: idle(1),
+        "fits that only take as long, n_jobs=2": lambda: idle(2),
+        "n_jobs=2, scikit-learn's Ridge": lambda: search(Ridge(), {"alpha": range(1, n + 1)}, 2),
     }
-    by_hand()
     first = _timed(rows["GridSearchCV, n_jobs=2"])
     taken: dict[str, list[Times]] = {name: [] for name in rows}
     for _ in range(1 if quick else 9):

@@ -5,7 +5,7 @@ scikit-learn makes a table of columns of a frame, which a fit would have to copy
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def numbers_in_rows(X: Any) -> Any:
         table = in_rows(X, _dtype_of(X[:1]), lambda rows: X.iloc[rows].to_numpy())
         return pd.DataFrame(table, index=X.index, columns=X.columns, copy=False)
     if type(X).__module__.partition(".")[0] == "polars" and _holds_numbers(X):
-        table = in_rows(X, _dtype_of(X[:1]), lambda rows: X[rows].to_numpy())
+        table = in_rows(X, _dtype_of(X[:1]), _reader(X))
         return pd.DataFrame(table, columns=list(X.columns), copy=False)
     return X
 
@@ -59,6 +59,15 @@ def _is_one_table(X: pd.DataFrame) -> bool:
     """Whether a frame is a view of one array of floats, which nobody has to copy."""
     first = X.iloc[:1].to_numpy()
     return first.dtype in FLOATS and np.may_share_memory(first, X.iloc[:, -1].to_numpy())
+
+
+def _reader(X: Any) -> Callable[[slice], np.ndarray]:
+    """Return the function that reads rows of a polars frame: from its own memory, if floats."""
+    kinds = {str(dtype) for dtype in X.dtypes}
+    if kinds not in ({"Float32"}, {"Float64"}) or max(X.n_chunks("all")) > 1:
+        return lambda rows: np.asarray(X[rows].to_numpy())
+    columns = [column.to_numpy(allow_copy=False) for column in X.get_columns()]
+    return lambda rows: np.stack([column[rows] for column in columns], axis=1)
 
 
 def _holds_numbers(X: Any) -> bool:

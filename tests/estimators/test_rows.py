@@ -39,6 +39,7 @@ CONVERTED = {
     "integers by column": lambda: np.asfortranarray(INTEGERS),
     "every other bool": lambda: (INTEGERS > 0)[::2],
     "polars": lambda: _polars("Float32", "Float32"),
+    "polars, in pieces": lambda: _polars("Float64", "Float64", pieces=2),
     "polars, two dtypes": lambda: _polars("Float32", "Int64"),
     "polars, integers": lambda: _polars("Int8", "Int16"),
     "polars, bool": lambda: _polars("Boolean", "Float32"),
@@ -57,12 +58,13 @@ KEPT = {
 }
 
 
-def _polars(*dtypes, gap=False):
+def _polars(*dtypes, gap=False, pieces=1):
     pl = pytest.importorskip("polars")
     columns = {f"c{i}": INTEGERS[:, i].tolist() for i in range(len(dtypes))}
     if gap:
         columns["c1"][3] = None
-    return pl.DataFrame(columns).cast({f"c{i}": getattr(pl, t) for i, t in enumerate(dtypes)})
+    whole = pl.DataFrame(columns).cast({f"c{i}": getattr(pl, t) for i, t in enumerate(dtypes)})
+    return pl.concat([whole] * pieces, rechunk=False)
 
 
 def read(X):
