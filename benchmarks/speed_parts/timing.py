@@ -54,9 +54,9 @@ def timed(function: Callable[[], object]) -> Callable[[], list[Times]]:
 
 
 def forget_prices() -> None:
-    """Empty all caches of functions: prices, calibrations, tables of shapes."""
+    """Empty all caches of functions, except for the normal law's tables, which no price needs."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("skdpfl."):
+        if name.startswith("skdpfl.") and not name.startswith("skdpfl.privacy.randomness."):
             for value in vars(module).values():
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()

@@ -20,6 +20,10 @@ from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 
 
+#: no silos
+NOBODY = np.zeros(0, dtype=int)
+
+
 class Map(Protocol):
     """A public map of features, or of targets."""
 
@@ -134,7 +138,7 @@ class Federation(ABC):
 
     def absent(self) -> np.ndarray:
         """Return the silos of the last round's cohort whose messages did not come."""
-        return np.zeros(0, dtype=int)
+        return NOBODY
 
     @abstractmethod
     def start(self, work: Work) -> None:

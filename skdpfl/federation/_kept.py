@@ -55,7 +55,9 @@ class Kept:
 
         A second answer would be a second release, and memory would be updated twice.
         """
-        if np.maximum.reduce(self.next_round[silos], initial=0) > round:
+        # increasing indices: all silos, if as many
+        who = silos if len(silos) < len(self.next_round) else slice(None)
+        if np.maximum.reduce(self.next_round[who], initial=0) > round:
             raise ValueError(f"Silos answer each round once and in order; asked again for {round}.")
-        self.next_round[silos] = round + 1
-        self.n_answered[silos] += 1
+        self.next_round[who] = round + 1
+        self.n_answered[who] += 1

@@ -117,9 +117,9 @@ class LocalFederation(Federation):
         batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
         self._stacking = Stacking(work)
         self._groups = Groups(batches)
-        self._stacks = Stacks(batches, self._stacking, terms.clip)
-        self.noises = None if terms.noised is None else NoiseMaker(work, terms, self._streams)
         self._clips = bool(np.isfinite(terms.clip).any())
+        self._stacks = Stacks(batches, self._stacking, terms.clip if self._clips else None)
+        self.noises = None if terms.noised is None else NoiseMaker(work, terms, self._streams)
         # single / single rounds to the same quotient in both precisions (53 digits >= 2 * 24 + 2)
         single = terms.divisor.astype(work.dtype)
         self._divisor = single if (single == terms.divisor).all() else terms.divisor

@@ -24,9 +24,12 @@ PIECE = 2**19
 
 
 class Stacks:
-    """Batches of several small silos in one array; ``clip`` (n_silos,) are their clip norms."""
+    """Batches of several small silos in one array.
 
-    def __init__(self, batches: Batches, stacking: Stacking, clip: np.ndarray) -> None:
+    ``clip`` (n_silos,) are the silos' clip norms; None: none are clipped.
+    """
+
+    def __init__(self, batches: Batches, stacking: Stacking, clip: np.ndarray | None) -> None:
         self._clip = clip
         self._batches, self._data, self._work = batches, batches.data, batches.work
         self._norms, self._dtype = batches.squared_norms, batches.dtype
@@ -90,6 +93,8 @@ class Stacks:
         return self._kept[1]
 
     def _with_limits(self, piece: Batch, silos: np.ndarray) -> Batch:
+        if self._clip is None:
+            return piece
         clip = self._clip[silos[piece.silos]]
         limits = self._work.model.clip_limits(piece.squared_norms, clip)
         return piece._replace(limits=limits)
