@@ -19,7 +19,6 @@ from skdpfl.losses import Loss
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 
-
 #: no silos
 NOBODY = np.zeros(0, dtype=int)
 
