@@ -77,7 +77,7 @@ def test_normals_go_into_part_of_an_array(monkeypatch):
 
 
 @pytest.mark.parametrize(("dtype", "integer"), [(np.float32, np.int32), (np.float64, np.int64)])
-@pytest.mark.parametrize("divisor", [1.0, 3.7, "one a row"])
+@pytest.mark.parametrize("divisor", [1.0, 3.7, "one a row", "one a column", "one a number"])
 @pytest.mark.parametrize("own_grids", [False, True])
 @pytest.mark.parametrize("in_place", [False, True])
 def test_releases_are_numpys(monkeypatch, dtype, integer, divisor, own_grids, in_place):
@@ -85,6 +85,8 @@ def test_releases_are_numpys(monkeypatch, dtype, integer, divisor, own_grids, in
     gamma = np.array([2.0**-20, 0.7e-6, 3.1e-3, 1.0])[:, None] if own_grids else 1.3e-6
     if divisor == "one a row":
         divisor = np.array([1.0, 3.0, 0.1, 400.0])[:, None]
+    elif isinstance(divisor, str):
+        divisor = rng.uniform(0.1, 9, (1 if divisor == "one a column" else 4, 1000))
     whole = rng.integers(-(10**6), 10**6, (4, 1000))
     halves = rng.choice([0.0, 0.5, -0.5, 0.49999997, 0.3], (4, 1000))  # ties go to even numbers
     sums = ((whole + halves) * gamma).astype(dtype)

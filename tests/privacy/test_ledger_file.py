@@ -395,6 +395,7 @@ def test_a_file_system_without_links(path, monkeypatch):
         ledger.charge("fit", SMALL)
     assert len(PrivacyLedger(path=path).entries) == 1
     assert os.listdir(path.parent) == [path.name]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_who_waits_too_long_is_told(full, monkeypatch):

@@ -187,3 +187,9 @@ def test_batches_are_cut_where_2_to_the_minus_100_is_left(rate, n):
     assert binom.logsf(most, n, rate) <= -100 * math.log(2)
     least = int(binom.isf(2.0**-100, n, rate))
     assert most <= n and most - n * rate <= 1.7 * (least - n * rate) + 25
+
+    def exponent(above):
+        return above**2 / (2 * n * rate * (1 - rate) + 2 * above / 3)
+
+    assert most == n or exponent(most - n * rate) >= 100 * math.log(2)
+    assert exponent(most - 1 - n * rate) < 100 * math.log(2)

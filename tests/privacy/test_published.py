@@ -58,6 +58,12 @@ def test_conversion_finds_an_order_far_out():
     assert epsilon == pytest.approx(y + 2 * math.sqrt(y * math.log(1 / delta)), rel=1e-4)
 
 
+def test_no_order_beyond_the_largest_is_tried():
+    epsilon, order = smallest_epsilon(lambda n: gaussian_curve(1e-12, n), 1e-5)
+    assert order == 1025
+    assert epsilon == pytest.approx(math.log(1e5) / 1024, rel=1e-6)
+
+
 # ----------------------------------------------------------------------------- Noble et al.
 
 SYNTHETIC = {
@@ -388,6 +394,16 @@ def test_chang_step_is_the_best():
     assert bound.gap == pytest.approx(2 * 1.5 * math.sqrt(bound.factor / 40))
     assert min(gap(0.99 * bound.effective_step), gap(1.01 * bound.effective_step)) > bound.gap
     assert bound.local_step * 5 * 2 == pytest.approx(bound.effective_step)
+
+
+@pytest.mark.parametrize("share", [1e-4, 1e-8])
+def test_chang_step_grows_as_the_root_of_what_is_left_of_the_noise(share):
+    small = {"drift": 0, "gradient_variance": 0}
+    one, little = (
+        published.chang2022_convergence(s * STEADY, **(CONVERGENCE | small)) for s in (1, share)
+    )
+    assert little.effective_step == pytest.approx(one.effective_step / math.sqrt(share))
+    assert little.gap == pytest.approx(one.gap * math.sqrt(share))
 
 
 def test_chang_step_respects_the_smoothness():

@@ -454,3 +454,17 @@ def test_a_stream_is_not_endless():
     stream._draws = 2**23
     with pytest.raises(OverflowError, match="take one for each round"):
         stream.random(3)
+
+
+@pytest.mark.parametrize("count", [9, 16, 700, 1023, 1024])
+def test_draws_of_one_bucket_begin_alike_up_to_its_end(count):
+    """Alone, among others and over rounds; 1,024 words are still a short draw."""
+    source, silos = SimulationWords(5), np.array([3, 9])
+    words = source.words("x", silos, 4, 0, count)
+    size = 1 << (count - 1).bit_length()
+    np.testing.assert_array_equal(source.words("x", silos, 4, 0, size)[:, :count], words)
+    np.testing.assert_array_equal(source.words("x", silos[1:], 4, 0, count), words[1:])
+    rounds = source.words_of_rounds("x", silos, range(3, 6), count)
+    np.testing.assert_array_equal(rounds[1], words)
+    least = size // 2 + 1
+    np.testing.assert_array_equal(source.words("x", silos, 4, 0, least), words[:, :least])

@@ -8,6 +8,7 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant
+from scipy.special import logsumexp
 
 from skdpfl.privacy.events import (
     Approximate,
@@ -18,6 +19,7 @@ from skdpfl.privacy.events import (
     PoissonGaussian,
     Profile,
 )
+from skdpfl.privacy.pricing import renyi as pricing_renyi
 from skdpfl.privacy.pricing.renyi import _integrate, log_gaussian_delta, renyi, renyi_of_event
 from tests.privacy._reference import exact_gaussian_delta, fixed_size_moments
 
@@ -158,6 +160,29 @@ def test_whatever_is_sampled_costs_at_most_the_unsampled_release(neighbours, z, 
             assert before <= value
             before = value
         assert before <= plain * (1.01 if kind is FixedSizeGaussian else 1 + 1e-9) + 1e-9
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize(("z", "order"), [(0.1, 30.0), (3.0, 1.5), (200.0, 1000.0)])
+def test_every_term_is_raised_by_its_own_rounding_and_by_little_more(
+    neighbours, z, order, monkeypatch
+):
+    """A term a p + (1 - a) q has at least one rounding of its own size."""
+    seen = []
+
+    def sums(terms, errors):
+        seen.append((terms, errors))
+        return float(logsumexp(terms + errors))
+
+    monkeypatch.setattr(pricing_renyi, "_log_sum", sums)
+    renyi_of_event.__wrapped__(PoissonGaussian(z, 0.3), order, neighbours)
+    for terms, errors in seen:
+        assert (errors >= 2.0**-53 * np.abs(terms)).all() and (errors > 2.0**-52).all()
+        top = terms.argmax()
+        assert errors[top] <= 2.0**-52 * 40 * (2 * order - 1) * (
+            1 + terms[top] + 2 * (order / z) ** 2
+        )
+    assert len(seen) == 2
 
 
 def test_all_records_sampled_is_never_below_the_gaussian_in_fractions():
