@@ -19,9 +19,11 @@ from skdpfl.privacy.mechanisms.scalardp import ScalarDP
 from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.release.grid import grid_for
 from skdpfl.privacy.sampling import Disjoint, Poisson
 from skdpfl.privacy.schedules import check_schedule
 from skdpfl.privacy.shuffling.rounds import shuffled_profile
+from skdpfl.privacy.spending.filters import renyi_budget
 from skdpfl.privacy.spending.groups import group_size
 
 UP, DOWN = 1 + 1e-9, 1 - 1e-9
@@ -172,6 +174,24 @@ def test_rates_at_delta_itself_show_nothing():
 def test_delta_is_the_given_one_or_that_of_the_number():
     assert delta_of(0.2, 99) == 0.2
     assert [delta_of("auto", n) for n in (1, 99, 100, 101)] == [0.1, 1e-3, 1e-3, 1e-4]
+
+
+@pytest.mark.parametrize(("scale", "bound"), [(0.0, 1.0), (math.inf, 1.0), (1.0, -TINY)])
+def test_grids_of_numbers_that_are_no_scale_or_bound_are_refused_as_such(scale, bound):
+    with pytest.raises(ValueError, match=r"must be (positive and )?finite") as caught:
+        grid_for(scale, bound)
+    assert type(caught.value) is ValueError
+    assert grid_for(1.0, 0.0) == 2.0**-36
+
+
+def test_one_pass_deals_each_record_once():
+    parts = Disjoint(3).deal(stream(), 11)
+    assert parts.shape == (3, 3)
+    assert len(set(parts.ravel().tolist())) == 9 and parts.max() < 11
+
+
+def test_no_delta_leaves_no_renyi_budget():
+    assert renyi_budget(3.0, 0.0, 2.0) == -math.inf
 
 
 def test_one_pass_is_one_release_at_the_least_noise_that_was_met():

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from skdpfl.privacy.randomness import draws as _draws
 from skdpfl.privacy.randomness import samples as _sampling
 from skdpfl.privacy.randomness import secure as _secure
 from skdpfl.privacy.randomness.secure import AesWords, ShakeWords
@@ -468,3 +469,17 @@ def test_draws_of_one_bucket_begin_alike_up_to_its_end(count):
     np.testing.assert_array_equal(rounds[1], words)
     least = size // 2 + 1
     np.testing.assert_array_equal(source.words("x", silos, 4, 0, least), words[:, :least])
+
+
+@pytest.mark.parametrize("q", [0.0, 2.0**-64, 0.25, 0.7, 1 - 2.0**-53])
+def test_a_word_is_below_a_rate_from_zero_to_one_less_than_its_share_of_them(q):
+    """Of 2^64 words, q 2^64: in masks of many silos as in a single sample."""
+    share = int(q * 2**64)
+    words = [max(share - 1, 0), share, min(share + 1, 2**64 - 1)]
+    expected = [word < share for word in words]
+    given = np.array([[words, words]], np.uint64)
+    mask = _draws.below(given, np.array([3, 2]), np.array([q, q]))
+    assert mask[0, 0].tolist() == expected
+    assert mask[0, 1].tolist() == [*expected[:2], False]
+    alone = _sampling.poisson(3, q, lambda n: np.array(words, np.uint64)[:n])
+    assert alone.tolist() == np.flatnonzero(expected).tolist()
