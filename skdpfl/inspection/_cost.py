@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
@@ -16,20 +15,13 @@ from sklearn.pipeline import Pipeline
 from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection._leaks import BY_LEDGER, FOLDS, OTHER_FOLDS, SCORES, Leak, own_leaks
 from skdpfl.inspection._on_split import costs_of_candidate, costs_on_splits
 from skdpfl.inspection._parts import cross_fits, multiplicity, parts
-from skdpfl.inspection._splits import Unknown
+from skdpfl.inspection._splits import Unknown, follows_labels
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 from skdpfl.privacy.spending.sums import chosen_by_outputs
-
-
-class Leak(NamedTuple):
-    """Something fitted without a privacy cost: where, what, and a remedy."""
-
-    path: str
-    what: str
-    way_out: str
 
 
 def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
@@ -91,7 +83,11 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
             f"{leak.way_out}",
             PrivacyLeakWarning,
         )
-    unpaid = [_nothing(paid, exact=True)] if any(leak.what != SCORES for leak in leaks) else []
+    unpaid = (
+        [_nothing(paid, exact=True)]
+        if any(leak.what not in (SCORES, FOLDS) for leak in leaks)
+        else []
+    )
     _warn_if_noise_repeats(paid)
     return total([*paid, *unpaid] or [_nothing(paid, exact=False)])
 
@@ -107,13 +103,6 @@ def _warn_if_noise_repeats(costs: Sequence[PrivacySpent]) -> None:
             "noise would have: use random_state=None, or a generator instead of an integer.",
             PrivacyLeakWarning,
         )
-
-
-#: the way out where fits were discarded
-_BY_LEDGER = "Record it in a PrivacyLedger, which sees every fit."
-
-#: the only leak for which the cost of the fits is still reported
-SCORES = "the choice was made by exact scores of the records"
 
 
 class _Public:
@@ -174,7 +163,7 @@ def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak
                 yield _of_group(_chosen(f) if chosen else f, times)
             chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(part))
         yield from _cross_fits(obj, path)
-        yield from _own_leaks(obj, path)
+        yield from own_leaks(obj, path)
     elif not learns_nothing(obj):
         yield Leak(
             path,
@@ -211,20 +200,14 @@ def _of_group(found: PrivacySpent | Leak, times: int) -> PrivacySpent | Leak:
 def _cross_fits(obj: Any, path: str) -> Iterator[PrivacySpent | Leak]:
     """Yield the costs of fits on splits that were used for predictions only."""
     try:
-        for member in cross_fits(obj):
+        members = list(cross_fits(obj))
+        for member in members:
             yield from costs_on_splits(member, member, obj.cv)
+        if members and follows_labels(obj.cv, classifier=is_classifier(obj)):
+            yield Leak(path, FOLDS, OTHER_FOLDS)
     except Unknown:
         what = f"what the fits of {type(obj).__name__} on its splits cost is not known any more"
-        yield Leak(path, what, _BY_LEDGER)
-
-
-def _own_leaks(obj: Any, path: str) -> Iterator[Leak]:
-    if isinstance(obj, CalibratedClassifierCV):
-        yield Leak(
-            path,
-            "CalibratedClassifierCV fitted its calibration on exact predictions of the records",
-            "Calibrate on public data, or use predict_proba of loss='log_loss' as it is.",
-        )
+        yield Leak(path, what, BY_LEDGER)
 
 
 def costs_of_search(search: BaseSearchCV) -> list[PrivacySpent]:
@@ -249,13 +232,16 @@ def _search(search: BaseSearchCV, path: str, public: _Public) -> Iterator[Privac
             what = (
                 f"what candidates of {type(search.estimator).__name__} cost is not known any more"
             )
-            yield Leak(path, what, _BY_LEDGER)
+            yield Leak(path, what, BY_LEDGER)
             break
     yield from _visit(best, path, public)
+    folds = follows_labels(search.cv, classifier=is_classifier(search))
+    also = f" Besides, {FOLDS}: nothing pays for that. {OTHER_FOLDS}" if folds else ""
     yield Leak(
         path,
         SCORES,
-        "What is returned is the cost of the fits only; DPRandomizedSearchCV pays for the choice.",
+        "What is returned is the cost of the fits only; DPRandomizedSearchCV pays for the choice."
+        + also,
     )
 
 

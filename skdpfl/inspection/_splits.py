@@ -13,18 +13,37 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import (
+    RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    check_cv,
+)
 
 from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
 
 #: splitters that are told the silos
 _OF_SILOS = (LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold)
+#: splitters whose folds follow the labels
+_OF_LABELS = (
+    RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
 #: made-up silos, and records of each, that splits of records are tried on
 _TRIED = 50
 
 
 class Unknown(Exception):
     """The cost of fits that were discarded cannot be derived from what is left."""
+
+
+def follows_labels(cv: Any, *, classifier: bool) -> bool:
+    """Whether one changed label moves other records from fold to fold, too."""
+    by_default = classifier and (cv is None or isinstance(cv, (int, np.integer)))
+    return by_default or isinstance(cv, _OF_LABELS) or bool(getattr(cv, "stratify_y", False))
 
 
 def training_shares(

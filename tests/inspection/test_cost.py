@@ -26,7 +26,7 @@ from sklearn.model_selection import (
     LeaveOneOut,
     ShuffleSplit,
 )
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
@@ -215,10 +215,30 @@ def test_given_noise_costs_what_the_draw_of_silos_made_of_it(seed, known):
 def test_a_stack_pays_for_as_many_fits_as_its_splits_made(cv):
     with PrivacyLedger(delta=1e-2) as ledger:
         stack = StackingClassifier([("a", clf())], clf(), cv=cv).fit(X[:20], np.arange(20) % 2)
-    assert skdpfl.privacy_spent(stack).epsilon == pytest.approx(ledger.spent.epsilon, rel=0.01)
+    if cv == 3:  # classifiers' folds follow the labels: said, but of no price
+        with pytest.warns(PrivacyLeakWarning, match="one changed label moves other records"):
+            spent = skdpfl.privacy_spent(stack)
+    else:
+        spent = skdpfl.privacy_spent(stack)
+    assert spent.epsilon == pytest.approx(ledger.spent.epsilon, rel=0.01)
     stack.cv = iter(KFold(3).split(X[:20]))  # which a fit uses up
     with pytest.warns(PrivacyLeakWarning, match="its splits cost is not known any more"):
         assert np.isinf(skdpfl.privacy_spent(stack).epsilon)
+
+
+def test_members_of_two_labels_show_how_many_records_have_them():
+    three = np.arange(len(y)) % 3
+    one_to_one = OneVsOneClassifier(clf()).fit(X, three)
+    with pytest.warns(PrivacyLeakWarning, match="Use OneVsRestClassifier"):
+        assert np.isinf(skdpfl.privacy_spent(one_to_one).epsilon)
+
+
+@pytest.mark.parametrize(("cv", "told"), [(2, True), (KFold(2), False)])
+def test_folds_of_a_search_that_follow_the_labels_are_named(cv, told):
+    search = GridSearchCV(clf(), {"clip_norm": [1.0]}, cv=cv).fit(X, y)
+    with pytest.warns(PrivacyLeakWarning, match="exact scores") as said:
+        skdpfl.privacy_spent(search)
+    assert ("one changed label moves" in str(said[0].message)) == told
 
 
 @pytest.mark.filterwarnings("ignore:Skipping features without")
@@ -231,7 +251,7 @@ def test_an_imputer_that_dropped_a_column_learnt_that_it_is_empty():
 
 def test_a_stack_pays_for_the_fits_that_only_gave_predictions():
     one = clf(0.2).fit(X, y).privacy_spent_
-    stack = StackingClassifier([("a", clf(0.2)), ("b", clf(0.2))], clf(0.2), cv=3).fit(X, y)
+    stack = StackingClassifier([("a", clf(0.2)), ("b", clf(0.2))], clf(0.2), cv=KFold(3)).fit(X, y)
     by_hand = sum([one] * 8, start=one)  # 2 members, each on 3 splits as well, and the last step
     assert skdpfl.privacy_spent(stack).epsilon == pytest.approx(by_hand.epsilon, rel=0.02)
     frozen = [("a", clf(0.2).fit(X, y)), ("b", clf(0.2).fit(X, y))]
@@ -244,7 +264,7 @@ def test_a_chain_pays_for_the_fits_that_only_gave_predictions():
     one = clf(0.3).fit(X, y).privacy_spent_
     chain = ClassifierChain(clf(0.3)).fit(X, both)
     assert skdpfl.privacy_spent(chain).epsilon == pytest.approx((one + one).epsilon)
-    crossed = ClassifierChain(clf(0.3), cv=3).fit(X, both)
+    crossed = ClassifierChain(clf(0.3), cv=KFold(3)).fit(X, both)
     by_hand = sum([one] * 4, start=one)
     assert skdpfl.privacy_spent(crossed).epsilon == pytest.approx(by_hand.epsilon, rel=0.02)
 

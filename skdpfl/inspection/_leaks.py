@@ -1,0 +1,47 @@
+"""What nothing pays for in fits around ours: where, what, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.multiclass import OneVsOneClassifier
+
+
+class Leak(NamedTuple):
+    """Something fitted without a privacy cost: where, what, and a remedy."""
+
+    path: str
+    what: str
+    way_out: str
+
+
+#: the way out where fits were discarded
+BY_LEDGER = "Record it in a PrivacyLedger, which sees every fit."
+
+#: the leaks for which the cost of the fits is still reported
+SCORES = "the choice was made by exact scores of the records"
+FOLDS = "folds follow the labels, so that one changed label moves other records between them"
+#: the way out of the latter
+OTHER_FOLDS = (
+    "Give folds that depend on no label, such as cv=KFold() or SiloStratifiedKFold(); for "
+    "classifiers, those of cv=5 do."
+)
+
+
+def own_leaks(obj: Any, path: str) -> Iterator[Leak]:
+    """Yield what a meta-estimator itself learns, beside its members."""
+    if isinstance(obj, OneVsOneClassifier):
+        yield Leak(
+            path,
+            "OneVsOneClassifier fits each member to the records of two labels, whose numbers are "
+            "learnt from the records and shown by its plan",
+            "Use OneVsRestClassifier, or the estimator itself, which takes several labels.",
+        )
+    if isinstance(obj, CalibratedClassifierCV):
+        yield Leak(
+            path,
+            "CalibratedClassifierCV fitted its calibration on exact predictions of the records",
+            "Calibrate on public data, or use predict_proba of loss='log_loss' as it is.",
+        )
