@@ -190,13 +190,8 @@ silo_ids_ : ndarray
     The silos' ids.
 n_rounds_ : int
     The number of rounds of the plan.
-local_steps_ : int or tuple
-    The gradient steps of a silo in a round, if ``local_steps`` is a parameter.
 learning_rate_ : float
     The learning rate (of the first step).
-global_learning_rate_ : float
-    The server's learning rate for the silos' mean update, if ``global_learning_rate`` is a
-    parameter.
 clip_norm_ : float
     The clip norm; the final one if it is learnt, inf without clipping.
 smoothing_ : float or None
@@ -261,6 +256,15 @@ def see_also(name: str) -> str:
     return "\n\nSee Also\n--------\n" + "\n".join(lines)
 
 
+#: parameter -> the fitted attribute that comes with it
+FITTED_BY = {
+    "local_steps": "local_steps_ : int or tuple\n    The gradient steps of a silo in a round.",
+    "global_learning_rate": "global_learning_rate_ : float\n    The server's learning rate for the "
+    "silos' mean update.",
+    "classes": "classes_ : ndarray\n    The labels.",
+}
+
+
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def documented(cls: type[T]) -> type[T]:
     """Add the constructor, and all shared sections of a docstring to its first line and Examples.
@@ -275,8 +279,7 @@ def documented(cls: type[T]) -> type[T]:
     summary, mark, examples = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExamples\n---")
     about, guarantee = cls._about, getattr(cls, "_guarantee", GUARANTEE)  # type: ignore[attr-defined]
     fitted = FITTED.rstrip() + getattr(cls, "_fitted_docs", "")
-    if "classes" in names:
-        fitted += "\nclasses_ : ndarray\n    The labels."
+    fitted += "".join(f"\n{text}" for name, text in FITTED_BY.items() if name in names)
     if "calibrate" in names and "classes" not in names:
         fitted += "\nshift_ : float\n    What was added to all predictions after the rounds."
     elif "calibrate" in names:

@@ -8,11 +8,13 @@ import inspect
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import skdpfl
 from skdpfl import estimators
 from skdpfl.estimators._docs import GROUPS
+from tests.estimators.fits import data, make
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.rst"
 NAMES = re.findall(r"^   ([a-z_A-Z0-9.]+)$", PAGE.read_text(), re.MULTILINE)
@@ -126,6 +128,17 @@ def test_estimators_say_what_is_promised_and_what_is_fitted(name):
     assert order == sorted(order)
     for fitted in ("coef_", "privacy_spent_", "plan_", "n_rounds_", "silo_ids_"):
         assert re.search(rf"^{fitted} :", doc, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # four silos are few where they are hidden
+def test_fitted_attributes_are_those_documented(name):
+    X, y, silos = data(name, n=40)
+    fitted = make(name, n_rounds=2).fit(pd.DataFrame(X).add_prefix("x"), y, silos=silos)
+    here = {attribute for attribute in vars(fitted) if re.fullmatch(r"[a-z]\w+_", attribute)}
+    listed = inspect.getdoc(type(fitted)).split("Attributes\n---")[1].split("See Also\n---")[0]
+    said = set(re.findall(r"^(\w+_) :", listed, re.MULTILINE))
+    assert here == said - {"coefs_", "intercepts_"}  # these are networks'
 
 
 #: what a user needs first, in this order, where an estimator has it; and what comes last
