@@ -31,11 +31,11 @@ GROUPS = {
     The column of X with the silo ids, instead of ``silos`` in ``fit``.""",
         "classes": """array-like, default=None
     The class labels; by default those in ``y``. They are public.""",
-        "loss": """str
+        "loss": """{choices}
     The loss whose weighted mean over the records is minimised. Non-smooth losses (hinge, absolute
     error, quantile) are replaced by their Moreau envelope, with a smoothing that is small compared
-    to noise and sampling error. "poisson" is for counts and other targets of at least 0, which are
-    scaled but not shifted: ``predict`` returns ``exp(X @ coef_ + intercept_)``.""",
+    to noise and sampling error. A regressor's "poisson" is for counts and other targets of at least
+    0, which are scaled but not shifted: ``predict`` returns ``exp(X @ coef_ + intercept_)``.""",
         "alpha": """float, default=0.0
     The penalty ``alpha / 2 * |w|^2`` is added to the mean loss; the intercept is not penalised.
     Ridge's ``alpha`` is n_records times this one, LogisticRegression's ``C`` is
@@ -67,10 +67,9 @@ GROUPS = {
     "Privacy": {
         "unit": """{"record", "silo"}, default="record"
     What is protected: one record, or all records of a silo.""",
-        "trust": """{"silo", "shuffler", "server"}, default="silo"
+        "trust": """{"silo", "server"}, default="silo"
     Whom a person in the data has to trust. "silo": only the own silo; whatever leaves it is
-    private. "server": the server sees exact sums and adds the noise. "shuffler": a third party
-    mixes the messages of a round, so that the server does not learn who sent which.""",
+    private. "server": the server sees exact sums and adds the noise.""",
         "neighbours": """{"auto", "replace", "add_remove"}, default="auto"
     The neighbouring relation of the guarantee: one record (silo) is replaced, or its contribution
     is set to zero. "auto" is "add_remove" for ``unit="silo"`` with ``trust="server"``, else
@@ -275,6 +274,9 @@ def documented(cls: type[T]) -> type[T]:
     names = [n for n in inspect.signature(cls).parameters]
     texts = {name: text for group in GROUPS.values() for name, text in group.items()}
     texts |= getattr(cls, "_parameter_docs", {})
+    losses = [f'"{loss}"' for loss in cls._losses]  # type: ignore[attr-defined]
+    choices = f"{{{', '.join(losses)}}}, default={losses[0]}"
+    texts["loss"] = texts["loss"].format(choices=choices)
     parameters = "\n".join(f"{name} : {texts[name]}" for name in names)
     summary, mark, examples = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExamples\n---")
     about, guarantee = cls._about, getattr(cls, "_guarantee", GUARANTEE)  # type: ignore[attr-defined]

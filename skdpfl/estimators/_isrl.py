@@ -32,6 +32,10 @@ together are, as long as the other silos add their noise too: proofs are in
     _trusts = ("silo", "shuffler", "server")
     _learning_rates = ("auto", "optimal")
     _parameter_docs: ClassVar[dict[str, str]] = {
+        "trust": """{"silo", "shuffler", "server"}, default="silo"
+    Whom a person in the data has to trust. "silo": only the own silo; whatever leaves it is
+    private. "server": the server sees exact sums and adds the noise. "shuffler": a third party
+    mixes the messages of a round, so that the server does not learn who sent which.""",
         "learning_rate": """"auto", "optimal" or float, default="auto"
     The learning rate for the average clipped gradient; for the accelerated solvers, whose steps
     grow, 1 / v in the papers. "optimal" is the published choice for the solver, from the smoothness
