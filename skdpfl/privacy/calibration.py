@@ -155,7 +155,10 @@ def _central_limit(
     if room <= 0.0:
         return 1.0, -1.0
     start = _least(lambda z: mu_squared(z) - fixed, room, Search(1.0, _CLOSE))
-    of_mu = math.log(mu_squared(start * _NEARBY) / mu_squared(start)) / (2 * math.log(_NEARBY))
+    here, nearby = mu_squared(start), mu_squared(start * _NEARBY)
+    if not (here > 0.0 and nearby > 0.0):  # a pure randomiser that tells nearly all
+        return start, -1.0
+    of_mu = math.log(nearby / here) / (2 * math.log(_NEARBY))
     return start, gaussian_elasticity(mu, epsilon) * of_mu
 
 

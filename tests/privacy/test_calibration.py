@@ -189,3 +189,14 @@ def test_tiny_deltas(delta):
 
 def test_a_delta_beyond_all_numbers_is_refused_by_its_price():
     assert price_epsilon(((PoissonGaussian(2.0, 0.1), 10),), 1e-305, "replace") == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 8.0, 300.0])
+def test_randomisers_that_tell_nearly_all_are_calibrated(epsilon):
+    """Their losses hardly vary, so that there is no slope to begin with."""
+
+    def build(z):
+        return ((Approximate(1 / z), 1),)
+
+    price = price_epsilon(build(calibrate(build, epsilon, 1e-2, "replace")), 1e-2, "replace")
+    assert 0.99 * epsilon <= price <= epsilon
