@@ -97,8 +97,12 @@ def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
     A step that was not told the silos took all rows as one: it protects against those outside only,
     so whoever has the rows of all silos is trusted, as with ``trust="server"``. A warning says so.
     """
-    most = max((len(cost.silo_ids or ()) for cost in costs), default=0)
-    pooled = [len(cost.silo_ids or ()) == 1 < most and cost.trust == "silo" for cost in costs]
+    told = [len(cost.silo_ids or ()) for cost in costs]
+    most = max(told, default=0)
+    pooled = [
+        n == 1 < most and cost.trust == "silo" and any(each.composition for each in cost.costs)
+        for n, cost in zip(told, costs, strict=True)
+    ]
     if any(pooled):
         warn(
             f"{sum(pooled)} step(s) of the pipeline took all records as one silo, another was told "

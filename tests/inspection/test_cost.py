@@ -42,7 +42,7 @@ from sklearn.preprocessing import (
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection import LeaveOneSiloOut, SharedBudget, SiloStratifiedKFold
-from skdpfl.preprocessing import DPSimpleImputer
+from skdpfl.preprocessing import DPMinMaxScaler, DPSimpleImputer
 from skdpfl.privacy import PrivacyLedger
 
 X, y = load_breast_cancer(return_X_y=True)
@@ -329,6 +329,12 @@ def test_a_search_with_one_integer_seed_says_once_that_noise_repeats():
     words = [str(w.message) for w in caught]
     assert sum("5 fits drew their noise from random_state=3" in text for text in words) == 1
     assert len(words) == 2  # the other: exact scores
+
+
+def test_steps_that_release_nothing_need_not_know_the_silos():
+    model = make_pipeline(DPMinMaxScaler(feature_bounds=(0, 1)), clf())
+    model.fit(X, y, isrldpclassifier__silos=np.arange(len(X)) % 3)
+    assert skdpfl.privacy_spent(model).trust == "silo"
 
 
 def test_steps_that_were_not_told_the_silos_trust_who_has_all_rows():
