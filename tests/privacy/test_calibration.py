@@ -102,6 +102,20 @@ def test_little_noise_where_delta_alone_covers_the_sampled_records():
     assert 0 < z <= 0.01
 
 
+@pytest.mark.parametrize("composition", [(), ((PoissonGaussian(1.0, 0.1), 0),)])
+def test_noise_where_nothing_is_released(composition):
+    assert calibrate(lambda z: composition, 1.0, 1e-5, "replace") > 0
+
+
+@pytest.mark.parametrize("rate, epsilon", [(1e-4, 1e-3), (1e-9, 1.0), (0.999, 300.0)])
+def test_noise_far_from_the_central_limit(rate, epsilon):
+    def build(z):
+        return ((PoissonGaussian(z, rate), 3),)
+
+    z = calibrate(build, epsilon, 1e-10, "replace")
+    assert price_epsilon(build(z), 1e-10, "replace") <= epsilon
+
+
 def test_few_prices_are_computed(monkeypatch):
     prices = []
 
