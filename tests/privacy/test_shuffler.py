@@ -42,7 +42,7 @@ def test_what_silos_send_in_bits_is_their_gradient_on_average():
     unit, who = one.mechanism.protocol(one, 2.0).unit, np.array([1, 3])
     kept = np.array([[0.3, -0.7], [0.21, 0.02]]) * unit
     sent = np.array(
-        [one.mechanism.send(one, kept, who, 0, streams_for(i), 1.5) for i in range(4000)]
+        [one.mechanism.send(one, kept, Senders(who, 0, streams_for(i), 1.5)) for i in range(4000)]
     )
     bits = sent * np.array([[6.0], [20.0]]) / unit
     np.testing.assert_allclose(bits, np.rint(bits), atol=1e-9)
