@@ -162,8 +162,9 @@ class PublicNumbers:
 
     @cached_property
     def rates(self) -> np.ndarray:
-        """The share of its records that a silo's step reads: all its size matters for."""
-        return np.round(self.expected_sizes / self.known_sizes, 12)
+        """The share of its records that a silo's step reads, to 12 digits: silos of one rate are alike."""
+        digits, powers = np.frexp(self.expected_sizes / self.known_sizes)
+        return np.ldexp(np.round(digits, 12), powers)
 
     @cached_property
     def levels(self) -> tuple[np.ndarray, np.ndarray]:

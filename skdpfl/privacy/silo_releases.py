@@ -130,7 +130,8 @@ def costliest_silos(plan: PublicNumbers, z: np.ndarray) -> list[int]:
     one dominates in all of them, and that releases the same beside, need not be priced.
     """
     codes = plan.setup_codes
-    columns = [-z, plan.rates, plan.levels[1], -np.log(plan.delta), codes, -codes]
+    rates = np.log(np.maximum(plan.rates, 1e-300))
+    columns = [-z, rates, plan.levels[1], -np.log(plan.delta), codes, -codes]
     terms = np.round(np.column_stack(columns), 12)
     first = distinct(terms).first
     terms = terms[first]

@@ -12,7 +12,7 @@ from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.pricing.dominance import dominates
 from skdpfl.privacy.pricing.price import price_epsilon
-from skdpfl.privacy.silo_releases import cells_of, composition_of
+from skdpfl.privacy.silo_releases import cells_of, composition_of, costliest_silos
 
 M = 10_000
 SERVER = {"trust": "server", "silo_weights": "uniform"}  # one noise: each silo its own multiplier
@@ -118,3 +118,14 @@ def test_silos_that_release_something_else_beside_are_not_merged():
     for i in range(0, len(sizes), 7):
         own = composition_of(plan, plan.mechanism, i, plan.noise_multiplier[i])
         assert dominates(groups.compositions[groups.of_silo[i]], own)
+
+
+def test_tiny_rates_are_told_apart():
+    """Of 1e9 and 1.0004e9 records, the larger silo must not stand for the smaller one."""
+    sizes = [1_000_400_000, 1_000_000_000]
+    plan = plan_for(1.0, sizes, sampling="without_replacement", sampling_rate=1e-9, delta=1e-12)
+    groups = plan.groups()
+    for i in range(2):
+        own = composition_of(plan, plan.mechanism, i, plan.noise_multiplier[i])
+        assert groups.compositions[groups.of_silo[i]] == own
+    assert costliest_silos(plan, np.ones(2)) == [1]
