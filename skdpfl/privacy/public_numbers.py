@@ -162,7 +162,7 @@ class PublicNumbers:
 
     @cached_property
     def rates(self) -> np.ndarray:
-        """The share of its records that a silo's step reads, to 12 digits: silos of one rate are alike."""
+        """The share of its records that a silo's step reads, to 12 digits: equal ones are alike."""
         digits, powers = np.frexp(self.expected_sizes / self.known_sizes)
         return np.ldexp(np.round(digits, 12), powers)
 
