@@ -5,8 +5,8 @@
     python benchmarks/papers/run.py --quick --out /tmp/p small versions of all of them, minutes
     python benchmarks/papers/run.py --pictures           pictures and pages from the tables there
 
-Each writes ``<out>/<paper>/<figure>.csv`` and a picture (without ``--out``: beside the scripts and
-into docs/papers, whose tables are then made anew). A full run goes on where the last one stopped:
+Each writes ``<out>/<paper>/<figure>.csv`` and a picture (without ``--out``: beside the scripts and,
+where a page shows it, into docs/papers, whose tables are then made anew). A full run goes on where the last one stopped:
 cells that are in the table are not run again, nor, where nothing is tuned, their seeds (with
 ``--again`` they are, in place of what is there). ``--minutes`` starts nothing further after that
 time; ``--cells "10 silos.* 1$"`` runs cells whose setting, method, epsilon and, if it has one,
@@ -144,11 +144,12 @@ def picture(name: str, out: Path) -> Path:
 
 
 def pictures(names: list[str], out: Path) -> None:
-    """Draw what has a table; the pages show those kept beside the scripts."""
+    """Draw what has a table; of those kept beside the scripts what a page shows."""
+    pages = "".join(page.read_text() for page in DOCS.glob("*.md"))
     for name in names:
-        table = Store(out, name).read()
-        if len(table):
-            draw(figure_of(name), table, picture(name, out))
+        table, file = Store(out, name).read(), picture(name, out)
+        if len(table) and (out != HERE or file.name in pages):
+            draw(figure_of(name), table, file)
     if out == HERE:
         fill_pages(HERE)
 

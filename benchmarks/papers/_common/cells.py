@@ -139,9 +139,9 @@ def run_cell(
         "fits": chosen.fits,
     }
     for seed in seeds:
-        start = time.perf_counter()
+        start = time.process_time()
         fit = as_fit(cell.measure(seed, **chosen.point))
-        seconds = round(time.perf_counter() - start, 2)
+        seconds = round(time.process_time() - start, 2)
         points = ((cell.metric or figure.metric, cell.x, fit.value), *fit.curves)
         for metric, x, value in points:
             yield told | {
