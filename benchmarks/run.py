@@ -33,6 +33,7 @@ BENCHMARKS = {
     "warned": Benchmark("auto/warned.py", 5, "docs/auto.md", "auto/warned.md", True),
     "small_silos": Benchmark("auto/small_silos.py", None, "docs/auto.md", "auto/small_silos.md"),
     "targets": Benchmark("auto/targets.py", None, "docs/auto.md", "auto/targets.md"),
+    "wide": Benchmark("auto/wide.py", None, "docs/auto.md", "auto/wide.md"),
     "curves": Benchmark("auto/curves.py", None, "docs/curves.md", "auto/curves.md"),
     "scales": Benchmark("auto/scaling.py", None, "", "auto/scaling.md"),
     "means": Benchmark("auto/means.py", 1, "docs/auto.md", "auto/means.md"),

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from skdpfl.models._linear_rules import LinearRules
+from skdpfl.models._network_rules import NetworkRules
 from skdpfl.models._rules import Task
 
 RULES = LinearRules()
@@ -22,10 +23,24 @@ LARGE = LABELS._replace(n_records=10**6, work_per_record=100, n_silos=1000)
         (8_000, 8.0, LABELS, 0.4),  # 8 / (2 * 10)
         (8_000, 10.0, LABELS, 1.0),  # a half is all
         (1, math.inf, LARGE._replace(n_records=10**7), 0.2),  # 2e8 of 1e9 multiplications
+        (1, 8.0, LARGE._replace(n_records=10**7), 0.2),  # no more, or 100 rounds are too long
+        (20_000, 8.0, LARGE._replace(n_records=10**7), 0.17),  # (2e10 / 100 - 3e7) / 1e9
     ],
 )
 def test_share_of_the_records_that_a_step_reads(typical, mu, task, rate):
     assert RULES.sampling_rate(typical, mu, task) == pytest.approx(rate, rel=1e-12)
+
+
+@pytest.mark.parametrize("rules", [LinearRules(), NetworkRules()], ids=["linear", "network"])
+def test_a_larger_budget_costs_no_rounds(rules):
+    """Whatever a round of all records costs."""
+    for size in (10**4, 10**6, 10**8):
+        for work in (100, 10**6):
+            task = LABELS._replace(n_records=size, work_per_record=work)
+            rates = [rules.sampling_rate(size / 5, mu, task) for mu in (0.1, 0.3, 1.0, 3.0, 9.0)]
+            rounds = [rules.n_rounds(1, rate, task, exact=False, plain=False) for rate in rates]
+            assert rates == sorted(rates)
+            assert min(rounds) == max(rounds), (size, work, rates, rounds)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,13 @@
     python benchmarks/papers/run.py --pictures           pictures and pages from the tables there
 
 Each writes ``<out>/<paper>/<figure>.csv`` and a picture (without ``--out``: beside the scripts and,
-where a page shows it, into docs/papers, whose tables are then made anew). A full run goes on where the last one stopped:
-cells that are in the table are not run again, nor, where nothing is tuned, their seeds (with
-``--again`` they are, in place of what is there). ``--minutes`` starts nothing further after that
-time; ``--cells "10 silos.* 1$"`` runs cells whose setting, method, epsilon and, if it has one,
-place on the x axis (``at 5``) match. A search that was stopped goes on, too: its fits are in
-``<figure>.*.tuning`` until it ends. Data are looked for in ``$SKDPFL_DATA``, see skdpfl.datasets.
+where a page shows it, into docs/papers, whose tables are then made anew). A full run goes on where
+the last one stopped: cells that are in the table are not run again, nor, where nothing is tuned,
+their seeds (with ``--again`` they are, in place of what is there). ``--minutes`` starts nothing
+further after that time; ``--cells "10 silos.* 1$"`` runs cells whose setting, method, epsilon and,
+if it has one, place on the x axis (``at 5``) match. A search that was stopped goes on, too:
+its fits are in ``<figure>.*.tuning`` until it ends. Data are looked for in ``$SKDPFL_DATA``, see
+skdpfl.datasets.
 """
 
 from __future__ import annotations

@@ -30,6 +30,14 @@ _UNKNOWN = (
     "range, so predictions may be worse than the target's mean. Give target_bounds=(low, high) "
     "that the target fills, if you can. "
 )
+#: the warning where released counts show features over many powers of ten
+_WIDE = (
+    "{} spread over many powers of ten. The largest values will dominate predictions, and "
+    "probabilities of such records may be far off. Take logarithms of these features, give "
+    "feature_bounds, or set clip_features=True."
+)
+#: values further from their center are clipped where clip_features=True and there are no bounds
+_REACH = 4.0
 #: larger errors are said: most such fits end below the mean (benchmarks/auto/warned.py)
 _DROWNED = 0.15
 #: mean square of a value uniform on [-1, 1], and of a squashed one: expected of public maps
@@ -73,12 +81,24 @@ class ScalingStep:
             scales = scales.without_shift()
         if self.clips and self.plan.feature_bounds is not None:
             scales = scales.clipped(self.plan.feature_bounds.low, self.plan.feature_bounds.high)
+        elif self.clips:
+            scales = scales.clipped_around(_REACH)
+        elif scales.wide_features:
+            warn(_WIDE.format(_named(scales.wide_features)))
         if scales.coarse_target:
             warn(_COARSE.format(scales.target.scale))
         elif self.remedies is not None and scales.target_error > _DROWNED:
             helps = self.remedies(scales.target_error / _DROWNED)
             warn(_UNKNOWN.format(scales.target_error) + helps)
         return scales
+
+
+def _named(features: tuple[int, ...]) -> str:
+    """Return words for which features' values are meant."""
+    if len(features) == 1:
+        return f"The values of feature {features[0]}"
+    more = ", ..." if len(features) > 5 else ""
+    return f"The values of {len(features)} features ({', '.join(map(str, features[:5]))}{more})"
 
 
 def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:

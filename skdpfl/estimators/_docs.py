@@ -57,8 +57,9 @@ GROUPS = {
     estimated with a part of the budget if it is large enough. None: no scaling.""",
         "clip_features": """bool, default=False
     Whether ``fit`` and ``predict`` clip features to ``feature_bounds``, so that a typing error has
-    no large effect, and predictions of regressors to ``target_bounds``. Then
-    ``X @ coef_.T + intercept_`` are the raw predictions for features within the bounds only.""",
+    no large effect, and predictions of regressors to ``target_bounds``. Without bounds features
+    are clipped at four scales from the centers that were found. Then ``X @ coef_.T + intercept_``
+    are the raw predictions for features within these limits only.""",
         "class_weight": """mapping, default=None
     Weights of the classes, at least 0: the losses of a class are multiplied by its weight before
     gradients are clipped. Weights are public numbers and cost nothing; a class without an entry has

@@ -199,8 +199,11 @@ def _check_weights(weights: Any) -> None:
 
 def _check_together(params: dict[str, Any]) -> None:
     """Raise for parameters that exclude each other."""
-    if params["clip_features"] and params["feature_bounds"] is None:
-        raise ValueError("clip_features=True clips to feature_bounds; give feature_bounds.")
+    if params["clip_features"] and params["feature_bounds"] is None and params["scaling"] is None:
+        raise ValueError(
+            "clip_features=True clips to feature_bounds, or to ranges that scaling finds; give "
+            "feature_bounds, or leave scaling on."
+        )
     if params.get("sampling") == "disjoint" and not is_auto(params["sampling_rate"]):
         raise ValueError(
             'sampling="disjoint" deals the records into as many batches as there are steps; got '

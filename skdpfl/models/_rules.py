@@ -96,12 +96,14 @@ class Rules(ABC):
         """Return the share of its records that a silo's step reads: all while a round is cheap.
 
         Sampling costs nothing (it needs less noise) while noise multipliers stay above about one,
-        that is, at rates of at least mu / (2 sqrt(steps)).
+        that is, at rates of at least mu / (2 sqrt(steps)): so many are read if the work of a fit
+        allows it for all of its steps. Fewer steps cost more than the noise that they save.
         """
         work = task.n_records * task.work_per_record
         rate = min(_ROUND_WORK / work, 1.0 if typical <= 2 * _BATCH else _BATCH / typical)
         if math.isfinite(mu):
-            rate = max(rate, mu / (2 * math.sqrt(_STEPS)))
+            affordable = self.fit_work / self.sampled_steps - _SILO_WORK * task.n_silos
+            rate = max(rate, min(mu / (2 * math.sqrt(_STEPS)), affordable / work))
         return rate if rate < 0.5 else 1.0
 
     def n_rounds(

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -76,6 +77,14 @@ class MagnitudeGrid:
         return bins
 
 
+class Ranges(NamedTuple):
+    """A box [low, high] for each column, and the probability that it has a wide shape."""
+
+    low: Array
+    high: Array
+    wide: Array
+
+
 @dataclass(frozen=True, eq=False)
 class ShapeLibrary:
     """Shapes at scales: their shares per bin, their ends, and their prior weights."""
@@ -86,9 +95,10 @@ class ShapeLibrary:
     shape_prior: Array  # (shapes,)
     scale_prior: Array  # (scales,)
     bonus: Array  # (shapes, scales): log weight of pairs that are likelier than their factors
+    wide: tuple[int, ...] = ()  # the shapes that spread over many powers of ten
 
-    def boxes(self, noisy: Array, noise: Array, is_feature: np.ndarray) -> tuple[Array, Array]:
-        """Boxes [low, high] of columns, from noisy shares (columns, bins) and their noise.
+    def boxes(self, noisy: Array, noise: Array, is_feature: np.ndarray) -> Ranges:
+        """Boxes of columns, from noisy shares (columns, bins) and their noise.
 
         ``is_feature`` marks the columns (features, not the target) that estimate the priors.
         """
@@ -101,8 +111,11 @@ class ShapeLibrary:
             likelihoods[columns] *= shapes[:, None] * scales
         weights = likelihoods.reshape(len(noisy), -1)
         weights /= weights.sum(axis=1, keepdims=True)
-        low = _quantiles(self.low, self._low_order, weights, 1 - _QUANTILE)
-        return low, _quantiles(self.high, self._high_order, weights, _QUANTILE)
+        return Ranges(
+            _quantiles(self.low, self._low_order, weights, 1 - _QUANTILE),
+            _quantiles(self.high, self._high_order, weights, _QUANTILE),
+            weights.reshape(likelihoods.shape)[:, list(self.wide)].sum(axis=(1, 2)),
+        )
 
     @cached_property
     def _flat(self) -> csr_array:

@@ -10,7 +10,8 @@ A linear model on ``z`` is a linear model on ``x``: with ``coef`` (k, d) and ``i
 
     coef_x = coef / scale,     intercept_x = intercept - coef_x @ center
 
-Values beyond declared bounds are clipped only if the map has limits (``clip_features=True``).
+Values far out are clipped only if the map has limits (``clip_features=True``): declared bounds, or
+some scales from the centers where scales were found without them.
 Clipped gradients protect the records whatever the features are, and without limits the decision
 function is affine in ``x`` everywhere.
 """
@@ -273,13 +274,15 @@ class Scales:
 
     ``coarse_target``: whether the released moments show that the target's scale is too large.
     ``target_error``: the standard deviation of the error of the target's mean, in half boxes; 0
-    where it was not released.
+    where it was not released. ``wide_features``: those that spread over many powers of ten, as
+    released counts show.
     """
 
     features: Scaling
     target: AffineTarget | RatioTarget = AffineTarget()
     coarse_target: bool = False
     target_error: float = 0.0
+    wide_features: tuple[int, ...] = ()
 
     @property
     def features_map(self) -> Scaling | None:
@@ -298,6 +301,16 @@ class Scales:
             features = AffineScaling(np.zeros_like(low), np.ones_like(low))
         assert isinstance(features, AffineScaling)  # with bounds scales are affine
         return replace(self, features=replace(features, low=low, high=high))
+
+    def clipped_around(self, n_scales: float) -> Scales:
+        """Return scales of features whose values are clipped to so many scales from the centers.
+
+        Squashed features are bounded as they are.
+        """
+        if not isinstance(self.features, AffineScaling):
+            return self
+        center, reach = self.features.center, n_scales * self.features.scale
+        return self.clipped(center - reach, center + reach)
 
     def without_shift(self) -> Scales:
         """Return scales for a log link: targets divided by their root mean square."""

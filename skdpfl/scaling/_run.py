@@ -38,6 +38,9 @@ from skdpfl.scaling._scaling_plan import ScalingPlan
 from skdpfl.scaling._shapes import shape_library
 from skdpfl.scaling._target_bins import seen_in_bins
 
+#: a column is said to be wide where that is this probable
+_SURELY = 0.95
+
 
 def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> Scales:
     """Run the plan's releases and return the maps of features and target.
@@ -53,24 +56,29 @@ def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> 
 
 
 class FoundMoments(NamedTuple):
-    """The first boxes, the last ones, and the moments within."""
+    """The first boxes, the last ones, and the moments within.
+
+    ``wide``: the probability that a column's values spread over many powers of ten.
+    """
 
     first: Boxes
     last: Boxes
     moments: Estimate
+    wide: Array
 
 
 def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
     """Boxes for all columns, moments in them, and optionally again in narrower ones."""
-    first = boxes = _boxes(plan, messages)
+    first, wide = _boxes(plan, messages)
+    boxes = first
     found = _first_look(plan, messages, boxes)
     for number in range(1, len(plan.moments)):
         if plan.moments[number].ball is not None:
-            found = _refined_by_rows(plan, messages, FoundMoments(first, boxes, found), number)
+            found = _refined_by_rows(plan, messages, boxes, found, number)
             continue
         boxes = narrowed(boxes, found, plan.noise(plan.moments[number - 1]))
         found = _moments(plan, messages, boxes, number)
-    return FoundMoments(first, boxes, found)
+    return FoundMoments(first, boxes, found, wide)
 
 
 def _first_look(plan: ScalingPlan, messages: Messages, boxes: Boxes) -> Estimate:
@@ -97,19 +105,20 @@ def _moments(plan: ScalingPlan, messages: Messages, boxes: Boxes, number: int) -
 
 
 def _refined_by_rows(
-    plan: ScalingPlan, messages: Messages, so_far: FoundMoments, number: int
+    plan: ScalingPlan, messages: Messages, last: Boxes, found: Estimate, number: int
 ) -> Estimate:
     """Estimates in the same boxes, refined by rows in a ball."""
-    release, found = plan.moments[number], so_far.moments
+    release = plan.moments[number]
     assert release.ball is not None
-    boxes = boxes_around(so_far.last, found, plan.is_feature)
+    boxes = boxes_around(last, found, plan.is_feature)
     noisy = messages.mean(release, RowsIn(boxes, release.ball), 1 + number)
     return refine(found, noisy, plan.noise(release), plan.is_feature)
 
 
-def _boxes(plan: ScalingPlan, messages: Messages) -> Boxes:
-    """An interval for each column: declared, or found from noisy counts."""
+def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Array]:
+    """An interval for each column: declared, or found from noisy counts; and which are wide."""
     low, high = np.empty(plan.is_feature.size), np.empty(plan.is_feature.size)
+    wide = np.zeros(plan.is_feature.size)
     if plan.features == "refined squash":
         low[plan.is_feature], high[plan.is_feature] = -1.0, 1.0
     if plan.features == "refined bounds" and plan.feature_bounds is not None:
@@ -122,12 +131,15 @@ def _boxes(plan: ScalingPlan, messages: Messages) -> Boxes:
         where, grid = plan.unbounded, plan.counts.grid
         shares = messages.mean(plan.counts, CountsOn(grid), 0)
         noise = plan.noise(plan.counts)
-        low[where], high[where] = shape_library(grid).boxes(shares, noise, plan.is_feature[where])
-    return Boxes(low / 2 + high / 2, high / 2 - low / 2)
+        ranges = shape_library(grid).boxes(shares, noise, plan.is_feature[where])
+        low[where], high[where], wide[where] = ranges
+    return Boxes(low / 2 + high / 2, high / 2 - low / 2), wide
 
 
 def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     maps = _maps(plan, *center_and_scale(found.last, found.moments, plan.floor, plan.is_feature))
+    wide = np.flatnonzero(plan.features_read)[found.wide[plan.is_feature] > _SURELY]
+    maps = replace(maps, wide_features=tuple(wide.tolist()))
     if not plan.reads_target:
         return maps
     bounded = plan.target == "refined bounds"

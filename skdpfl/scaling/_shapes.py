@@ -1,7 +1,8 @@
 """The library of column shapes for noisy counts; it does not depend on data.
 
-A shape is a distribution at scale 1 (normal around 1 or 0, lognormal with and without zeros, two
-values) that is stretched by scales 2^k, or a few small integers, which exist at scale 1 only.
+A shape is a distribution at scale 1 (normal around 1 or 0, lognormal with and without zeros or
+with both signs, two values) that is stretched by scales 2^k, or a few small integers, which exist
+at scale 1 only.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NEGLIGIBLE = 1e-9
 def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
     """The library on a grid."""
     scales = 2.0**_SCALES
-    shapes = _normals() + _lognormals()
+    shapes = [*_normals(), *_lognormals(), _WIDE, _WIDE_BOTH]
     shares = [_shares(grid, cdf, zeros, scales) for cdf, zeros, *_ in shapes]
     shares += [_two_values(grid, ones, scales) for ones in _ONES]
     ends = [(low, high) for *_, low, high, _ in shapes] + [(0.0, 2.0**grid.octaves)] * len(_ONES)
@@ -50,6 +51,7 @@ def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
         (np.array(weights) / np.sum(weights)).astype(np.float32),
         (prior / prior.sum()).astype(np.float32),
         bonus,
+        tuple(i for i, shape in enumerate(shapes) if shape in (_WIDE, _WIDE_BOTH)),
     )
 
 
@@ -82,7 +84,7 @@ def _normals() -> list[_Shape]:
 
 def _lognormals() -> list[_Shape]:
     """Positive skewed columns, without and with exact zeros."""
-    skewed = [(_lognormal_cdf(t), 0.0, 0.0, float(np.exp(2 * t)), 1.0) for t in (0.6, 1.2, 2.0)]
+    skewed = [(_lognormal_cdf(t), 0.0, 0.0, float(np.exp(2 * t)), 1.0) for t in (0.6, 1.2)]
     sparse = [
         (_lognormal_cdf(0.8), zeros, 0.0, float(np.exp(1.6)), 0.7)
         for zeros in (0.2, 0.4, 0.7, 0.9, 0.97)
@@ -96,6 +98,15 @@ def _normal_cdf(mean: float, spread: float) -> Callable[[Array], Array]:
 
 def _lognormal_cdf(spread: float) -> Callable[[Array], Array]:
     return lambda x: np.where(x > 0, ndtr(np.log(np.where(x > 0, x, 1.0)) / spread), 0.0)
+
+
+def _both_signs(cdf: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    return lambda x: 0.5 + 0.5 * np.sign(x) * cdf(np.abs(x))
+
+
+#: columns over many powers of ten, of one sign and of both
+_WIDE: _Shape = (_lognormal_cdf(2.0), 0.0, 0.0, float(np.exp(4.0)), 1.0)
+_WIDE_BOTH: _Shape = (_both_signs(_lognormal_cdf(1.7)), 0.0, -6.0, 6.0, 0.2)
 
 
 def _shares(

@@ -1,7 +1,8 @@
-"""clip_features=True: features within feature_bounds, in fit and predict, and predictions, too."""
+"""clip_features=True: features and predictions within given bounds, or features in found ranges."""
 
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 
 from skdpfl.models import MLP
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make
@@ -58,10 +59,54 @@ def test_networks_and_single_precision():
     assert model.decision_function(X).dtype == np.float32
 
 
+def heavy(n=4000, d=6, seed=0):
+    """Records with features over many powers of ten, and labels that depend on their logarithms."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, d))
+    X = np.exp(2.5 * Z) * 10.0 ** np.arange(-2, d - 2)
+    return X, (Z.sum(axis=1) + rng.normal(size=n) > 0).astype(int), np.arange(n) % 4
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_bounds_are_needed(name):
+def test_without_bounds_features_are_clipped_to_what_was_found(name):
+    X, y, silos = heavy()
+    model = make(name, clip_features=True, epsilon=20.0, random_state=0).fit(X, y, silos=silos)
+    medians = np.median(X, axis=0)
+    for j in range(X.shape[1]):  # a limit that is near, and nothing changes beyond it
+        far = np.tile(medians, (3, 1))
+        far[:, j] = np.quantile(X[:, j], 0.999), 1e9 * medians[j], -1e9 * medians[j]
+        values = model.decision_function(far)
+        assert values[0] == values[1] != values[2]
+    near = X[(np.quantile(X, 0.9, axis=0) > X).all(axis=1)]
+    np.testing.assert_allclose(
+        model.decision_function(near), (near @ model.coef_.T)[:, 0] + model.intercept_
+    )
+
+
+def test_clipping_makes_probabilities_usable_where_values_spread_over_powers_of_ten():
+    X, y, silos = heavy()
+    kw = {"epsilon": 3.0, "random_state": 0}
+    with pytest.warns(UserWarning, match=r"6 features \(0, 1, 2, 3, 4, \.\.\.\) spread over"):
+        as_is = make("ISRLDPClassifier", **kw).fit(X, y, silos=silos)
+    clips = make("ISRLDPClassifier", clip_features=True, **kw).fit(X, y, silos=silos)
+    X, y, _ = heavy(seed=1)
+    losses = [log_loss(y, model.predict_proba(X)) for model in (clips, as_is)]
+    assert losses[0] < 0.65 < losses[1]
+
+
+def test_only_features_that_are_wide_are_warned_of():
+    X, y, silos = heavy()
+    X[:, [0, 1, 3, 4, 5]] = np.log(X[:, [0, 1, 3, 4, 5]])
+    with pytest.warns(UserWarning, match="The values of feature 2 spread over"):
+        make("DPFedAvgClassifier", epsilon=3.0, random_state=0).fit(X, y, silos=silos)
+    X[:, 2] = np.log(X[:, 2])  # no warning any more: it would be an error
+    make("DPFedAvgClassifier", epsilon=3.0, random_state=0).fit(X, y, silos=silos)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_limits_are_needed(name):
     X, y, silos = data(name)
     with pytest.raises(ValueError, match="give feature_bounds"):
-        make(name, clip_features=True).fit(X, y, silos=silos)
+        make(name, clip_features=True, scaling=None).fit(X, y, silos=silos)
     with pytest.raises(ValueError, match="clip_features must be True or False; got 'yes'"):
         make(name, clip_features="yes").fit(X, y, silos=silos)
