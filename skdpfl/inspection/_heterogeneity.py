@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_X_y
 
 from skdpfl._arguments import check_choice, check_not_negative
+from skdpfl._input_errors import advising
 from skdpfl._warnings import warn
 from skdpfl.losses import NAMED, Loss
 from skdpfl.models import LinearModel
@@ -130,7 +131,8 @@ def heterogeneity(
     (1.0, [1.0])
     """
     objective = loss if isinstance(loss, Loss) else NAMED[check_choice("loss", loss, NAMED)]()
-    X, y = check_X_y(X, y, dtype=np.float64, y_numeric=not objective.is_classifier)
+    with advising(X, y):
+        X, y = check_X_y(X, y, dtype=np.float64, y_numeric=not objective.is_classifier)
     codes, ids = read_silos(silos, len(X))[:2]
     y, n_outputs = _targets(y, objective)
     model = LinearModel(X.shape[1], n_outputs, fit_intercept)

@@ -133,3 +133,9 @@ def test_bad_input_is_named(change, message):
 def test_docstring():
     """It says that it reads data without protection."""
     assert "without privacy" in heterogeneity.__doc__
+
+
+def test_columns_without_numbers_are_named():
+    X = pd.DataFrame({"age": [30.0, 40.0, 50.0, 60.0], "ward": list("abab")})
+    with pytest.raises(ValueError, match=r"column\(s\) \['ward'\] that hold no numbers"):
+        heterogeneity(X, [0.0, 1.0, 2.0, 3.0], silos=[0, 0, 1, 1])
