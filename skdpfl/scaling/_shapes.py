@@ -1,8 +1,8 @@
 """The library of column shapes for noisy counts; it does not depend on data.
 
 A shape is a distribution at scale 1 (normal around 1 or 0, lognormal with and without zeros or
-with both signs, two values) that is stretched by scales 2^k, or a few small integers, which exist
-at scale 1 only.
+with both signs, squares and products of normals, Cauchy, two values) that is stretched by scales
+2^k, or a few small integers, which exist at scale 1 only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import gammainc, iti0k0, ndtr
 
 from skdpfl.scaling._magnitudes import MagnitudeGrid, ShapeLibrary
 from skdpfl.scaling._maps import Array
@@ -28,7 +28,7 @@ _NEGLIGIBLE = 1e-9
 def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
     """The library on a grid."""
     scales = 2.0**_SCALES
-    shapes = [*_normals(), *_lognormals(), _WIDE, _WIDE_BOTH]
+    shapes = [*_normals(), *_lognormals(), *_GATHERED, *_WIDE]
     shares = [_shares(grid, cdf, zeros, scales) for cdf, zeros, *_ in shapes]
     shares += [_two_values(grid, ones, scales) for ones in _ONES]
     ends = [(low, high) for *_, low, high, _ in shapes] + [(0.0, 2.0**grid.octaves)] * len(_ONES)
@@ -51,7 +51,7 @@ def shape_library(grid: MagnitudeGrid) -> ShapeLibrary:
         (np.array(weights) / np.sum(weights)).astype(np.float32),
         (prior / prior.sum()).astype(np.float32),
         bonus,
-        tuple(i for i, shape in enumerate(shapes) if shape in (_WIDE, _WIDE_BOTH)),
+        tuple(i for i, shape in enumerate(shapes) if shape in _WIDE),
     )
 
 
@@ -104,9 +104,24 @@ def _both_signs(cdf: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda x: 0.5 + 0.5 * np.sign(x) * cdf(np.abs(x))
 
 
+def _product_cdf(x: Array) -> Array:
+    """Return that of the product of two normals, whose density is K0(|x|) / pi."""
+    return 0.5 + np.sign(x) * np.minimum(iti0k0(np.minimum(np.abs(x), 700.0))[1] / np.pi, 0.5)
+
+
+#: columns that gather around 0, but not far out: squares, less even ones, products of normals
+_GATHERED: list[_Shape] = [
+    (lambda x: gammainc(0.5, np.maximum(x, 0.0)), 0.0, 0.0, 3.0, 0.3),
+    (lambda x: gammainc(0.25, np.maximum(x, 0.0)), 0.0, 0.0, 2.0, 0.1),
+    (_product_cdf, 0.0, -3.0, 3.0, 0.2),
+]
 #: columns over many powers of ten, of one sign and of both
-_WIDE: _Shape = (_lognormal_cdf(2.0), 0.0, 0.0, float(np.exp(4.0)), 1.0)
-_WIDE_BOTH: _Shape = (_both_signs(_lognormal_cdf(1.7)), 0.0, -6.0, 6.0, 0.2)
+_WIDE: list[_Shape] = [
+    (_lognormal_cdf(2.0), 0.0, 0.0, float(np.exp(4.0)), 1.0),
+    (_lognormal_cdf(3.0), 0.0, 0.0, float(np.exp(4.0)), 0.1),
+    (lambda x: 0.5 + np.arctan(x) / np.pi, 0.0, -6.0, 6.0, 0.2),
+    (_both_signs(_lognormal_cdf(2.5)), 0.0, -float(np.exp(3.0)), float(np.exp(3.0)), 0.1),
+]
 
 
 def _shares(

@@ -103,6 +103,15 @@ def test_only_features_that_are_wide_are_warned_of():
     make("DPFedAvgClassifier", epsilon=3.0, random_state=0).fit(X, y, silos=silos)
 
 
+@pytest.mark.parametrize("power", [1, 2])
+def test_squares_and_products_of_normal_features_are_not_warned_of(power):
+    """Their values gather around 0 over many powers of ten, but none are far out."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(4000, 6))
+    X = np.hstack([Z, Z * np.roll(Z, 1, axis=1)]) if power == 1 else Z**2
+    make("ISRLDPClassifier", epsilon=3.0, n_rounds=3).fit(X, Z[:, 0] > 0, silos=np.arange(4000) % 4)
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_limits_are_needed(name):
     X, y, silos = data(name)
