@@ -68,7 +68,13 @@ def doubted(n, epsilon, spread, n_fits):
     return sum(scales.coarse_target for scales in fits) / n_fits
 
 
-@pytest.mark.parametrize(("n", "epsilon"), [(500, 1.0), (1000, 1.0), (1000, 3.0), (5000, 3.0)])
+OTHERS = [(1000, 1.0), (1000, 3.0), (5000, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon"),
+    [(500, 1.0), *(pytest.param(*other, marks=pytest.mark.slow) for other in OTHERS)],
+)
 def test_bounds_at_five_deviations_are_not_doubted_whatever_the_noise(n, epsilon):
     """A rate of 1/1000 would be seen as 4 of 300 once in a few thousand settings."""
     assert doubted(n, epsilon, 0.2, 300) <= 3 / 300

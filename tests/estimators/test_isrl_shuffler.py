@@ -114,7 +114,9 @@ def test_fits_by_sums(dtype):
 
 
 @quiet
-@pytest.mark.parametrize("solver", ["minibatch", "accelerated"])
+@pytest.mark.parametrize(
+    "solver", ["accelerated", pytest.param("minibatch", marks=pytest.mark.slow)]
+)
 def test_one_record_moves_what_the_shuffler_gives_by_no_more_than_is_priced(solver):
     """The same seed, one record replaced by its extreme opposite: noise and rounding cancel."""
     X, y, silos = data("ISRLDPClassifier", n=80)

@@ -36,7 +36,7 @@ def same(estimator, optimum):
     np.testing.assert_allclose(estimator.intercept_, optimum.intercept_, atol=1e-4)
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("n_classes", [pytest.param(2, marks=pytest.mark.slow), 4])
 @pytest.mark.parametrize("method", METHODS)
 def test_logistic_regression(method, n_classes):
     X, y, silos = data("DPScaffoldClassifier", n_classes=n_classes)

@@ -82,6 +82,7 @@ def test_fedexp_that_diverged_is_no_missing_statistic():
     assert longest.aggregate(state, Released(np.ones(2), squared_norm=100.0)).step_sizes == (2.0,)
 
 
+@pytest.mark.slow
 def test_a_target_without_a_scale_is_left_as_it_is():
     """Of four protected silos a private scale is noise, and R2 was -2e4."""
     X, y, silos = data("DPFedAvgRegressor", n=400)

@@ -317,7 +317,14 @@ def test_cohorts_and_samplings(name, cohort, sampling):
     assert 0.99 <= fitted.privacy_spent_.epsilon <= 1
 
 
-@pytest.mark.parametrize("name", ["ISRLDPClassifier", "DPScaffoldClassifier", "DPFedAvgRegressor"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DPFedAvgRegressor",
+        pytest.param("ISRLDPClassifier", marks=pytest.mark.slow),
+        pytest.param("DPScaffoldClassifier", marks=pytest.mark.slow),
+    ],
+)
 def test_ten_thousand_silos(name):
     rng = np.random.default_rng(0)
     n = 50_000

@@ -117,8 +117,15 @@ def test_terms_are_cut_and_on_one_grid():
     assert many.sum() == many[::-1].sum() == sum(many.tolist())
 
 
-@pytest.mark.parametrize("trust", ["silo", "server"])
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize(
+    ("trust", "neighbours"),
+    [
+        ("silo", "replace"),
+        ("server", "add_remove"),
+        pytest.param("silo", "add_remove", marks=pytest.mark.slow),
+        pytest.param("server", "replace", marks=pytest.mark.slow),
+    ],
+)
 def test_the_noise_is_what_is_priced(trust, neighbours):
     """Each release's standard deviation, from 8,000 draws: 6 standard errors are 5 %."""
     plan, streams, n = plan_of(trust, neighbours), streams_for(3), 8000

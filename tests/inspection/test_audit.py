@@ -260,6 +260,7 @@ WHOLE_FITS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:trust=.* gains nothing:UserWarning")
 def test_the_shuffler_has_teeth(monkeypatch):
     """The canary's message beside one other, which hides it least."""

@@ -61,6 +61,7 @@ def some_slow(names, fast):
     return [n if n in fast else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
+@pytest.mark.slow
 def test_scores_of_searches_have_teeth(monkeypatch):
     kw = KW | apart()
     right = audit_epsilon(SEARCHES["silo"], n_fits=8, **kw)

@@ -70,7 +70,7 @@ def test_rounds_are_nested_under_candidates(pipe):
     assert not left
 
 
-@pytest.mark.parametrize("pipe", [False, True])
+@pytest.mark.parametrize("pipe", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_secret_search_shows_callbacks_nothing(pipe):
     watch = Tree()
     search("server", watch, pipe).fit(X, y)

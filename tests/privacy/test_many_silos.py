@@ -48,7 +48,7 @@ def test_budgets_are_rounded_down_by_less_than_a_hundredth_where_there_are_many(
     assert (rounded[:-1] > 0.991 * many[:-1]).all()
 
 
-@pytest.mark.parametrize("rate", [0.1, 1.0])
+@pytest.mark.parametrize("rate", [0.1, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_ten_thousand_budgets(counted, rate):
     budgets = np.random.default_rng(0).uniform(0.5, 5, M)
     budgets[7], budgets[8] = np.inf, 6.0

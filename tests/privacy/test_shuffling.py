@@ -247,9 +247,12 @@ def test_cells_that_are_skipped_would_not_have_been_the_worst(z, n):
     assert found.tolist() == np.minimum.accumulate(worst).tolist()
 
 
+FURTHER = [(1.9, 2000, 2e-7, 1, 1e-5), (6.0, 200, 1e-8, 1, 1e-6)]
+
+
 @pytest.mark.parametrize(
     ("z", "n", "slack", "rounds", "delta"),
-    [(1.9, 2000, 2e-7, 1, 1e-5), (6.0, 200, 1e-8, 1, 1e-6), (2.5, 500, 1e-9, 20, 1e-5)],
+    [(2.5, 500, 1e-9, 20, 1e-5), *(pytest.param(*f, marks=pytest.mark.slow) for f in FURTHER)],
 )
 def test_more_points_further_out_would_hardly_change_the_price(z, n, slack, rounds, delta):
     few = shuffled_profile(z, n, slack=slack)

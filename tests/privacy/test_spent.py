@@ -410,7 +410,7 @@ def test_groups_of_plain_releases_are_exact():
     assert cost.group(1) is cost
 
 
-@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("k", [pytest.param(2, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("composition", [A, B, C], ids=["poisson", "mixed", "fixed"])
 def test_groups_follow_the_chain_of_neighbours(composition, k):
     cost = spent(composition)
