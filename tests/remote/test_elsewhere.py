@@ -39,6 +39,7 @@ from tests.remote.silos_here import (
 FITS = {
     "as it is": ("ISRLDPClassifier", {}),
     "bounds": ("ISRLDPClassifier", {"feature_bounds": (-4, 4)}),
+    "clipped features": ("ISRLDPClassifier", {"feature_bounds": (-1, 1), "clip_features": True}),
     "private scales": ("ISRLDPRegressor", {"scaling": "private", "epsilon": 8.0}),
     "target in bins": (
         "ISRLDPRegressor",
@@ -91,6 +92,7 @@ def same(one, other):
 
 FAST = (
     "bounds",
+    "clipped features",
     "a quantile",
     "private scales",
     "target in bins",
