@@ -547,6 +547,14 @@ def test_lowy_says_what_is_wrong(change, message):
         published.lowy2023_sigma(**(SILO | {"lipschitz": 1} | change))
 
 
+def test_lowy_theory_needs_a_delta_below_one_for_each_step():
+    setting = {"epsilon": 1e-3, "delta": 0.5, "n_records": 10_000, "n_rounds": 1, "lipschitz": 1}
+    with pytest.warns(UserWarning, match="at least 1.5"):
+        with pytest.raises(ValueError, match="delta_step = .* = 2500, which must be below 1"):
+            published.lowy2023_sigma(batch=1, **setting)
+    assert published.lowy2023_sigma(batch=2501, **setting) > 0
+
+
 def test_lowy_one_pass_says_what_is_wrong():
     setting = {"delta": 1e-5, "n_records": 10, "form": "one pass"}
     with pytest.raises(ValueError, match=r"epsilon=93 is not valid; .* \(0, 92.1"):
@@ -567,6 +575,12 @@ def test_noble_sigma_by_hand_and_by_scaling():
     assert sigma == pytest.approx(0.1 * math.sqrt(25 * 9 * logs) / (0.5 * 4))
     assert published.noble2022_sigma(**setting | {"epsilon": 1.0}) == pytest.approx(sigma / 2)
     assert published.noble2022_sigma(**setting | {"n_silos": 64}) == pytest.approx(sigma / 2)
+
+
+def test_noble_sigma_needs_silos_that_take_part():
+    setting = {"n_silos": 100, "record_rate": 0.1, "local_steps": 1, "epsilon": 1, "delta": 1e-5}
+    with pytest.raises(ValueError, match="silo_rate=1e-09 is not valid; .* above delta / 2 = 5e-06"):
+        published.noble2022_sigma(silo_rate=1e-9, n_rounds=1, **setting)
 
 
 @pytest.mark.parametrize(("z", "n_rounds"), [(5.0, 1), (20.0, 50), (0.7, 50)])

@@ -67,7 +67,8 @@ def lowy2023_sigma(
     Raises
     ------
     ValueError
-        If epsilon is above the range in which the formula is stated.
+        If epsilon is above the range in which the formula is stated, or the batch so small that
+        the theory's delta_step is not below 1.
 
     Warns
     -----
@@ -112,6 +113,11 @@ def lowy2023_sigma(
         return lipschitz * math.sqrt(32 * math.log(1 / delta)) / (batch * epsilon)
     if form == "practice":
         return lipschitz * math.sqrt(8 * rounds * math.log(1 / delta)) / (n * epsilon)
+    if 2 * rounds * batch <= delta * n:
+        raise ValueError(
+            f"batch={batch} is not valid; form='theory' has delta_step = delta * n_records / (2 *"
+            f" n_rounds * batch) = {delta * n / (2 * rounds * batch):.4g}, which must be below 1."
+        )
     logs = math.log(2.5 * rounds * batch / (delta * n)) * math.log(2 / delta)
     return 16 * lipschitz * math.sqrt(rounds * logs) / (n * epsilon)
 

@@ -191,6 +191,11 @@ def noble2022_sigma(
     """
     delta, rounds = check_share("delta", delta), check_count("n_rounds", n_rounds)
     taking_part = check_rate("silo_rate", silo_rate) * rounds
+    if 2 * taking_part <= delta:
+        raise ValueError(
+            f"silo_rate={silo_rate!r} is not valid; theorem 4.1 needs silo_rate * n_rounds above"
+            f" delta / 2 = {delta / 2:.4g}."
+        )
     logs = math.log(2 * taking_part / delta) * math.log(2 / delta)
     drawn = check_rate("record_rate", record_rate)
     walk = drawn * math.sqrt(taking_part * check_count("local_steps", local_steps) * logs)
