@@ -88,7 +88,7 @@ def compose(parts: Iterable[tuple[Event, int]]) -> Composition:
     """Merge equal events, in order of first occurrence; the price does not depend on the order."""
     counts: dict[Event, int] = {}
     for event, count in parts:
-        if count < 0:
+        if not (count >= 0 and count % 1 == 0):
             raise ValueError(f"An event cannot be released {count} times.")
         if count:
             counts[event] = counts.get(event, 0) + int(count)

@@ -22,8 +22,15 @@ from sklearn.preprocessing import FunctionTransformer
 from skdpfl import ISRLDPClassifier
 from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
 from skdpfl.privacy import PrivacyLedger, PrivacySpent
-from skdpfl.privacy.events import Approximate, Gaussian, PoissonGaussian
+from skdpfl.privacy.events import (
+    Approximate,
+    FixedSizeGaussian,
+    Gaussian,
+    PoissonGaussian,
+    Profile,
+)
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.spending import filters
 from skdpfl.privacy.spending.filters import (
     RenyiFilter,
     failure_share,
@@ -181,6 +188,32 @@ def test_gaussian_filter_wastes_nothing_and_refuses_other_fits():
     with PrivacyLedger(20.0, method="gaussian") as ledger:
         for _ in range(2):
             ledger.charge("less noise than the clip norm", gaussian(2.1))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        (FixedSizeGaussian(math.inf, 0.5), 1),
+        (PoissonGaussian(1.0, 0.0), 1),
+        (Profile((-1.0, 0.0, 1.0), (0.7, 0.1, 1e-9)), 1),
+        (Approximate(800.0), 1),
+    ],
+)
+def test_no_cost_opens_the_budget_for_others(odd):
+    with PrivacyLedger(2000.0) as ledger:
+        ledger.charge("odd", cost(odd))
+        with pytest.raises(BudgetExceeded):
+            for _ in range(3):
+                ledger.charge("more", gaussian(40.0))
+
+
+def test_what_is_not_a_number_is_not_within_the_budget(monkeypatch):
+    monkeypatch.setattr(filters, "renyi", lambda *args: (math.nan, 0.0))
+    with pytest.raises(BudgetExceeded):
+        RenyiFilter(1.0, 1e-5).admit([gaussian(0.01), gaussian(0.01)])
+    monkeypatch.setattr(filters, "renyi", lambda *args: (0.0, math.nan))
+    with pytest.raises(BudgetExceeded):
+        RenyiFilter(1.0, 1e-5).admit([gaussian(0.01), gaussian(0.01)])
 
 
 def test_units_do_not_mix():

@@ -212,3 +212,26 @@ def test_differences_of_tails_do_not_lose_their_digits_on_the_cheap_side():
         for epsilon in (0.0, mu, 5 * mu, 12 * mu):
             ours = Decimal(float(log_gaussian_delta(mu, np.array([epsilon]))[0])).exp()
             assert exact_gaussian_delta(mu, epsilon) <= ours
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("order", [1.05, 2.0, 5000.0])
+def test_what_tells_nothing_costs_nothing(neighbours, order):
+    kinds = [PoissonGaussian, FixedSizeGaussian] if neighbours == "replace" else [PoissonGaussian]
+    for kind in kinds:
+        for event in (kind(math.inf, 0.5), kind(1.0, 0.0), kind(math.inf, 1.0)):
+            assert renyi_of_event(event, order, neighbours) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_what_holds_at_a_negative_epsilon_holds_at_zero(order):
+    profile = Profile((-1.0, 0.5, 1.0), (0.3, 0.1, 1e-6))
+    at_zero = Profile((0.0, 0.5, 1.0), (0.3, 0.1, 1e-6))
+    assert renyi_of_event(profile, order, "replace") == renyi_of_event(at_zero, order, "replace")
+
+
+def test_randomised_response_of_any_epsilon():
+    for epsilon in (700.0, 800.0, 1e5):
+        ours, _ = renyi_of_event(Approximate(epsilon), 1.5, "replace")
+        assert ours == pytest.approx(epsilon, rel=1e-9)
+    assert renyi_of_event(Approximate(math.inf), 1.5, "replace")[0] == math.inf

@@ -41,7 +41,7 @@ class AtomsPair:
     def variance(self, largest: float = math.inf) -> float:
         """Variance of the (finite) loss, cut off at ``largest``."""
         losses, masses = np.clip(self.losses, -largest, largest), np.array(self.masses)
-        return float(masses @ losses**2 - (masses @ losses) ** 2)
+        return max(0.0, float(masses @ losses**2 - (masses @ losses) ** 2))
 
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
         """The loss on the grid in both directions (the same one twice)."""

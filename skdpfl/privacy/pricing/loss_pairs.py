@@ -230,4 +230,4 @@ def _variance(pair: ReplacePair | ZeroOutPair, largest: float) -> float:
     both = np.concatenate([x, x + pair.shift])
     weights = np.concatenate([(1 - pair.rate) * density, pair.rate * density])
     loss = np.clip(pair.loss(both), -largest, largest)
-    return float(weights @ loss**2 - (weights @ loss) ** 2)
+    return max(0.0, float(weights @ loss**2 - (weights @ loss) ** 2))

@@ -61,6 +61,8 @@ def releases(composition: Composition, neighbours: Neighbours) -> Releases:
                 f"{event!r} is refused: the accountant knows the price of "
                 f"{', '.join(kind.__name__ for kind in _PRICES)} only."
             )
+        if not (count >= 0 and count % 1 == 0):
+            raise ValueError(f"{event!r} cannot be released {count} times.")
         if count:
             squared, pair = price(event, neighbours)
             mu_squared += count * squared if squared else 0.0

@@ -79,6 +79,8 @@ def renyi_of_event(event: Event, order: float, neighbours: str) -> tuple[float, 
         raise TypeError(f"{type(event).__name__} is not an event this accountant knows: refused.")
     if isinstance(event, FixedSizeGaussian) and neighbours != "replace":
         raise ValueError("FixedSizeGaussian is priced under neighbours='replace' only.")
+    if event.sampling_rate == 0 or event.noise_multiplier == math.inf:
+        return 0.0, 0.0
     if event.noise_multiplier < _NO_NOISE:
         return math.inf, 0.0
     return _sampled(event, distance / event.noise_multiplier, order, neighbours), 0.0
@@ -160,7 +162,10 @@ def _log_mix(rate: float, zero: np.ndarray, moved: np.ndarray) -> np.ndarray:
 
 def _randomised_response(epsilon: float, order: float) -> float:
     """Return the divergence of the pair (p, 1-p), (1-p, p) with log p / (1-p) = epsilon."""
-    log_p, log_q = -math.log1p(math.exp(-epsilon)), -math.log1p(math.exp(epsilon))
+    if epsilon == math.inf:
+        return math.inf
+    log_p = -math.log1p(math.exp(-epsilon))
+    log_q = log_p - epsilon
     first = order * log_p + (1 - order) * log_q
     second = order * log_q + (1 - order) * log_p
     return max(0.0, float(np.logaddexp(first, second)) / (order - 1))
@@ -170,9 +175,10 @@ def _of_profile(event: Profile, order: float) -> float:
     """Return the divergence from a step profile, with its last delta f as probability of failure.
 
     The others are distributions P', Q' with P = (1 - f) P' + f E: their profile is
-    (d - f) / (1 - f).
+    (d - f) / (1 - f). What holds at a negative epsilon holds at 0.
     """
-    edges, failure = np.concatenate([[0.0], event.epsilons]), event.deltas[-1]
+    edges = np.concatenate([[0.0], np.maximum(0.0, event.epsilons)])
+    failure = event.deltas[-1]
     if failure >= 1.0:
         return 0.0
     deltas = np.concatenate([[1.0], event.deltas]) - failure

@@ -97,7 +97,7 @@ class Filter:
         costs = _under(self.neighbours or costs[0].neighbours, costs)
         alone = len(costs) == 1 and costs[0].epsilon_at(self.delta) <= self.epsilon
         filling = self.filling(costs)
-        if not alone and filling.used > filling.budget:
+        if not (alone or filling.used <= filling.budget):  # refused also if it is not a number
             raise BudgetExceeded(
                 f"This fit would take the ledger beyond epsilon={self.epsilon:g} at delta="
                 f"{self.delta:g}: {filling.used:.4g} of {filling.budget:.4g} ({filling.unit}), "
@@ -131,7 +131,7 @@ class RenyiFilter(Filter):
         fits = [[renyi(c.composition, order, fit.neighbours) for c in fit.costs] for fit in costs]
         failures = [max(failure for _, failure in prices) for prices in fits]
         share = failure_share(self.delta, failures[0])
-        if sum(failures) > share:
+        if not sum(failures) <= share:
             return Filling(sum(failures), share, "chances of failure, a fixed share of delta")
         used = sum(max(divergence for divergence, _ in prices) for prices in fits)
         budget = renyi_budget(self.epsilon, self.delta - share, order)
