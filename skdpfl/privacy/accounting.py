@@ -59,8 +59,9 @@ def epsilon_of(
         One record is replaced by another, or its contribution is set to zero.
     sampling : {"poisson", "without_replacement", "disjoint"}, default="poisson"
         Each record independently with probability ``sampling_rate``; an independent uniform batch
-        of fixed size in each step ("replace" only); or disjoint batches in turn, drawn once
-        independently of the data, so that a record is in ceil(n_steps * sampling_rate) of them.
+        of fixed size in each step ("replace" only); or k = floor(1 / sampling_rate) disjoint
+        batches in turn, drawn once independently of the data, so that a record is in at most
+        ceil(n_steps / k) of them.
 
     Returns
     -------
@@ -231,7 +232,8 @@ def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> Compo
     if sampling == "without_replacement":
         return ((FixedSizeGaussian(z, rate), n_steps),)
     if sampling == "disjoint":
-        return ((Gaussian(z), math.ceil(n_steps * rate * (1 - 1e-12))),)
+        per_pass = math.floor(min((1 + 1e-12) / rate, _MOST_STEPS))
+        return ((Gaussian(z), math.ceil(n_steps / per_pass)),)
     raise ValueError(
         f"sampling={sampling!r} must be one of {', '.join(map(repr, get_args(SamplingName)))}."
     )

@@ -26,6 +26,8 @@ _MORE, _MOST_TIMES, _AT_ONCE = 1e-4, 40, 1.01
 
 def allowed(plan: PublicNumbers, mechanism: Mechanism, z: float | np.ndarray) -> np.ndarray:
     """Return ``z``, at least the smallest multiplier of the plan's mechanism."""
+    if plan.unit == "silo":  # who pays is secret: all messages are noised alike
+        return np.full(plan.n_silos, max(np.max(z), mechanism.least_noise), dtype=float)
     exposure = mechanism.exposure(plan)
     if exposure is not None:  # one noise for all
         z = (np.broadcast_to(z, exposure.shape) * exposure).max() / exposure
@@ -71,7 +73,7 @@ def _first_noise(
 ) -> float | np.ndarray:
     """Return noise by the silos that should cost most."""
     if plan.unit == "silo":
-        return _of_silo(plan, mechanism, 0, budgets[0])
+        return _of_silo(plan, mechanism, 0, budgets.min())
     if not np.ptp(budgets):
         return _alike(plan, mechanism, float(budgets[0]))
     budgets = shared_budgets(budgets)

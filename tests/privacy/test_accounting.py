@@ -303,6 +303,32 @@ def test_disjoint_batches_cost_one_release_a_pass():
         assert epsilon_of(**GOOD | {"n_steps": steps}, sampling="disjoint") == price
 
 
+@pytest.mark.parametrize(("rate", "n_steps", "passes"), [(0.4, 10, 5), (0.3, 10, 4), (0.6, 3, 3)])
+def test_disjoint_batches_that_leave_records_over(rate, n_steps, passes):
+    """Two batches of 40 % in turn: each record of theirs is in five of ten."""
+    alone = epsilon_of(noise_multiplier=4, sampling_rate=1, n_steps=passes, delta=1e-5)
+    setting = {"noise_multiplier": 4, "sampling_rate": rate, "n_steps": n_steps, "delta": 1e-5}
+    assert epsilon_of(**setting, sampling="disjoint") == alone
+
+
+@pytest.mark.parametrize("count", [1.5, -1, math.nan])
+def test_releases_are_counted_in_whole_numbers(count):
+    for event in (Gaussian(1.0), PoissonGaussian(1.0, 0.5)):
+        with pytest.raises(ValueError, match="times"):
+            price_epsilon(((Gaussian(2.0), 3), (event, count)), 1e-5, "replace")
+        with pytest.raises(ValueError, match="times"):
+            compose([(event, count)])
+
+
+def test_losses_that_are_all_beyond_the_grid_have_a_price():
+    """Nearly all records, almost no noise, an epsilon far below the loss: delta is about the rate.
+
+    The variance of losses that were all cut off alike is rounded below 0.
+    """
+    event = PoissonGaussian(1e-4, 1 - 2**-53)
+    assert price_delta(((event, 1),), 1e4, "replace") == pytest.approx(1.0)
+
+
 def test_without_a_budget_there_is_no_noise():
     calibrated = noise_multiplier_for(epsilon=math.inf, sampling_rate=0.1, n_steps=10, delta=1e-5)
     assert calibrated == 0

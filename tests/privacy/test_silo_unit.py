@@ -607,3 +607,17 @@ def test_a_plan_for_whole_silos_knows_no_sizes():
 def test_schedules_of_noise_on_records_are_refused():
     with pytest.raises(ValueError, match=r"noise_schedule=\('round', 0.5, 0\).*must be None"):
         plan_of(SiloMessages(), noise_schedule=("round", 0.5, 0))
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_noise_and_budget_are_one_for_all_silos(trust):
+    """All messages are noised alike: by the most noise, for the least budget."""
+    plan = PrivacyPlan(
+        None, (1,) * 3, 1.0, 20.0, 1e-5, unit="silo", trust=trust, silo_ids=range(4)
+    )
+    for z in ([0.5, 50.0, 50.0, 50.0], [50.0, 50.0, 50.0, 0.5]):
+        noised = plan.with_noise(np.array(z))
+        assert noised.noise_multiplier.tolist() == [50.0] * 4
+        assert noised.spent().noise_multiplier == 50.0
+    least = plan.calibrated(np.array([1.0, 2.0, 0.1, 1.0])).spent().epsilon
+    assert 0.099 <= least <= 0.1
