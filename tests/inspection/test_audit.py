@@ -281,12 +281,12 @@ def test_sums_of_shuffled_bits_have_teeth(monkeypatch):
     kw = {"n_silos": 3, "size": 4, "n_fits": 70, "n_features": 2, "confidence": 0.95}
     right = audit(estimator, **kw)
     assert right.view == "server" and not right.contradicted
-    drawn = shuffler.binomial_quantiles
+    drawn = shuffler.binomial_draws
 
-    def quieter(bits, p, uniforms):
-        return bits * p + np.rint((drawn(bits, p, uniforms) - bits * p) / 4)
+    def quieter(bits, p, stream, shape):
+        return bits * p + np.rint((drawn(bits, p, stream, shape) - bits * p) / 4)
 
-    monkeypatch.setattr(shuffler, "binomial_quantiles", quieter)
+    monkeypatch.setattr(shuffler, "binomial_draws", quieter)
     assert audit(estimator, **kw).contradicted
 
 

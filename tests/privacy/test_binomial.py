@@ -4,6 +4,7 @@ Statistical tests allow 6 standard errors or p-values of 1e-8.
 """
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -14,7 +15,12 @@ from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian
 from skdpfl.privacy.mechanisms import binomial_law
 from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
-from skdpfl.privacy.mechanisms.binomial_law import TooFewBits, binomial_quantiles, largest_step
+from skdpfl.privacy.mechanisms.binomial_law import (
+    TooFewBits,
+    binomial_draws,
+    binomial_quantiles,
+    largest_step,
+)
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.randomness.streams import streams_for
 
@@ -87,6 +93,35 @@ def test_shift_costs_at_most_the_gaussian(n, p, shift):
             assert exact <= bound * (1 + 1e-9)
             if epsilon <= mu:
                 assert bound <= exact * (1.06 if p == 0.5 else 1.4)
+
+
+def stirling(n):
+    """Return log n! to 40 digits, for n >= 1e9."""
+    n = Decimal(n)
+    two_pi = Decimal("6.28318530717958647692528676655900576839433879875021")
+    return n * n.ln() - n + (two_pi * n).ln() / 2 + 1 / (12 * n) - 1 / (360 * n**3)
+
+
+@pytest.mark.parametrize("n", [10**9, 10**12, 10**14, 10**16])
+@pytest.mark.parametrize("depth", [60.0, 62.3, 70.0])
+def test_tails_of_very_many_bits_are_not_lost_in_rounding(n, depth):
+    """tau is at least the mass of the geometric tails, from factorials to 40 digits."""
+    with localcontext(prec=60):
+        reach = math.sqrt(2 * depth * n / 4) + depth
+        low, high = math.floor(n * 0.5 - reach), math.ceil(n * 0.5 + reach)
+        tails = 0.0
+        for end, ratio in ((low, (low + 1) / (n - low)), (high, (n - high + 1) / high)):
+            log_pmf = stirling(n) - stirling(end) - stirling(n - end) - n * Decimal(2).ln()
+            tails += math.exp(log_pmf) * ratio / (1 - ratio)
+    _, tau = largest_step(n, 0.5, depth)
+    assert tails <= tau <= 1.02 * tails
+
+
+def test_very_many_bits_have_a_price():
+    release = binomial_sum(1e4, dimension=10**5, clip_norm=1.0, n_contributors=10)
+    assert release.total_bits > 1e16 and release.failure < 1e-20
+    known = price_epsilon(((Gaussian(1e4), 1),), 1e-5, "replace")
+    assert price_epsilon(release.composition(), 1e-5, "replace") == pytest.approx(known, rel=1e-3)
 
 
 def test_too_few_bits_are_refused():
@@ -269,7 +304,7 @@ def test_quantiles_are_exact(n, p):
 
 
 @pytest.mark.parametrize("depth", [0.0, 1.0, 3.0, 5.0])
-@pytest.mark.parametrize("n", [10**5, 10**7, 10**9])
+@pytest.mark.parametrize("n", [10**5, 10**7, 10**8])
 def test_simulated_probabilities_have_the_ratios_of_the_law(n, depth):
     """Neighbouring probabilities' ratio is (n - m) / (m + 1): what a shift by one is seen by."""
     middle = n // 2 - int(depth * math.sqrt(n) / 2)
@@ -278,6 +313,50 @@ def test_simulated_probabilities_have_the_ratios_of_the_law(n, depth):
     p = np.diff(below)
     error = p[1:] / p[:-1] * (m[2:] / (n - m[1:-1])) - 1
     assert np.abs(error).max() < 2e-7
+
+
+def tail_mass(k, n):
+    """P[Bin(n, 1/2) <= k], k < n / 2 a few deviations off, term by term in long doubles."""
+    wide = np.longdouble
+    u = wide(k) / (wide(n) / 2) - 1
+    log_pmf = -k * np.log1p(u) - (n - k) * np.log1p(-u) + np.log(wide(2) / np.pi / n) / 2
+    log_pmf -= np.log1p(-u * u) / 2 + 1 / (wide(4) * n)  # Stirling's next terms vanish
+    m = np.arange(k, k - int(3 * math.sqrt(n)), -1, dtype=np.int64).astype(wide)
+    ratios = np.cumprod(m / (n - m + 1))
+    return np.exp(log_pmf) * (1 + ratios.sum()), np.exp(log_pmf)
+
+
+@pytest.mark.parametrize("n", [2 * 10**8, 10**12])
+def test_quantiles_of_very_many_bits_change_where_the_law_does(n):
+    """A number of ones begins and ends within 2e-6 of its probability of where it should."""
+    k = n // 2 - int(3 * math.sqrt(n) / 2)
+    upto, each = tail_mass(k, n)
+    for _ in range(20):
+        around = (upto + each * np.array([-2e-6, 2e-6])).astype(float)
+        assert binomial_quantiles(n, 0.5, around).tolist() == [k, k + 1]
+        each, k = each * (n - k) / (k + 1), k + 1
+        upto += each
+
+
+@pytest.mark.parametrize("end", [0.0, 1.0 - 2.0**-53])
+@pytest.mark.parametrize("n", [1000, 10**6, 10**7])
+def test_tails_are_drawn_with_more_digits(n, end):
+    """Beyond the last of 2^53 uniforms: all numbers of ones, each where it should be."""
+    more = np.linspace(1e-3, 0.999, 200)
+    numbers = iter([np.full(200, end), more])
+
+    class Far:
+        def random(self, shape):
+            return next(numbers)
+
+    k = binomial_draws(n, 0.5, Far(), 200)
+    law = stats.binom(n, 0.5)
+    if end == 0.0:
+        u, upto, before = more * 2.0**-53, law.cdf(k), law.cdf(k - 1)
+    else:
+        u, upto, before = (1 - more) * 2.0**-53, law.sf(k - 1), law.sf(k)
+    assert (before <= u * (1 + 1e-9)).all() and (u <= upto * (1 + 1e-9)).all()
+    assert len(set(k.tolist())) > 4
 
 
 def test_quantiles_keep_their_shape():

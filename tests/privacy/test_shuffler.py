@@ -7,9 +7,11 @@ import pytest
 
 from skdpfl.privacy.events import compose
 from skdpfl.privacy.mechanisms import Aggregate, Senders
+from skdpfl.privacy.mechanisms.binomial_law import binomial_quantiles
 from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients, ShuffledSums, smallest_round
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.release import PrecisionError
 from skdpfl.privacy.sampling import Disjoint, WithoutReplacement
 from skdpfl.privacy.shuffling.one_round import shuffled_profile
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
@@ -57,6 +59,16 @@ def test_sums_in_bits_are_clipped_for_the_grid_of_their_noise():
     gamma = 1e5 * 1.5 * 2.0**-36
     assert terms.clip == pytest.approx((1 - 4e-4) * 1.5 - gamma * np.sqrt(3) / 2, rel=1e-10)
     assert terms.noised is None and terms.divisor.tolist() == [4, 6, 10, 20]
+
+
+def test_more_bits_than_doubles_can_count_are_refused():
+    """2^53 + 1 ones are no double: low bits of the silos' sums would be left without noise."""
+    one = dataclasses.replace(plan(z=1e7), mechanism=ShuffledSums(3))
+    assert 4 * one.mechanism.protocol(one, 1e7).noise_bits > 2**52
+    with pytest.raises(PrecisionError, match="bits"):
+        one.mechanism.gradient_terms(one, 3, np.dtype(float))
+    with pytest.raises(ValueError, match="2\\^52"):
+        binomial_quantiles(2**53, 0.5, np.full(3, 0.5))
 
 
 def test_one_pass_is_priced_as_one_round():

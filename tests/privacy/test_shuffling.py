@@ -276,6 +276,14 @@ def test_a_profile_looks_at_no_more_cells_than_it_must(monkeypatch):
     assert len(looks) < 440
 
 
+@pytest.mark.parametrize("z", [2e7, 1e9, 1e300])
+def test_noise_beyond_all_roundings_is_priced_as_less(z):
+    event = shuffled_profile(z, 1000, 0.1)
+    assert event == shuffled_profile(1e7, 1000, 0.1)
+    # no less than the sum of all messages alone would tell
+    assert event.deltas[0] >= 0.1 * gaussian_delta(2 / (z * math.sqrt(1000)), 0.0)
+
+
 BAD = {"noise_multiplier": 0.0, "n_reports": 0, "sampling_rate": 1.5, "slack": 0.0}
 
 

@@ -11,10 +11,10 @@ makes all values non-negative ::
     sum_j  = h (ones_j - N p - n offset)                          E sum_j = sum_i x_ij
     Var sum_j = h^2 (N p (1 - p) + sum_i f_ij (1 - f_ij)),         f the fractional parts
 
-The paper rounds to g levels of [0, 2C], with p = 1/4 and a closed form for b
-(:func:`published_bits`) that is orders of magnitude larger than necessary. Here p = 1/2, which has
-no skew, and N is chosen to match a Gaussian release with noise of standard deviation z C: see
-below. Each contributor sends ``d`` times its levels plus b bits.
+The paper rounds to g levels of [0, 2C], with p = 1/4 and a closed form for b that is orders of
+magnitude larger than necessary. Here p = 1/2, which has no skew, and N is chosen to match a
+Gaussian release with noise of standard deviation z C: see below. Each contributor sends ``d`` times
+its levels plus b bits.
 
 Formal guarantee
 ----------------
@@ -51,7 +51,7 @@ import numpy as np
 from skdpfl.privacy.events import Approximate, Composition, FixedSizeGaussian, Gaussian
 from skdpfl.privacy.mechanisms.binomial_law import (
     TooFewBits,
-    binomial_quantiles,
+    binomial_draws,
     dominating_gaussian,
 )
 from skdpfl.privacy.randomness.streams import Stream
@@ -167,14 +167,14 @@ class BinomialSum:
     def release(self, sums: np.ndarray, stream: Stream) -> np.ndarray:
         """Simulate a round: return the noisy sum (d,) of the contributors' vectors (n, d).
 
-        The number of noise ones is drawn directly, from its exact distribution.
+        The number of noise ones is drawn directly.
         """
         if sums.shape != (self.n_contributors, self.dimension):
             raise ValueError(
                 f"sums must have shape {(self.n_contributors, self.dimension)}, got {sums.shape}."
             )
         values = self.encode(sums, stream.random(sums.shape)).sum(axis=0)
-        noise = binomial_quantiles(self.total_bits, self.probability, stream.random(self.dimension))
+        noise = binomial_draws(self.total_bits, self.probability, stream, self.dimension)
         return self.decode(values + noise)
 
     def variance(self, sums: np.ndarray | None = None) -> np.ndarray | float:

@@ -31,29 +31,40 @@ Let ``l = log pmf`` of Bin(N, p), and consider a range of values around N p.
    to E, by the second beyond, as delta falls. This is the profile of the Gaussian beside a release
    that fails with probability f.
 
-*Simulation.* The above is about bits that silos send. :func:`binomial_quantiles` draws their
-number in double precision. Its probabilities are p(m) (1 + e(m)) with |e| below 1e-7 for N up to
-1e9 (the distribution function's error; compared with exact ratios), so that the loss of a simulated
+*Simulation.* The above is about bits that silos send. :func:`binomial_draws` draws their number in
+double precision. Its probabilities are p(m) (1 + e(m)), with |e| below 2e-8 for N up to 1e8 (the
+distribution function's error; compared with exact ratios) and, for p = 1/2, below 1e-14 s up to
+2^52 (the normal quantiles' error), s the standard deviation in bits. So the loss of a simulated
 release changes by e(m - k) - e(m) in each coordinate that is shifted, independently over
-coordinates and rounds: over n of them by at most ``2e-7 sqrt(2 n log(1 / b))`` except with
-probability b (Hoeffding), 1.5e-3 for a million and b = 1e-12. Tails are cut at probabilities of
-2^-54, 8 standard deviations from the mean, and probabilities are multiples of 2^-53: a total
-variation of about (16 s + 2) 2^-53 in each coordinate and round, s the standard deviation in bits.
-Neither is priced: a fit in one process simulates the protocol, and a deployment that sends bits has
-none of these errors.
+coordinates and rounds: over n of them by at most ``2 e sqrt(2 n log(1 / b))`` except with
+probability b (Hoeffding), 3e-4 for a million, N = 1e8 and b = 1e-12. Uniforms are multiples of
+2^-53, and of 2^-73 or less where a tail is below 2^-20, so the tails have all numbers of ones up to
+2^-106. None of this is priced: a fit in one process simulates the protocol, and a deployment that
+sends bits has none of these errors.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
-from scipy.special import betainc, gammaln, ndtr, ndtri, xlog1py, xlogy
+from scipy.special import betainc, ndtr, ndtri
 
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
+from skdpfl.privacy.randomness.streams import Stream
 
 #: The tails of all coordinates together have about this mass, and much less for large shifts.
 _TAIL = 1e-26
+
+#: More bits are not simulated: doubles would not hold all numbers of ones.
+MOST_BITS = 2**52
+
+#: Standard deviations above which the expansion is more exact than the distribution function.
+_WIDE = 5000.0
+
+#: Uniforms this close to 0 or 1 get more digits.
+_FAR = 2.0**-20
 
 
 class TooFewBits(ValueError):
@@ -74,7 +85,7 @@ def largest_step(n: int, p: float, depth: float) -> tuple[float, float]:
         raise TooFewBits(
             f"noise_bits: {n} bits in all are too few for a Gaussian price; use more levels."
         )
-    # one per cent allows for cancellation in the logarithms of factorials
+    # one per cent allows for cancellation in the logarithms
     tau = 1.01 * sum(
         math.exp(_log_pmf(end, n, p)) * ratio / (1.0 - ratio)
         for end, ratio in ((low, left), (high, right))
@@ -96,29 +107,59 @@ def dominating_gaussian(n: int, p: float, shift: float, dimension: int) -> tuple
     mu, distance = shift * step, dimension * tau
     ends = [(e, (1.0 + math.exp(e)) * distance) for e in mu**2 / 2 + mu * np.linspace(4, 14, 21)]
     kept = 2.0 * float(ndtr(-mu / 2))  # 1 - delta_G(0)
-    return mu, min(max(tv / kept, gaussian_delta(mu, float(e)) + tv) for e, tv in ends)
+    least = min(max(tv / kept, gaussian_delta(mu, float(e)) + tv) for e, tv in ends)
+    return mu, min(1.0, least)
 
 
 def _log_pmf(k: int, n: int, p: float) -> float:
-    ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    return float(ways + xlogy(k, p) + xlog1py(n - k, -p))
+    """Return an upper bound on log P[Bin(n, p) = k], 0 < k < n, too large by at most 1 / (12 k).
+
+    By Stirling: log of ``sqrt(n / (2 pi k (n - k))) exp(-n KL(k / n | p))``. Differences of
+    logarithms of factorials would be lost in rounding from n = 1e13 on.
+    """
+    above = float(k - Fraction(p) * n)
+    divergence = k * math.log1p(above / (n * p)) + (n - k) * math.log1p(-above / (n * (1.0 - p)))
+    return min(0.0, 0.5 * math.log(n / (2.0 * math.pi * k * (n - k))) - divergence)
+
+
+def binomial_draws(n: int, p: float, stream: Stream, shape: int | tuple[int, ...]) -> np.ndarray:
+    """Draw numbers of ones from Bin(n, p): integers of a shape.
+
+    Uniforms near 0 and 1 get 53 more binary digits, so that no probability of a tail is rounded.
+    """
+    u = stream.random(shape)
+    k = binomial_quantiles(n, p, u)
+    low, high = u < _FAR, u > 1.0 - _FAR
+    if low.any():
+        more = stream.random(int(low.sum())) * 2.0**-53
+        k[low] = binomial_quantiles(n, p, u[low] + more)
+    if high.any():  # from the other end, where doubles are dense
+        more = stream.random(int(high.sum())) * 2.0**-53
+        k[high] = n - binomial_quantiles(n, 1.0 - p, 1.0 - u[high] - more)
+    return k
 
 
 def binomial_quantiles(n: int, p: float, uniforms: np.ndarray) -> np.ndarray:
     """Return the quantiles of Bin(n, p) at ``uniforms``: integers of the same shape.
 
-    For large n a Cornish-Fisher expansion, whose error is then below 0.03, decides all but those
-    within 0.05 of an integer. The distribution function decides these, and all for smaller n. The
-    module says how close the result is to a binomial variable.
+    From 5,000 standard deviations on they are those of a Cornish-Fisher expansion. From 500 on its
+    first terms, whose error is then below 0.03, decide all but those within 0.05 of an integer. The
+    distribution function decides these, and all for smaller n. The module says how close the result
+    is to a binomial variable.
     """
-    u = np.clip(np.asarray(uniforms, dtype=float), 2.0**-54, 1.0 - 2.0**-54)
+    if n > MOST_BITS:
+        raise ValueError(f"n={n!r}: numbers of ones of more than 2^52 bits are not simulated.")
+    u = np.asarray(uniforms, dtype=float)
+    u = np.where(u > 0.0, np.minimum(u, 1.0 - 2.0**-53), 2.0**-54)
     x, s = ndtri(u), math.sqrt(n * p * (1.0 - p))
+    if s > _WIDE:
+        return _expanded(n, p, x)
     skew = (1.0 - 2.0 * p) / s
-    bend = skew * (x**2 - 1) / 6  # the next terms are at most 11 / s
+    bend = skew * (x**2 - 1) / 6  # the next terms are at most 11 / s up to 8 deviations
     # continuity correction: P(count <= k) is that of a continuous value up to k + 1/2
     place = n * p + s * (x + bend) - 0.5
     k = np.clip(np.ceil(place), 0, n)
-    near = np.abs(place - np.rint(place)) < 0.05
+    near = (np.abs(place - np.rint(place)) < 0.05) | (np.abs(x) > 8.0)
     todo = np.flatnonzero(near if s > 500.0 else np.ones_like(near))
     while todo.size:
         here, level = k.flat[todo], u.flat[todo]
@@ -127,6 +168,23 @@ def binomial_quantiles(n: int, p: float, uniforms: np.ndarray) -> np.ndarray:
         k.flat[todo] = here + up - 1.0 * down
         todo = todo[up | down]
     return k.astype(np.int64)
+
+
+def _expanded(n: int, p: float, x: np.ndarray) -> np.ndarray:
+    """Return the quantiles of Bin(n, p) at Phi(x), by an expansion of order 3.
+
+    With f a smooth density that is the law at integers, of its moments, the midpoint rule makes
+    P(count <= k) the integral of f up to k + 1/2 less f'(k + 1/2) / 24: as if the variance were
+    smaller by 1/12.
+    """
+    variance = n * p * (1.0 - p)
+    s = math.sqrt(variance - 1.0 / 12.0)
+    skew, peak = (1.0 - 2.0 * p) / s, (1.0 - 6.0 * p * (1.0 - p)) / variance
+    terms = skew * (x**2 - 1.0) / 6.0
+    terms += peak * (x**3 - 3.0 * x) / 24.0 - skew**2 * (2.0 * x**3 - 5.0 * x) / 36.0
+    middle = math.floor(n * p)
+    place = s * (x + terms) + (n * p - middle - 0.5)
+    return np.clip(middle + np.ceil(place).astype(np.int64), 0, n)
 
 
 def _is_below(k: np.ndarray, n: int, p: float, level: np.ndarray) -> np.ndarray:

@@ -21,11 +21,11 @@ from skdpfl.privacy.calibration import Search
 from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism, Senders
 from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
-from skdpfl.privacy.mechanisms.binomial_law import binomial_quantiles
+from skdpfl.privacy.mechanisms.binomial_law import MOST_BITS, binomial_draws
 from skdpfl.privacy.mechanisms.records import gradient_sums, n_sums
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.privacy.release import DOUBLE, choose_precision
+from skdpfl.privacy.release import DOUBLE, PrecisionError, choose_precision
 from skdpfl.privacy.sampling import Disjoint, Levels
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
 
@@ -138,6 +138,9 @@ class ShuffledSums(Mechanism):
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
         sums = gradient_sums(plan, plan.noise_multiplier * plan.clip_norm, size)
         precision, noised = choose_precision(sums, dtype, DOUBLE)
+        most = self.protocol(plan, float(plan.noise_multiplier[0]) * plan.largest_factor)
+        if most.noise_bits * plan.n_silos > MOST_BITS:
+            raise PrecisionError(f"{most.noise_bits} bits of each silo are too many to simulate.")
         return GradientTerms(noised.clip, plan.expected_sizes, precision=precision)
 
     def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
@@ -150,9 +153,9 @@ class ShuffledSums(Mechanism):
     ) -> np.ndarray:
         protocol, scale = self._run(plan, round), float(plan.expected_sizes.sum())
         bits = protocol.noise_bits * int(np.rint(aggregate.divisor * plan.n_silos))
-        uniforms = keys.stream("aggregate", round=round).random(aggregate.total.shape)
+        stream = keys.stream("aggregate", round=round)
         ones = np.rint(aggregate.total * (scale / protocol.unit))  # the weights are sizes / scale
-        ones += binomial_quantiles(bits, protocol.probability, uniforms)
+        ones += binomial_draws(bits, protocol.probability, stream, aggregate.total.shape)
         ones -= bits * protocol.probability
         return ones * (protocol.unit / scale) / aggregate.divisor
 

@@ -18,6 +18,9 @@ _N_NODES = 33
 #: Start and upper end of the search for the last of them.
 _FIRST, _FURTHEST = 0.02, 300.0
 
+#: More noise is priced as this much, which tells more: near it ratios differ from 1 by roundings.
+_MOST_NOISE = 1e7
+
 
 @lru_cache(maxsize=256)
 def shuffled_profile(
@@ -41,7 +44,7 @@ def shuffled_profile(
     if noise_multiplier == math.inf:
         return Profile((0.0,), (0.0,))
 
-    bound = RoundBound(noise_multiplier, n_reports, slack)
+    bound = RoundBound(min(noise_multiplier, _MOST_NOISE), n_reports, slack)
     epsilons = np.linspace(0.0, _last_epsilon(bound), _N_NODES)
     amplified = np.log1p(sampling_rate * np.expm1(epsilons))
     deltas = np.minimum.accumulate([bound.delta(epsilon) for epsilon in epsilons.tolist()])
