@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import issparse
 
 
@@ -104,6 +105,15 @@ def refuse_sparse(X: Any) -> None:
             f"as a dense row, and all rows stay in memory ({_dense_size(X)} here). Use "
             "OneHotEncoder(sparse_output=False) where an encoder made it sparse, or X.toarray()."
         )
+    if isinstance(X, pd.DataFrame) and _all_sparse(X):
+        raise TypeError(
+            "A frame of sparse columns is not supported, dense data is required: "
+            f"X.sparse.to_dense() ({_dense_size(X)} here)."
+        )
+
+
+def _all_sparse(X: pd.DataFrame) -> bool:
+    return len(X.columns) > 0 and all(isinstance(dtype, pd.SparseDtype) for dtype in X.dtypes)
 
 
 def check_average(value: Any) -> bool | float:

@@ -60,6 +60,15 @@ def _advice(X: Any, y: Any, error: Exception) -> str | None:
     of_labels = isinstance(error, TypeError) or "NaN" in said or "label type" in said
     if y is not None and of_labels and np.any(pd.isna(_flat(y))):
         return "Input y contains NaN: rows without a label or target must be left out."
+    unlike = isinstance(error, TypeError) and "not supported between" in said
+    if y is not None and (unlike or said.startswith("Unknown label type: unknown")):
+        kinds = sorted({type(label).__name__ for label in _flat(y)})
+        one = kinds[0] if len(kinds) == 1 else "str"
+        if np.asarray(y).dtype == object and (len(kinds) > 1 or not unlike):
+            return (
+                f"y holds labels of type {' and '.join(kinds)} as objects; make them of one plain "
+                f"type: y.astype({one})."
+            )
     of_y = y is not None and np.asarray(X).dtype.kind not in "OUS"
     if of_y and said.startswith("could not convert string to float"):
         return "y holds no numbers: a regressor needs some; for labels there are classifiers."

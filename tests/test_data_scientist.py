@@ -201,3 +201,39 @@ def test_a_wild_row_moves_a_private_scaler_no_more_than_its_noise(public):
         assert (moved <= 2 * found[:, 0].std(axis=0)).all()
     exact = [StandardScaler().fit(frame).mean_ for frame in (tame, wild)]
     assert (np.abs(exact[1] - exact[0]) > 1e8).all()  # it is a wild row
+
+
+NUMBERS = FRAME[["age", "weight"]].fillna(50.0)
+
+
+@pytest.mark.parametrize("turned", [True, False])
+def test_bounds_by_name_are_not_read_by_position(turned):
+    """An array has no names: whether its columns are in the mapping's order nobody knows."""
+    bounds = dict(reversed(PUBLIC.items())) if turned else PUBLIC
+    clf = skdpfl.ISRLDPClassifier(feature_bounds=bounds, n_rounds=5, random_state=0)
+    with pytest.raises(ValueError, match="feature_bounds goes by names"):
+        clf.fit(NUMBERS.to_numpy(), ILL)
+    by_number = {0: PUBLIC["age"], 1: PUBLIC["weight"]}
+    same = clone(clf).set_params(feature_bounds=by_number).fit(NUMBERS.to_numpy(), ILL)
+    assert np.array_equal(clf.fit(NUMBERS, ILL).coef_, same.coef_)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "match"),
+    [
+        (NUMBERS, pd.Series([1, "a"] * 600), r"type int and str as objects.*astype\(str\)"),
+        (NUMBERS, pd.Series([True, False] * 600, dtype=object), r"type bool.*astype\(bool\)"),
+        (NUMBERS.astype(pd.SparseDtype(float)), ILL, r"sparse.*X\.sparse\.to_dense\(\)"),
+    ],
+)
+def test_what_a_classifier_cannot_read_comes_with_the_way_out(X, y, match):
+    with pytest.raises((TypeError, ValueError), match=match):
+        skdpfl.ISRLDPClassifier(n_rounds=5, scaling=None).fit(X, y)
+
+
+def test_words_for_weights_and_dates_for_targets():
+    dates = pd.to_datetime(NUMBERS["age"], unit="D")
+    with pytest.raises(ValueError, match="y holds dates"):
+        skdpfl.ISRLDPRegressor(n_rounds=5, scaling=None).fit(NUMBERS, dates)
+    with pytest.raises(ValueError, match="one number for each of the 1200 rows"):
+        skdpfl.ISRLDPClassifier(n_rounds=5).fit(NUMBERS, ILL, sample_weight="balanced")

@@ -23,7 +23,7 @@ from skdpfl.choosing import Facts, choose, make_plan
 from skdpfl.estimators._data import DataElsewhere, LocalData
 from skdpfl.estimators._docs import with_constructor
 from skdpfl.estimators._noise_error import summary
-from skdpfl.estimators._parameters import check_parameters, check_shape
+from skdpfl.estimators._parameters import check_named_bounds, check_parameters, check_shape
 from skdpfl.estimators._refusals import (
     NO_PARTIAL_FIT,
     refuse_arguments,
@@ -281,6 +281,7 @@ class FederatedEstimator(Trained):
             )
             y = self._encode(y, features.dtype)
         refuse_dates(named)
+        check_named_bounds(self.feature_bounds, getattr(self, "feature_names_in_", None))
         warn_of_forgotten_column(named, silos)
         warn_of_people(named)
         read = read_silos(silos, len(features), X)

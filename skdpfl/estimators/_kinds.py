@@ -193,6 +193,11 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
         return False
 
     def _encode(self, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        if np.asarray(y).dtype.kind in "mM":
+            raise ValueError(
+                "y holds dates or times, which are no numbers. Count days from a public date: "
+                "(y - date).dt.days."
+            )
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
         low, high = self._loss().target_range
         if y.min() < low or y.max() > high:

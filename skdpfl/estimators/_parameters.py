@@ -110,6 +110,16 @@ def targets_of(loss: Loss, name: str) -> str:
     return f"loss={name!r} takes targets {span}"
 
 
+def check_named_bounds(bounds: Any, names: Any) -> None:
+    """Raise for bounds by column name where columns have none: their order may be another."""
+    if isinstance(bounds, Mapping) and names is None and 0 not in bounds:
+        raise ValueError(
+            f"feature_bounds goes by names, {list(bounds)[:3]!r} ..., and the columns of X have "
+            "none. Give X as a frame (earlier steps of a pipeline keep frames after "
+            'set_output(transform="pandas")), or bounds as a pair (lows, highs).'
+        )
+
+
 def check_target_bounds(bounds: Any, loss: Loss, name: str) -> None:
     """Raise for bounds outside the range of targets of the loss."""
     if bounds is None:

@@ -29,6 +29,10 @@ def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndar
     if weights is None:
         return None
     check_index(weights, X, "sample_weight")
+    if isinstance(weights, str):
+        raise ValueError(
+            f"sample_weight must be one number for each of the {n} rows of X; got {weights!r}."
+        )
     both = [np.float64, np.float32]
     weights = check_array(weights, ensure_2d=False, dtype=both, input_name="sample_weight")
     if weights.shape != (n,):
