@@ -11,6 +11,8 @@ import importlib.metadata
 import os
 from typing import Any
 
+from skdpfl._digits import at_most
+
 
 class DocLinks:
     """Mixin that overrides parts of scikit-learn's picture; comes before BaseEstimator."""
@@ -66,7 +68,7 @@ class _Price:
         self._spent = spent
 
     def __repr__(self) -> str:
-        return f"ε = {self._spent.epsilon:.3g}, δ = {self._spent.delta:.2g}"
+        return f"ε = {at_most(self._spent.epsilon)}, δ = {at_most(self._spent.delta, 2)}"
 
 
 @functools.cache

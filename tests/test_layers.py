@@ -21,6 +21,7 @@ LAYERS = [
         "_arguments",
         "_compat",
         "_compiled",
+        "_digits",
         "_distinct",
         "_docs",
         "_durable",

@@ -14,6 +14,7 @@ since only the sign of a prediction, or the largest, counts.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from sklearn.base import clone, is_classifier
@@ -78,7 +79,9 @@ def affordable_features(estimator: Any, *, silo_sizes: Any, n_classes: int = 2) 
     limit = _LABELS if is_classifier(model) else _NUMBERS
 
     def fits(d: int) -> bool:
-        plan = model.plan_for(silo_sizes=silo_sizes, n_features=d, n_classes=n_classes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of widths that are only tried; fit warns of its own
+            plan = model.plan_for(silo_sizes=silo_sizes, n_features=d, n_classes=n_classes)
         return noise_of_plan(plan) * (d + 1) <= limit
 
     if fits(_MOST):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
@@ -23,6 +24,9 @@ from skdpfl.inspection._display import (
     read_cv_results,
     score_label,
 )
+
+#: new records that are all among the training records are rarer than this
+_BY_CHANCE = 1e-6
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -251,11 +255,23 @@ class ConvergenceDisplay(Display):
 
 
 def _same_records(X: Any, X_test: Any) -> bool:
-    """Whether the scored records are the training records, or a slice of them."""
+    """Whether the scored records are the training records, or some of them."""
     if X is X_test:
         return True
     train, test = np.asarray(X), np.asarray(X_test)
     if train.ndim != 2 or test.ndim != 2:
         return False  # fit raises a better error
     overlap = train.dtype.kind in "biuf" and np.shares_memory(train, test)
-    return overlap or (train.shape == test.shape and bool((train == test).all()))
+    if overlap or (train.shape == test.shape and bool((train == test).all())):
+        return True
+    return train.shape[1] == test.shape[1] and _drawn_from(train, test)
+
+
+def _drawn_from(train: np.ndarray, test: np.ndarray) -> bool:
+    """Whether all rows of ``test`` are in ``train``, and new ones would hardly be.
+
+    A new row is in ``train`` about as often as one of its rows has another like it.
+    """
+    known, asked = (pd.util.hash_pandas_object(pd.DataFrame(t), index=False) for t in (train, test))
+    repeated = float(known.duplicated(keep=False).mean())
+    return bool(asked.isin(known).all()) and repeated ** len(asked) < _BY_CHANCE

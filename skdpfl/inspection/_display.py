@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score, check_scoring, r2_score
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
+from sklearn.utils.multiclass import type_of_target
 
 from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._silo_warnings import LeftOut, new_silos_expected
@@ -174,7 +175,9 @@ def predicted_scores(
 ) -> tuple[dict[float, float], str]:
     """Return the score of each model's predictions, and its name."""
     if metric is None:
-        metric = r2_score if np.asarray(y_true).dtype.kind == "f" else accuracy_score
+        fractions = any(type_of_target(p).startswith("continuous") for p in y_pred.values())
+        numbers = fractions or np.asarray(y_true).dtype.kind == "f"
+        metric = r2_score if numbers else accuracy_score
     name = getattr(metric, "__name__", "score")
     score = {float(value): float(metric(y_true, p)) for value, p in y_pred.items()}
     return score, score_label(name)

@@ -44,6 +44,8 @@ class PrivacyUtilityDisplay(Display):
         Name of the score.
     estimator_name : str, default=None
         Label of the line.
+    step : str, default=None
+        The step whose budgets these are, within a pipeline, whose other steps may cost more.
 
     Attributes
     ----------
@@ -72,6 +74,7 @@ class PrivacyUtilityDisplay(Display):
     baseline: Any = None
     score_name: str = "score"
     estimator_name: str | None = None
+    step: str | None = None
 
     def _draw(self, color: str | None) -> None:
         epsilons = np.asarray(self.epsilons, dtype=float)
@@ -86,7 +89,8 @@ class PrivacyUtilityDisplay(Display):
                 linestyle="--",
                 label=name,
             )
-        logarithmic(self.ax_, epsilons, "privacy budget ε (smaller is more private)")
+        alone = f" of {self.step}, other steps apart" if self.step else ""
+        logarithmic(self.ax_, epsilons, f"privacy budget ε{alone} (smaller is more private)")
         repeats = "" if self.band_ is None else " (mean ± standard deviation)"
         self.ax_.set_ylabel(f"{self.score_name}{repeats}")
         if self.estimator_name or self.baseline is not None:
@@ -141,7 +145,7 @@ class PrivacyUtilityDisplay(Display):
             The scores are exact and one fit per fold is without privacy: use the figure for public
             data, or keep it secret.
         """
-        _, inner = private_step(estimator)
+        prefix, inner = private_step(estimator)
         warn(
             "PrivacyUtilityDisplay shows exact scores of the records, beside a fit without "
             "privacy: neither is paid for. Draw it on public data, or keep it where the records "
@@ -163,6 +167,7 @@ class PrivacyUtilityDisplay(Display):
             baseline=table[-1],
             score_name=what,
             estimator_name=name or type(inner).__name__,
+            step=prefix.removesuffix("__") or None,
         ).plot(ax)
 
     @classmethod
@@ -245,4 +250,5 @@ class PrivacyUtilityDisplay(Display):
             baseline=table.scores.get(np.inf),
             score_name=score_name or table.score_name,
             estimator_name=name or table.estimator_name,
+            step=param.rpartition("__")[0] or None,
         ).plot(ax)

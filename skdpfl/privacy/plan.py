@@ -149,15 +149,19 @@ class PrivacyPlan(PublicNumbers):
             silo_ids=names,
             group_of_silo=groups.of_silo.tolist() if names else None,
             outsider_compositions=outsider,
-            noise_multiplier=self._least_noise if self.mechanism.gaussian else None,
+            noise_multiplier=self._stated_noise,
             n_releases=self.mechanism.n_releases(self),
             assignment=assignment,
             simulation_seeds=frozenset(() if simulation_seed is None else (simulation_seed,)),
         )
 
     @property
-    def _least_noise(self) -> float:
-        return float(self.noise_multiplier.min()) * self.smallest_factor
+    def _stated_noise(self) -> float | None:
+        """The multiplier of all silos, in the round with the least; None where silos differ."""
+        alike = bool((self.noise_multiplier == self.noise_multiplier[0]).all())
+        if not self.mechanism.gaussian or not alike:
+            return None
+        return float(self.noise_multiplier[0]) * self.smallest_factor
 
     # ---- calibration -------------------------------------------------------------------------
 

@@ -326,3 +326,10 @@ def test_a_plan_of_several_classes_and_of_sequences():
     clf = make("DPScaffoldClassifier", epsilon={0: 1.0, 1: 2.0})
     plan = clf.plan_for(silo_sizes=[50, 70], n_features=4, n_classes=5)
     assert plan.spent().per_silo.round(1).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("largest", [4.0, np.inf])
+def test_unlike_noise_is_not_one_multiplier(largest):
+    clf = fit("ISRLDPClassifier", epsilon={0: 1.0, 1: 2.0, 2: 2.0, 3: largest})
+    assert clf.privacy_spent_.noise_multiplier is None
+    assert clf.privacy_spent_.to_dict()["noise_multiplier"] is None

@@ -12,6 +12,7 @@ from sklearn.utils.fixes import parse_version
 
 import skdpfl
 from skdpfl import _links
+from skdpfl._digits import at_most
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
 
@@ -48,7 +49,7 @@ def test_the_picture_is_quick_and_shows_what_was_fitted(model, monkeypatch):
     if parse_version(sklearn.__version__) >= parse_version("1.9"):
         assert "privacy_spent_" in html
         spent = model.privacy_spent_
-        assert f"ε = {spent.epsilon:.3g}, δ = {spent.delta:.2g}" in html
+        assert f"ε = {at_most(spent.epsilon)}, δ = {at_most(spent.delta, 2)}" in html
         for name in ("unit", "trust", "neighbours"):
             row = html.split(f"privacy_spent_.{name}")[-1].split("</tr>")[0]
             assert f"<td>{getattr(spent, name)}</td>" in row

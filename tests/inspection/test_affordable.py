@@ -1,5 +1,7 @@
 """affordable_features: a number of columns from public numbers."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
@@ -48,3 +50,12 @@ def test_without_privacy_nothing_limits_it_and_at_least_one_column_is_named():
 def test_whole_silos_and_networks_are_refused(model):
     with pytest.raises(ValueError, match="linear models that protect records"):
         affordable_features(model, silo_sizes=SIZES)
+
+
+def test_widths_that_are_only_tried_give_no_warnings():
+    shuffled = ISRLDPClassifier(3.0, trust="shuffler", n_rounds=20, scaling=None)
+    with pytest.warns(UserWarning, match="gains nothing"):
+        shuffled.plan_for(silo_sizes=SIZES, n_features=8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert affordable_features(shuffled, silo_sizes=SIZES) >= 1

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import ndtr
+from sklearn.pipeline import make_pipeline
 
 from skdpfl import (
     DPFedAvgClassifier,
@@ -17,6 +19,7 @@ from skdpfl import (
 from skdpfl.algorithms import MinibatchSGD
 from skdpfl.federation import LocalFederation, _gradient, _noise
 from skdpfl.models import LinearModel
+from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy import audit_epsilon
 from skdpfl.privacy.lower_bounds import (
     Rates,
@@ -380,3 +383,48 @@ def test_one_run_bound_holds_for_randomised_response(delta):
     assert np.mean(np.array(bounds) > 1.0) <= 0.1 + 3 * np.sqrt(0.1 / 60)
     assert np.median(bounds) > 0.75
     assert one_run_epsilon(1000, 500, 250, 0.0, 0.1) == 0
+
+
+def some_frame(n=120):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(size=(n, 2)), columns=["b", "a"])
+    return frame, (frame["a"] > 0.5).astype(int), np.arange(n) % 6
+
+
+def test_a_frame_with_a_silo_column_is_the_same_federation():
+    """The column is no feature, and names the silos."""
+    X, y, silos = some_frame()
+    clf = ISRLDPClassifier(4.0, n_rounds=1, feature_bounds={"a": (0, 1), "b": (0, 1)})
+    told = audit_epsilon(clf, X=X, y=y, silos=silos, n_fits=4, random_state=0)
+    by_column = ISRLDPClassifier(**clf.get_params() | {"silo_column": "ward"})
+    found = audit_epsilon(by_column, X=X.assign(ward=silos), y=y, n_fits=4, random_state=0)
+    assert told.n_trials == 12  # three pairs of silos in each fit
+    assert repr(found) == repr(told)
+
+
+def test_bounds_by_name_reach_a_scaler():
+    X, _, silos = some_frame()
+    scaler = DPStandardScaler(1.0, feature_bounds={"a": (0, 1), "b": (0, 1)}, silo_column="ward")
+    audit = audit_epsilon(scaler, X=X.assign(ward=silos), n_fits=4, random_state=0)
+    assert audit.reported <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"n_fits": 2.5}, "n_fits must be an integer"),
+        ({"random_state": np.random.default_rng(0)}, "random_state must be an integer"),
+        ({"silo_sizes": [20, "x"], "n_features": 2}, r"silo_sizes\[1\] must be an integer"),
+        ({"X": some_frame()[0].assign(c="text"), "y": some_frame()[1]}, "hold no numbers"),
+        ({"X": some_frame()[0].replace(0.0, np.nan).mask(lambda t: t > 0.9)}, "needs y"),
+        ({"X": some_frame()[0].mask(lambda t: t > 0.9), "y": some_frame()[1]}, "X contains NaN"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_in_words(given, match):
+    with pytest.raises(ValueError, match=match):
+        audit_epsilon(ISRLDPClassifier(4.0, n_rounds=1, scaling=None), **given)
+
+
+def test_a_pipeline_is_audited_step_by_step():
+    with pytest.raises(ValueError, match="no noise of its own; audit the estimator"):
+        audit_epsilon(make_pipeline(ISRLDPClassifier()), X=some_frame()[0], y=some_frame()[1])

@@ -1,12 +1,13 @@
 """The confidence that an audit claims: bounds are too large as seldom as it says."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from skdpfl.inspection.audits.result import judged
+from skdpfl.inspection.audits.result import judged, judged_one_run
 from skdpfl.inspection.audits.scores import Trials
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
@@ -64,3 +65,20 @@ def test_the_page_shows_what_the_suite_found():
         shown = [value for name, value in row.items() if name not in ("CPU s", "date")]
         assert "| " + " | ".join(shown) + " |" in page
         assert float(row["at least"]) <= float(row["reported"])
+
+
+def test_bounds_are_shown_rounded_down_and_costs_up():
+    trials = np.zeros((4, 0))
+    audit = judged(
+        Trials(trials, trials, trials, np.zeros((4, 1)), np.array([True, False] * 2)), None,
+        gaussian(0.4), 0.9, "model", 4, np.random.default_rng(0),
+    )  # fmt: skip
+    text = repr(replace(audit, lower_bound=1.999, reported=2.001, delta=1.21e-5))
+    assert "ε ≥ 1.99, reported 2.01 at δ=1.3e-05" in text
+
+
+def test_one_run_whose_coins_are_all_alike_shows_nothing():
+    audit = judged_one_run(
+        np.array([1.0, 2.0]), np.array([True, True]), False, gaussian(0.4), 0.9, "silo"
+    )
+    assert audit.rates == (1.0, 1.0) and not audit.contradicted

@@ -21,12 +21,14 @@ from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import ConvergenceDisplay, PrivacySpentDisplay, PrivacyUtilityDisplay
+from skdpfl.inspection._convergence import _same_records
 from skdpfl.model_selection import (
     DPRandomizedSearchCV,
     LeaveOneSiloOut,
     SiloKFold,
     SiloStratifiedKFold,
 )
+from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy import PrivacyLedger
 
 X, y = load_breast_cancer(return_X_y=True)
@@ -305,3 +307,32 @@ def test_convergence_on_a_frame_with_a_silo_column():
     assert len(shown.scores) == 10
     assert len(told) == 1  # for all rounds
     assert told[0].filename == __file__
+
+
+def test_other_steps_of_a_pipeline_are_not_in_the_budget_of_the_axis():
+    """A private scaler's epsilon comes on top, at every point and in the baseline."""
+    pipe = make_pipeline(DPStandardScaler(epsilon=1.0, random_state=0), clf(average=False))
+    with pytest.warns(PrivacyLeakWarning, match="exact scores"):
+        shown = PrivacyUtilityDisplay.from_estimator(pipe, X, y, epsilons=[1], cv=2)
+    assert "ε of isrldpclassifier, other steps apart" in shown.ax_.get_xlabel()
+    grid = PrivacyUtilityDisplay.from_cv_results({1.0: [0.5], 2.0: [0.6]}, param="last__epsilon")
+    assert "ε of last, other steps apart" in grid.ax_.get_xlabel()
+
+
+@pytest.mark.parametrize("frame", [True, False])
+def test_some_of_the_training_records_are_training_records(frame):
+    """Also where they are copies; few values that occur in both are no sign of that."""
+    some = np.random.default_rng(0).permutation(len(y))[:100]
+    table = pd.DataFrame(X).add_prefix("x").assign(word="a") if frame else X
+    chosen = table.iloc[some].reset_index(drop=True) if frame else X[some]
+    assert _same_records(table, chosen)
+    assert not _same_records(table[100:], table[:100] if frame else X[:100].copy())
+    few = (X[:, :2] > 0).astype(float)
+    assert not _same_records(few[100:], few[:100].copy())
+
+
+def test_predicted_fractions_are_no_labels():
+    years = np.arange(20)
+    shown = PrivacyUtilityDisplay.from_predictions(years, {1.0: years + 0.5, np.inf: years})
+    assert shown.ax_.get_ylabel() == "R²"
+    assert shown.baseline == [1.0]

@@ -73,7 +73,7 @@ def test_repr_is_short():
         of(1.0)
         == "PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')"
     )
-    assert of(0.01234).startswith("PrivacySpent(ε=0.012, ")
+    assert of(0.01234).startswith("PrivacySpent(ε=0.013, ")
     assert of(math.inf).startswith("PrivacySpent(ε=inf, ")
     assert "group_size=3" in repr(cost.group(3))
 
@@ -590,3 +590,20 @@ def test_partial_sums_are_not_priced(monkeypatch):
 def test_totals_of_unlike_costs_are_refused():
     with pytest.raises(ValueError, match="unit='record' and unit='silo'"):
         total([spent(A), spent(A, unit="silo", ids=None)])
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "shown"),
+    [
+        (1.004, 1e-5, "ε=1.01, δ=1e-05,"),
+        (2.9996, 1.231e-5, "ε=3.00, δ=1.24e-05,"),
+        (0.1 + 0.2, 1e-4, "ε=0.30, δ=0.0001,"),
+        (0.0121, 1e-6, "ε=0.013, δ=1e-06,"),
+        (0.0, 1e-6, "ε=0, "),
+        (1e200, 1e-6, "ε="),
+    ],
+)
+def test_text_never_shows_less_than_was_spent(epsilon, delta, shown):
+    cost = dataclasses.replace(spent(A), costs=(Cost(A, delta, epsilon),))
+    assert shown in repr(cost)
+    assert float(repr(cost).split("ε=")[1].split(",")[0]) >= epsilon * (1 - 1e-11)

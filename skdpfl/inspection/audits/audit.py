@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from skdpfl._arguments import check_count
 from skdpfl.estimators import FederatedEstimator
 from skdpfl.federation import LocalFederation
 from skdpfl.inspection.audits.attack import Attack
@@ -17,6 +18,7 @@ from skdpfl.inspection.audits.setting import Setting
 from skdpfl.inspection.audits.stages import base_of_data, base_of_sizes
 from skdpfl.inspection.audits.watch import BackEnd
 from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.silos import split_silo_column
 
 VIEWS = "silo", "server", "model"
 
@@ -106,21 +108,30 @@ def audit_epsilon(
     """
     if not 0.5 < confidence < 1:
         raise ValueError(f"confidence must be between 0.5 and 1, got {confidence!r}.")
-    if n_fits < 1:
-        raise ValueError(f"n_fits must be 1 or more, got {n_fits!r}.")
+    n_fits = check_count("n_fits", n_fits)
+    if random_state is not None:
+        random_state = check_count("random_state", random_state, low=0)
     view = _view(estimator, view)
     federated = isinstance(estimator, FederatedEstimator)
     if n_fits == 1 and (view == "model" or not federated):
         raise ValueError(f"view={view!r} of a {type(estimator).__name__} needs many fits.")
-    how = Setting(view, int(n_fits), float(confidence), random_state, back_end)
+    how = Setting(view, n_fits, float(confidence), random_state, back_end)
     if not federated:
+        if "random_state" not in estimator.get_params(deep=False):
+            raise ValueError(
+                f"A {type(estimator).__name__} has no noise of its own; audit the estimator, "
+                "search or private transformer inside it."
+            )
         if X is None:
             raise ValueError(
                 f"An audit of {type(estimator).__name__} needs X, and y where it does."
             )
         searched = isinstance(estimator, DPRandomizedSearchCV)
         return (of_search if searched else of_fitted)(estimator, X, y, silos, how)
-    estimator = clone(estimator)
+    X, silos = split_silo_column(X, silos, None if X is None else estimator.silo_column)
+    if X is not None and y is None:
+        raise ValueError(f"An audit of {type(estimator).__name__} with X needs y.")
+    estimator = clone(estimator).set_params(silo_column=None)
     if is_classifier(estimator) and estimator.classes is None:
         estimator.set_params(classes=[0, 1] if y is None else np.unique(y).tolist())
     if X is not None:

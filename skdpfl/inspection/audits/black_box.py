@@ -11,7 +11,9 @@ from sklearn.base import clone
 from skdpfl.inspection.audits.result import PrivacyAudit, judged
 from skdpfl.inspection.audits.scores import Trials
 from skdpfl.inspection.audits.setting import Setting
+from skdpfl.inspection.audits.stages import like, table_of
 from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.silos import split_silo_column
 
 #: numbers of an attribute that are looked at
 MANY = 40
@@ -21,8 +23,12 @@ FAR = 1e3
 
 def of_fitted(estimator: Any, X: Any, y: Any, silos: Any, how: Setting) -> PrivacyAudit:
     """Audit by the fitted attributes alone; the first record is the canary."""
-    rng, table = how.coins, np.asarray(X, float)
-    neighbours, direction = neighbours_of(table, y, np.array([0]))
+    rng, column = how.coins, estimator.get_params(deep=False).get("silo_column")
+    if column is not None:
+        X, silos = split_silo_column(X, silos, column)
+        estimator = clone(estimator).set_params(silo_column=None)
+    neighbours, direction = neighbours_of(table_of(X, y), y, np.array([0]))
+    neighbours = {coin: (like(X, table), target) for coin, (table, target) in neighbours.items()}
     seen, moved, coins = [], [], []
     for fit in range(how.n_fits):
         coins.append(bool(rng.random() < 0.5))

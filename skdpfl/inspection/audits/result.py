@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpfl._digits import at_least, at_most, epsilon_text
 from skdpfl.inspection._display import COLOURS, axes_of, tidy
 from skdpfl.inspection.audits.scores import Trials, fitted_score
 from skdpfl.privacy.lower_bounds import (
@@ -61,7 +62,8 @@ class PrivacyAudit:
     score : str
         How trials were scored.
     rates : Rates
-        The bounds of false and true positive rates.
+        The bounds of false and true positive rates; in an audit with one run the rates themselves,
+        which bound nothing.
     wins : float
         A lower bound on how often the score of a fit with the one data set exceeds that of a fit
         with the other. NaN in an audit with one run.
@@ -84,8 +86,9 @@ class PrivacyAudit:
     def __repr__(self) -> str:
         verdict = "contradicted" if self.contradicted else "not contradicted"
         return (
-            f"PrivacyAudit(ε ≥ {self.lower_bound:.2f}, reported {self.reported:.2f} at "
-            f"δ={self.delta:.2g}: {verdict}; view={self.view!r}, {self.n_trials} trials, "
+            f"PrivacyAudit(ε ≥ {at_least(self.lower_bound, decimals=2)}, reported "
+            f"{epsilon_text(self.reported)} at δ={at_most(self.delta, 2)}: {verdict}; "
+            f"view={self.view!r}, {self.n_trials} trials, "
             f"confidence {self.confidence:g})"
         )
 
@@ -101,7 +104,7 @@ class PrivacyAudit:
         -------
         matplotlib Axes
             With false positives to the right and false negatives upwards. A point below the curve
-            contradicts the guarantee.
+            contradicts the guarantee, other than in an audit with one run, where it is an estimate.
         """
         _, ax = axes_of(ax)
         a = np.linspace(0, 1, 400)
@@ -109,15 +112,14 @@ class PrivacyAudit:
         for epsilon, delta in self.curve:
             missed.append(1 - delta - math.exp(epsilon) * a)
             missed.append(math.exp(-epsilon) * (1 - delta - a))
-        ax.plot(
-            a, np.max(missed, axis=0), color=COLOURS[0], label=f"reported, ε = {self.reported:.2f}"
-        )
+        reported = f"reported, ε = {epsilon_text(self.reported)}"
+        ax.plot(a, np.max(missed, axis=0), color=COLOURS[0], label=reported)
         ax.plot(
             [self.rates.false_positive],
             [1 - self.rates.true_positive],
             "o",
             color=COLOURS[1],
-            label=f"attack, ε ≥ {self.lower_bound:.2f}",
+            label=f"attack, ε ≥ {at_least(self.lower_bound, decimals=2)}",
         )
         ax.set(xlabel="false positives", ylabel="false negatives", xlim=(0, 1), ylim=(0, 1))
         ax.legend(frameon=False)
@@ -191,11 +193,15 @@ def judged_one_run(
         bound = max(bound, one_run_epsilon(m, len(guessed), right, delta, error))
         contradicted |= any(one_run_epsilon(m, len(guessed), right, d, error) > e for e, d in curve)
     positive = centred > 0
-    rates = Rates(float(positive[~coins].mean()), float(positive[coins].mean()))
+    rates = Rates(_share(positive[~coins], 1.0), _share(positive[coins], 0.0))
     return PrivacyAudit(
         bound, math.nan, reported.epsilon, delta, confidence, contradicted, view, m, 1, "sum of "
         "projections", rates, math.nan, curve,
     )  # fmt: skip
+
+
+def _share(hits: np.ndarray, unknown: float) -> float:
+    return float(hits.mean()) if hits.size else unknown
 
 
 def _strongest(

@@ -32,6 +32,7 @@ from skdpfl.inspection.audits.black_box import (
 )
 from skdpfl.inspection.audits.result import PrivacyAudit
 from skdpfl.inspection.audits.setting import Setting
+from skdpfl.inspection.audits.stages import table_of
 from skdpfl.model_selection.holdout import Split, split
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.silos import read_silos
@@ -39,7 +40,7 @@ from skdpfl.silos import read_silos
 
 def of_search(search: Any, X: Any, y: Any, silos: Any, how: Setting) -> PrivacyAudit:
     """Audit a search by what it publishes (``view="server"``), or by its best model."""
-    rng, table = how.coins, np.asarray(X, float)
+    rng, table = how.coins, table_of(X, y)
     inner = private_step(search.estimator)[1]
     groups, scores = read_silos(silos, len(table), X), how.view == "server"
     seen, law, coins = [], [], []

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_array
 
-from skdpfl._arguments import refuse_sparse
+from skdpfl._arguments import check_count, refuse_sparse
+from skdpfl._input_errors import advising
 from skdpfl.federation import Schema, SiloData
 from skdpfl.inspection.audits.canaries import MINUS, PLUS, SILENT
 from skdpfl.inspection.audits.watch import Stage
@@ -28,6 +31,7 @@ class Base:
     ids: Sequence[Any]
     #: whether the records are the user's; others have gradients of zero
     given: bool
+    names: Sequence[str] | None = None
 
     @property
     def sizes(self) -> np.ndarray:
@@ -38,7 +42,7 @@ class Base:
     def schema(self) -> Schema:
         """What is public."""
         sizes = dict(zip(self.ids, self.sizes.tolist(), strict=True))
-        return Schema(sizes, self.X.shape[1])
+        return Schema(sizes, self.X.shape[1], feature_names=self.names)
 
     def stage(
         self,
@@ -85,27 +89,42 @@ class Base:
         return axes[::-1][:m] * LONG * max(1.0, float(np.abs(self.X).max()))
 
 
+def table_of(X: Any, y: Any = None) -> np.ndarray:
+    """Return the user's features as numbers, or say what is wrong with them."""
+    refuse_sparse(X)
+    with advising(X, y):
+        table: np.ndarray = check_array(X, dtype=np.float64, input_name="X")
+    return table
+
+
+def like(X: Any, table: np.ndarray) -> Any:
+    """Return a table as a frame with the names of X, if X has some."""
+    named = isinstance(X, pd.DataFrame)
+    return pd.DataFrame(table, index=X.index, columns=X.columns) if named else table
+
+
 def base_of_sizes(silo_sizes: Any, n_features: Any) -> Base:
     """Return silos of given sizes, whose records say nothing."""
     if silo_sizes is None or n_features is None:
         raise ValueError(
             "An audit needs silo_sizes and n_features, for worst-case records; or X, y and silos."
         )
-    named = silo_sizes if hasattr(silo_sizes, "items") else dict(enumerate(silo_sizes))
-    sizes = np.array([int(n) for _, n in named.items()])
+    named = pd.Series(silo_sizes, dtype=object)
+    sizes = np.array([check_count(f"silo_sizes[{silo!r}]", n) for silo, n in named.items()])
+    width = check_count("n_features", n_features)
     starts = np.concatenate([[0], np.cumsum(sizes)])
     n = int(starts[-1])
-    return Base(np.zeros((n, int(n_features))), np.zeros(n), starts, [*named.keys()], False)
+    return Base(np.zeros((n, width)), np.zeros(n), starts, named.index.tolist(), False)
 
 
 def base_of_data(X: Any, y: Any, silos: Any, classes: np.ndarray | None) -> Base:
     """Return the user's records, silo by silo."""
-    refuse_sparse(X)
-    table, target = np.asarray(X, float), np.asarray(y)
+    table, target = table_of(X, y), np.asarray(y)
     read = read_silos(silos, len(table), X)
     codes = target.astype(float) if classes is None else np.searchsorted(classes, target)
     if classes is None and np.abs(codes).max() >= SILENT:
         raise ValueError(f"An audit needs targets below {SILENT:g}; scale y, and target_bounds.")
     order = np.argsort(read.codes, kind="stable")
     starts = np.concatenate([[0], np.cumsum(read.sizes)])
-    return Base(table[order], codes[order].astype(float), starts, read.ids.tolist(), True)
+    ids, names = read.ids.tolist(), X.columns.tolist() if isinstance(X, pd.DataFrame) else None
+    return Base(table[order], codes[order].astype(float), starts, ids, True, names)

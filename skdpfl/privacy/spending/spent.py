@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args
 
+from skdpfl._digits import at_most, epsilon_text
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.events import Composition, Exact
@@ -46,7 +47,8 @@ class PrivacySpent(SiloCosts):
     neighbours : {"replace", "add_remove"}
         The neighbour relation. "add_remove" sets one contribution to zero.
     noise_multiplier : float or None
-        Noise on the clipped sum over the clipping norm; None where it differs.
+        Noise on the clipped sum over the clipping norm, in the round with the least; None where
+        silos or fits differ, and for other noise.
     n_releases : int
         Number of noisy releases of the silo (or server) with the most.
     outsider : PrivacySpent or None
@@ -284,10 +286,9 @@ class PrivacySpent(SiloCosts):
         return hash((self.epsilon, self.delta, self.unit, self.trust, self.neighbours))
 
     def __repr__(self) -> str:
-        epsilon = f"{self.epsilon:.2f}" if self.epsilon >= 0.1 else f"{self.epsilon:.2g}"
         group = "" if self.group_size == 1 else f", group_size={self.group_size}"
         return (
-            f"PrivacySpent(ε={epsilon}, δ={self.delta:.3g}, "
+            f"PrivacySpent(ε={epsilon_text(self.epsilon)}, δ={at_most(self.delta)}, "
             f"unit={self.unit!r}, trust={self.trust!r}, neighbours={self.neighbours!r}{group})"
         )
 
