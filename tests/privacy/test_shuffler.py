@@ -12,7 +12,7 @@ from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients, ShuffledSums, 
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import PrecisionError
-from skdpfl.privacy.sampling import Disjoint, WithoutReplacement
+from skdpfl.privacy.sampling import Disjoint, Poisson, WithoutReplacement
 from skdpfl.privacy.shuffling.one_round import shuffled_profile
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
 
@@ -71,6 +71,19 @@ def test_more_bits_than_doubles_can_count_are_refused():
         binomial_quantiles(2**53, 0.5, np.full(3, 0.5))
 
 
+@pytest.mark.parametrize("mechanism", [ShuffledGradients(), ShuffledSums(3)])
+def test_plans_that_a_shuffler_does_not_protect_are_refused(mechanism):
+    """The number of messages, or a factor on them, would tell; zeroing has other shifts."""
+    one = dataclasses.replace(plan(), mechanism=mechanism)
+    with pytest.raises(ValueError, match="fixed size"):
+        dataclasses.replace(one, sampling=Poisson(0.2))
+    with pytest.raises(ValueError, match="proportional"):
+        dataclasses.replace(one, weights=np.full(4, 0.25))
+    with pytest.raises(ValueError, match='neighbours="replace" only'):
+        dataclasses.replace(one, neighbours="add_remove")
+    assert dataclasses.replace(one, weights=3 * one.weights).n_silos == 4
+
+
 def test_one_pass_is_priced_as_one_round():
     one = plan(sampling=Disjoint(5), n_rounds=5)
     assert set(one.groups().compositions) == {shuffled_levels([(2.0, 1)], 40, 1.0, 1e-5)}
@@ -83,9 +96,10 @@ def test_rounds_of_less_noise_are_priced_at_their_own():
     (composition,) = set(decaying.groups().compositions)
     assert set(composition) == set(expected)
     assert decaying.spent().epsilon > 2 * plan().spent().epsilon
-    one_pass = dataclasses.replace(decaying, sampling=Disjoint(3))
+    parts = np.array([6, 10, 16, 33])
+    one_pass = dataclasses.replace(decaying, sampling=Disjoint(3), weights=parts / parts.sum())
     # the record may be in the last round
-    assert set(one_pass.groups().compositions) == {shuffled_levels([(0.5, 1)], 66, 1.0, 1e-5)}
+    assert set(one_pass.groups().compositions) == {shuffled_levels([(0.5, 1)], 65, 1.0, 1e-5)}
 
 
 @pytest.mark.parametrize("mechanism", [ShuffledGradients(), ShuffledSums(3)])

@@ -5,7 +5,8 @@
     record   shuffler  ShuffledSums       each silo's sum, bit by bit     the shuffler
 
 A round's messages are permuted before the server sees them. Batches have a fixed size, because the
-server would see a random number of messages.
+server would see a random number of messages, and all records count alike, because a factor on its
+messages would name a silo.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from skdpfl.privacy.mechanisms.records import gradient_sums, n_sums
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, PrecisionError, choose_precision
-from skdpfl.privacy.sampling import Disjoint, Levels
+from skdpfl.privacy.sampling import Disjoint, Levels, Poisson
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
 
 
@@ -51,6 +52,10 @@ class ShuffledGradients(Mechanism):
     serves = ("record", "shuffler")
     #: computing a price takes tenths of a second, and the bounds are not continuous
     search: ClassVar[Search] = Search(start=3.0, share=0.99, narrow=1e-3)
+
+    def check(self, plan: PublicNumbers) -> None:
+        super().check(plan)
+        _check_shuffled(plan)
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         met, rate = _releases_of_record(plan, n, levels)
@@ -105,6 +110,10 @@ class ShuffledSums(Mechanism):
     serves = ("record", "shuffler")
     #: prices are not continuous, because the number of bits is an integer
     search: ClassVar[Search] = Search(share=0.99, narrow=1e-4)
+
+    def check(self, plan: PublicNumbers) -> None:
+        super().check(plan)
+        _check_shuffled(plan)
 
     def n_releases(self, plan: PublicNumbers) -> int:
         return n_sums(plan)
@@ -162,6 +171,25 @@ class ShuffledSums(Mechanism):
     def _run(self, plan: PublicNumbers, round: int) -> BinomialSum:
         """Return the protocol that runs in a round."""
         return self.protocol(plan, float(plan.noise_multiplier[0]) * float(plan.factors[round][0]))
+
+
+def _check_shuffled(plan: PublicNumbers) -> None:
+    """Raise for plans that the guarantees do not cover."""
+    if plan.neighbours != "replace":
+        raise ValueError(
+            f'trust="shuffler" is priced under neighbours="replace" only; got {plan.neighbours!r}.'
+        )
+    if isinstance(plan.sampling, Poisson):
+        raise ValueError(
+            'trust="shuffler" needs batches of a fixed size, since the number of messages is seen; '
+            f"got {plan.sampling!r}. Use WithoutReplacement, Disjoint or Everyone."
+        )
+    sizes = plan.expected_sizes
+    if not np.allclose(plan.weights * sizes.sum(), sizes * plan.weights.sum(), rtol=1e-9, atol=0.0):
+        raise ValueError(
+            'trust="shuffler" counts every record alike, since messages have no sender: weights '
+            "must be proportional to the silos' batch sizes (plan.expected_sizes)."
+        )
 
 
 @lru_cache(maxsize=256)
