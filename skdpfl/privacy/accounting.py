@@ -30,7 +30,7 @@ __all__ = [
 
 SamplingName = Literal["poisson", "without_replacement", "disjoint"]
 
-#: Largest number of steps; pricing is exact up to here.
+#: Largest number of steps.
 _MOST_STEPS = 10**9
 
 

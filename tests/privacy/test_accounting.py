@@ -329,6 +329,20 @@ def test_losses_that_are_all_beyond_the_grid_have_a_price():
     assert price_delta(((event, 1),), 1e4, "replace") == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("n_steps", "over"), [(10**7, 3e-3), (10**8, 0.03), (10**9, 0.25)])
+def test_many_millions_of_steps_cost_too_much_rather_than_too_little(n_steps, over):
+    """A rate next to 1, which is priced as a sampling, against the closed form at 1."""
+    setting = {"noise_multiplier": 4 * math.sqrt(n_steps), "n_steps": n_steps, "delta": 1e-5}
+    exact = epsilon_of(sampling_rate=1, **setting)
+    assert exact <= epsilon_of(sampling_rate=1 - 2**-53, **setting) <= (1 + over) * exact
+
+
+def test_budgets_next_to_a_delta_of_one():
+    for epsilon in (0.0, 1e-6, 1e-3, 1.0, 1e3):
+        for delta in (0.999, 1 - 1e-12, 1 - 2**-52, 1 - 2**-53):
+            assert 0.0 < gaussian_delta(gaussian_mu(epsilon, delta), epsilon) <= delta * (1 + 1e-11)
+
+
 def test_without_a_budget_there_is_no_noise():
     calibrated = noise_multiplier_for(epsilon=math.inf, sampling_rate=0.1, n_steps=10, delta=1e-5)
     assert calibrated == 0

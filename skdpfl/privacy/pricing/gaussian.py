@@ -73,6 +73,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     while gaussian_delta(low, epsilon) > delta:
         low /= 2.0
     log_delta = math.log(delta)
+    if _log_delta(high, epsilon) <= log_delta:  # above only by its margin for rounding
+        return low
     root = brentq(
         lambda m: _log_delta(m, epsilon) - log_delta,
         low,
