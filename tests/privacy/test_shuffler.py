@@ -84,6 +84,17 @@ def test_plans_that_a_shuffler_does_not_protect_are_refused(mechanism):
     assert dataclasses.replace(one, weights=3 * one.weights).n_silos == 4
 
 
+def test_all_messages_have_the_most_noise_that_a_silo_is_priced_at():
+    unequal = np.array([2.0, 3.0, 5.0, 1.0])
+    one = dataclasses.replace(plan(), noise_multiplier=unequal)
+    std = one.mechanism.gradient_terms(one, 5, np.dtype(float)).noised.std
+    np.testing.assert_allclose(std, 5.0 * 1.5 * np.sqrt([4, 6, 10, 20]))
+    sums = dataclasses.replace(one, mechanism=ShuffledSums(4000))
+    assert sums.mechanism.noise_on_mean(sums) >= 5.0 * 1.5 / 40
+    noise = sums.mechanism.release(sums, Aggregate(np.zeros(4000), 1.0), 0, streams_for(0))
+    assert noise.std() >= 0.94 * 5.0 * 1.5 / 40  # 5 standard errors
+
+
 def test_one_pass_is_priced_as_one_round():
     one = plan(sampling=Disjoint(5), n_rounds=5)
     assert set(one.groups().compositions) == {shuffled_levels([(2.0, 1)], 40, 1.0, 1e-5)}

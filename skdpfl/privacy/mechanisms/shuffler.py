@@ -75,7 +75,7 @@ class ShuffledGradients(Mechanism):
 
     def _std(self, plan: PublicNumbers) -> np.ndarray:
         """Return the noise on the sum of a silo's messages."""
-        return plan.noise_multiplier * plan.clip_norm * np.sqrt(plan.expected_sizes)
+        return _shared_noise(plan) * plan.clip_norm * np.sqrt(plan.expected_sizes)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class ShuffledSums(Mechanism):
         return np.ones(plan.n_silos)
 
     def noise_on_mean(self, plan: PublicNumbers) -> float:
-        protocol = self.protocol(plan, float(plan.noise_multiplier[0]))
+        protocol = self.protocol(plan, _shared_noise(plan))
         n_silos = plan.n_silos * plan.silo_fraction
         p = protocol.probability
         each = protocol.noise_bits * p * (1 - p) + 1 / 4  # the rounding's variance at most
@@ -147,7 +147,7 @@ class ShuffledSums(Mechanism):
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
         sums = gradient_sums(plan, plan.noise_multiplier * plan.clip_norm, size)
         precision, noised = choose_precision(sums, dtype, DOUBLE)
-        most = self.protocol(plan, float(plan.noise_multiplier[0]) * plan.largest_factor)
+        most = self.protocol(plan, _shared_noise(plan) * plan.largest_factor)
         if most.noise_bits * plan.n_silos > MOST_BITS:
             raise PrecisionError(f"{most.noise_bits} bits of each silo are too many to simulate.")
         return GradientTerms(noised.clip, plan.expected_sizes, precision=precision)
@@ -170,7 +170,12 @@ class ShuffledSums(Mechanism):
 
     def _run(self, plan: PublicNumbers, round: int) -> BinomialSum:
         """Return the protocol that runs in a round."""
-        return self.protocol(plan, float(plan.noise_multiplier[0]) * float(plan.factors[round][0]))
+        return self.protocol(plan, _shared_noise(plan) * float(plan.factors[round][0]))
+
+
+def _shared_noise(plan: PublicNumbers) -> float:
+    """Return the noise multiplier that all silos run with: the largest that one is priced at."""
+    return float(plan.noise_multiplier.max())
 
 
 def _check_shuffled(plan: PublicNumbers) -> None:
