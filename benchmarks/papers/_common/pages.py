@@ -11,7 +11,8 @@ over the seeds, with their standard deviation if there are several. ::
 
     <!-- paper scaffold/accuracy: 3 -->
 
-is the table that every page has, with 3 as the published epsilon: see :func:`compared`.
+is the table that every page has, with 3 as the published epsilon: see :func:`compared`. Rows such
+as ``| `scaffold/best` | ... | 5 of 12 |`` get the number of cells that have been run.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pandas as pd
 
 from _common.cells import figure_of
 from _common.claims import CLAIM, PRINTED
-from _common.table import Store
+from _common.table import Store, key
 
 DOCS = Path(__file__).parents[3] / "docs" / "papers"
 WANTED = re.compile(
@@ -35,6 +36,7 @@ WANTED = re.compile(
 COMPARED = re.compile(
     r"(<!-- paper (?P<name>\S+): (?P<epsilon>[\d.]+) -->\n).*?(<!-- end -->)", re.DOTALL
 )
+COUNTED = re.compile(r"(?m)^(\| `(?P<name>\S+)` \|.*\| )\d+ of \d+ \|$")
 
 
 def fill_pages(folder: Path) -> None:
@@ -46,12 +48,20 @@ def fill_pages(folder: Path) -> None:
 def filled(text: str, folder: Path) -> str:
     """Return a page's text with its tables as they are on disk."""
     text = WANTED.sub(lambda found: found[1] + markdown(found, folder) + found[6], text)
+    text = COUNTED.sub(lambda found: found[1] + counted(found, folder) + " |", text)
     return COMPARED.sub(
         lambda found: (
             found[1] + compared(found["name"], float(found["epsilon"]), folder) + found[4]
         ),
         text,
     )
+
+
+def counted(row: re.Match[str], folder: Path) -> str:
+    """Return how many cells of a figure are in its table, of how many."""
+    cells = [cell for cell in figure_of(row["name"]).cells(False) if not cell.fixed]
+    there = Store(folder, row["name"]).seeds()
+    return f"{sum(key(*cell.key) in there for cell in cells)} of {len(cells)}"
 
 
 def compared(name: str, published: float, folder: Path) -> str:
