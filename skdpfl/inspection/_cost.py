@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
 from skdpfl._warnings import warn
@@ -135,6 +136,8 @@ def _check(fitted: Any) -> None:
     inner = fitted.steps[-1][1] if isinstance(fitted, Pipeline) else fitted
     if hasattr(inner, "plan_for") and not hasattr(inner, "privacy_spent_"):
         raise NotFittedError(f"This {type(inner).__name__} is not fitted yet: it has cost nothing.")
+    if type(inner).__module__.startswith("sklearn."):
+        check_is_fitted(inner)
 
 
 def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak]:

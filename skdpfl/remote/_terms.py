@@ -1,6 +1,6 @@
 """What a silo's operator agreed to, and the error whose words may be sent to the other side.
 
-It imports nothing: a silo's process may start often.
+It imports next to nothing: a silo's process may start often.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from skdpfl._digits import at_most
 
 
 class Refused(ValueError):
@@ -58,5 +60,6 @@ class Terms:
         if spent.delta > self.delta or spent.epsilon > self.epsilon:
             raise Refused(
                 f"This silo agreed to epsilon={self.epsilon:g} at delta={self.delta:g} a fit; by "
-                f"its own computation this one costs {spent.epsilon:.4g} at {spent.delta:g}."
+                f"its own computation this one costs {at_most(spent.epsilon, 4)} at "
+                f"{at_most(spent.delta)}."
             )

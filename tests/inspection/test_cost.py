@@ -291,6 +291,9 @@ def test_what_was_not_fitted_has_no_cost():
         skdpfl.privacy_spent(clf())
     with pytest.raises(NotFittedError, match="not fitted yet"):
         skdpfl.privacy_spent(make_pipeline(Normalizer(), clf()))
+    for around in (VotingClassifier([("a", clf())]), GridSearchCV(clf(), {}), StandardScaler()):
+        with pytest.raises(NotFittedError, match=f"{type(around).__name__} instance is not fitted"):
+            skdpfl.privacy_spent(around)
     with pytest.raises(TypeError, match=r"must be a fitted estimator; got int.*sum\("):
         skdpfl.privacy_spent(3)
 

@@ -578,3 +578,10 @@ def test_a_ledger_needs_a_file(said):
     with pytest.raises(ValueError, match="needs a file"):
         Gate(said[1], PrivacyLedger(1.0))
     assert isinstance(said[0][0], Offer) and isinstance(said[0][0].facts, Facts)
+
+
+def test_a_cost_is_not_shown_as_what_was_agreed():
+    """One that is above by less than the digits shown."""
+    spent = SimpleNamespace(epsilon=1.00001, delta=1e-5, unit="record", neighbours="replace")
+    with pytest.raises(Refused, match=r"epsilon=1 at .* costs 1\.001 at 1e-05"):
+        Terms(epsilon=1.0, delta=1e-5).check(spent)

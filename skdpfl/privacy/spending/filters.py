@@ -58,6 +58,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdpfl._digits import at_least, at_most
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.privacy.events import Composition, Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -100,10 +101,11 @@ class Filter:
         if not (alone or filling.used <= filling.budget):  # refused also if it is not a number
             raise BudgetExceeded(
                 f"This fit would take the ledger beyond epsilon={self.epsilon:g} at delta="
-                f"{self.delta:g}: {filling.used:.4g} of {filling.budget:.4g} ({filling.unit}), "
+                f"{self.delta:g}: {at_most(filling.used, 4)} of {at_least(filling.budget, 4)} "
+                f"({filling.unit}), "
                 f"after {len(costs) - 1} fit(s); by itself it costs epsilon="
-                f"{costs[-1].epsilon_at(self.delta):.4g}. It was refused before it trained on any "
-                "data: give it a smaller budget."
+                f"{at_most(costs[-1].epsilon_at(self.delta), 4)}. It was refused before it "
+                "trained on any data: give it a smaller budget."
             )
 
     def filling(self, costs: list[PrivacySpent]) -> Filling:

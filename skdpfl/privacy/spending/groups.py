@@ -36,7 +36,7 @@ _LARGEST = 600.0
 #: What to do where a group's epsilon is infinite.
 NO_EPSILON = (
     "No epsilon up to 600 holds for {k} records together at delta={delta:.3g}, where one record "
-    "has epsilon={epsilon:.3g}: each further record multiplies the probability of a failure by "
+    "has epsilon={epsilon}: each further record multiplies the probability of a failure by "
     "about e^epsilon. Fit again with what epsilon_per_record(epsilon, k={k}, delta=...) gives, a "
     "smaller epsilon by which failures grow less, and with full batches (sampling_rate=1.0); "
     "declare categories instead of counting them; or keep fewer rows for each person (limit_rows)."

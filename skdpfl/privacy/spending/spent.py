@@ -229,7 +229,8 @@ class PrivacySpent(SiloCosts):
             return self
         paid = of_group(self, k)
         if paid.epsilon == math.inf > self.epsilon:
-            warn(NO_EPSILON.format(k=k, epsilon=self.epsilon, delta=self.delta))
+            epsilon = at_most(self.epsilon)
+            warn(NO_EPSILON.format(k=k, epsilon=epsilon, delta=self.delta))
         outsider = None if self.outsider is None else self.outsider.group(k)
         return self._paying(paid, outside=outsider, group_size=self.group_size * k)
 
