@@ -10,7 +10,7 @@ import sklearn
 from scipy.stats import loguniform
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import ParameterSampler, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
@@ -270,6 +270,18 @@ def test_no_point_of_a_grid_is_paid_for_twice_unless_it_is_warned_of():
             tried = every.fit(X, y, silos=SILOS).candidates_[["clip_norm", "alpha"]]
         times = tried.value_counts()
         assert len(tried) == n_iter and len(times) == min(n_iter, 6) and times.max() == most
+
+
+def test_the_seed_of_a_secret_runs_point_does_not_tell_the_next_ones():
+    """The best run's point is published; who finds its seed must not know the other runs'."""
+    streams = streams_for(5)
+    public = {"streams": streams, "sizes": np.array([100]), "X": X, "y": y}
+    drawn = search()._candidates("candidates", 6, distinct=False, **public)
+    first = int(streams.stream("candidates").integers(0, 2**31, ()))
+    clips = [candidate.params["clip_norm"] for candidate in drawn]
+    space = [next(iter(ParameterSampler(CLIPS, 1, random_state=first + i))) for i in range(6)]
+    assert clips[0] == space[0]["clip_norm"] and len(set(clips)) == 6
+    assert set(clips[1:]).isdisjoint(point["clip_norm"] for point in space)
 
 
 @pytest.mark.slow

@@ -227,9 +227,17 @@ class DPRandomizedSearchCV(
     def _candidates(
         self, purpose: str, count: int, *, streams: Streams, distinct: bool, **data: Any
     ) -> list[Candidate]:
-        """Draw candidates; independent ones for secret runs."""
-        seed = int(streams.stream(purpose).integers(0, 2**31, ()))
-        points = Space(self.param_distributions).draw(count, seed, distinct=distinct)
+        """Draw candidates; independent ones for secret runs.
+
+        These have seeds of their own: the best run's point is published, its seed of 31 bits can be
+        found, and must not tell the points of the others.
+        """
+        space = Space(self.param_distributions)
+        drawn = [int(streams.stream(purpose, i).integers(0, 2**31, ())) for i in range(count)]
+        if distinct:
+            points = space.draw(count, drawn[0], distinct=True)
+        else:
+            points = [space.draw(1, number, distinct=False)[0] for number in drawn]
         seeds = [seed_from(streams, f"{purpose} schedule", i) for i in range(count)]
         return [
             Candidate(self.estimator, point, schedule=streams_for(seed), **data)
