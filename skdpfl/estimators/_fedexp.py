@@ -118,7 +118,7 @@ sizes are functions of them."""
 def _compare(committed: Committed) -> None:
     """Warn if Gaussian noise would be smaller, as pure local privacy composes badly over rounds."""
     plan, size = committed.plan, committed.request.model.size
-    delta, rounds = float(plan.delta.max()), plan.spent().n_releases
+    delta, rounds = float(plan.delta.max()), plan.mechanism.n_releases(plan)
     gaussian = math.sqrt(size * rounds) * 2 / gaussian_mu(committed.epsilon, delta)
     epsilon = min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
     pure = math.sqrt(largest_error(*split_epsilon(epsilon, size), size))

@@ -139,6 +139,7 @@ class PrivacyPlan(PublicNumbers):
         groups = self.groups()
         seen = outsider_multipliers(self) if self.mechanism.fresh_noise else None
         outsider = None if seen is None else costliest(self, self.mechanism, seen)
+        before = max((sum(n for _, n in releases) for releases in self.setup), default=0)
         return PrivacySpent.from_compositions(
             unit=self.unit,
             trust=self.trust,
@@ -150,7 +151,7 @@ class PrivacyPlan(PublicNumbers):
             group_of_silo=groups.of_silo.tolist() if names else None,
             outsider_compositions=outsider,
             noise_multiplier=self._stated_noise,
-            n_releases=self.mechanism.n_releases(self),
+            n_releases=self.mechanism.n_releases(self) + before,
             assignment=assignment,
             simulation_seeds=frozenset(() if simulation_seed is None else (simulation_seed,)),
         )

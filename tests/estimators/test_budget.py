@@ -328,6 +328,15 @@ def test_a_plan_of_several_classes_and_of_sequences():
     assert plan.spent().per_silo.round(1).tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("params", [{}, {"feature_bounds": (-9, 9)}, {"scaling": None}])
+def test_scales_and_calibration_are_releases_too(params):
+    """All rounds are of one composition here: each of its events is a release."""
+    spent = make("ISRLDPClassifier", n_rounds=8, random_state=0, **params)
+    X, y, silos = data("ISRLDPClassifier")
+    spent = spent.fit(X, y, silos=silos).privacy_spent_
+    assert spent.n_releases == sum(n for _, n in spent.costs[0].composition) > 8
+
+
 @pytest.mark.parametrize("largest", [4.0, np.inf])
 def test_unlike_noise_is_not_one_multiplier(largest):
     clf = fit("ISRLDPClassifier", epsilon={0: 1.0, 1: 2.0, 2: 2.0, 3: largest})
