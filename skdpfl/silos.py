@@ -14,6 +14,10 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._compat import as_frame
+from skdpfl._warnings import warn
+
+#: what missing values become as text
+_MISSING = ["nan", "NaN", "None", "<NA>", "NaT"]
 
 
 class Silos(NamedTuple):
@@ -133,7 +137,18 @@ def _read(silos: Any, n_rows: int, X: Any) -> Silos:
             f"silos has {int((codes < 0).sum())} missing value(s); give each row a silo, or drop "
             "the rows that have none."
         )
-    return _sorted(codes, pd.Index(ids, tupleize_cols=False))
+    named = pd.Index(ids, tupleize_cols=False)
+    _warn_of_missing(named)
+    return _sorted(codes, named)
+
+
+def _warn_of_missing(ids: pd.Index) -> None:
+    """Warn of a silo whose name is what a missing id becomes as text; ids are public."""
+    if ids.dtype.kind not in "biufmM" and (words := ids[ids.isin(_MISSING)].tolist()):
+        warn(
+            f"silos has the id {str(words[0])!r}: its rows count as one silo. If they have none, "
+            "it was missing before it became text; give each row a silo, or drop the rows."
+        )
 
 
 def _factorized(values: Any) -> tuple[np.ndarray, Any]:

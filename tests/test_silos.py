@@ -232,3 +232,18 @@ def test_ids_of_fixed_width_are_read_letter_by_letter(text, dtype):
         read = read_silos(values, len(values))
         assert read.ids.tolist() == sorted(set(values.tolist()))
         assert read.ids[read.codes].tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pd.Series(["a", np.nan, "b"], dtype=object).map(str),
+        np.array(["a", np.nan, "b"]),
+        ["a", "None", "b"],
+        pd.Series(["a", "<NA>", "b"], dtype="string"),
+    ],
+)
+def test_missing_ids_that_became_text_are_warned_of(ids):
+    with pytest.warns(UserWarning, match="missing before it became text"):
+        assert len(read_silos(ids, 3).ids) == 3
+    assert len(read_silos(["a", "nancy", "b"], 3).ids) == 3  # warnings are errors
