@@ -38,7 +38,8 @@ for epsilon in epsilons:
     )
     exact.append((1 + plan.spent().delta_at(0.0)) / 2)
     loose.append(1 - (1 - 1e-5) / (1 + np.exp(epsilon)))
-    print(f"epsilon {epsilon:4g}: a guess is right in at most {exact[-1]:.1%} of all cases")
+    most = np.ceil(1000 * exact[-1]) / 10  # not rounded down
+    print(f"epsilon {epsilon:4g}: a guess is right in at most {most:.1f} % of all cases")
 
 # %%
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")

@@ -237,3 +237,16 @@ def test_words_for_weights_and_dates_for_targets():
         skdpfl.ISRLDPRegressor(n_rounds=5, scaling=None).fit(NUMBERS, dates)
     with pytest.raises(ValueError, match="one number for each of the 1200 rows"):
         skdpfl.ISRLDPClassifier(n_rounds=5).fit(NUMBERS, ILL, sample_weight="balanced")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [NUMBERS.describe(), pd.DataFrame([(0, 120), (0, 200)]), pd.DataFrame([(0, 0), (120, 200)])],
+)
+def test_a_frame_is_no_pair_of_bounds(frame):
+    """Unpacked, one with two columns gives their names: the bounds 0 and 1."""
+    with pytest.raises(ValueError, match=r'got a DataFrame.*frame\.loc\["min"\].*are a leak'):
+        skdpfl.ISRLDPClassifier(feature_bounds=frame, n_rounds=5).fit(NUMBERS, ILL)
+    regressor = skdpfl.ISRLDPRegressor(target_bounds=frame, n_rounds=5)
+    with pytest.raises(ValueError, match="got a DataFrame"):
+        regressor.fit(NUMBERS, NUMBERS["age"])

@@ -129,6 +129,12 @@ def _by_label(value: Any, names: list[Any]) -> Any:
 
 
 def _pair(value: Any, name: str, words: str = "") -> tuple[Array, Array]:
+    if isinstance(value, pd.DataFrame):  # unpacking it gives the names of two columns
+        raise ValueError(
+            f"{name} must be a pair (low, high) of numbers{words}; got a DataFrame. Where public "
+            'limits are its rows: (frame.loc["min"], frame.loc["max"]). Limits that are read off '
+            "the records, as by describe(), are a leak."
+        )
     try:
         low, high = value
         return np.asarray(low, np.float64), np.asarray(high, np.float64)
