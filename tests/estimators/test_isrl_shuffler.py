@@ -138,3 +138,11 @@ def test_one_record_moves_what_the_shuffler_gives_by_no_more_than_is_priced(solv
     else:
         protocol = plan.mechanism.protocol(plan, float(plan.noise_multiplier[0]))
         assert 0.97 * 2 * 0.5 < moved <= protocol.unit * protocol.largest_shift
+
+
+def test_a_plan_of_hardly_any_noise_has_an_infinite_price():
+    estimator = ISRLDPClassifier(
+        None, noise_multiplier=0.01, delta=1e-5, trust="shuffler", scaling=None, calibrate=False,
+        sampling="without_replacement", sampling_rate=0.2, n_rounds=5,
+    )  # fmt: skip
+    assert estimator.plan_for(silo_sizes=[50] * 20, n_features=5).spent().epsilon == np.inf

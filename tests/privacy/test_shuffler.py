@@ -169,6 +169,13 @@ def test_sums_are_priced_by_the_protocol_of_the_smallest_round():
     assert everyone.mechanism.message_bits(everyone) == protocol.bits_per_contributor
 
 
+@pytest.mark.parametrize("epsilon", [150.0, 1000.0])
+def test_large_budgets_of_sums_have_the_least_noise_that_can_run(epsilon):
+    one = bits_plan().calibrated(epsilon)
+    assert one.spent().epsilon <= epsilon
+    assert one.noise_multiplier[0] == 0.12 or one.spent().epsilon >= 0.98 * epsilon
+
+
 def test_rounding_is_unbiased_and_noise_is_as_wide_as_the_plan_says():
     """A release of given messages, many times: mean and variance at 5 standard errors."""
     plan, streams = dataclasses.replace(bits_plan(dimension=2), steps=(1,) * 4000), streams_for(0)

@@ -20,7 +20,7 @@ from skdpfl.privacy.shuffling.positive_part import (
     positive_part_of_sum,
     spread,
 )
-from skdpfl.privacy.shuffling.rounds import shuffled_profile
+from skdpfl.privacy.shuffling.rounds import shuffled_levels, shuffled_profile
 
 
 def shuffled_deltas(epsilons, *, noise_multiplier, n_reports, slack):
@@ -274,6 +274,14 @@ def test_a_profile_looks_at_no_more_cells_than_it_must(monkeypatch):
     monkeypatch.setattr(one_round, "blanket_delta", counted)
     shuffled_profile.__wrapped__(1.9, 2000, 0.1, slack=2e-7)
     assert len(looks) < 440
+
+
+@pytest.mark.parametrize("z", [1.0, 0.5, 0.3])
+def test_little_noise_has_the_price_of_each_message_alone(z):
+    """Nothing hides here; the profile goes on until what it leaves out is small."""
+    known = price_epsilon(((FixedSizeGaussian(z, 0.2), 5),), 1e-5, "replace")
+    price = price_epsilon(shuffled_levels([(z, 5)], 200, 0.2, 1e-5), 1e-5, "replace")
+    assert known <= price <= 1.01 * known
 
 
 @pytest.mark.parametrize("z", [2e7, 1e9, 1e300])

@@ -56,6 +56,9 @@ from skdpfl.privacy.mechanisms.binomial_law import (
 )
 from skdpfl.privacy.randomness.streams import Stream
 
+#: The least noise multiplier of a sum of bits.
+LEAST_NOISE = 0.12
+
 
 @dataclass(frozen=True)
 class BinomialSum:
@@ -204,8 +207,10 @@ def binomial_sum(
     number of levels over sqrt(d): the noise is 1 / (2 fineness) above z C, bits grow with its
     square. The result's ``noise_multiplier`` is at least z, its noise a few per cent above z C.
     """
-    if not 0.12 <= noise_multiplier < math.inf:
-        raise ValueError(f"noise_multiplier must be at least 0.12, got {noise_multiplier!r}.")
+    if not LEAST_NOISE <= noise_multiplier < math.inf:
+        raise ValueError(
+            f"noise_multiplier must be at least {LEAST_NOISE}, got {noise_multiplier!r}."
+        )
     levels = max(fineness * math.sqrt(dimension), 64.0 / noise_multiplier, 8.0)
     # the rounding of n values stays well below the noise
     levels = math.ceil(max(levels, 4.0 * math.sqrt(n_contributors) / noise_multiplier))

@@ -21,7 +21,7 @@ import numpy as np
 from skdpfl.privacy.calibration import Search
 from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism, Senders
-from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
+from skdpfl.privacy.mechanisms.binomial import LEAST_NOISE, BinomialSum, binomial_sum
 from skdpfl.privacy.mechanisms.binomial_law import MOST_BITS, binomial_draws
 from skdpfl.privacy.mechanisms.records import gradient_sums, n_sums
 from skdpfl.privacy.public_numbers import PublicNumbers
@@ -108,6 +108,7 @@ class ShuffledSums(Mechanism):
     gradients_only = True
     noised_later = True
     serves = ("record", "shuffler")
+    least_noise = LEAST_NOISE
     #: prices are not continuous, because the number of bits is an integer
     search: ClassVar[Search] = Search(share=0.99, narrow=1e-4)
 
@@ -121,7 +122,11 @@ class ShuffledSums(Mechanism):
     def protocol(self, plan: PublicNumbers, z: float) -> BinomialSum:
         """Return the protocol of the smallest round at noise multiplier z."""
         return _protocol(
-            z, self.dimension, plan.clip_norm, smallest_cohort(plan), int(plan.expected_sizes.max())
+            max(z, LEAST_NOISE),
+            self.dimension,
+            plan.clip_norm,
+            smallest_cohort(plan),
+            int(plan.expected_sizes.max()),
         )
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:

@@ -45,10 +45,25 @@ def shuffled_profile(
         return Profile((0.0,), (0.0,))
 
     bound = RoundBound(min(noise_multiplier, _MOST_NOISE), n_reports, slack)
-    epsilons = np.linspace(0.0, _last_epsilon(bound), _N_NODES)
+    epsilons = np.linspace(0.0, *_nodes(bound))
     amplified = np.log1p(sampling_rate * np.expm1(epsilons))
     deltas = np.minimum.accumulate([bound.delta(epsilon) for epsilon in epsilons.tolist()])
     return Profile(tuple(amplified.tolist()), tuple((sampling_rate * deltas).tolist()))
+
+
+def _nodes(bound: RoundBound) -> tuple[float, int]:
+    """Return the last point of a profile and the number of points.
+
+    Where the messages' own noise is all that protects, revealed tails do not matter, and the
+    profile goes on: a fit that pays for them alone spends a twentieth of its delta on tails, so
+    deltas that stay above 20 tails would make its price infinite.
+    """
+    first = last = _last_epsilon(bound)
+    if bound.delta(last) <= 20.0 * bound.slack:
+        return last, _N_NODES
+    while last < _FURTHEST and bound.delta(last) > 2.0 * bound.slack:
+        last *= 1.3
+    return last, math.ceil(_N_NODES * last / first)
 
 
 def _last_epsilon(bound: RoundBound) -> float:
