@@ -16,9 +16,11 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 
 import skdpfl
 from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
+from skdpfl.federation import LocalFederation, Schema, SiloData
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy.randomness.streams import streams_for
 
 SMOKES, BLOOD = ["no", "quit", "yes"], ["0", "A", "AB", "B"]
 
@@ -250,3 +252,25 @@ def test_a_frame_is_no_pair_of_bounds(frame):
     regressor = skdpfl.ISRLDPRegressor(target_bounds=frame, n_rounds=5)
     with pytest.raises(ValueError, match="got a DataFrame"):
         regressor.fit(NUMBERS, NUMBERS["age"])
+
+
+def test_bounds_by_name_need_names_of_silos_elsewhere():
+    data = SiloData(NUMBERS.to_numpy(), (ILL == "ill").astype(int), np.array([0, 600, 1200]))
+    sizes = {"north": 600, "south": 600}
+    clf = skdpfl.ISRLDPClassifier(
+        feature_bounds=dict(reversed(PUBLIC.items())), classes=[0, 1], n_rounds=5, random_state=0
+    )
+
+    def fitted(names):
+        facts = Schema(sizes, 2, feature_names=names)
+        return clf.fit_federation(LocalFederation(data, streams_for(0)), facts)
+
+    ids = np.repeat(list(sizes), 600)
+    here = clone(clf).fit(NUMBERS, (ILL == "ill").astype(int), silos=ids)
+    assert np.array_equal(fitted(["age", "weight"]).coef_, here.coef_)
+    with pytest.raises(ValueError, match="feature_bounds goes by names"):
+        fitted(None)
+    clf.set_params(feature_bounds=(0, 200))
+    assert not hasattr(fitted(None), "feature_names_in_")
+    plan = skdpfl.ISRLDPClassifier(feature_bounds=PUBLIC).plan_for(silo_sizes=sizes, n_features=2)
+    assert plan.spent().epsilon <= 1.0

@@ -209,8 +209,10 @@ class FederatedEstimator(Trained):
             )
         self._declare_targets()
         self.n_features_in_ = int(facts.n_features)
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if facts.feature_names is not None:
             self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
+        check_named_bounds(self.feature_bounds, facts.feature_names)
         known = self._facts(sizes.index, sizes.to_numpy(), self.n_features_in_, self._n_outputs())
         return DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
 

@@ -116,7 +116,8 @@ def check_named_bounds(bounds: Any, names: Any) -> None:
         raise ValueError(
             f"feature_bounds goes by names, {list(bounds)[:3]!r} ..., and the columns of X have "
             "none. Give X as a frame (earlier steps of a pipeline keep frames after "
-            'set_output(transform="pandas")), or bounds as a pair (lows, highs).'
+            'set_output(transform="pandas")), facts of silos elsewhere with feature_names, or '
+            "bounds as a pair (lows, highs)."
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -139,6 +141,8 @@ def audit_epsilon(
         base = base_of_data(X, y, silos, classes)
     else:
         base = base_of_sizes(silo_sizes, n_features)
+        if isinstance(estimator.feature_bounds, Mapping):
+            base = replace(base, names=list(estimator.feature_bounds)[: base.X.shape[1]])
     return Attack(estimator, base, how).run()
 
 
