@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from skdpfl.privacy.events import Approximate, Profile
+from skdpfl.privacy.events import Approximate, Gaussian, PoissonGaussian, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.pricing.loss_atoms import approximate_pair, profile_pair
 from skdpfl.privacy.pricing.loss_grid import Grid, TooFine, normal_masses
 from skdpfl.privacy.pricing.loss_pairs import FixedSizePair, ReplacePair, ZeroOutPair, gaussian_pair
 from skdpfl.privacy.pricing.loss_sum import LossSum
 from skdpfl.privacy.pricing.loss_window import Window
-from skdpfl.privacy.pricing.price import price_delta
+from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from tests.privacy import _reference as reference
 
 PAIRS = [
@@ -297,3 +297,51 @@ def test_profiles_that_say_nothing():
     assert profile_pair((0.0, 1.0), (1.0, 1.0)).infinite == 1.0
     assert profile_pair((700.0,), (0.1,)).infinite == 1.0  # such an epsilon is not used
     assert profile_pair((2.0,), (0.1,)).infinite == 0.1
+
+
+@pytest.mark.parametrize(
+    ("small", "epsilon0", "n", "delta"),
+    [
+        ((Gaussian(7973.344470360636), 1), 2.5365936717764863, 96, 7.867655541639488e-16),
+        (
+            (PoissonGaussian(268882.30097695655, 0.39959209380630284), 3),
+            0.13806797838704324,
+            25,
+            1.5948802530588384e-30,
+        ),
+    ],
+)
+def test_a_small_release_beside_randomised_responses_takes_nothing_off(small, epsilon0, n, delta):
+    """Their largest losses are all that matters: the tilt is huge, on a grid of few points."""
+    alone = price_epsilon(((Approximate(epsilon0), n),), delta, "add_remove")
+    both = price_epsilon((small, (Approximate(epsilon0), n)), delta, "add_remove")
+    assert 0.99 * alone <= both <= 1.01 * n * epsilon0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sums_on_a_grid_are_never_below_their_convolution(seed):
+    """Unlike losses on a coarse grid, at any delta."""
+    random = np.random.default_rng(seed)
+    q, m, e = 10 ** random.uniform([-5, -2, -1.5], [0, 0.7, 1])
+    pairs = [[ReplacePair, ZeroOutPair, FixedSizePair][seed % 3](q, m), approximate_pair(e, 0.0)]
+    counts = random.integers(1, 5, 2).tolist()
+    h = math.sqrt(sum(pair.variance() for pair in pairs)) / random.choice([2, 4, 8])
+    delta = 10 ** random.uniform(-25, -0.3)
+    parts = tuple(
+        (pair.grids(Grid(h, 1e-9, 1e-6 * delta, 5000))[seed % 2], n)
+        for pair, n in zip(pairs, counts, strict=True)
+    )
+    probs, low = np.ones(1), 0
+    for loss, n in parts:
+        for _ in range(n):
+            probs, low = np.convolve(probs, loss.probs), low + loss.low
+    losses = h * np.arange(low, low + probs.size)
+    total = LossSum(parts, 2**18)
+    epsilon = total.epsilon(delta).value
+    for at, stated in (
+        (epsilon, delta - total.infinite),
+        (epsilon / 2, total.finite_delta(epsilon / 2, delta).value),
+    ):
+        above = losses > at
+        exact = float((probs[above] * -np.expm1(at - losses[above])).sum())
+        assert exact <= stated * (1 + 1e-9)

@@ -112,7 +112,7 @@ class LossSum:
         low = high = 1.0 / math.sqrt(max(self._cumulants(0.0)[2], 1e-300))
         while short(high):
             low, high = high, 4.0 * high
-            if high * longest > 1e4:
+            if high * longest > 1e4 or high * self.h > 100.0:
                 return high  # out of reach: the tilted loss is at its maximum
         while low == high or not short(low):
             low, high = low / 4.0, low

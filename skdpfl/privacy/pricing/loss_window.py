@@ -62,17 +62,17 @@ class Window:
         """Return the smallest epsilon >= 0 at which the finite part of delta is at most ``room``.
 
         ``rounded`` is the probability of losses that were rounded up to infinity. The last quarter
-        of the losses is tried first.
+        of the losses is tried first. A delta that is not a number exceeds it.
         """
-        if self.scale == math.inf:
+        if not 0.0 < self.scale < math.inf:
             return Bound(math.inf, math.inf)
         size = self.losses.size
         for first in (size - 1 - size // 4, size // 2, 0):
             deltas, margins, above, above_q = self._tail_sums(first)
-            if deltas[0] > room:
+            if not deltas[0] <= room:
                 break
         losses = self.losses[first:]
-        j = int(np.flatnonzero(np.append(True, deltas > room))[-1])
+        j = int(np.flatnonzero(np.append(True, ~(deltas <= room)))[-1])
         if j == 0:  # the bound already holds at the first point
             return Bound(float(max(0.0, losses[0])))
         if j == deltas.size:
@@ -139,7 +139,9 @@ class Window:
         with np.errstate(over="ignore", invalid="ignore"):
             deltas = above - np.exp(np.minimum(from_centre, 600.0)) * above_q
             deltas = np.maximum(np.nan_to_num(deltas, nan=math.inf, posinf=math.inf), 0.0)
-            margins = self.error * decay + self.relative * above
+            margins = self.error * decay
+            if self.relative:  # else 0 times infinity, far from the centre
+                margins = margins + self.relative * above
             return self.scale * (deltas + margins), margins, above, above_q
 
 
