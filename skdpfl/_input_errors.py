@@ -66,8 +66,8 @@ def _advice(X: Any, y: Any, error: Exception) -> str | None:
         one = kinds[0] if len(kinds) == 1 else "str"
         if np.asarray(y).dtype == object and (len(kinds) > 1 or not unlike):
             return (
-                f"y holds labels of type {' and '.join(kinds)} as objects; make them of one plain "
-                f"type: y.astype({one})."
+                f"Unknown label type: y holds labels of type {' and '.join(kinds)} as objects; "
+                f"make them of one plain type: y.astype({one})."
             )
     of_y = y is not None and np.asarray(X).dtype.kind not in "OUS"
     if of_y and said.startswith("could not convert string to float"):
