@@ -58,7 +58,7 @@ GROUPS = {
         "clip_features": """bool, default=False
     Whether ``fit`` and ``predict`` clip features to ``feature_bounds``, so that a typing error has
     no large effect, and predictions of regressors to ``target_bounds``. Without bounds features
-    are clipped at four scales from the centers that were found. Then ``X @ coef_.T + intercept_``
+    are clipped at four scales from the centers that are found. Then ``X @ coef_.T + intercept_``
     are the raw predictions for features within these limits only.""",
         "class_weight": """mapping, default=None
     Weights of the classes, at least 0: the losses of a class are multiplied by its weight before

@@ -14,6 +14,13 @@ RECORD = [n for n in estimators.__all__ if getattr(getattr(skdpfl, n), "unit", "
 CLASSIFIERS = sorted(name for name in RECORD if name.endswith("Classifier"))
 REGRESSORS = sorted(name for name in RECORD if name.endswith("Regressor"))
 ALL = CLASSIFIERS + REGRESSORS
+#: trust and neighbours: two pairs are fast, in which both occur
+GUARANTEES = [
+    ("silo", "replace"),
+    ("server", "add_remove"),
+    pytest.param("silo", "add_remove", marks=pytest.mark.slow),
+    pytest.param("server", "replace", marks=pytest.mark.slow),
+]
 
 
 def make(name, **kw):

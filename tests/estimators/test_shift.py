@@ -12,6 +12,7 @@ from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling import Below, Setting, ShiftPlan, Slope, calibrated, calibration_question
 from skdpfl.scaling._calibration import sums_of_terms
+from tests.estimators.fits import GUARANTEES
 
 BOUNDS = {"feature_bounds": (-5, 5), "target_bounds": (-15, 25)}
 
@@ -72,15 +73,7 @@ def test_one_record_moves_its_silos_sum_by_one_at_most(value, shift):
             assert not np.delete(moved, silos[17]).any()
 
 
-@pytest.mark.parametrize(
-    ("trust", "neighbours"),
-    [
-        ("silo", "replace"),
-        ("server", "add_remove"),
-        pytest.param("silo", "add_remove", marks=pytest.mark.slow),
-        pytest.param("server", "replace", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("trust", "neighbours"), GUARANTEES)
 def test_the_noise_is_what_is_priced(trust, neighbours):
     """Each release's standard deviation, from 8,000 draws: 6 standard errors are 5 %."""
     plan, streams, n = plan_of(trust, neighbours), streams_for(3), 8000

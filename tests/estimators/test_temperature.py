@@ -14,6 +14,7 @@ from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling import Setting, Slope, TemperaturePlan, calibrated
 from skdpfl.scaling._calibration import sums_of_terms
 from skdpfl.scaling._temperature import slope_terms
+from tests.estimators.fits import GUARANTEES
 
 SHARE = np.sqrt(0.02)
 BOUNDS = {"feature_bounds": (-5, 5)}
@@ -117,15 +118,7 @@ def test_terms_are_cut_and_on_one_grid():
     assert many.sum() == many[::-1].sum() == sum(many.tolist())
 
 
-@pytest.mark.parametrize(
-    ("trust", "neighbours"),
-    [
-        ("silo", "replace"),
-        ("server", "add_remove"),
-        pytest.param("silo", "add_remove", marks=pytest.mark.slow),
-        pytest.param("server", "replace", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("trust", "neighbours"), GUARANTEES)
 def test_the_noise_is_what_is_priced(trust, neighbours):
     """Each release's standard deviation, from 8,000 draws: 6 standard errors are 5 %."""
     plan, streams, n = plan_of(trust, neighbours), streams_for(3), 8000
