@@ -18,12 +18,16 @@ from skdpfl import ISRLDPClassifier, ISRLDPRegressor, privacy_spent
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.model_selection._search.budget import divide_budget, within
 from skdpfl.model_selection._search.inputs import guarantee_of
 from skdpfl.model_selection._search.noisy_score import NoisyScore
 from skdpfl.model_selection.holdout import Split
 from skdpfl.preprocessing import DPMinMaxScaler
-from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy import PrivacyLedger, PrivacySpent
+from skdpfl.privacy.accounting import calibrate
+from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
+from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.spending.repetition import Repetition
 
@@ -93,6 +97,33 @@ class Listener:
 
     def __call__(self, model):
         self.calls += 1
+
+
+def test_secret_runs_fail_no_more_often_than_was_priced():
+    """The failures of a mechanism lie beside its Renyi curve."""
+
+    def often(failure, falls):
+        def price(epsilon, delta):
+            z = calibrate(lambda z: ((Gaussian(z), 1),), epsilon, delta, "replace")
+            fails = Approximate(0.0, failure * epsilon if falls else failure)
+            return PrivacySpent.from_compositions(
+                unit="record", trust="server", neighbours="replace", delta=delta,
+                compositions=[((Gaussian(z), 1), (fails, 1))],
+            )  # fmt: skip
+
+        return price
+
+    law = Repetition(4.0)
+    budget = divide_budget("replace", [often(1e-9, False)], 4.0, 1e-5, law)
+
+    def failure(price):
+        epsilon = within(budget, price, 1e-5, law, "replace")
+        return renyi(price(epsilon, 1e-5).costs[0].composition, 2.0, "replace")[1]
+
+    assert failure(often(1e-9, False)) == 1e-9
+    assert failure(often(1.2e-9 / budget.epsilon, True)) <= 1e-9
+    with pytest.raises(ValueError, match="fail more often"):
+        within(budget, often(1e-8, False), 1e-5, law, "replace")
 
 
 def test_nothing_is_told_of_secret_runs(monkeypatch):

@@ -22,6 +22,9 @@ from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.repetition import ORDERS, Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
 
+#: a run gets at least this share of the epsilon that the budget was divided for
+_LEAST = 1e-3
+
 #: (epsilon, delta) -> the cost of a candidate's fit
 Price = Callable[[float, float], PrivacySpent]
 
@@ -72,22 +75,31 @@ def within(
 ) -> float:
     """Return the epsilon of one run: the budget's, or less if its curve would exceed the plan's.
 
-    The theorem on random repetition needs each run's Renyi curve under the one that was priced;
-    fits of one (epsilon, delta) but other samplings have other curves.
+    The theorem on random repetition needs each run's Renyi curve, and its probability of failure,
+    under those that were priced; fits of one (epsilon, delta) but other samplings or mechanisms
+    have others. An error depends on candidates only, whose law is public: given that there is none,
+    the number of runs has the same kind of law, with a smaller mean.
     """
     if repetition is None:
         return budget.epsilon
     epsilon = budget.epsilon
-    while True:
+    while epsilon > _LEAST * budget.epsilon:
         parts = {cost.composition for cost in price(epsilon, delta).costs}
-        if (curve(parts, neighbours) <= budget.curve * (1 + 1e-9)).all():
+        if (curve(parts, neighbours) <= budget.curve).all():
             return epsilon
         epsilon *= 0.98
+    raise ValueError(
+        "A run of this search would cost more, or fail more often, than those that its budget was "
+        "divided for, at any epsilon: let all candidates have mechanisms of the same probability "
+        'of failure, and similar samplings, or search with trust="silo".'
+    )
 
 
 def curve(parts: Collection[Composition], neighbours: Neighbours) -> np.ndarray:
-    """Return the largest Renyi divergence of the compositions at each order."""
-    return np.array([max(renyi(part, a, neighbours)[0] for part in parts) for a in ORDERS])
+    """Return the compositions' largest Renyi divergence at each order, and chance of failure."""
+    prices = [[renyi(part, a, neighbours) for part in parts] for a in ORDERS]
+    failure = max(price[1] for price in prices[0])
+    return np.array([*(max(price[0] for price in row) for row in prices), failure])
 
 
 def _largest_epsilon(
