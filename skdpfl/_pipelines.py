@@ -13,6 +13,7 @@ from sklearn import get_config
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_selection import SelectFromModel
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler, RBFSampler, SkewedChi2Sampler
@@ -147,6 +148,8 @@ def gives_out_width(step: Any) -> bool:
         return any(gives_out_width(part) for _, part in step.transformer_list)
     if isinstance(step, FrozenEstimator):
         return gives_out_width(step.estimator)
+    if isinstance(step, SelectFromModel):  # a threshold keeps as many as the model has above it
+        return step.threshold != -np.inf or step.max_features is None
     return isinstance(step, DPOneHotEncoder) and not step.width_is_public_
 
 

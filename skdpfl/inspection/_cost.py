@@ -16,12 +16,20 @@ from sklearn.utils.validation import check_is_fitted
 from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection._leaks import BY_LEDGER, FOLDS, OTHER_FOLDS, SCORES, Leak, own_leaks
+from skdpfl.inspection._leaks import (
+    BY_LEDGER,
+    FOLDS,
+    OTHER_FOLDS,
+    OUT_OF_BAG,
+    SCORES,
+    Leak,
+    own_leaks,
+)
 from skdpfl.inspection._on_split import costs_of_candidate, costs_on_splits
 from skdpfl.inspection._parts import cross_fits, multiplicity, parts
 from skdpfl.inspection._splits import Unknown, follows_labels
 from skdpfl.privacy.events import Exact
-from skdpfl.privacy.spending.spent import PrivacySpent, total
+from skdpfl.privacy.spending.spent import PrivacySpent, of_copies, total
 from skdpfl.privacy.spending.sums import chosen_by_outputs
 
 
@@ -86,7 +94,7 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
         )
     unpaid = (
         [_nothing(paid, exact=True)]
-        if any(leak.what not in (SCORES, FOLDS) for leak in leaks)
+        if any(leak.what not in (SCORES, FOLDS, OUT_OF_BAG) for leak in leaks)
         else []
     )
     _warn_if_noise_repeats(paid)
@@ -163,7 +171,7 @@ def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak
             found = _told_alike(found)
         for (_, part), each in zip(inside, found, strict=True):
             for f in each:
-                yield _of_group(_chosen(f) if chosen else f, times)
+                yield _of_copies(_chosen(f) if chosen else f, times)
             chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(part))
         yield from _cross_fits(obj, path)
         yield from own_leaks(obj, path)
@@ -194,10 +202,9 @@ def _chosen(found: PrivacySpent | Leak) -> PrivacySpent | Leak:
     return chosen_by_outputs(found) if isinstance(found, PrivacySpent) else found
 
 
-def _of_group(found: PrivacySpent | Leak, times: int) -> PrivacySpent | Leak:
+def _of_copies(found: PrivacySpent | Leak, times: int) -> PrivacySpent | Leak:
     """Return what a record costs that was drawn several times."""
-    alone = times == 1 or isinstance(found, Leak) or found.unit == "silo"
-    return found if alone else found.group(times)  # type: ignore[union-attr]
+    return of_copies(found, times) if isinstance(found, PrivacySpent) else found
 
 
 def _cross_fits(obj: Any, path: str) -> Iterator[PrivacySpent | Leak]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.multiclass import OneVsOneClassifier
 
 
@@ -20,8 +21,9 @@ class Leak(NamedTuple):
 #: the way out where fits were discarded
 BY_LEDGER = "Record it in a PrivacyLedger, which sees every fit."
 
-#: the leaks for which the cost of the fits is still reported
+#: the leaks for which the cost of the fits is still reported: what is given out beside them
 SCORES = "the choice was made by exact scores of the records"
+OUT_OF_BAG = "oob_score_ and the predictions beside it were computed from the exact records"
 FOLDS = "folds follow the labels, so that one changed label moves other records between them"
 #: the way out of the latter
 OTHER_FOLDS = (
@@ -39,6 +41,15 @@ def own_leaks(obj: Any, path: str) -> Iterator[Leak]:
             "learnt from the records and shown by its plan",
             "Use OneVsRestClassifier, or the estimator itself, which takes several labels.",
         )
+    if isinstance(obj, BaggingClassifier | BaggingRegressor):
+        if obj.oob_score:
+            yield Leak(path, OUT_OF_BAG, "Fit with oob_score=False, and score on other records.")
+        if getattr(obj, "_sample_weight", None) is not None:
+            yield Leak(
+                path,
+                "records were drawn by weights, divided by the sum of all records' weights",
+                "Fit without sample_weight.",
+            )
     if isinstance(obj, CalibratedClassifierCV):
         yield Leak(
             path,

@@ -41,8 +41,6 @@ def costs_of_candidate(candidate: Any, best: Any, cv: Any, n_splits: int) -> lis
         inner = given[path]
         if learns_nothing(inner) or isinstance(inner, FrozenEstimator):
             continue
-        if not _is_twin(inner, twin):
-            raise Unknown(path)
         found += costs_on_splits(inner, twin, cv, n_splits)
     return [*map(chosen_by_outputs, found)] if gives_out_width(best) else found
 
@@ -83,6 +81,8 @@ def costs_on_splits(
 
     ``fitted`` is the candidate's counterpart, fitted on all records.
     """
+    if not _is_twin(inner, fitted):
+        raise Unknown(type(inner).__name__)
     given = not isinstance(inner.delta, str)
     shares = training_shares(cv, fitted, any_size=given, count=n_splits)
     costs = {share: _cost_on_split(inner, fitted, share) for share in set(shares)}

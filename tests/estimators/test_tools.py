@@ -18,6 +18,7 @@ import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection import SiloStratifiedKFold, silo_scores
 from skdpfl.preprocessing import DPStandardScaler
+from skdpfl.privacy.events import Approximate
 from tests.estimators.fits import ALL, data, make
 
 rng = np.random.default_rng(0)
@@ -173,10 +174,16 @@ def test_a_selector_that_takes_the_silo_column_is_told():
 
 
 def test_a_selection_by_a_private_model_costs_what_the_model_did():
-    pipe = make_pipeline(SelectFromModel(clf(random_state=1), threshold="mean"), clf()).fit(X, y)
+    select = SelectFromModel(clf(random_state=1), threshold=-np.inf, max_features=2)
+    pipe = make_pipeline(select, clf()).fit(X, y)
     both = pipe[0].estimator_.privacy_spent_ + pipe[1].privacy_spent_
     assert skdpfl.privacy_spent(pipe) == both
     assert 5.0 < both.epsilon < 10.0
+    # how many features a threshold keeps follows from the model, and the next plan from that
+    pipe.set_params(selectfrommodel__threshold="mean", selectfrommodel__max_features=None)
+    cost = skdpfl.privacy_spent(pipe.fit(X, y))
+    assert any(isinstance(event, Approximate) for event, _ in cost.costs[0].composition)
+    assert cost.epsilon > 5.0
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from sklearn.model_selection import (
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
@@ -163,7 +163,39 @@ def test_bags_of_pipelines_pay_for_a_record_drawn_often_too():
         for each in (clf(), make_pipeline(Normalizer(), clf()))
     )
     assert skdpfl.privacy_spent(piped) == skdpfl.privacy_spent(plain)
-    assert skdpfl.privacy_spent(piped).group_size > 1
+    assert skdpfl.privacy_spent(piped).group_size == 1  # copies of one record, not several people
+    vote = VotingClassifier([("bag", piped), ("one", clf())]).fit(X, y)
+    assert skdpfl.privacy_spent(vote).epsilon > skdpfl.privacy_spent(piped).epsilon
+
+
+def test_scores_out_of_the_bag_and_draws_by_weights_are_told():
+    bag = BaggingClassifier(clf(), 8, max_samples=0.2, oob_score=True, random_state=0).fit(X, y)
+    with pytest.warns(PrivacyLeakWarning, match="oob_score_ and the predictions"):
+        assert np.isfinite(skdpfl.privacy_spent(bag).epsilon)
+    bag.set_params(oob_score=False).fit(X, y, sample_weight=1 + X[:, 0])
+    with pytest.warns(PrivacyLeakWarning, match="drawn by weights"):
+        assert np.isinf(skdpfl.privacy_spent(bag).epsilon)
+
+
+def test_fits_on_splits_of_what_has_a_budget_for_all_of_it_are_not_known():
+    pipe = SharedBudget(make_pipeline(Normalizer(), clf()), delta=1e-5)
+    stack = StackingClassifier([("a", pipe)], final_estimator=clf(), cv=KFold(2)).fit(X, y)
+    with pytest.warns(PrivacyLeakWarning, match="not known any more"):
+        assert np.isinf(skdpfl.privacy_spent(stack).epsilon)
+
+
+@pytest.mark.parametrize("member", [clf(0.2), make_pipeline(Normalizer(), clf(0.2))])
+def test_a_ledger_counts_the_copies_that_bagging_makes(member):
+    """A pipeline is given copies of records, an estimator their number as a weight."""
+    with PrivacyLedger(delta=1e-5) as ledger:
+        bag = BaggingClassifier(member, n_estimators=2, random_state=0).fit(X, y)
+    copies = isinstance(bag.estimators_[0], Pipeline)
+    once = [getattr(m, "steps", [[m]])[-1][-1].privacy_spent_ for m in bag.estimators_]
+    times = [np.bincount(rows).max() if copies else 1 for rows in bag.estimators_samples_]
+    paid = [entry.spent.epsilon for entry in ledger.entries]
+    assert paid == [one.group(k).epsilon for one, k in zip(once, times, strict=True)]
+    assert (min(paid) > 0.6) == copies
+    assert {entry.spent.group_size for entry in ledger.entries} == {1}
 
 
 @pytest.mark.parametrize("cv", [

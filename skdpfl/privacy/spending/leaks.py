@@ -1,9 +1,11 @@
-"""Warnings of a ledger: repeated noise, and scores without a privacy cost."""
+"""What a ledger finds out about a fit: repeated noise, unpaid scores, records that were copied."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+
+import numpy as np
 
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
@@ -51,3 +53,19 @@ def is_scored_exactly() -> bool:
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
+
+
+def times_drawn() -> int:
+    """Return how many copies of a record scikit-learn's bagging gives to the fit, at most.
+
+    Members that take weights are given the number of copies as a weight, which costs nothing.
+    """
+    times, frame = 1, sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_parallel_build_estimators" and "sklearn" in code.co_filename:
+            here = frame.f_locals
+            weighted = here.get("consumes_sample_weight", False)
+            times *= 1 if weighted else int(np.bincount(here["indices"]).max())
+        frame = frame.f_back  # type: ignore[assignment]
+    return times

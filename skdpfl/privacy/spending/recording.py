@@ -10,8 +10,9 @@ from typing import Any
 
 from skdpfl._links import DocLinks
 from skdpfl.privacy.spending.account import charge_all
+from skdpfl.privacy.spending.leaks import times_drawn
 from skdpfl.privacy.spending.ledger import PrivacyLedger, open_ledgers
-from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.privacy.spending.spent import PrivacySpent, of_copies
 
 _CARRIED = "_ledgers"
 
@@ -22,14 +23,16 @@ class Recorded(DocLinks):
     def _charge(self, spent: PrivacySpent, paid_to: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Record the cost in every ledger or, if one raises BudgetExceeded, in none.
 
-        Runs of a search are charged by the search. Fits that release nothing need no entry.
+        Runs of a search are charged by the search. Fits that release nothing need no entry. A
+        record of which bagging made copies pays for each of them.
         ``paid_to``: ledgers that have it already; they and those that it was recorded in are
         returned, by the digest of their beginning.
         """
         if self.__dict__.get("_covered", False) or not any(c.composition for c in spent.costs):
             return paid_to
         ledgers = [each for each in _ledgers_of(self) if _birth(each) not in paid_to]
-        charge_all(ledgers, type(self).__name__, spent)
+        if ledgers:
+            charge_all(ledgers, type(self).__name__, of_copies(spent, times_drawn()))
         return (*paid_to, *(birth for each in ledgers if (birth := _birth(each))))
 
     def __getstate__(self) -> dict[str, Any]:

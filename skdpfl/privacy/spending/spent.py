@@ -25,7 +25,7 @@ from skdpfl.privacy.spending.groups import NO_EPSILON, group_size, of_group
 from skdpfl.privacy.spending.report import from_report, to_report
 from skdpfl.privacy.spending.sums import combined, reprice
 
-__all__ = ["PrivacySpent", "Trust", "Unit", "total"]
+__all__ = ["PrivacySpent", "Trust", "Unit", "of_copies", "total"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -225,14 +225,16 @@ class PrivacySpent(SiloCosts):
             shuffled batches) may fail more often than delta for k.
         """
         k = group_size(k)
-        if k == 1:
-            return self
+        return self if k == 1 else self._of_several(k, self.group_size * k)
+
+    def _of_several(self, k: int, protected: int) -> PrivacySpent:
+        """Return the cost of ``k`` records of a fit, where it protects so many together."""
         paid = of_group(self, k)
         if paid.epsilon == math.inf > self.epsilon:
             epsilon = at_most(self.epsilon)
             warn(NO_EPSILON.format(k=k, epsilon=epsilon, delta=self.delta))
-        outsider = None if self.outsider is None else self.outsider.group(k)
-        return self._paying(paid, outside=outsider, group_size=self.group_size * k)
+        outsider = None if self.outsider is None else self.outsider._of_several(k, protected)
+        return self._paying(paid, outside=outsider, group_size=protected)
 
     def under(self, neighbours: Neighbours) -> PrivacySpent:
         """Return the same releases priced under "replace" (from "add_remove"; not the reverse).
@@ -329,6 +331,12 @@ class PrivacySpent(SiloCosts):
             If anything is missing, added, out of range, or does not follow from the rest.
         """
         return from_report(cls, report)
+
+
+def of_copies(spent: PrivacySpent, k: int) -> PrivacySpent:
+    """Return what a record costs that a fit saw ``k`` times, each time as a record."""
+    alone = k == 1 or spent.unit == "silo"
+    return spent if alone else spent._of_several(k, spent.group_size)
 
 
 def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
