@@ -95,7 +95,7 @@ def answers(problem: Any, share: float, n_rounds: int, seed: int) -> np.ndarray:
 def sound(epsilon: float, n_records: int, n_rounds: int, batch: int) -> float:
     """Return what the noise of the paper's experiments costs a silo, batches without replacement.
 
-    A proven upper bound; delta = 1 / n^2.
+    A proven upper bound for a silo that answers in every round; delta = 1 / n^2.
     """
     delta = 1 / n_records**2
     setting = {"epsilon": epsilon, "delta": delta, "n_records": n_records, "n_rounds": n_rounds}
