@@ -2,8 +2,9 @@
 
 Seven algorithms on synthetic (5, 5): three without privacy, four at epsilon 3 against the server;
 10 local steps, 5 of 100 silos a round, 400 rounds (the warm start learns control variates in 4 / l
-rounds more, which are paid for). The step is tuned, the clip norm is 1. Objective: mean log loss
-+ 5e-3 / 2 |w|^2, as the paper says. The curves read all training records and are not paid for.
+rounds more, which are paid for). The step is tuned, the clip norm is 1, which gives the penalty too
+much weight. Objective: mean log loss + 5e-3 / 2 |w|^2, as the paper says. The curves
+read all training records and are not paid for.
 """
 
 from __future__ import annotations
