@@ -1,4 +1,4 @@
-"""Figures 1 and 2 at a fifth of their size: 200 silos, 200 features, 20 rounds; else the same."""
+"""``fedexp/synthetic`` at a fifth of its size: 200 silos, 200 features, 20 rounds."""
 
 from __future__ import annotations
 

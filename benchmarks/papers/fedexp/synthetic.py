@@ -1,7 +1,8 @@
 """Figure 1 and 2: distance to the optimum, and the server's steps, over the rounds.
 
 1000 silos of 10 records, 1000 features, rows of norm 1, one linear model that all silos share:
-y = <x, w*>, |w*| = 1; features' means differ from silo to silo. 5 local steps, 50 rounds.
+y = <x, w*>, |w*| = 1; features' means differ from silo to silo. 5 local steps, 50 rounds. Only the
+number of features is known to be the paper's.
 """
 
 from __future__ import annotations
