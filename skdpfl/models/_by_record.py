@@ -60,7 +60,9 @@ def clipped_sums(
 
 def _clipped(gradients: NDArray, y: NDArray, squared_norms: NDArray, clip_norm: NDArray) -> NDArray:
     """Return gradients of norm at most `clip_norm`, zero for records that are not finite."""
-    good = np.isfinite(gradients).all(axis=-1) & np.isfinite(squared_norms) & np.isfinite(y)
+    good = np.isfinite(gradients).all(axis=-1) & np.isfinite(squared_norms)
+    if y.dtype.kind == "f":
+        good &= np.isfinite(y)
     kept = np.where(good[:, None], gradients, gradients.dtype.type(0))
     clip_slopes(kept, np.ones(len(kept), kept.dtype), clip_norm)
     return kept

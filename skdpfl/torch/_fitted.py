@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from skdpfl.models import Map, Maps
 
 #: rows of features that a map is asked for at once
 _ROWS = 256
+#: weights are drawn by torch's global generator, one module at a time
+_DRAWING = threading.Lock()
 
 
 class FittedModule(nn.Module):
@@ -72,10 +75,17 @@ class FittedModule(nn.Module):
         return f"FittedModule({type(self.module).__name__})"
 
 
+def drawn(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """Return a module whose weights torch's global generator draws from a seed."""
+    with _DRAWING, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return factory()
+
+
 def restored(factory: Callable[[], nn.Module], arrays: dict[str, NDArray]) -> FittedModule:
     """Return a fitted module from its arrays."""
     maps = {name: arrays[name] for name in ("factor", "shift", "scale", "center")}
-    module = factory()
+    module = drawn(factory, 0)  # what is drawn and no weight or buffer: as in the fit
     inner = {n.removeprefix("module."): v for n, v in arrays.items() if n.startswith("module.")}
     state = {name: torch.from_numpy(np.array(value)) for name, value in inner.items()}
     floats = [value for value in state.values() if value.is_floating_point()]

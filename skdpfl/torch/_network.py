@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
-from torch import nn
 
 from skdpfl.losses import Loss
 from skdpfl.models import Maps, Model, NetworkRules
 from skdpfl.privacy.randomness.streams import Stream
-from skdpfl.torch._fitted import FittedModule, maps_of
+from skdpfl.torch._fitted import FittedModule, drawn, maps_of
 from skdpfl.torch._layout import Layout, Params
 from skdpfl.torch._probe import last_layer, probe, refuse_layers
 from skdpfl.torch._sums import factors_of, full_precision
@@ -23,8 +22,6 @@ from skdpfl.torch._tape import Tape
 
 #: numbers held at once for records' gradients, and records that predictions are made for at once
 _AT_ONCE, _PREDICTED = 2**24, 1024
-#: weights are drawn by torch's global generator, one module at a time
-_DRAWING = threading.Lock()
 
 
 class TorchNetwork(Model):
@@ -44,9 +41,10 @@ class TorchNetwork(Model):
         self._prepare()
 
     def _prepare(self) -> None:
-        module = _drawn(self.factory, 0)
+        module = drawn(self.factory, 0)
         refuse_layers(module)
-        self._layout, self._last = Layout(module), last_layer(module)
+        self._layout = Layout(module)
+        self._last = last_layer(module, self._layout.shapes)
         exact = copy.deepcopy(module).double()
         self._found = probe(exact, self._layout.shapes, self.n_features)
         self._module, self._threads = module, threading.local()
@@ -82,7 +80,7 @@ class TorchNetwork(Model):
         """Return the weights that the factory draws, from a seed of the stream."""
         if stream is None:
             raise ValueError("A network starts at random weights: give a stream.")
-        module = _drawn(self.factory, int(stream.words(1)[0]) >> 1)
+        module = drawn(self.factory, int(stream.words(1)[0]) >> 1)
         return self._layout.joined(dict(module.named_parameters()), dtype)
 
     def penalty_mask(self) -> NDArray:
@@ -222,13 +220,6 @@ class TorchNetwork(Model):
             module = copy.deepcopy(self._module).to(self.device, _torch_dtype(kind))
             kept[kind] = Tape(module, self._layout.shapes, self._found.watched, self._found.maps)
         return kept[kind]
-
-
-def _drawn(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """Return a module whose weights torch's global generator draws from a seed."""
-    with _DRAWING, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return factory()
 
 
 def _pieces(n: int, most: int) -> list[slice]:

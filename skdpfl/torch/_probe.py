@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from skdpfl.torch._layout import Params
-from skdpfl.torch._tape import Call, Tape
+from skdpfl.torch._tape import Call, Tape, watched_layers
 
 #: outputs of made-up rows, together and one by one, agree to this
 _TOLERANCE = 1e-8
@@ -63,7 +63,7 @@ def probe(module: nn.Module, names: Collection[str], n_features: int) -> Finding
     tape.forward(params, rows)
     passing = sum(2 * (c.entered.numel() + c.left.numel()) for c in tape.calls) // len(rows)
     formed = sum(params[name].numel() for name in names)
-    work = formed + sum(_repeated(tape, call) for call in tape.calls if watched)
+    work = formed + sum(_repeated(module, call) for call in tape.calls if watched)
     return Findings(watched, maps, passing + formed, work)
 
 
@@ -77,16 +77,20 @@ def _move(module: nn.Module, names: Collection[str]) -> None:
             p += torch.randn(p.shape, generator=made_up, dtype=p.dtype) / size**0.5
 
 
-def last_layer(module: nn.Module) -> str | None:
-    """Return the path of the last layer, if raw predictions are linear in its parameters."""
-    if not isinstance(module, nn.Sequential) or type(module[-1]) is not nn.Linear:
+def last_layer(module: nn.Module, names: Collection[str]) -> str | None:
+    """Return the path of the last layer, if raw predictions are linear in its parameters.
+
+    All of them are trained, and used there only.
+    """
+    if type(module).forward is not nn.Sequential.forward:
         return None
-    return str(len(module) - 1)
+    *_, path = module._modules
+    return path if type(watched_layers(module, names).get(path)) is nn.Linear else None
 
 
-def _repeated(tape: Tape, call: Call) -> int:
+def _repeated(module: nn.Module, call: Call) -> int:
     """Return the multiplications of a record by a layer's weights after the first by each."""
-    weight = tape.layers[call.path].get_parameter("weight")
+    weight = module.get_submodule(call.path).get_parameter("weight")
     positions = call.left[0].numel() // len(weight)
     return (positions - 1) * weight.numel()
 
@@ -125,6 +129,11 @@ def refuse_layers(module: nn.Module) -> None:
                 f"{where} keeps statistics of the records it has seen, which nothing pays for. Use "
                 "track_running_stats=False, or torch.nn.GroupNorm."
             )
+        if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.max_norm is not None:
+            raise ValueError(
+                f"{where} with max_norm changes the weights that a record looks up, and so what other "
+                "records get. Leave max_norm out."
+            )
         if isinstance(layer, _DropoutNd) and layer.p > 0:
             raise ValueError(
                 f"{where} draws random numbers that random_state does not know. Leave it out: "
@@ -133,20 +142,26 @@ def refuse_layers(module: nn.Module) -> None:
 
 
 def refuse_mixing(module: nn.Module, rows: torch.Tensor) -> None:
-    """Raise if made-up rows have other outputs together than one by one, or change a buffer."""
-    before = [buffer.clone() for buffer in module.buffers()]
+    """Raise if made-up rows have other outputs together than one by one, or change the state."""
+    before = [tensor.clone() for tensor in (*module.buffers(), *module.parameters())]
     with torch.no_grad():
         together = module(rows)
         apart = torch.cat([module(row[None]) for row in rows])
+    if together.shape != apart.shape:
+        raise ValueError(
+            f"{type(module).__name__} makes {tuple(together.shape)} of {len(rows)} records and "
+            f"{tuple(apart.shape)} of the same one by one: keep the first axis for records "
+            "(squeeze() removes it from a single record)."
+        )
     if not torch.allclose(together, apart, rtol=_TOLERANCE, atol=_TOLERANCE):
         raise ValueError(
             f"{type(module).__name__} mixes records, or is random: made-up rows have other outputs "
             "together than one by one. A record's output may depend on that record only "
             "(normalise by torch.nn.GroupNorm; keep the first axis for records)."
         )
-    for old, new in zip(before, module.buffers(), strict=True):
-        if not torch.equal(old, new):
-            raise ValueError(
-                f"{type(module).__name__} changes its buffers when it is called: it keeps "
-                "statistics of the records, which nothing pays for."
-            )
+    now = (*module.buffers(), *module.parameters())
+    if not all(torch.equal(old, new) for old, new in zip(before, now, strict=True)):
+        raise ValueError(
+            f"{type(module).__name__} changes its buffers or parameters when it is called: it "
+            "keeps what depends on the records, which nothing pays for."
+        )

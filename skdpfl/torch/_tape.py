@@ -51,18 +51,23 @@ class Tape:
     ) -> None:
         self.plain = copy.deepcopy(module).requires_grad_(False)
         self.module, self.maps = copy.deepcopy(self.plain), maps
-        self.layers = _layers(self.module, names) if watched else {}
+        self.layers = watched_layers(self.module, names) if watched else {}
         self.calls: list[Call] = []
         for path, layer in self.layers.items():
-            layer.register_forward_hook(self._hook(path))
-        seen = {name for path, layer in self.layers.items() for name in _names(path, layer)}
+            layer.register_forward_hook(self._hook(path), with_kwargs=True)
+        # known now: a layer at two paths has no parameters any more once the module was called
+        self.names = {path: _names(path, layer) for path, layer in self.layers.items()}
+        seen = {name for names in self.names.values() for name in names}
         self.mapped = [name for name in names if name not in seen]
 
     def _hook(self, path: str) -> Callable[..., torch.Tensor]:
-        def watch(layer: nn.Module, entered: Any, left: torch.Tensor) -> torch.Tensor:
+        def watch(
+            layer: nn.Module, args: tuple[Any, ...], named: dict[str, Any], left: torch.Tensor
+        ) -> torch.Tensor:
             if not left.requires_grad:
                 left.requires_grad_()
-            self.calls.append(Call(path, entered[0].detach(), left))
+            entered: torch.Tensor = [*args, *named.values()][0]
+            self.calls.append(Call(path, entered.detach(), left))
             return left.clone()  # what changes it in place does not change what was seen
 
         return watch
@@ -89,7 +94,7 @@ class Tape:
                 if s is not None:
                     by_layer.setdefault(call.path, []).append((call.entered, s))
             for path, passes in by_layer.items():
-                found += _of_layer(path, self.layers[path], passes)
+                found += _of_layer(self.names[path], self.layers[path], passes)
         if self.mapped:
             found += self._of_mapped(params, X, slopes)
         return found
@@ -103,17 +108,25 @@ class Tape:
             raw = functional_call(self.plain, {**others, **mine}, (x[None],))
             return (raw[0] * s).sum()
 
-        of_record = grad(value)
+        def of_record(x: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            leaves = {name: p.detach().requires_grad_() for name, p in mine.items()}
+            with torch.enable_grad():
+                found = value(leaves, x, s)
+            if not found.requires_grad:  # it depends on none of them
+                return tuple(map(torch.zeros_like, leaves.values()))
+            return torch.autograd.grad(found, tuple(leaves.values()), materialize_grads=True)
+
         if self.maps:
-            each = vmap(of_record, in_dims=(None, 0, 0))(mine, X, slopes)
+            each = vmap(grad(value), in_dims=(None, 0, 0))(mine, X, slopes)
         else:
-            rows = [of_record(mine, x, s) for x, s in zip(X, slopes, strict=True)]
-            each = {name: torch.stack([row[name] for row in rows]) for name in mine}
+            rows = [of_record(x, s) for x, s in zip(X, slopes, strict=True)]
+            columns = zip(*rows, strict=True)
+            each = {name: torch.stack(c) for name, c in zip(mine, columns, strict=True)}
         for name, gradients in each.items():
             yield Part((name,), None, gradients.detach().reshape(len(X), -1))
 
 
-def _layers(module: nn.Module, names: Collection[str]) -> dict[str, nn.Module]:
+def watched_layers(module: nn.Module, names: Collection[str]) -> dict[str, nn.Module]:
     """Return the layers that are watched, by path: all their parameters are trained, here only."""
     owners = Counter(id(p) for l in module.modules() for p in l.parameters(recurse=False))
     return {
@@ -131,6 +144,8 @@ def _names(path: str, layer: nn.Module) -> tuple[str, ...]:
 
 
 def _is_watched(layer: nn.Module) -> bool:
+    if "weight" not in dict(layer.named_parameters()):  # but what it is computed from
+        return False
     if type(layer) is nn.Linear:
         return True
     plain = type(layer) is nn.Conv2d and layer.padding_mode == "zeros"
@@ -138,9 +153,10 @@ def _is_watched(layer: nn.Module) -> bool:
 
 
 def _of_layer(
-    path: str, layer: nn.Module, passes: list[tuple[torch.Tensor, torch.Tensor]]
+    names: tuple[str, ...],
+    layer: nn.Module,
+    passes: list[tuple[torch.Tensor, torch.Tensor]],
 ) -> list[Part]:
-    names = _names(path, layer)
     if isinstance(layer, nn.Linear) and len(passes) == 1 and passes[0][0].ndim == 2:
         return [Part(names, *passes[0])]
     weight, bias = 0, 0

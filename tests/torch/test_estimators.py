@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from skdpfl import (  # noqa: E402
     ISRLDPRegressor,
 )
 from skdpfl.models import MLP  # noqa: E402
+from skdpfl.privacy.randomness.streams import streams_for  # noqa: E402
 from skdpfl.torch import TorchModel  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -179,6 +181,8 @@ CHOSEN = "learning_rate_", "clip_norm_", "n_rounds_", "sampling_rate_"
         (lambda d, k: nn.Sequential(Centred(d, d), zeros(d, k)), "Sequential mixes records"),
         (lambda d, k: Gated(d, k), "Gated mixes records"),
         (lambda d, k: Counting(d, k), "Counting changes its buffers"),
+        (lambda d, k: LookedUp(d, k, nn.Embedding(4, 3, max_norm=9.0)), "Embedding.*max_norm"),
+        (lambda d, k: LookedUp(d, k, nn.Embedding(4, 3), 0.1), "changes its buffers or parameters"),
         (lambda d, k: nn.Linear(d, 7), r"has to make \(3, 1\)"),
         (lambda d: nn.Linear(d, 1), r"\['d'\]"),
         (lambda: 3, "must return a torch.nn.Module; got int"),
@@ -224,6 +228,75 @@ class Counting(nn.Module):
     def forward(self, x):
         self.seen += len(x)
         return self.layer(x)
+
+
+class LookedUp(nn.Module):
+    """Cuts the weights that a record looks up; every record's output reads all of them."""
+
+    def __init__(self, d, k, table, longest=None):
+        super().__init__()
+        self.table, self.last, self.longest = table, nn.Linear(4, k), longest
+
+    def forward(self, x):
+        which, weight = x[:, 0].long().clamp(0, 3), self.table.weight
+        if self.longest is None:
+            found = self.table(which)
+        else:
+            found = nn.functional.embedding(which, weight, max_norm=self.longest)
+        return self.last(found @ weight.T)
+
+
+class Squeezed(nn.Module):
+    def forward(self, x):
+        return x.squeeze()
+
+
+def test_a_lost_axis_of_records_is_refused():
+    with pytest.raises(ValueError, match=r"makes \(3, 4\) of 3 records and \(12,\) of the same"):
+        TorchModel(lambda d, k: nn.Sequential(nn.Linear(d, k), Squeezed())).build(6, 4)
+
+
+class Projected(nn.Module):
+    """A random projection that is neither a parameter nor a buffer."""
+
+    def __init__(self, d, k):
+        super().__init__()
+        self.projection, self.last = torch.randn(d, 8), nn.Linear(8, k)
+
+    def forward(self, x):
+        return self.last(torch.tanh(x @ self.projection.to(x)))
+
+
+def test_pickles_keep_what_a_factory_draws_and_no_state_holds():
+    model = ISRLDPClassifier(3.0, model=TorchModel(Projected), n_rounds=2, **BOUNDS).fit(X, Y)
+    before = torch.random.get_rng_state()
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_raw_predictions_scale_with_the_last_layer_alone():
+    def named(d, k):
+        return nn.Sequential(OrderedDict(body=nn.Linear(d, 4), act=nn.Tanh(), head=nn.Linear(4, k)))
+
+    model = TorchModel(named).build(6, 3)
+    params = model.init(streams_for(0).stream("init"))
+    before, after = (model.raw(p, X) for p in (params, model.rescaled(params, 2.0)))
+    np.testing.assert_allclose(after, 2 * before)
+
+    def tied(d, k):
+        layer = nn.Linear(d, d)
+        return nn.Sequential(layer, nn.Tanh(), layer)
+
+    def frozen(d, k):
+        return nn.Sequential(nn.Linear(d, k), nn.Tanh(), nn.Linear(k, k).requires_grad_(False))
+
+    class Doubled(nn.Sequential):
+        def forward(self, x):
+            return torch.tanh(super().forward(x))
+
+    for make in (tied, frozen, lambda d, k: Doubled(nn.Linear(d, k))):
+        assert TorchModel(make).build(6, 6).output_mask() is None
 
 
 def test_devices_are_checked():

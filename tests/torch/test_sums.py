@@ -86,6 +86,25 @@ class Frozen(nn.Module):
         return self.head(torch.tanh(self.body(x)))
 
 
+class Named(nn.Module):
+    """Layers that get their records by name, and what vmap and autograd of functions cannot do."""
+
+    def __init__(self, d, k):
+        super().__init__()
+        self.layer, self.last = nn.Linear(d, 5), nn.Linear(5, k)
+        self.scale = nn.Parameter(torch.ones(d))
+
+    def forward(self, x):
+        signs = torch.from_numpy(np.sign(x.detach().numpy())).to(x)
+        return self.last(input=torch.tanh(self.layer(input=x + signs * self.scale)))
+
+
+def again(d, k):
+    """A layer at two paths."""
+    layer = nn.Linear(d, d)
+    return nn.Sequential(layer, nn.Tanh(), layer, nn.Linear(d, k))
+
+
 def image(layers):
     return lambda d, k: nn.Sequential(nn.Unflatten(1, (1, 6, 6)), *layers(k))
 
@@ -109,7 +128,10 @@ MODULES = {
         nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True),
         nn.Flatten(), nn.Linear(36, k)),
     "twice": Twice, "tied": Tied, "unhooked": Unhooked, "records last": RecordsLast,
-    "branches": Branches, "frozen": Frozen,
+    "branches": Branches, "frozen": Frozen, "named": Named,
+    "again": again,
+    "weight norm": lambda d, k: nn.Sequential(
+        nn.utils.parametrizations.weight_norm(nn.Linear(d, 5)), nn.Tanh(), nn.Linear(5, k)),
 }  # fmt: skip
 LOG = LogLoss()
 LOSSES = [(LOG, 1), (LOG, 4), (SquaredError(), 1)]
@@ -171,7 +193,8 @@ def test_each_layer_is_computed_as_intended():
     assert layers["conv"] == ["1", "3", "6"] and layers["mlp"] == ["0", "2"]
     assert layers["norms"] == ["1", "6"] and layers["twice"] == ["first", "last", "middle"]
     assert layers["frozen"] == ["head"] and layers["same"] == ["3"]
-    assert layers["tied"] == ["head", "up"]
+    assert layers["tied"] == ["head", "up"] and layers["named"] == ["last", "layer"]
+    assert layers["weight norm"] == ["2"] and layers["again"] == ["0", "3"]
     assert layers["unhooked"] == [] == layers["records last"]
     assert layers["attention"] == ["1.linear1", "1.linear2", "3"]
     assert not TorchModel(Branches).build(D, 4)._found.maps
