@@ -5,6 +5,7 @@ Modules that cannot be trained record by record are refused by name, with the wa
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ def probe(module: nn.Module, names: Collection[str], n_features: int) -> Finding
     are moved, in place: where they start at zero (gates, last layers), nothing would be seen of
     what is behind them.
     """
-    rows = torch.rand((3, n_features), generator=_made_up(), dtype=torch.float64)
+    rows = made_up_rows(module, n_features)
     refuse_mixing(module, rows)
     _move(module, names)
     refuse_mixing(module, rows)
@@ -65,6 +66,21 @@ def probe(module: nn.Module, names: Collection[str], n_features: int) -> Finding
     formed = sum(params[name].numel() for name in names)
     work = formed + sum(_repeated(module, call) for call in tape.calls if watched)
     return Findings(watched, maps, passing + formed, work)
+
+
+def made_up_rows(module: nn.Module, n_features: int) -> torch.Tensor:
+    """Return rows of numbers between 0 and 1 and, if the module takes them, wider ones.
+
+    What treats some records in another way (a branch, an order) shows on different rows only.
+    """
+    rows = torch.rand((3, n_features), generator=_made_up(), dtype=torch.float64)
+    wide = 3 * torch.randn((5, n_features), generator=_made_up(), dtype=torch.float64)
+    try:
+        with torch.no_grad():
+            taken = bool(copy.deepcopy(module)(wide).isfinite().all())
+    except (RuntimeError, ValueError, IndexError):  # numbers of categories, for instance
+        taken = False
+    return torch.cat([rows, wide]) if taken else rows
 
 
 def _move(module: nn.Module, names: Collection[str]) -> None:
@@ -131,8 +147,8 @@ def refuse_layers(module: nn.Module) -> None:
             )
         if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.max_norm is not None:
             raise ValueError(
-                f"{where} with max_norm changes the weights that a record looks up, and so what other "
-                "records get. Leave max_norm out."
+                f"{where} with max_norm changes the weights that a record looks up, and so what "
+                "other records get. Leave max_norm out."
             )
         if isinstance(layer, _DropoutNd) and layer.p > 0:
             raise ValueError(

@@ -92,6 +92,11 @@ class Tape:
             by_layer: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {}
             for call, s in zip(calls, given, strict=True):
                 if s is not None:
+                    if not len(call.entered) == len(s) == len(X):
+                        raise RuntimeError(
+                            f"Layer {call.path!r} was passed by {len(s)} rows for {len(X)} "
+                            "records: it has to see each record in its place, on the first axis."
+                        )
                     by_layer.setdefault(call.path, []).append((call.entered, s))
             for path, passes in by_layer.items():
                 found += _of_layer(self.names[path], self.layers[path], passes)

@@ -252,7 +252,7 @@ class Squeezed(nn.Module):
 
 
 def test_a_lost_axis_of_records_is_refused():
-    with pytest.raises(ValueError, match=r"makes \(3, 4\) of 3 records and \(12,\) of the same"):
+    with pytest.raises(ValueError, match=r"makes \(8, 4\) of 8 records and \(32,\) of the same"):
         TorchModel(lambda d, k: nn.Sequential(nn.Linear(d, k), Squeezed())).build(6, 4)
 
 

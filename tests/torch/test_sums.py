@@ -99,6 +99,18 @@ class Named(nn.Module):
         return self.last(input=torch.tanh(self.layer(input=x + signs * self.scale)))
 
 
+class Routed(nn.Module):
+    """A layer that sees records in an order that depends on them; made-up ones near 0 do not."""
+
+    def __init__(self, d, k):
+        super().__init__()
+        self.layer, self.last = nn.Linear(d, 5), nn.Linear(5, k)
+
+    def forward(self, x):
+        order = torch.argsort((x[:, 0] > 1).long(), stable=True)
+        return self.last(torch.tanh(self.layer(x[order]))[torch.argsort(order)])
+
+
 def again(d, k):
     """A layer at two paths."""
     layer = nn.Linear(d, d)
@@ -129,7 +141,7 @@ MODULES = {
         nn.Flatten(), nn.Linear(36, k)),
     "twice": Twice, "tied": Tied, "unhooked": Unhooked, "records last": RecordsLast,
     "branches": Branches, "frozen": Frozen, "named": Named,
-    "again": again,
+    "again": again, "routed": Routed,
     "weight norm": lambda d, k: nn.Sequential(
         nn.utils.parametrizations.weight_norm(nn.Linear(d, 5)), nn.Tanh(), nn.Linear(5, k)),
 }  # fmt: skip
@@ -195,6 +207,7 @@ def test_each_layer_is_computed_as_intended():
     assert layers["frozen"] == ["head"] and layers["same"] == ["3"]
     assert layers["tied"] == ["head", "up"] and layers["named"] == ["last", "layer"]
     assert layers["weight norm"] == ["2"] and layers["again"] == ["0", "3"]
+    assert layers["routed"] == []
     assert layers["unhooked"] == [] == layers["records last"]
     assert layers["attention"] == ["1.linear1", "1.linear2", "3"]
     assert not TorchModel(Branches).build(D, 4)._found.maps
