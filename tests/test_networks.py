@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdpfl.losses import AbsoluteError, Hinge, LogLoss, SquaredError
-from skdpfl.models import MLP, Records, TemperedSigmoid, _layer_norms
+from skdpfl.models import MLP, Records, TemperedSigmoid, _layer_norms, _passes, public
 from skdpfl.models._activations import ACTIVATIONS
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling import AffineScaling, Scales
@@ -85,6 +85,53 @@ def test_slopes_are_derivatives(activation, dtype):
     assert (activation.slope(value) * dtype(1)).dtype == dtype
     numeric = (ends[0] - ends[1]) / 2e-6
     np.testing.assert_allclose(activation.slope(value) * 1.0, numeric, atol=1e-5)
+
+
+# ---- a record's part does not depend on how many others were drawn -------------------------------
+
+
+@pytest.fixture(params=["compiled", "without"])
+def products(request, monkeypatch):
+    if request.param == "without":
+        monkeypatch.setattr(_passes, "compiled", None)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("net", ["relu", "tanh", "tempered"])
+@pytest.mark.parametrize(("loss", "k"), [(LogLoss(), 3), (LogLoss(), 10), (Hinge(), 1)], ids=str)
+def test_a_records_part_is_its_own_to_the_last_bit(products, net, loss, k, dtype):
+    model, params, X, y = problem(net, loss, k, n=30, d=67, dtype=dtype)
+    rng = np.random.default_rng(1)
+
+    def part(batch, place):
+        chosen = (np.arange(len(batch)) == place).astype(dtype)
+        return model.clipped_gradient_sum(
+            params, X[batch], y[batch], loss, clip_norm=0.3, weights=chosen
+        )
+
+    alone = part(np.array([5]), 0)
+    for n in (2, 3, 4, 7, 12, 13, 30):
+        others = rng.permutation(np.delete(np.arange(30), 5))[: n - 1]
+        place = int(rng.integers(n))
+        np.testing.assert_array_equal(part(np.insert(others, place, 5), place), alone)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_more_record_changes_a_sum_by_the_clip_norm_even_at_the_edge_of_relu(products, dtype):
+    """All records lie where the hidden units are zero but for rounding."""
+    rng = np.random.default_rng(0)
+    W, V = rng.normal(size=(64, 50)).astype(dtype), rng.normal(size=(50, 3))
+    free = np.linalg.svd(W.astype(np.float64))[0][:, 50:]
+    start = public(([W, V], [np.zeros(50), np.zeros(3)]))
+    model = MLP((50,), start=start).build(64, 3)
+    params, y = model.init(None, dtype), np.zeros(30, int)
+    for _ in range(5):
+        X = np.tile((free @ rng.normal(size=14)).astype(dtype), (30, 1))
+        sums = [
+            model.clipped_gradient_sum(params, X[:n], y[:n], LogLoss(), clip_norm=1.0)
+            for n in range(1, 31)
+        ]
+        assert np.linalg.norm(np.diff(sums, axis=0), axis=1).max() < 1.001
 
 
 @every_net

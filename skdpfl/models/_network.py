@@ -170,21 +170,21 @@ class Network(Model):
         Notes
         -----
         **Formal guarantee.** That of `Model.clipped_gradient_sum`. *Proof.* Row j of every a_l and
-        s_l is a function of `params` and of row j of X and y: matrix products, activations and the
-        loss act on rows. c_j consists of the outer products (a_l, 1) (f s_l)^T of stored numbers,
-        of norm at most C by `skdpfl.models._layer_norms`. If any of a_l, s_l, their squared norms,
-        or the target is not finite, all of the record's rows are set to 0, so c_j = 0; this is
-        decided before clipping. Each coordinate of the sum is a sum over records of one product
-        each, like the linear model's: at most `chunk` of them are added up, in some order, before
-        chunks are, which is what `skdpfl.privacy.release.rounding` counts. Factors of weight 0 make
-        f 0: such a record does not change the result.
+        s_l is a function of `params` and of row j of X and y, bit for bit
+        (`skdpfl.models._passes`). c_j consists of the outer products (a_l, 1) (f s_l)^T of stored
+        numbers, of norm at most C by `skdpfl.models._layer_norms`. If any of a_l, s_l, their
+        squared norms, or the target is not finite, all of the record's rows are set to 0, so
+        c_j = 0; this is decided before clipping. Each coordinate of the sum is a sum over records
+        of one product each, like the linear model's: at most `chunk` of them are added up, in some
+        order, before chunks are, which is what `skdpfl.privacy.release.rounding` counts. Factors of
+        weight 0 make f 0: such a record does not change the result.
         """
         y, X = np.asarray(y), in_one_piece(X)
         if squared_norms is None:
             squared_norms = self.squared_row_norms(X)
         layers = self.split(params)
         with np.errstate(all="ignore"):
-            entering, raw = self._forward(layers, X)
+            entering, raw = forward(layers, self.activation, X, exact=True)
             last = loss.gradient(y, raw, squared_norms=squared_norms, out=raw)
             slopes = backward(layers, self.activation, entering, last)
             ahead = [squared_norms, *(row_norms(a, 1.0) for a in entering[1:])]
