@@ -53,6 +53,23 @@ def test_tuning_follows_a_ridge_across_the_axes(papers):
     assert cells.tune(fig, cell, quick=False).point == {"step": 8.0, "rounds": 8.0}
 
 
+def test_tuning_finds_the_higher_of_two_hills(papers):
+    def measure(seed, step):
+        near, far = np.log(step) ** 2, np.log(step * 81) ** 2
+        return max(1 - near, 2 - far)
+
+    axis = papers("_common.cells").Axis("step", 1, 3)
+    cells, fig, cell = figure(papers, measure, (axis,))
+    assert cells.tune(fig, cell, quick=False).point == {"step": 0.0123}
+
+
+def test_an_end_that_was_only_set_is_not_inside(papers):
+    axis = papers("_common.cells").Axis("rounds", 50, 2, low=1, high=400, whole=True)
+    cells, fig, cell = figure(papers, lambda seed, rounds: rounds, (axis,))
+    chosen = cells.tune(fig, cell, quick=False)
+    assert chosen.point == {"rounds": 400} and not chosen.inside
+
+
 def test_tuning_takes_the_lowest_where_less_is_better_and_stops_at_an_axis_s_end(papers):
     axis = papers("_common.cells").Axis("steps", 8, 2, low=1, high=64, whole=True)
     cells, fig, cell = figure(papers, lambda seed, steps: steps, (axis,), higher_is_better=False)
@@ -85,7 +102,7 @@ def test_reported_seeds_are_not_those_of_tuning(papers):
     cells, fig, cell = figure(papers, measure, (axis,), tuning=(101, 102), seeds=(0, 1, 2))
     rows = list(cells.run_cell(fig, cell, quick=False))
     assert [row["seed"] for row in rows] == [0, 1, 2]
-    assert seen == [101, 102] * 3 + [0, 1, 2]
+    assert seen == [101, 102] * 5 + [0, 1, 2]
 
 
 def test_what_auto_chooses_is_tried_beside_the_lattice(papers):
@@ -96,7 +113,7 @@ def test_what_auto_chooses_is_tried_beside_the_lattice(papers):
     cells, fig, cell = figure(papers, measure, (axis,))
     assert cells.tune(fig, cell, quick=False).point == {"step": 3.0}
     with_auto = cells.tune(fig, cell.__class__(**(vars(cell) | {"auto": True})), quick=False)
-    assert with_auto == ({}, True, 5)
+    assert with_auto == ({}, True, 7)
 
 
 def test_a_cell_that_is_run_again_takes_the_place_of_its_rows(papers, tmp_path):

@@ -1,11 +1,13 @@
 """A figure is a list of cells; a cell is one method in one setting at one epsilon.
 
-Tuning, the same for all methods. A cell names its axes: a start, a factor, ends. The search walks
-over the lattice {start * factor^k}: along one axis after the other, uphill, and on two at once
-where that ends, until no neighbour is better. So the optimum lies inside the points that were
+Tuning, the same for all methods. A cell names its axes: a start, a factor, ends. The search takes
+the best of three starts, far from each other on the first axis (a score may have two hills), and
+walks over the lattice {start * factor^k}: along one axis after the other, uphill, and on two at
+once where that ends, until no neighbour is better. So the optimum lies inside the points that were
 tried, or at an end that the axis has by itself (one local step), or ``inside`` says that the tries
-ran out. What "auto" chooses is tried as well where a cell says so. It is chosen on seeds (splits,
-cohorts, noise) of their own and is not paid for: figures compare methods.
+ran out, or that it lies at an end that was only set. What "auto" chooses is tried as well where a
+cell says so. It is chosen on seeds (splits, cohorts, noise) of their own and is not paid for:
+figures compare methods.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ import numpy as np
 #: fits that a cell may spend on choosing, and the seeds it does so on
 MOST, QUICK_MOST, TUNING = 40, 6, (101,)
 SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
+#: where a full search starts on its first axis, in steps of the lattice
+STARTS = (0, -4, 4)
 
 
 class Axis(NamedTuple):
@@ -40,6 +44,10 @@ class Axis(NamedTuple):
         if not self.low <= value <= self.high:
             return None
         return max(1, round(value)) if self.whole else float(f"{value:.3g}")
+
+    def ends_before(self, k: int) -> bool:
+        """Return whether there is no such value at all: less than one of what is counted."""
+        return self.whole and self.at(k) is None and self.start * self.factor**k < 1
 
 
 class Fit(NamedTuple):
@@ -172,6 +180,8 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
         return seen.get(place, -np.inf)
 
     best, moved = (0,) * len(cell.axes), bool(cell.axes)
+    if moved and not quick:
+        best = max([shifted(best, 0, by) for by in STARTS], key=score)
     while moved:
         start = best
         for axis in range(len(cell.axes)):
@@ -180,8 +190,9 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
             best = max([best, *corners(best)], key=score)
         moved = best != start
     inside = all(
-        near in seen or point_at(cell.axes, near) is None for near in neighbours(best)
-    )  # fmt: skip
+        near in seen or any(axis.ends_before(k) for axis, k in zip(cell.axes, near, strict=True))
+        for near in neighbours(best)
+    )
     if cell.auto and worth({}) > score(best):
         return Tuned({}, True, len(seen) + 1)
     return Tuned(point_at(cell.axes, best) or {}, inside, len(seen) + cell.auto)

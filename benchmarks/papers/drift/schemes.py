@@ -78,5 +78,5 @@ def cells(quick: bool) -> list[Cell]:
 
 FIGURE = Figure(
     "EMNIST: noise that decays, equal budgets", "accuracy", cells, xlabel="round", logx=False,
-    panels=("setting", "epsilon"), leave_out=("last accuracy",),
+    panels=("setting", "epsilon"), leave_out=("last accuracy",), tuning=(101, 102, 103),
 )  # fmt: skip

@@ -70,10 +70,17 @@ def model_of(method: str, epsilon: float, seed: int, problem: Problem, **setting
 
 
 def accuracy(
-    method: str, epsilon: float, spread: float, quick: bool, seed: int, **setting: Any
+    method: str,
+    epsilon: float,
+    spread: float,
+    quick: bool,
+    seed: int,
+    *,
+    scaled: bool = False,
+    **setting: Any,
 ) -> Fit:
     """Return the test accuracy of one fit on the synthetic silos."""
-    problem = synthetic(spread, quick)
+    problem = synthetic(spread, quick, scaled)
     model = model_of(method, epsilon, seed, problem, **setting)
     model.fit(problem.X, problem.y, silos=problem.silos)
     return Fit(model.score(problem.X_test, problem.y_test))
