@@ -20,17 +20,18 @@ from skdpfl.inspection._leaks import (
     BY_LEDGER,
     FOLDS,
     OTHER_FOLDS,
-    OUT_OF_BAG,
+    OTHER_SIZES,
+    PAID_FITS,
     SCORES,
+    SIZES,
     Leak,
     own_leaks,
 )
-from skdpfl.inspection._on_split import costs_of_candidate, costs_on_splits
+from skdpfl.inspection._on_split import budget, costs_of_candidate, costs_on_splits
 from skdpfl.inspection._parts import cross_fits, multiplicity, parts
-from skdpfl.inspection._splits import Unknown, follows_labels
+from skdpfl.inspection._splits import Unknown, follows_labels, follows_sizes
 from skdpfl.privacy.events import Exact
-from skdpfl.privacy.spending.spent import PrivacySpent, of_copies, total
-from skdpfl.privacy.spending.sums import chosen_by_outputs
+from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, of_copies, total
 
 
 def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
@@ -93,9 +94,7 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
             PrivacyLeakWarning,
         )
     unpaid = (
-        [_nothing(paid, exact=True)]
-        if any(leak.what not in (SCORES, FOLDS, OUT_OF_BAG) for leak in leaks)
-        else []
+        [_nothing(paid, exact=True)] if any(leak.what not in PAID_FITS for leak in leaks) else []
     )
     _warn_if_noise_repeats(paid)
     return total([*paid, *unpaid] or [_nothing(paid, exact=False)])
@@ -148,32 +147,32 @@ def _check(fitted: Any) -> None:
         check_is_fitted(inner)
 
 
-def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak]:
-    """Yield the costs and leaks of a fitted object and its parts."""
+def _visit(
+    obj: Any, path: str, public: _Public, chosen: bool = False
+) -> Iterator[PrivacySpent | Leak]:
+    """Yield the costs and leaks of a fitted object and its parts.
+
+    ``chosen``: an output of an earlier step has chosen their plans.
+    """
     if path and public.covers(path):
         return
     if isinstance(obj, FrozenEstimator):  # its earlier fit counts as well
         obj = obj.estimator
     if hasattr(obj, "privacy_spent_"):
-        best = getattr(
-            obj, "best_estimator_", None
-        )  # a search's plans see what earlier steps found
-        yield _chosen(obj.privacy_spent_) if gives_out_width(best) else obj.privacy_spent_
+        # a search's plans see what earlier steps of its pipelines found
+        best = getattr(obj, "best_estimator_", None)
+        yield from _paid(obj, path, chosen or gives_out_width(best))
         yield from _beside(obj, path, public)
     elif isinstance(obj, BaseSearchCV):
-        yield from _search(obj, path, public)
+        yield from _search(obj, path, public, chosen)
     elif (inside := parts(obj)) is not None:
-        chosen, times = False, multiplicity(obj)
-        found = [
-            list(_visit(part, f"{path}__{name}" if path else name, public)) for name, part in inside
-        ]
-        if isinstance(obj, Pipeline):
-            found = _told_alike(found)
-        for (_, part), each in zip(inside, found, strict=True):
-            for f in each:
-                yield _of_copies(_chosen(f) if chosen else f, times)
+        times, found = multiplicity(obj), []
+        for name, part in inside:
+            found.append(list(_visit(part, f"{path}__{name}" if path else name, public, chosen)))
             chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(part))
-        yield from _cross_fits(obj, path)
+        for each in _told_alike(found) if isinstance(obj, Pipeline) else found:
+            yield from (_of_copies(f, times) for f in each)
+        yield from _cross_fits(obj, path, chosen)
         yield from own_leaks(obj, path)
     elif not learns_nothing(obj):
         yield Leak(
@@ -182,6 +181,19 @@ def _visit(obj: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak
             "Declare what it needs (categories, constants), use a paid-for transformer, or name "
             "it in public=[...] if it saw public data only.",
         )
+
+
+def _paid(fitted: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | Leak]:
+    """Yield the cost of a fit; what an output has chosen costs the budget that it was given."""
+    spent: PrivacySpent = fitted.privacy_spent_
+    if chosen and fitted.epsilon is None:
+        yield Leak(
+            path,
+            f"{type(fitted).__name__} was given noise, and what that costs follows from the number "
+            "of columns that an earlier step found",
+            "Give it an epsilon, or the earlier step max_categories or max_features.",
+        )
+    yield chosen_by_outputs(spent, budget(fitted)) if chosen else spent
 
 
 def _beside(search: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak]:
@@ -198,34 +210,41 @@ def _told_alike(found: list[list[PrivacySpent | Leak]]) -> list[list[PrivacySpen
     return [[next(told) if isinstance(f, PrivacySpent) else f for f in each] for each in found]
 
 
-def _chosen(found: PrivacySpent | Leak) -> PrivacySpent | Leak:
-    return chosen_by_outputs(found) if isinstance(found, PrivacySpent) else found
-
-
 def _of_copies(found: PrivacySpent | Leak, times: int) -> PrivacySpent | Leak:
     """Return what a record costs that was drawn several times."""
     return of_copies(found, times) if isinstance(found, PrivacySpent) else found
 
 
-def _cross_fits(obj: Any, path: str) -> Iterator[PrivacySpent | Leak]:
+def _cross_fits(obj: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | Leak]:
     """Yield the costs of fits on splits that were used for predictions only."""
     try:
         members = list(cross_fits(obj))
-        for member in members:
-            yield from costs_on_splits(member, member, obj.cv)
+        for member, found in members:
+            yield from costs_on_splits(member, member, obj.cv, chosen=chosen or found)
         if members and follows_labels(obj.cv, classifier=is_classifier(obj)):
             yield Leak(path, FOLDS, OTHER_FOLDS)
+        whole = any(member.privacy_spent_.unit == "silo" for member, _ in members)
+        if whole and follows_sizes(obj.cv):
+            yield Leak(path, SIZES, OTHER_SIZES)
     except Unknown:
         what = f"what the fits of {type(obj).__name__} on its splits cost is not known any more"
         yield Leak(path, what, BY_LEDGER)
 
 
 def costs_of_search(search: BaseSearchCV) -> list[PrivacySpent]:
-    """Return the costs of a search's fits, in the order they were made; leaks are left out."""
-    return [found for found in _search(search, "", _Public(())) if isinstance(found, PrivacySpent)]
+    """Return the costs of a search's fits, in the order they were made.
+
+    The last one is infinite if something that was fitted was not paid for, or is not known.
+    """
+    found = list(_search(search, "", _Public(()), chosen=False))
+    paid = [each for each in found if isinstance(each, PrivacySpent)]
+    unpaid = any(each.what not in PAID_FITS for each in found if isinstance(each, Leak))
+    return [*paid, _nothing(paid, exact=True)] if unpaid else paid
 
 
-def _search(search: BaseSearchCV, path: str, public: _Public) -> Iterator[PrivacySpent | Leak]:
+def _search(
+    search: BaseSearchCV, path: str, public: _Public, chosen: bool
+) -> Iterator[PrivacySpent | Leak]:
     """Yield the cost of every fit of a search."""
     best = getattr(search, "best_estimator_", None)
     if best is None:
@@ -237,16 +256,20 @@ def _search(search: BaseSearchCV, path: str, public: _Public) -> Iterator[Privac
     for params in search.cv_results_["params"]:
         candidate = clone(search.estimator).set_params(**params)
         try:
-            yield from costs_of_candidate(candidate, best, cv, search.n_splits_)
+            yield from costs_of_candidate(candidate, best, cv, search.n_splits_, chosen=chosen)
         except Unknown:
             what = (
                 f"what candidates of {type(search.estimator).__name__} cost is not known any more"
             )
             yield Leak(path, what, BY_LEDGER)
             break
-    yield from _visit(best, path, public)
-    folds = follows_labels(search.cv, classifier=is_classifier(search))
-    also = f" Besides, {FOLDS}: nothing pays for that. {OTHER_FOLDS}" if folds else ""
+    yield from (found := list(_visit(best, path, public, chosen)))
+    also = ""
+    if follows_labels(search.cv, classifier=is_classifier(search)):
+        also = f" Besides, {FOLDS}: nothing pays for that. {OTHER_FOLDS}"
+    whole = any(isinstance(each, PrivacySpent) and each.unit == "silo" for each in found)
+    if whole and follows_sizes(search.cv):
+        also += f" Besides, {SIZES}: nothing pays for that. {OTHER_SIZES}"
     yield Leak(
         path,
         SCORES,

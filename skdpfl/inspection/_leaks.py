@@ -21,11 +21,19 @@ class Leak(NamedTuple):
 #: the way out where fits were discarded
 BY_LEDGER = "Record it in a PrivacyLedger, which sees every fit."
 
-#: the leaks for which the cost of the fits is still reported: what is given out beside them
 SCORES = "the choice was made by exact scores of the records"
 OUT_OF_BAG = "oob_score_ and the predictions beside it were computed from the exact records"
 FOLDS = "folds follow the labels, so that one changed label moves other records between them"
-#: the way out of the latter
+SIZES = (
+    "folds follow the sizes of silos, which unit='silo' protects: one silo's size moves other "
+    "silos, or their records, between them"
+)
+#: the leaks for which the cost of the fits is still reported: what is given out beside them
+PAID_FITS = (SCORES, OUT_OF_BAG, FOLDS, SIZES)
+#: the ways out of the last two
+OTHER_SIZES = (
+    "Give folds of whole silos that follow ids alone: LeaveOneSiloOut() or SiloKFold(shuffle=True)."
+)
 OTHER_FOLDS = (
     "Give folds that depend on no label, such as cv=KFold() or SiloStratifiedKFold(); for "
     "classifiers, those of cv=5 do."

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
@@ -19,30 +20,40 @@ from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.automatic_delta import delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.recording import Recorded
-from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.privacy.spending.sums import chosen_by_outputs
+from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs
 
 
-def costs_of_candidate(candidate: Any, best: Any, cv: Any, n_splits: int) -> list[PrivacySpent]:
+def budget(fitted: Any) -> float:
+    """Return the largest epsilon that a fit was given for a silo; infinity for given noise."""
+    given = fitted.epsilon
+    if given is None:
+        return math.inf
+    return float(max(dict(given).values()) if isinstance(given, Mapping | pd.Series) else given)
+
+
+def costs_of_candidate(
+    candidate: Any, best: Any, cv: Any, n_splits: int, *, chosen: bool
+) -> list[PrivacySpent]:
     """Return the costs of a candidate's fits on all splits, or raise Unknown.
 
     Every private part of the candidate needs a fitted counterpart at the same position in the best
-    one, whose sizes determine its price.
+    one, whose sizes determine its price. ``chosen``: an output of an earlier step has chosen the
+    plans.
     """
     twins = dict(_fitted(best, ""))
     given = {"": candidate, **candidate.get_params(deep=True)}
     for name, inner in given.items():
         if isinstance(inner, Recorded) and not learns_nothing(inner):
             _check_place(name, twins, given)
-    found = []
+    found, chosen = [], chosen or gives_out_width(best)
     for path, twin in twins.items():
         if path not in given:  # a member of an ensemble, not a parameter
             raise Unknown(path)
         inner = given[path]
         if learns_nothing(inner) or isinstance(inner, FrozenEstimator):
             continue
-        found += costs_on_splits(inner, twin, cv, n_splits)
-    return [*map(chosen_by_outputs, found)] if gives_out_width(best) else found
+        found += costs_on_splits(inner, twin, cv, n_splits, chosen=chosen)
+    return found
 
 
 def _fitted(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -75,17 +86,20 @@ def _is_twin(inner: Any, fitted: Any) -> bool:
 
 
 def costs_on_splits(
-    inner: Any, fitted: Any, cv: Any, n_splits: int | None = None
+    inner: Any, fitted: Any, cv: Any, n_splits: int | None = None, *, chosen: bool
 ) -> list[PrivacySpent]:
     """Return the cost of a candidate's fit on each training set, or raise Unknown.
 
-    ``fitted`` is the candidate's counterpart, fitted on all records.
+    ``fitted`` is the candidate's counterpart, fitted on all records. ``chosen``: an output of an
+    earlier step has chosen the plan.
     """
     if not _is_twin(inner, fitted):
         raise Unknown(type(inner).__name__)
     given = not isinstance(inner.delta, str)
     shares = training_shares(cv, fitted, any_size=given, count=n_splits)
     costs = {share: _cost_on_split(inner, fitted, share) for share in set(shares)}
+    if chosen:
+        costs = {share: chosen_by_outputs(cost, budget(inner)) for share, cost in costs.items()}
     return [costs[share] for share in shares]
 
 

@@ -27,6 +27,7 @@ from sklearn.multioutput import (
 )
 from sklearn.pipeline import FeatureUnion, Pipeline
 
+from skdpfl._pipelines import gives_out_width
 from skdpfl.privacy.spending.recording import Recorded
 
 _BAGS = (BaggingClassifier, BaggingRegressor)
@@ -75,9 +76,10 @@ def _reads_more(selector: SelectFromModel) -> bool:
     return callable(selector.max_features) or callable(selector.importance_getter)
 
 
-def cross_fits(obj: Any) -> Iterator[Any]:
+def cross_fits(obj: Any) -> Iterator[tuple[Any, bool]]:
     """Yield the private parts that were fitted on the splits of ``obj.cv``, too, to predict.
 
+    With each: whether an earlier step of its pipeline had found how many columns it sees.
     Stacking, and chains with ``cv``, predict each record by models of the other splits; chains do
     so for all members except the last.
     """
@@ -90,13 +92,14 @@ def cross_fits(obj: Any) -> Iterator[Any]:
         yield from _paying_parts(member)
 
 
-def _paying_parts(member: Any) -> Iterator[Any]:
-    """Yield the private estimators in a member."""
+def _paying_parts(member: Any, chosen: bool = False) -> Iterator[tuple[Any, bool]]:
+    """Yield the private estimators in a member, and whether an earlier step chose their plan."""
     if isinstance(member, Recorded):
-        yield member
+        yield member, chosen
     else:
         for _, part in parts(member) or []:
-            yield from _paying_parts(part)
+            yield from _paying_parts(part, chosen)
+            chosen = chosen or (isinstance(member, Pipeline) and gives_out_width(part))
 
 
 def _members(obj: Any) -> Iterator[tuple[str, Any]]:

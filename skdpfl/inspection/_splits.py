@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import (
+    LeaveOneGroupOut,
+    LeavePGroupsOut,
     RepeatedStratifiedKFold,
     StratifiedGroupKFold,
     StratifiedKFold,
@@ -32,6 +34,8 @@ _OF_LABELS = (
     StratifiedKFold,
     StratifiedShuffleSplit,
 )
+#: splitters that leave each group out, whatever its size
+_OF_GROUPS = (LeaveOneGroupOut, LeavePGroupsOut)
 #: made-up silos, and records of each, that splits of records are tried on
 _TRIED = 50
 
@@ -44,6 +48,13 @@ def follows_labels(cv: Any, *, classifier: bool) -> bool:
     """Whether one changed label moves other records from fold to fold, too."""
     by_default = classifier and (cv is None or isinstance(cv, (int, np.integer)))
     return by_default or isinstance(cv, _OF_LABELS) or bool(getattr(cv, "stratify_y", False))
+
+
+def follows_sizes(cv: Any) -> bool:
+    """Whether another size of one silo moves other silos, or their records, from fold to fold."""
+    if isinstance(cv, SiloKFold):
+        return not cv.shuffle
+    return not isinstance(cv, (LeaveOneSiloOut, *_OF_GROUPS, list, tuple))
 
 
 def training_shares(

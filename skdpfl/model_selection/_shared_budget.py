@@ -32,8 +32,8 @@ from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delt
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import Recorded
-from skdpfl.privacy.spending.spent import PrivacySpent, total
-from skdpfl.privacy.spending.sums import at_delta, chosen_by_outputs
+from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, total
+from skdpfl.privacy.spending.sums import at_delta
 from skdpfl.silos import read_silos, split_silo_column
 
 

@@ -57,7 +57,8 @@ class SiloStratifiedKFold(SiloFolds):
     **Formal guarantee.** Let D and D' have the same silos in the same rows (neighbours under
     replacement of a record, or of all records of a silo). With ``stratify_y=False`` and the same
     `random_state` the folds of D and D' are equal, since they are computed from silo ids and row
-    numbers alone.
+    numbers alone. For estimators with ``unit="silo"``, which protect how many rows a silo has, take
+    ``SiloKFold(shuffle=True)``.
 
     Examples
     --------

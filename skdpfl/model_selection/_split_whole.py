@@ -14,7 +14,9 @@ class SiloKFold(SiloFolds):
     """K folds of whole silos, for scores on unseen silos.
 
     Silos are assigned in order of their size, largest first, to the fold with the fewest records;
-    with `shuffle` in random order and equal numbers. Folds depend on the silo ids only.
+    with `shuffle` in random order and equal numbers. Folds depend on the silo ids only: with
+    `shuffle` on which ids there are, else also on how many records have each, which an estimator
+    with ``unit="silo"`` protects. Shuffle there.
 
     Parameters
     ----------

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
@@ -17,6 +18,7 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.feature_selection import SelectFromModel
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import (
     FixedThresholdClassifier,
@@ -41,9 +43,10 @@ from sklearn.preprocessing import (
 
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.model_selection import LeaveOneSiloOut, SharedBudget, SiloStratifiedKFold
-from skdpfl.preprocessing import DPMinMaxScaler, DPSimpleImputer
+from skdpfl.model_selection import LeaveOneSiloOut, SharedBudget, SiloKFold, SiloStratifiedKFold
+from skdpfl.preprocessing import DPMinMaxScaler, DPOneHotEncoder, DPSimpleImputer
 from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy.events import Approximate
 
 X, y = load_breast_cancer(return_X_y=True)
 X = X / np.abs(X).max(axis=0)
@@ -271,6 +274,71 @@ def test_folds_of_a_search_that_follow_the_labels_are_named(cv, told):
     with pytest.warns(PrivacyLeakWarning, match="exact scores") as said:
         skdpfl.privacy_spent(search)
     assert ("one changed label moves" in str(said[0].message)) == told
+
+
+@pytest.mark.parametrize(
+    ("cv", "told"),
+    [
+        (SiloKFold(2, silo_column="silo"), True),
+        (SiloKFold(2, shuffle=True, random_state=0, silo_column="silo"), False),
+        (KFold(2), True),
+    ],
+)
+def test_folds_that_follow_protected_sizes_are_named(cv, told):
+    table = pd.DataFrame(X[:24, :2], columns=["a", "b"]).assign(silo=np.arange(24) % 6)
+    model = skdpfl.DPFedAvgClassifier(1.0, n_rounds=2, scaling=None, classes=[0, 1], delta=1e-3,
+                                      silo_column="silo", unit="silo", trust="server")  # fmt: skip
+    stack = StackingClassifier([("a", model)], clone(model).set_params(silo_column=None), cv=cv)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = GridSearchCV(model, {"clip_norm": [1.0]}, cv=cv).fit(table, np.arange(24) % 2)
+    with pytest.warns(PrivacyLeakWarning, match="exact scores") as said:
+        skdpfl.privacy_spent(search)
+    assert ("one silo's size moves" in str(said[0].message)) == told
+    if isinstance(cv, KFold):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            stack.fit(table, np.arange(24) % 2)
+        with pytest.warns(PrivacyLeakWarning, match="one silo's size moves"):
+            skdpfl.privacy_spent(stack)
+
+
+def found_width(last, **how):
+    """A pipeline whose encoder finds how many columns its last step sees."""
+    encoder = DPOneHotEncoder(2.0, delta=1e-5, **how)
+    return make_pipeline(encoder, last)
+
+
+def test_what_follows_from_a_found_width_costs_the_budget_that_was_given():
+    words = np.where(X[:, :1] > 0.5, "high", "low")
+    model = found_width(clf(1.0, random_state=0)).fit(words, y)
+    own = model[-1].privacy_spent_
+    assert own.epsilon < 1.0
+    chosen = skdpfl.privacy_spent(model)
+    assert Approximate(1.0, 1e-5) in dict(chosen.costs[0].composition)
+    given = {"noise_multiplier": 9.0, "random_state": 0}
+    with pytest.warns(PrivacyLeakWarning, match="was given noise, and what that costs follows"):
+        assert np.isinf(skdpfl.privacy_spent(found_width(clf(None, **given)).fit(words, y)).epsilon)
+    fixed = found_width(clf(None, **given), max_categories=2).fit(words, y)
+    assert np.isfinite(skdpfl.privacy_spent(fixed).epsilon)
+
+
+def test_fits_on_splits_behind_a_found_width_cost_their_budget_too():
+    words = np.where(X[:, :1] > 0.5, "high", "low")
+    model = found_width(clf(1.0))
+    stack = StackingClassifier([("a", model)], clf(1.0), cv=KFold(2)).fit(words, y)
+    spent = skdpfl.privacy_spent(stack)
+    of_step = dict(spent.costs[0].composition)
+    assert of_step[Approximate(1.0, 1e-5)] == 2 + 1  # on splits, and at last
+
+
+def test_the_cost_of_what_a_selection_chose_has_no_outsider():
+    silos = np.arange(len(y)) % 3
+    select = SelectFromModel(clf(1.0, random_state=1), threshold="mean")
+    with config_context(enable_metadata_routing=True):
+        pipe = make_pipeline(select, clf(1.0, random_state=2)).fit(X, y, silos=silos)
+    assert pipe[-1].privacy_spent_.outsider is not None
+    assert skdpfl.privacy_spent(pipe).outsider is None
 
 
 @pytest.mark.filterwarnings("ignore:Skipping features without")

@@ -14,7 +14,7 @@ from sklearn.model_selection import (
     validation_curve,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 import skdpfl
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
@@ -279,6 +279,9 @@ def test_spent_over_the_fits_of_a_search():
     assert shown.positions[-1] == 7  # two candidates, three splits, the refit
     with pytest.warns(PrivacyLeakWarning, match="exact scores"):
         assert shown.epsilons[-1] == pytest.approx(skdpfl.privacy_spent(grid).epsilon)
+    unpaid = GridSearchCV(make_pipeline(StandardScaler(), clf()), {}, cv=2).fit(X, y)
+    with pytest.raises(ValueError, match="not private"):
+        PrivacySpentDisplay.from_cv_results(unpaid)
     private = DPRandomizedSearchCV(clf(), {"clip_norm": [0.3, 1.0]}, n_iter=2)
     with pytest.raises(ValueError, match="has one cost"):
         PrivacySpentDisplay.from_cv_results(private.fit(X, y, silos=SILOS))

@@ -27,8 +27,7 @@ from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
 from skdpfl.privacy.spending import cost as cost_module
 from skdpfl.privacy.spending.cost import Cost
-from skdpfl.privacy.spending.spent import total
-from skdpfl.privacy.spending.sums import chosen_by_outputs
+from skdpfl.privacy.spending.spent import chosen_by_outputs, total
 
 DELTA = 1e-5
 A, B, C = (

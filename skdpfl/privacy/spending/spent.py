@@ -23,9 +23,9 @@ from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.spending.cost import Cost, SiloCosts, Trust, Unit, fields_of
 from skdpfl.privacy.spending.groups import NO_EPSILON, group_size, of_group
 from skdpfl.privacy.spending.report import from_report, to_report
-from skdpfl.privacy.spending.sums import combined, reprice
+from skdpfl.privacy.spending.sums import combined, reprice, whatever_chosen
 
-__all__ = ["PrivacySpent", "Trust", "Unit", "of_copies", "total"]
+__all__ = ["PrivacySpent", "Trust", "Unit", "chosen_by_outputs", "of_copies", "total"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -337,6 +337,16 @@ def of_copies(spent: PrivacySpent, k: int) -> PrivacySpent:
     """Return what a record costs that a fit saw ``k`` times, each time as a record."""
     alone = k == 1 or spent.unit == "silo"
     return spent if alone else spent._of_several(k, spent.group_size)
+
+
+def chosen_by_outputs(spent: PrivacySpent, epsilon: float = 0.0) -> PrivacySpent:
+    """Return the cost of releases that an output may have chosen, within a budget of ``epsilon``.
+
+    See :mod:`skdpfl.privacy.spending.sums`. What an output has chosen may cost less than the
+    budget, but only the budget was fixed beforehand.
+    """
+    costs = tuple(whatever_chosen(cost, epsilon) for cost in spent.costs)
+    return dataclasses.replace(spent, costs=costs, outside=None)
 
 
 def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:

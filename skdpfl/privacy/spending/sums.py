@@ -4,7 +4,7 @@ Fits that were fixed beforehand compose: their releases are those of one longer 
 after looking at earlier outputs need a filter: :class:`skdpfl.privacy.PrivacyLedger`.) A step of a
 pipeline may decide how many features the next one sees, and the rules for "auto" read that number:
 the next one's releases are then chosen by an output, within a budget (epsilon, delta) that was
-fixed (:func:`chosen_by_outputs`).
+fixed (:func:`whatever_chosen`).
 
 Formal guarantee
 ----------------
@@ -72,18 +72,15 @@ def reprice(paid: SiloCosts, neighbours: Neighbours) -> SiloCosts:
     return dataclasses.replace(paid, neighbours=neighbours, costs=costs)
 
 
-def chosen_by_outputs(paid: Paid) -> Paid:
-    """Return the costs as those of releases that an earlier output may have chosen."""
-    return dataclasses.replace(paid, costs=tuple(map(_whatever_chosen, paid.costs)))
-
-
-def _whatever_chosen(cost: Cost) -> Cost:
+def whatever_chosen(cost: Cost, epsilon: float = 0.0) -> Cost:
+    """Return the cost of releases that an earlier output chose within a budget of epsilon."""
     composition: Composition = ((Exact(), 1),)
     if not cost.composition:
         return cost
-    if math.isfinite(cost.epsilon):
-        composition = ((Approximate(cost.epsilon, cost.delta), 1),)
-    return Cost(composition, cost.delta, cost.epsilon)
+    epsilon = max(epsilon, cost.epsilon)
+    if math.isfinite(epsilon):
+        composition = ((Approximate(epsilon, cost.delta), 1),)
+    return Cost(composition, cost.delta, epsilon)
 
 
 def at_delta(paid: Paid, delta: float) -> Paid:
