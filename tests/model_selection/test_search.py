@@ -14,7 +14,7 @@ from sklearn.model_selection import ParameterSampler, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from skdpfl import ISRLDPClassifier, ISRLDPRegressor, privacy_spent
+from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor, privacy_spent
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.model_selection import DPRandomizedSearchCV
@@ -187,6 +187,21 @@ def test_at_every_delta_the_dearer_part_counts():
 def test_what_decides_the_cost_is_not_searched_over(name):
     with pytest.raises(ValueError, match=f"param_distributions has '{name}'"):
         DPRandomizedSearchCV(base(), {name: [1.0, 2.0]}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("model", "space"),
+    [
+        (base(), {"trust": ["server"]}),
+        (base(trust="server"), {"neighbours": ["add_remove"]}),
+        (DPFedAvgClassifier(unit="silo", n_rounds=2, scaling=None), {"unit": ["record"]}),
+        (make_pipeline(Normalizer(), base()), {"isrldpclassifier": [base(trust="server")]}),
+        (base(), {"silo_column": ["silo"]}),
+    ],
+)
+def test_no_candidate_protects_less_than_the_search_says(model, space):
+    with pytest.raises(ValueError, match="protects something else"):
+        DPRandomizedSearchCV(model, space, n_iter=1, random_state=0).fit(X, y, silos=SILOS)
 
 
 def test_declared_ranges_may_be_a_step_of_what_is_searched():

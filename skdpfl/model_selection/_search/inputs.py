@@ -53,6 +53,21 @@ def guarantee_of(inner: Any) -> Guarantee:
     return Guarantee(unit, inner.trust, relation(inner.neighbours, unit, inner.trust))
 
 
+def check_guarantees(models: Iterable[Any], searched: Any) -> None:
+    """Raise unless all candidates protect what the searched estimator does, in the same silos."""
+    said = guarantee_of(searched), searched.silo_column
+    for model in models:
+        _, inner = private_step(model)
+        own = guarantee_of(inner), inner.silo_column
+        if own != said:
+            raise ValueError(
+                "A candidate protects something else than the searched estimator: "
+                f"{own[0]} with silo_column={own[1]!r}, where the search says {said[0]} with "
+                f"silo_column={said[1]!r}. Leave unit, trust, neighbours and silo_column out of "
+                "param_distributions, and search each by itself."
+            )
+
+
 def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
     """Return X and y in a form that can be indexed; ``alone``: there are no earlier steps."""
     if y is None:

@@ -29,6 +29,7 @@ from skdpfl.model_selection._search.candidates import Candidate, Space, seed_fro
 from skdpfl.model_selection._search.inputs import (
     Guarantee,
     check_budgets,
+    check_guarantees,
     guarantee_of,
     readable,
     unpaid_steps,
@@ -184,7 +185,9 @@ class DPRandomizedSearchCV(
             # the division of the budget is published, so it must not reveal secret runs: it is
             # computed for other draws from the same distribution
             reference = public("reference", REFERENCE, distinct=False) if law else candidates
-            unpaid = unpaid_steps(candidate.model() for candidate in [*reference, *candidates])
+            drawn = [candidate.model() for candidate in [*reference, *candidates]]
+            check_guarantees(drawn, inner)
+            unpaid = unpaid_steps(drawn)
             prices = [candidate.price for candidate in reference]
             budget = divide_budget(guarantee.neighbours, prices, self.epsilon, delta, law)
         warn_of(unpaid)
