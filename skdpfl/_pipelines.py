@@ -93,9 +93,9 @@ def check_fits_elsewhere(model: Any) -> None:
 
 
 def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
-    """Return the costs of a pipeline's steps, which read the same rows, and whom they trust.
+    """Return the costs of steps or members, which read the same rows, and whom they trust.
 
-    A step that was not told the silos took all rows as one: it protects against those outside only,
+    One that was not told the silos took all rows as one: it protects against those outside only,
     so whoever has the rows of all silos is trusted, as with ``trust="server"``. A warning says so.
     """
     told = [len(cost.silo_ids or ()) for cost in costs]
@@ -106,7 +106,7 @@ def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
     ]
     if any(pooled):
         warn(
-            f"{sum(pooled)} step(s) of the pipeline took all records as one silo, another was told "
+            f"{sum(pooled)} step(s) or member(s) took all records as one silo, another was told "
             f"of {most}: what those release is protected as with a trusted server, and the cost "
             "says trust='server'. Give them silo_column=..., or the silos by metadata routing.",
             PrivacyLeakWarning,

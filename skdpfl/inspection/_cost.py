@@ -85,7 +85,7 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     names = _Public((public,) if isinstance(public, str) else public)
     found = list(_visit(fitted, "", names))
     names.check()
-    paid = [f for f in found if isinstance(f, PrivacySpent)]
+    paid = told_alike([f for f in found if isinstance(f, PrivacySpent)])
     leaks = [f for f in found if isinstance(f, Leak)]
     for leak in leaks:
         warn(

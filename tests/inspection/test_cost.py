@@ -1,6 +1,7 @@
 """privacy_spent: what whole pipelines, searches and ensembles cost."""
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -301,6 +302,17 @@ def test_folds_that_follow_protected_sizes_are_named(cv, told):
             stack.fit(table, np.arange(24) % 2)
         with pytest.warns(PrivacyLeakWarning, match="one silo's size moves"):
             skdpfl.privacy_spent(stack)
+
+
+def test_a_member_that_was_not_told_the_silos_trusts_who_has_all_rows():
+    table = pd.DataFrame(X[:, :2], columns=["a", "b"]).assign(where=np.arange(len(y)) % 3)
+    told, pooled = clf(silo_column="where"), clf()
+    for members, trust in ([(told, told), "silo"], [(told, pooled), "server"]):
+        named = [(str(i), clone(member)) for i, member in enumerate(members)]
+        vote = VotingClassifier(named).fit(table, y)
+        says = pytest.warns(PrivacyLeakWarning, match="took all records as one silo, another")
+        with says if trust == "server" else nullcontext():
+            assert skdpfl.privacy_spent(vote).trust == trust
 
 
 def found_width(last, **how):
