@@ -27,8 +27,9 @@ class TorchModel(Architecture):
         Returns the module: without arguments, or from the numbers of features and of raw
         predictions (classes; 1 for two classes and in regressors). The module maps records
         (n, n_features) to raw predictions (n, n_outputs); images are made by ``nn.Unflatten``.
-        Weights are drawn as the factory does it, from ``random_state``. Weights that it loads must
-        be public, like everything else that it knows.
+        Weights are drawn as the factory does it, from ``random_state``; what is not trained is
+        drawn once for all fits. Weights that it loads must be public, like everything else that it
+        knows.
     device : str, default="cpu"
         Where gradients are computed, such as "cuda". Noise is added on the processor. A seed
         repeats a model bit for bit on "cpu" only.
