@@ -178,10 +178,10 @@ class LinearModel(Model):
         c_j = 0. This is decided before clipping: min(1, C / NaN) would not clip.
 
         In floating point we assume that the operations on row j do not depend on the values of
-        other rows, which holds for NumPy and BLAS. With BLAS (less than 5 outputs, or no compiled
-        products) their last bits may depend on the number of rows. Neighbours share it
+        other rows, which holds for NumPy and BLAS. With BLAS (compiled products are exact) their
+        last bits may depend on the number of rows and on a row's place. Neighbours share both
         ("add_remove" sets a contribution to zero), but amplification by sampling also compares a
-        drawn batch with the same batch and one more record. Then c_j is as stated up to the
+        drawn batch with one of another record or one more. Then c_j is as stated up to the
         rounding of raw predictions: losses are smooth (kinks are replaced by their envelopes),
         so last bits change a slope by as little. Rounding in the sum over records comes on
         top: see `skdpfl.privacy.release.rounding`. A record of weight 0 does not change the
