@@ -115,7 +115,7 @@ class Centres:
         if self.mus and math.isinf(self.mus[0]):
             return self._exact(X)
         box = self._box(X)
-        centres, lost = (box.low + box.high) / 2, np.zeros(len(self.used), dtype=bool)
+        centres, lost = box.low / 2 + box.high / 2, np.zeros(len(self.used), dtype=bool)
         lost |= self.used & ~np.isfinite(centres)
         centres[lost] = 0.0
         open_ = np.flatnonzero(self.used & (box.high > box.low))
@@ -153,7 +153,8 @@ class Centres:
         return Box(low, high)
 
     def _means(self, X: np.ndarray, box: Box) -> tuple[np.ndarray, np.ndarray]:
-        centre, half = (box.low + box.high) / 2, (box.high - box.low) / 2
+        # halves first: a width that overflows would make an infinite value NaN, and the sum with it
+        centre, half = box.low / 2 + box.high / 2, box.high / 2 - box.low / 2
         seen = ~np.isnan(X)
         u = np.where(seen, np.clip((X - centre) / half, -1.0, 1.0), 0.0)
         u = np.trunc(u / STEP) * STEP

@@ -229,6 +229,13 @@ def test_in_a_column_transformer_with_a_silo_column():
     assert list(model[-1].silo_ids_) == ["east", "north", "west"]
 
 
+def test_an_infinite_value_shows_in_no_sum_however_wide_the_bounds_are():
+    X = 1e308 * np.linspace(-1, 1, 2000)[:, None]
+    X[7] = np.inf
+    imputer = DPSimpleImputer(feature_bounds=(-1.7e308, 1.7e308), delta=1e-5, random_state=0)
+    assert np.isfinite(imputer.fit(X).statistics_).all()
+
+
 def clone_all(parts):
     return [(name, clone(part), columns) for name, part, columns in parts]
 
