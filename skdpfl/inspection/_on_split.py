@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skdpfl._pipelines import gives_out_width, learns_nothing
 from skdpfl.inspection._parts import parts
-from skdpfl.inspection._splits import Unknown, training_shares
+from skdpfl.inspection._splits import Unknown, keeps_silos, training_shares
 from skdpfl.preprocessing import DPPCA, PayingTransformer, PrivateScaler
 from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.automatic_delta import delta_of
@@ -97,14 +98,19 @@ def costs_on_splits(
         raise Unknown(type(inner).__name__)
     given = not isinstance(inner.delta, str)
     shares = training_shares(cv, fitted, any_size=given, count=n_splits)
-    costs = {share: _cost_on_split(inner, fitted, share) for share in set(shares)}
+    costs = {share: _cost_on_split(inner, fitted, share, cv) for share in set(shares)}
     if chosen:
         costs = {share: chosen_by_outputs(cost, budget(inner)) for share, cost in costs.items()}
     return [costs[share] for share in shares]
 
 
-def _cost_on_split(inner: Any, fitted: Any, share: float) -> PrivacySpent:
-    """Return the cost of a fit on a training set of this share of the records, or silos."""
+def _cost_on_split(inner: Any, fitted: Any, share: float, cv: Any) -> PrivacySpent:
+    """Return the cost of a fit on a training set of this share of the records, or silos.
+
+    It is priced for this share of every silo. Splits that do not keep the silos' shares may have
+    left more or less of one. A fit that was given an epsilon has met it all the same. What given
+    noise costs may follow from sizes: batches of a small silo are a larger part of it.
+    """
     seed = inner.random_state
     if isinstance(inner, PayingTransformer):
         return _of_transformer(inner, fitted, share, frozenset(_seeds(seed)))
@@ -117,12 +123,23 @@ def _cost_on_split(inner: Any, fitted: Any, share: float) -> PrivacySpent:
         sizes = np.ones(len(ids), int)
     else:
         sizes = np.maximum(1, np.floor(whole * share + 1e-9)).astype(int)
-    plan = clone(inner).plan_for(
-        silo_sizes=dict(zip(ids, sizes.tolist(), strict=True)),
-        n_features=fitted.n_features_in_,
-        n_classes=len(getattr(fitted, "classes_", (0, 1))),
-    )
-    return plan.spent(simulation_seed=next(_seeds(seed), None))
+
+    def priced(sizes: NDArray) -> PrivacySpent:
+        plan = clone(inner).plan_for(
+            silo_sizes=dict(zip(ids, sizes.tolist(), strict=True)),
+            n_features=fitted.n_features_in_,
+            n_classes=len(getattr(fitted, "classes_", (0, 1))),
+        )
+        return plan.spent(simulation_seed=next(_seeds(seed), None))
+
+    spent = priced(sizes)
+    known = inner.epsilon is not None or whole is None or len(ids) == 1 or keeps_silos(cv)
+    if not known:
+        found = [cost.composition for cost in spent.costs]
+        for others in (np.ones_like(whole), whole):
+            if [cost.composition for cost in priced(others).costs] != found:
+                raise Unknown("how much of a silo was left decides what given noise costs")
+    return spent
 
 
 def _of_transformer(

@@ -57,6 +57,11 @@ def follows_sizes(cv: Any) -> bool:
     return not isinstance(cv, (LeaveOneSiloOut, *_OF_GROUPS, list, tuple))
 
 
+def keeps_silos(cv: Any) -> bool:
+    """Whether a training set holds all of a silo, none of it, or the same share as of others."""
+    return isinstance(cv, _OF_SILOS)
+
+
 def training_shares(
     cv: Any, fitted: Any, *, any_size: bool, count: int | None = None
 ) -> list[float]:
