@@ -201,7 +201,7 @@ def _weight_of(r: int, n_rounds: int, algorithm: Algorithm, average: bool | floa
     """Return the weight of a round's model in the average."""
     if isinstance(average, bool):
         return algorithm.output_weight(r, n_rounds)
-    return float(r >= n_rounds - last_rounds(average, n_rounds))
+    return float(r >= n_rounds - last_rounds(average, n_rounds) and algorithm.moves(r))
 
 
 def last_rounds(average: float, n_rounds: int) -> int:

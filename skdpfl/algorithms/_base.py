@@ -144,6 +144,10 @@ class Algorithm:
         """Return the current model."""
         raise NotImplementedError
 
+    def moves(self, round: int) -> bool:
+        """Return whether the model changes in a round; others are left out of averages."""
+        return True
+
     def start_weight(self, n_rounds: int) -> float:
         """Return the weight of the model before the first round in the final average."""
         return 0.0

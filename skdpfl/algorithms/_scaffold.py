@@ -145,6 +145,9 @@ class Scaffold(LocalSteps):
     def params(self, state: ScaffoldState) -> np.ndarray:
         return state.params
 
+    def moves(self, round: int) -> bool:
+        return round >= self.warm_start_rounds
+
     def output_weight(self, round: int, n_rounds: int) -> float:
         late = (self.warm_start_rounds + n_rounds) // 2
         return float(round >= min(late, n_rounds - 1))

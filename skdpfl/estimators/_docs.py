@@ -111,7 +111,7 @@ GROUPS = {
     that gradients are evaluated near the common model, not where a silo's noise has moved it.""",
         "warm_start_rounds": """int, default=0
     Number of initial rounds that only estimate the control variates, at the price of any other
-    round.""",
+    round. They are not averaged.""",
         "clip_norm": """"auto" or float, default="auto"
     The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. With
     ``unit="silo"`` "auto" learns the median norm of messages, from a noised bit of each silo in
