@@ -118,7 +118,8 @@ class Centres:
         centres, lost = box.low / 2 + box.high / 2, np.zeros(len(self.used), dtype=bool)
         lost |= self.used & ~np.isfinite(centres)
         centres[lost] = 0.0
-        open_ = np.flatnonzero(self.used & (box.high > box.low))
+        # halves may underflow: 0 / 0 would be NaN, and the sum with it
+        open_ = np.flatnonzero(self.used & (box.high / 2 > box.low / 2))
         if open_.size:
             inner = Box(box.low[open_], box.high[open_])
             find = self._means if self.strategy == "mean" else self._medians

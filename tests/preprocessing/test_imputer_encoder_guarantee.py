@@ -43,6 +43,15 @@ def exact_sums(centres, X, monkeypatch, last):
 VALUES = [np.nan, -np.inf, np.inf, -1.0, 0.0, 0.37, 1.0, 1e300, 1e-300]
 
 
+@pytest.mark.parametrize("value", VALUES)
+def test_a_width_whose_half_underflows_makes_no_sum_nan(value, monkeypatch):
+    """A sum that is no number would tell of the value, whatever the noise."""
+    bounds = read_feature_bounds(([-1.0, 0.0], [1.0, 5e-324]), 2)
+    centres = Centres(held(), 1.0, bounds, "mean")
+    exact, *_ = exact_sums(centres, np.full((40, 2), value), monkeypatch, last=True)
+    assert np.isfinite(exact).all()
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("strategy", ["mean", "median"])
 @pytest.mark.parametrize("bounded", [True, False], ids=["bounds", "none"])
