@@ -36,6 +36,12 @@ _WIDE = (
     "probabilities of such records may be far off. Take logarithms of these features, give "
     "feature_bounds, or set clip_features=True."
 )
+#: the warning where released counts show zeros alone
+_UNSEEN = (
+    "As far as the noise tells, all features are 0 in nearly all records, or below 1e-6, which "
+    "cannot be told from 0 here: their scales were not found. Give feature_bounds, or values in "
+    "other units."
+)
 #: values further from their center are clipped where clip_features=True and there are no bounds
 _REACH = 4.0
 #: larger errors are said: most such fits end below the mean (benchmarks/auto/warned.py)
@@ -77,6 +83,8 @@ class ScalingStep:
         if self.plan.advice:
             warn(self.plan.advice)
         scales = run_scaling(self.plan, federation, streams)
+        if scales.unseen_features:
+            warn(_UNSEEN)
         if not self.shifts_target:
             scales = scales.without_shift()
         if self.clips and self.plan.feature_bounds is not None:

@@ -275,7 +275,8 @@ class Scales:
     ``coarse_target``: whether the released moments show that the target's scale is too large.
     ``target_error``: the standard deviation of the error of the target's mean, in half boxes; 0
     where it was not released. ``wide_features``: those that spread over many powers of ten, as
-    released counts show.
+    released counts show; ``unseen_features``: these show features of zeros alone, or of values
+    too small to be told from zeros.
     """
 
     features: Scaling
@@ -283,6 +284,7 @@ class Scales:
     coarse_target: bool = False
     target_error: float = 0.0
     wide_features: tuple[int, ...] = ()
+    unseen_features: bool = False
 
     @property
     def features_map(self) -> Scaling | None:

@@ -16,6 +16,7 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._ball import boxes_around, refine
 from skdpfl.scaling._bounds import affine_from_bounds
 from skdpfl.scaling._contributions import CountsOn, FiniteSums, MomentsIn, RowsIn
+from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import (
     AffineScaling,
     AffineTarget,
@@ -40,6 +41,8 @@ from skdpfl.scaling._target_bins import seen_in_bins
 
 #: a column is said to be wide where that is this probable
 _SURELY = 0.95
+#: the largest error of the share of all zeros at which it says anything
+_TELLS = 0.03
 
 
 def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> Scales:
@@ -58,18 +61,20 @@ def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> 
 class FoundMoments(NamedTuple):
     """The first boxes, the last ones, and the moments within.
 
-    ``wide``: the probability that a column's values spread over many powers of ten.
+    ``wide``: the probability that a column's values spread over many powers of ten. ``unseen``:
+    whether counts tell of no feature that is not 0, or too small to be told from 0.
     """
 
     first: Boxes
     last: Boxes
     moments: Estimate
     wide: Array
+    unseen: bool
 
 
 def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
     """Boxes for all columns, moments in them, and optionally again in narrower ones."""
-    first, wide = _boxes(plan, messages)
+    first, wide, unseen = _boxes(plan, messages)
     boxes = first
     found = _first_look(plan, messages, boxes)
     for number in range(1, len(plan.moments)):
@@ -78,7 +83,7 @@ def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
             continue
         boxes = narrowed(boxes, found, plan.noise(plan.moments[number - 1]))
         found = _moments(plan, messages, boxes, number)
-    return FoundMoments(first, boxes, found, wide)
+    return FoundMoments(first, boxes, found, wide, unseen)
 
 
 def _first_look(plan: ScalingPlan, messages: Messages, boxes: Boxes) -> Estimate:
@@ -115,10 +120,13 @@ def _refined_by_rows(
     return refine(found, noisy, plan.noise(release), plan.is_feature)
 
 
-def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Array]:
-    """An interval for each column: declared, or found from noisy counts; and which are wide."""
+def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Array, bool]:
+    """An interval for each column: declared, or found from noisy counts.
+
+    And which are wide, and whether no feature was seen, as in :class:`FoundMoments`.
+    """
     low, high = np.empty(plan.is_feature.size), np.empty(plan.is_feature.size)
-    wide = np.zeros(plan.is_feature.size)
+    wide, unseen = np.zeros(plan.is_feature.size), False
     if plan.features == "refined squash":
         low[plan.is_feature], high[plan.is_feature] = -1.0, 1.0
     if plan.features == "refined bounds" and plan.feature_bounds is not None:
@@ -130,16 +138,24 @@ def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Array]:
     if plan.counts is not None and plan.counts.grid is not None:
         where, grid = plan.unbounded, plan.counts.grid
         shares = messages.mean(plan.counts, CountsOn(grid), 0)
-        noise = plan.noise(plan.counts)
-        ranges = shape_library(grid).boxes(shares, noise, plan.is_feature[where])
+        noise, of_features = plan.noise(plan.counts), plan.is_feature[where]
+        ranges = shape_library(grid).boxes(shares, noise, of_features)
         low[where], high[where], wide[where] = ranges
-    return Boxes(low / 2 + high / 2, high / 2 - low / 2), wide
+        if isinstance(grid, MagnitudeGrid) and of_features.any():
+            unseen = _all_zero(shares[of_features, grid.n_positive], noise[of_features])
+    return Boxes(low / 2 + high / 2, high / 2 - low / 2), wide, unseen
+
+
+def _all_zero(shares: Array, noise: Array) -> bool:
+    """Whether noisy shares of zeros are those of columns of nothing else, as far as can be told."""
+    error = float(np.linalg.norm(noise)) / shares.size
+    return error <= _TELLS and float(shares.mean()) >= 1 - 2 * error
 
 
 def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     maps = _maps(plan, *center_and_scale(found.last, found.moments, plan.floor, plan.is_feature))
     wide = np.flatnonzero(plan.features_read)[found.wide[plan.is_feature] > _SURELY]
-    maps = replace(maps, wide_features=tuple(wide.tolist()))
+    maps = replace(maps, wide_features=tuple(wide.tolist()), unseen_features=found.unseen)
     if not plan.reads_target:
         return maps
     bounded = plan.target == "refined bounds"

@@ -112,6 +112,17 @@ def test_squares_and_products_of_normal_features_are_not_warned_of(power):
     make("ISRLDPClassifier", epsilon=3.0, n_rounds=3).fit(X, Z[:, 0] > 0, silos=np.arange(4000) % 4)
 
 
+@pytest.mark.parametrize("clips", [False, True])
+def test_features_too_small_to_be_told_from_zero_are_warned_of(clips):
+    """Their scales are not found, so that nothing would be learnt, and nothing said."""
+    Z = np.random.default_rng(0).normal(size=(4000, 4))
+    kw = {"epsilon": 4.0, "random_state": 0, "n_rounds": 3, "clip_features": clips}
+    fit = make("ISRLDPClassifier", **kw).fit
+    with pytest.warns(UserWarning, match="all features are 0 in nearly all records, or below 1e-6"):
+        fit(Z * 1e-9, Z[:, 0] > 0, silos=np.arange(4000) % 4)
+    fit(np.where(Z > 1.5, Z, 0.0), Z[:, 0] > 0, silos=np.arange(4000) % 4)  # 93 % are zeros
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_limits_are_needed(name):
     X, y, silos = data(name)
