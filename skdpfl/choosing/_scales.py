@@ -36,11 +36,10 @@ _WIDE = (
     "probabilities of such records may be far off. Take logarithms of these features, give "
     "feature_bounds, or set clip_features=True."
 )
-#: the warning where released counts show zeros alone
+#: the warning where released counts show hardly anything but zeros
 _UNSEEN = (
-    "As far as the noise tells, all features are 0 in nearly all records, or below 1e-6, which "
-    "cannot be told from 0 here: their scales were not found. Give feature_bounds, or values in "
-    "other units."
+    "As far as the noise tells, all features are 0 in nearly all records (or below 1e-6, which "
+    "counts as 0), so their scales were not found. Give feature_bounds, or values in other units."
 )
 #: values further from their center are clipped where clip_features=True and there are no bounds
 _REACH = 4.0

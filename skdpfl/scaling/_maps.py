@@ -275,8 +275,8 @@ class Scales:
     ``coarse_target``: whether the released moments show that the target's scale is too large.
     ``target_error``: the standard deviation of the error of the target's mean, in half boxes; 0
     where it was not released. ``wide_features``: those that spread over many powers of ten, as
-    released counts show; ``unseen_features``: these show features of zeros alone, or of values
-    too small to be told from zeros.
+    released counts show; ``unseen_features``: these show features of hardly anything but
+    zeros, or of values too small to be told from zeros.
     """
 
     features: Scaling

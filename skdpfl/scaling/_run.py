@@ -41,8 +41,10 @@ from skdpfl.scaling._target_bins import seen_in_bins
 
 #: a column is said to be wide where that is this probable
 _SURELY = 0.95
-#: the largest error of the share of all zeros at which it says anything
+#: the largest error of the mean share of zeros at which it says anything
 _TELLS = 0.03
+#: columns with more values that are not 0 are said to have none in no case
+_SPARSE = 0.1
 
 
 def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> Scales:
@@ -62,7 +64,7 @@ class FoundMoments(NamedTuple):
     """The first boxes, the last ones, and the moments within.
 
     ``wide``: the probability that a column's values spread over many powers of ten. ``unseen``:
-    whether counts tell of no feature that is not 0, or too small to be told from 0.
+    whether counts tell of no feature that is not 0, or too small for them, in nearly all records.
     """
 
     first: Boxes
@@ -147,9 +149,16 @@ def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Array, bool]:
 
 
 def _all_zero(shares: Array, noise: Array) -> bool:
-    """Whether noisy shares of zeros are those of columns of nothing else, as far as can be told."""
-    error = float(np.linalg.norm(noise)) / shares.size
-    return error <= _TELLS and float(shares.mean()) >= 1 - 2 * error
+    """Whether noisy shares of zeros leave no column whose other values the counts can show.
+
+    They show those of a column whose share is above two deviations of the noise. One of d such
+    noises may well be sqrt(2 log d) deviations. Many columns tell more together, so the mean share
+    of others is to be small, too.
+    """
+    n, std = shares.size, float(noise.max())
+    several = float(shares.mean()) >= 1 - min(2 * std, _SPARSE)
+    each = float(shares.min()) >= 1 - (2 + np.sqrt(2 * np.log(n))) * std
+    return bool(std <= _TELLS * np.sqrt(n) and several and each)
 
 
 def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
