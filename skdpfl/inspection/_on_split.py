@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
 from typing import Any
 
@@ -133,13 +134,22 @@ def _cost_on_split(inner: Any, fitted: Any, share: float, cv: Any) -> PrivacySpe
         return plan.spent(simulation_seed=next(_seeds(seed), None))
 
     spent = priced(sizes)
-    known = inner.epsilon is not None or whole is None or len(ids) == 1 or keeps_silos(cv)
-    if not known:
+    if inner.epsilon is None and whole is not None and len(ids) > 1 and not keeps_silos(cv):
         found = [cost.composition for cost in spent.costs]
-        for others in (np.ones_like(whole), whole):
-            if [cost.composition for cost in priced(others).costs] != found:
-                raise Unknown("how much of a silo was left decides what given noise costs")
+        with warnings.catch_warnings():  # of sizes that no fit had
+            warnings.simplefilter("ignore")
+            _check_alike(found, priced, whole)
     return spent
+
+
+def _check_alike(found: list[Composition], priced: Callable[..., PrivacySpent], whole: Any) -> None:
+    """Raise Unknown unless releases are the same for silos of one record and for whole ones."""
+    try:
+        others = [priced(sizes) for sizes in (np.ones_like(whole), whole)]
+    except ValueError:  # too few records for such a fit
+        others = []
+    if not others or any([c.composition for c in spent.costs] != found for spent in others):
+        raise Unknown("how much of a silo was left decides what given noise costs")
 
 
 def _of_transformer(

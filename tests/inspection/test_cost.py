@@ -247,13 +247,15 @@ def test_given_noise_costs_what_the_draw_of_silos_made_of_it(seed, known):
         assert np.isfinite(skdpfl.privacy_spent(search).epsilon) == known
 
 
-@pytest.mark.parametrize(("n_silos", "cv", "known"), [
-    (2, KFold(2), False), (1, KFold(2), True), (2, SiloStratifiedKFold(2), True),
+@pytest.mark.parametrize(("n_silos", "cv", "how", "known"), [
+    (2, KFold(2, shuffle=True, random_state=0), {}, False), (1, KFold(2), {}, True),
+    (2, SiloStratifiedKFold(2), {}, True),
+    (2, KFold(2, shuffle=True, random_state=0), {"sampling": "disjoint", "scaling": None}, False),
 ])  # fmt: skip
-def test_given_noise_costs_what_the_share_of_a_silo_made_of_it(n_silos, cv, known):
+def test_given_noise_costs_what_the_share_of_a_silo_made_of_it(n_silos, cv, how, known):
     rows = np.repeat(np.arange(n_silos), (100, 500)[-n_silos:])
     model = skdpfl.ISRLDPClassifier(None, noise_multiplier=9.0, delta=1e-5, n_rounds=5,
-                                    random_state=0)  # fmt: skip
+                                    random_state=0, **how)  # fmt: skip
     data = np.arange(len(rows))[:, None] / len(rows), np.arange(len(rows)) // 2 % 2
     with config_context(enable_metadata_routing=True), pytest.warns(PrivacyLeakWarning):
         with PrivacyLedger(delta=1e-2) as ledger:
