@@ -38,7 +38,7 @@ from _common.cells import Cell, figure_of, parts_of, run_cell
 from _common.draw import draw
 from _common.memory import Memory
 from _common.pages import DOCS, fill_pages
-from _common.table import Store, key
+from _common.table import Store, in_order, key
 
 HERE = Path(__file__).parent
 #: the cheapest first
@@ -150,7 +150,8 @@ def pictures(names: list[str], out: Path) -> None:
     for name in names:
         table, file = Store(out, name).read(), picture(name, out)
         if len(table) and (out != HERE or file.name in pages):
-            draw(figure_of(name), table, file)
+            figure = figure_of(name)
+            draw(figure, in_order(table, figure.cells(out != HERE)), file)
     if out == HERE:
         fill_pages(HERE)
 

@@ -126,6 +126,24 @@ def test_a_cell_that_is_run_again_takes_the_place_of_its_rows(papers, tmp_path):
     assert store.read()["seed"].tolist() == [1, 2, 0, 0]
 
 
+def test_rows_are_shown_in_the_order_of_cells_printed_ones_first(papers, tmp_path):
+    cells, fig, cell = figure(papers, lambda seed: seed, ())
+    table = papers("_common.table")
+    wanted = [
+        cell.__class__(**(vars(cell) | {"setting": setting, "method": method, "epsilon": epsilon}))
+        for setting in "ba"
+        for epsilon in (3.0, 1.0)
+        for method in ("two", "one")
+    ]
+    printed = cells.known("published, two", 3.0, 1, setting="b")
+    store = table.Store(tmp_path, "paper/figure")
+    for each in (*wanted[::-1], printed):
+        store.append(list(cells.run_cell(fig, each, quick=True)))
+    found = table.in_order(store.read(), [*wanted, printed])
+    shown = list(found[["setting", "epsilon", "method"]].itertuples(index=False, name=None))
+    assert shown == [(c.setting, c.epsilon, c.method) for c in (printed, *wanted)]
+
+
 def test_a_table_grows_by_cells_and_knows_them(papers, tmp_path):
     cells, fig, cell = figure(papers, lambda seed: 0.5, ())
     table = papers("_common.table")
@@ -236,8 +254,9 @@ def test_numbers_in_the_pages_text_are_in_a_table_made_from_the_kept_ones(papers
         assert not alone, f"{page.name}: {alone} stand in no table; take them from one"
 
 
-def test_a_page_s_table_is_a_mean_with_its_deviation(papers, tmp_path):
+def test_a_page_s_table_is_a_mean_with_its_deviation(papers, tmp_path, monkeypatch):
     pages, store = papers("_common.pages"), papers("_common.table").Store(tmp_path, "a/b")
+    monkeypatch.setattr(pages, "figure_of", lambda name: figure(papers, float, ())[1])
     row = {"setting": "s", "epsilon": 3.0, "at": 1, "metric": "m", "x": 1, "seconds": 1}
     row |= {"chosen": "", "inside": True, "fits": 0}
     values = {("ours", 0): 0.8, ("ours", 1): 0.9, ("printed", 0): 0.25}

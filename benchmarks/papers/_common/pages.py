@@ -25,7 +25,7 @@ import pandas as pd
 
 from _common.cells import figure_of
 from _common.claims import CLAIM, PRINTED
-from _common.table import Store, key
+from _common.table import Store, in_order, key
 
 DOCS = Path(__file__).parents[3] / "docs" / "papers"
 WANTED = re.compile(
@@ -112,6 +112,7 @@ def compared(name: str, published: float, folder: Path) -> str:
 def markdown(wanted: re.Match[str], folder: Path) -> str:
     """Return one table, and what it was made by."""
     table = Store(folder, wanted["name"]).read()
+    table = in_order(table, figure_of(wanted["name"]).cells(False))
     for condition in filter(None, (wanted["where"] or "").split("; ")):
         column, value = condition.split("=", 1)
         table = table[table[column].map(str) == value]
@@ -122,6 +123,8 @@ def markdown(wanted: re.Match[str], folder: Path) -> str:
     shown = cells.apply(lambda cell: number(*cell), axis=1)
     # pivot_table would sort
     shown = shown.unstack(columns, sort=False).fillna("")  # noqa: PD010
+    if columns in (["x"], ["epsilon"]):
+        shown = shown[sorted(shown.columns)]
     names = [*rows, *(", ".join(heads(columns, name)) for name in shown.columns)]
     lines = [names, ["---"] * len(names)]
     for index, row in zip(shown.index, shown.to_numpy().tolist(), strict=True):

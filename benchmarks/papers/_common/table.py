@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pandas as pd
 import sklearn
 
 import skdpfl
+from _common.cells import Cell
+from _common.claims import PRINTED
 
 COLUMNS = [
     "figure", "setting", "method", "epsilon", "at", "metric", "x", "seed", "value", "seconds",
@@ -36,6 +39,33 @@ def fits(table: pd.DataFrame) -> list[tuple[tuple[str, str, str, str], int]]:
     """Return the cell, named as :func:`key` does, and the seed of each row."""
     rows = table[["setting", "method", "epsilon", "at", "seed"]].itertuples(index=False)
     return [(key(*cell), int(seed)) for *cell, seed in rows]
+
+
+def in_order(table: pd.DataFrame, cells: list[Cell]) -> pd.DataFrame:
+    """Return the rows by setting, epsilon and method, in the order of a figure's cells.
+
+    A table on disk is in the order in which cells were run. What is printed comes before what it is
+    compared with.
+    """
+
+    def ranks(values: Iterable[Any], known: Iterable[Any]) -> list[int]:
+        rank = {value: i for i, value in enumerate(dict.fromkeys(known))}
+        return [rank.get(value, len(rank)) for value in values]
+
+    def compared_with(method: str) -> str:
+        return method.removeprefix(PRINTED)
+
+    order = pd.DataFrame(
+        {
+            "setting": ranks(table["setting"], (cell.setting for cell in cells)),
+            "epsilon": ranks(table["epsilon"], (cell.epsilon for cell in cells)),
+            "method": ranks(
+                map(compared_with, table["method"]), (compared_with(c.method) for c in cells)
+            ),
+            "ours": [not method.startswith(PRINTED) for method in table["method"]],
+        }
+    )
+    return table.iloc[order.sort_values(list(order.columns), kind="stable").index]
 
 
 class Store:
