@@ -156,8 +156,8 @@ class TorchNetwork(Model):
         for rows, size in cut(len(X), self._sizes_of(X.dtype)):
             weights = np.zeros(size, X.dtype)
             weights[: rows.stop - rows.start] = shares[rows]
-            block = (filled(values[rows], size) for values in (X, y, norms))
-            total += self._block(given, *block, weights, loss, clip_norm)
+            some = filled(X[rows], size), filled(y[rows], size), filled(norms[rows], size)
+            total += self._block(given, *some, weights, loss, clip_norm)
         return total
 
     def _sizes_of(self, dtype: np.dtype) -> tuple[int, ...]:
