@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from skdpfl.losses import Loss
 from skdpfl.models import Maps, Model, NetworkRules
 from skdpfl.privacy.randomness.streams import Stream
-from skdpfl.torch._blocks import cut, exact_products, filled, sizes_for
+from skdpfl.torch._blocks import Blocks, blocks_for, cut, filled
 from skdpfl.torch._fitted import FittedModule, drawn, maps_of
 from skdpfl.torch._layout import Layout, Params
 from skdpfl.torch._probe import last_layer, made_up, probe, refuse_layers
@@ -49,7 +49,7 @@ class TorchNetwork(Model):
         exact = copy.deepcopy(module).double()
         self._found = probe(exact, self._layout.shapes, self.n_features)
         self._module, self._threads = module, threading.local()
-        self._sizes: dict[np.dtype, tuple[int, ...]] = {}
+        self._blocks: dict[np.dtype, Blocks] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what the module is made from."""
@@ -153,24 +153,26 @@ class TorchNetwork(Model):
     ) -> NDArray:
         """Return the clipped sum of a chunk, block by block."""
         total = np.zeros(self.size, X.dtype)
-        for rows, size in cut(len(X), self._sizes_of(X.dtype)):
-            weights = np.zeros(size, X.dtype)
-            weights[: rows.stop - rows.start] = shares[rows]
-            some = filled(X[rows], size), filled(y[rows], size), filled(norms[rows], size)
-            total += self._block(given, *some, weights, loss, clip_norm)
+        blocks = self._blocks_of(X.dtype)
+        with blocks.products():
+            for rows, size in cut(len(X), blocks.sizes):
+                weights = np.zeros(size, X.dtype)
+                weights[: rows.stop - rows.start] = shares[rows]
+                some = filled(X[rows], size), filled(y[rows], size), filled(norms[rows], size)
+                total += self._block(given, *some, weights, loss, clip_norm)
         return total
 
-    def _sizes_of(self, dtype: np.dtype) -> tuple[int, ...]:
-        """Return the sizes of blocks, tried on made-up records once for a dtype."""
-        if dtype not in self._sizes:
+    def _blocks_of(self, dtype: np.dtype) -> Blocks:
+        """Return how records are cut into blocks, tried on made-up ones once for a dtype."""
+        if dtype not in self._blocks:
             like = {"dtype": _torch_dtype(dtype), "device": self.device}
             most = max(1, _AT_ONCE // self.numbers_per_record)
             given, rows, slopes = made_up(self._module, self._layout.shapes, self.n_features)
             given = {name: value.to(**like) for name, value in given.items()}
-            self._sizes[dtype] = sizes_for(
+            self._blocks[dtype] = blocks_for(
                 self._tape(dtype), given, rows.to(**like), slopes.to(**like), most
             )
-        return self._sizes[dtype]
+        return self._blocks[dtype]
 
     def _block(
         self,
@@ -183,10 +185,9 @@ class TorchNetwork(Model):
         clip_norm: float,
     ) -> NDArray:
         tape, records = self._tape(X.dtype), self._tensor(X)
-        with exact_products(self.device):
-            raw = tape.forward(given, records)
-            slopes = loss.gradient(y, raw.detach().cpu().numpy(), squared_norms=norms)
-            parts = tape.parts(given, records, raw, self._tensor(slopes))
+        raw = tape.forward(given, records)
+        slopes = loss.gradient(y, raw.detach().cpu().numpy(), squared_norms=norms)
+        parts = tape.parts(given, records, raw, self._tensor(slopes))
         finite = np.isfinite(norms) & np.isfinite(slopes).all(axis=-1)
         if y.dtype.kind == "f":
             finite &= np.isfinite(y)

@@ -285,7 +285,7 @@ def test_a_record_is_clipped_for_the_numbers_as_stored(name, dtype, scale, monke
     """The exact norm of what is added up, all layers jointly, by fractions."""
     from skdpfl.torch import _network
 
-    model, params, X, y = problem(name, AbsoluteError(), 1, dtype=dtype)
+    model, params, X, y = problem(name, AbsoluteError(), 1, n=8, dtype=dtype)  # a block
     X = (X * scale).astype(dtype)
     seen = []
     original = _network.factors_of
@@ -336,7 +336,7 @@ def test_a_record_gives_the_same_bits_whatever_is_drawn_with_it(name, dtype):
 
 
 def test_where_places_differ_records_are_computed_one_by_one():
-    sizes = {name: TorchModel(ALL[name]).build(D, 4)._sizes_of(np.dtype(np.float64))
+    sizes = {name: TorchModel(ALL[name]).build(D, 4)._blocks_of(np.dtype(np.float64)).sizes
              for name in ("mlp", "conv", "attention", "placed")}  # fmt: skip
     assert sizes.pop("placed") == (1,)
     assert set(sizes.values()) == {(128, 64, 32, 16, 8)}
@@ -345,12 +345,21 @@ def test_where_places_differ_records_are_computed_one_by_one():
 def test_blocks_take_all_records_once():
     from skdpfl.torch._blocks import cut
 
-    for n in (0, 1, 8, 9, 127, 128, 129, 300):
+    for n in (0, 1, 8, 9, 89, 127, 128, 129, 300):
         blocks = list(cut(n, (128, 32, 8)))
         assert [i for rows, _ in blocks for i in range(n)[rows]] == list(range(n))
         assert all(rows.stop - rows.start <= size for rows, size in blocks)
-    assert [size for _, size in cut(300, (128, 32, 8))] == [128, 128, 128]
-    assert [size for _, size in cut(130, (128, 32, 8))] == [128, 8]
+    sizes = {n: [size for _, size in cut(n, (128, 32, 8))] for n in (90, 89, 150, 300)}
+    assert sizes[90] == [128] and sizes[89] == [32, 32, 32]
+    assert sizes[150] == [128, 8, 8, 8] and sizes[300] == [128, 128, 32, 8, 8]
+
+
+def test_products_are_looked_for_where_layers_do_not_tell():
+    """An LSTM's, those of functions and mapped ones; the bits of all are tested above."""
+    found = {name: TorchModel(make).build(D, 4)._blocks_of(np.dtype(np.float32)).looked_for
+             for name, make in ALL.items() if name not in ("branches", "named")}  # fmt: skip
+    without = {"linear", "mlp", "conv", "sequence", "twice", "frozen", "again", "placed"}
+    assert {name for name in found if not found[name]} == without
 
 
 @pytest.mark.parametrize("name", ["mlp", "conv", "norms", "twice"])
