@@ -11,7 +11,7 @@ from setuptools import Extension, setup
 FOLDER = "skdpfl/_compiled"
 #: Python without the global lock has no interface that serves several versions, nor wheels of it
 ONE_BUILD = not sysconfig.get_config_var("Py_GIL_DISABLED")
-HEADERS = {"products": ["arrays.h", "tiles.h"], "noise": ["arrays.h"]}
+HEADERS = {"products": ["arrays.h", "tiles.h", "dots.h"], "noise": ["arrays.h"]}
 
 setup(
     ext_modules=[

@@ -107,16 +107,38 @@ def test_a_silos_bits_are_its_own(d, k, lengths, dtype):
 
 @every_size
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_records_predictions_are_its_own(d, k, lengths, dtype):
+@pytest.mark.parametrize("make", [CompiledProducts, NumpyProducts])
+def test_a_records_predictions_are_its_own(make, d, k, lengths, dtype):
     """Wherever it stands among the others, and whatever they are."""
     records, params, slopes = problem(d, k, lengths, dtype)
-    raw = both(CompiledProducts, records, params, slopes)[0]
+    raw = both(make, records, params, slopes)[0]
     for i, rows in enumerate(records.rows):
         first = sum(lengths[:i])
         for j, row in enumerate(rows[:9]):
             alone = Records(records.table[row : row + 1], [slice(0, 1)])
-            one = both(CompiledProducts, alone, params[i : i + 1], slopes[:, :1].copy())[0]
+            one = both(make, alone, params[i : i + 1], slopes[:, :1].copy())[0]
             np.testing.assert_array_equal(one[:, 0], raw[:, first + j])
+
+
+@pytest.mark.parametrize("d", [*range(10), 16, 17, 33])
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_few_outputs_at_any_numbers_of_records_and_features(d, k, dtype):
+    """Each number is that of the record alone, and nothing beyond them is written."""
+    rng = np.random.default_rng(d)
+    lengths = (0, 1, 9, 2, 3, 12, 4, 5)
+    table = rng.standard_normal((sum(lengths), d + 2)).astype(dtype)[:, 1 : d + 1]
+    edges, weights = np.cumsum([0, *lengths]), rng.standard_normal((8, d * k)).astype(dtype)
+    out = np.full((k + 1, len(table) + 1), 7, dtype)
+    products.few(table, edges, weights, out[:k])
+    assert (out[k] == 7).all() and (out[:, -1] == 7).all()
+    of_record = np.repeat(np.arange(8), lengths)
+    for j, s in enumerate(of_record):
+        one = np.empty((k, 1), dtype)
+        products.few(table[j : j + 1], np.array([0, 1]), weights[s : s + 1], one)
+        np.testing.assert_array_equal(one[:, 0], out[:k, j])
+        want = table[j].astype(float) @ weights[s].reshape(d, k).astype(float)
+        np.testing.assert_allclose(one[:, 0], want, rtol=0, atol=50 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -207,6 +229,8 @@ def arguments(function):
     packed, flat, wide = (np.zeros(shape, single) for shape in (64, (1, 6), (2, 3)))
     if function == "raw":
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, packed, True]
+    if function == "few":
+        return [np.zeros((3, 3), single), edges, flat, wide]
     return [packed, edges, wide, flat, 2, True, 5]
 
 
@@ -241,6 +265,18 @@ REFUSED = {
     "predictions with odd gaps": ("raw", 4, with_gaps),
     "no room for the copy": ("raw", 5, lambda a: a[:63].copy()),
     "a copy to be kept": ("raw", 5, read_only),
+    "records beyond the edges": ("few", 0, lambda a: np.zeros((4, 3), np.float32)),
+    "fewer records than edges say": ("few", 0, lambda a: a[:2]),
+    "records of columns": ("few", 0, np.asfortranarray),
+    "records of halves": ("few", 0, lambda a: a.astype(np.float16)),
+    "records with odd gaps": ("few", 0, with_gaps),
+    "edges beyond the records": ("few", 1, lambda a: np.array([0, 4])),
+    "edges of 32 bits": ("few", 1, lambda a: a.astype(np.int32)),
+    "weights of another type": ("few", 2, lambda a: a.astype(np.float64)),
+    "too few weights": ("few", 2, lambda a: a[:, :5].copy()),
+    "five outputs": ("few", 3, lambda a: np.zeros((5, 3), np.float32)),
+    "raw predictions to be kept": ("few", 3, read_only),
+    "too few columns for few": ("few", 3, lambda a: a[:, :2].copy()),
     "no copy": ("sums", 0, lambda a: a[:63].copy()),
     "edges beyond the slopes": ("sums", 1, lambda a: np.array([0, 4])),
     "too few slopes": ("sums", 2, lambda a: a[:, :2].copy()),
@@ -282,7 +318,7 @@ def test_sizes_whose_product_overflows_are_refused(features):
 
 @pytest.mark.parametrize(
     ("function", "place", "numbers"),
-    [("raw", 4, 1), ("raw", 4, 2), ("raw", 5, 1), ("raw", 5, 2), ("sums", 3, 1)],
+    [("raw", 4, 1), ("raw", 4, 2), ("raw", 5, 1), ("raw", 5, 2), ("sums", 3, 1), ("few", 3, 1)],
 )
 @pytest.mark.parametrize("backwards", [False, True])
 def test_what_is_written_lies_on_no_row_number(function, place, numbers, backwards):
@@ -319,9 +355,9 @@ def test_arguments_are_let_go(function, place):
     assert [sys.getrefcount(v) for v in arrays] == counts
 
 
-@pytest.mark.parametrize("function", ["raw", "sums"])
-def test_the_number_of_arguments_is_checked(function):
-    with pytest.raises(TypeError, match="takes 7 arguments"):
+@pytest.mark.parametrize(("function", "count"), [("raw", 7), ("sums", 7), ("few", 4)])
+def test_the_number_of_arguments_is_checked(function, count):
+    with pytest.raises(TypeError, match=f"takes {count} arguments"):
         getattr(products, function)(*arguments(function)[:-1])
 
 

@@ -327,6 +327,49 @@ def test_a_group_of_silos_gives_each_silos_bits(products, loss, k, dtype, length
         np.testing.assert_array_equal(as_array, together)
 
 
+@every_loss
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_records_part_is_its_own_to_the_last_bit(products, loss, k, dtype):
+    """It depends neither on its place nor on how many records are computed with it."""
+    model, w, X, y = problem(loss, k, n=40, d=37, dtype=dtype)
+    rng = np.random.default_rng(1)
+
+    def part(rows, at):
+        chosen = (np.arange(len(rows)) == at).astype(dtype)
+        return model.clipped_gradient_sum(w, X[rows], y[rows], loss, clip_norm=0.3, weights=chosen)
+
+    own = next(j for j in range(40) if part(np.array([j]), 0).any())
+    alone = part(np.array([own]), 0)
+    for n in (2, 3, 4, 8, 13, 40):
+        others, at = rng.permutation(np.delete(np.arange(40), own))[: n - 1], int(rng.integers(n))
+        np.testing.assert_array_equal(part(np.insert(others, at, own), at), alone)
+
+
+@pytest.mark.parametrize("d", [7, 100])
+@pytest.mark.parametrize("group", [True, False])
+def test_one_more_record_changes_a_sum_by_the_clip_norm_even_where_residuals_change_sign(
+    products, group, d
+):
+    """Long records whose residuals are zero to the last bit: any other bit costs a gradient."""
+    rng = np.random.default_rng(0)
+    model, loss = LinearModel(d, 1), SquaredError()
+    X = (1e5 * rng.standard_normal((40, d))).astype(np.float32)
+    params = rng.standard_normal(model.size).astype(np.float32)
+    norms = model.squared_row_norms(X)
+    # as a library says that they are, for all at once and the other way round
+    for y in (X @ params[:-1] + params[-1], model.raw(params, X[::-1])[::-1, 0]):
+
+        def total(n, y=y):
+            given = {"clip_norm": 1.0, "squared_norms": norms[:n]}
+            if group:
+                records = Records(X, [slice(0, n)])
+                return model.clipped_gradient_sums(params, records, y[:n], loss, **given)[0]
+            return model.clipped_gradient_sum(params, X[:n], y[:n], loss, **given)
+
+        sums = [total(n) for n in range(1, 41)]
+        assert np.linalg.norm(np.diff(sums, axis=0), axis=1).max() < 1.001
+
+
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (1, 8), (3, 1), (22, 1)])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(

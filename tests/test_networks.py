@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdpfl.losses import AbsoluteError, Hinge, LogLoss, SquaredError
-from skdpfl.models import MLP, Records, TemperedSigmoid, _layer_norms, _passes, public
+from skdpfl.models import MLP, Records, TemperedSigmoid, _layer_norms, _rows, public
 from skdpfl.models._activations import ACTIVATIONS
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling import AffineScaling, Scales
@@ -93,7 +93,7 @@ def test_slopes_are_derivatives(activation, dtype):
 @pytest.fixture(params=["compiled", "without"])
 def products(request, monkeypatch):
     if request.param == "without":
-        monkeypatch.setattr(_passes, "compiled", None)
+        monkeypatch.setattr(_rows, "compiled", None)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

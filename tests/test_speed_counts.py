@@ -27,7 +27,7 @@ from skdpfl import (
 )
 from skdpfl.federation import LocalFederation, _data, _groups, _local
 from skdpfl.federation._data import SiloData
-from skdpfl.models import Records, _clipping, _linear
+from skdpfl.models import Records, _clipping, _linear, _products, _rows
 from skdpfl.models._groups import CompiledProducts
 from skdpfl.privacy.randomness.words import SimulationWords
 
@@ -64,6 +64,8 @@ def counted(monkeypatch):
         monkeypatch.setattr(owner, name, counting)
 
     count(np, "matmul", "products")
+    count(_products, "products_by_class", "products")
+    count(_rows, "products_by_class", "products")
     count(CompiledProducts, "raw", "compiled")
     count(CompiledProducts, "sums", "compiled")
     count(_linear, "slope_limits", "limits")
@@ -106,17 +108,22 @@ def test_a_local_step_is_one_product_forward_and_one_per_chunk_back(
 def test_single_precision_is_where_products_are_computed(products, monkeypatch):
     X, y, silos = records(2800, 130, 4)
     seen = set()
-    matmul, raw = np.matmul, CompiledProducts.raw
+    matmul, raw, by_class = np.matmul, CompiledProducts.raw, _products.products_by_class
 
     def seeing_matmul(a, b, **kw):
         seen.add((a.dtype, b.dtype))
         return matmul(a, b, **kw)
+
+    def seeing_by_class(X, edges, weights, out):
+        seen.add((X.dtype, weights.dtype))
+        return by_class(X, edges, weights, out)
 
     def seeing_raw(self, params, n_columns):
         seen.add((self._table.dtype, params.dtype))
         return raw(self, params, n_columns)
 
     monkeypatch.setattr(np, "matmul", seeing_matmul)
+    monkeypatch.setattr(_products, "products_by_class", seeing_by_class)
     monkeypatch.setattr(CompiledProducts, "raw", seeing_raw)
     DPScaffoldClassifier(n_rounds=1, local_steps=2, sampling_rate=0.25, **COMMON).fit(
         X, y, silos=silos

@@ -1,7 +1,7 @@
 /* skdpfl._compiled.products: see products.pyi for what the functions compute.
 
-   This file reads and checks arguments; tiles.h does the arithmetic. Nothing here knows a loss, a
-   clip norm or noise. */
+   This file reads and checks arguments; tiles.h and dots.h do the arithmetic. Nothing here knows a
+   loss, a clip norm or noise. */
 
 #include "arrays.h"
 
@@ -18,6 +18,7 @@ struct records {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(_WIN32) /* which aligns no vectors */
 #define HAVE_TILES 1
+#include <immintrin.h>
 #endif
 
 static PyObject *available(PyObject *self, PyObject *unused)
@@ -185,6 +186,18 @@ static int settle_type(struct call *call, PyObject *argument, const char *name)
 #define NAME(x) x##_double_256
 #include "tiles.h"
 
+/* the largest number of outputs that `few` takes */
+#define FEW 4
+#define REAL float
+#define MASKED(x, mask) _mm256_maskload_ps(x, mask)
+#define NAME(x) few_##x##_float
+#include "dots.h"
+
+#define REAL double
+#define MASKED(x, mask) _mm256_maskload_pd(x, mask)
+#define NAME(x) few_##x##_double
+#include "dots.h"
+
 static int narrow; /* whether AVX2 is used where there is AVX-512 */
 
 static PyObject *set_narrow(PyObject *self, PyObject *given)
@@ -205,14 +218,14 @@ static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     struct call call = {0};
     const Py_buffer *params, *out;
-    void *packed, *space;
+    void *packed = NULL, *space;
     if (count != 7) return PyErr_Format(PyExc_TypeError, "raw takes 7 arguments");
     call.X.intercept = PyObject_IsTrue(given[6]);
     if (call.X.intercept < 0 || settle_type(&call, given[0], "table") ||
         hold_edges(&call, given[2]) || hold_records(&call, given[0], given[1]) ||
         (out = hold_by_class(&call, given[4], "out", 1)) == NULL ||
         (params = hold_flat(&call, given[3], "params", 0)) == NULL ||
-        (packed = hold_packed(&call, given[5], 1)) == NULL)
+        (given[5] != Py_None && (packed = hold_packed(&call, given[5], 1)) == NULL))
         return finish(&call.given, 0);
     if ((space = aligned_alloc(64, MOST * ((size_t)call.X.d + 1))) == NULL) {
         PyErr_NoMemory();
@@ -220,6 +233,40 @@ static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
     }
     Py_BEGIN_ALLOW_THREADS
     OF_CALL(raws, call)(&call, params, out, packed, space);
+    Py_END_ALLOW_THREADS
+    free(space);
+    return finish(&call.given, 1);
+}
+
+static PyObject *few(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    struct call call = {0};
+    const Py_buffer *table, *params, *out;
+    void *space;
+    if (count != 4) return PyErr_Format(PyExc_TypeError, "few takes 4 arguments");
+    if (settle_type(&call, given[0], "table") || hold_edges(&call, given[1]) ||
+        (table = hold(&call.given, given[0], "table", 2, call.type, 0)) == NULL)
+        return finish(&call.given, 0);
+    call.X.table = table->buf;
+    call.X.stride = table->strides[0];
+    call.X.d = table->shape[1];
+    if (table->shape[0] != call.n) {
+        complain("edges", "must end with the number of records");
+        return finish(&call.given, 0);
+    }
+    if ((out = hold_by_class(&call, given[3], "out", 1)) == NULL ||
+        (params = hold_flat(&call, given[2], "params", 0)) == NULL)
+        return finish(&call.given, 0);
+    if (call.k > FEW) {
+        complain("out", "more than 4 outputs");
+        return finish(&call.given, 0);
+    }
+    if ((space = aligned_alloc(64, 64 * ((size_t)call.X.d + 16))) == NULL) {
+        PyErr_NoMemory();
+        return finish(&call.given, 0);
+    }
+    Py_BEGIN_ALLOW_THREADS
+    (call.type == 'f' ? few_all_float : few_all_double)(&call, params, out, space);
     Py_END_ALLOW_THREADS
     free(space);
     return finish(&call.given, 1);
@@ -259,6 +306,7 @@ static PyMethodDef methods[] = {
     {"available", available, METH_NOARGS, NULL},
 #ifdef HAVE_TILES
     {"raw", (PyCFunction)(void (*)(void))raw, METH_FASTCALL, NULL},
+    {"few", (PyCFunction)(void (*)(void))few, METH_FASTCALL, NULL},
     {"narrow", set_narrow, METH_O, NULL},
     {"sums", (PyCFunction)(void (*)(void))sums, METH_FASTCALL, NULL},
 #endif

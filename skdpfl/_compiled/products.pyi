@@ -18,14 +18,20 @@ def raw(
     edges: NDArray,
     params: NDArray,
     out: NDArray,
-    packed: NDArray,
+    packed: NDArray | None,
     intercept: bool,
     /,
 ) -> None:
     """Write raw predictions (k, n or more) of the table's ``rows`` (n,), and a copy of them.
 
     ``params`` (S, P) are the silos' flat parameters. The copy, for ``sums``, takes a multiple of 64
-    bytes a record, the intercept's 1 included, and ``packed`` has 64 bytes to spare.
+    bytes a record, the intercept's 1 included, and ``packed`` has 64 bytes to spare; None: no copy.
+    """
+
+def few(table: NDArray, edges: NDArray, params: NDArray, out: NDArray, /) -> None:
+    """Write raw predictions (k, n or more) of all of the table's rows, of at most 4 outputs.
+
+    ``params`` (S, d k) are the silos' weights, without intercepts.
     """
 
 def sums(

@@ -161,7 +161,7 @@ static void NAME(raws)(const struct call *call, const Py_buffer *params, const P
     for (ptrdiff_t s = 0; s < call->silos; s++) {
         const struct records X = silo(call, s);
         NAME(raw)(&X, ROW_OF(params, s), call->k, (REAL *)out->buf + call->edges[s], STRIDE(out),
-                  (REAL *)packed + call->edges[s] * LINES(call), space);
+                  packed ? (REAL *)packed + call->edges[s] * LINES(call) : NULL, space);
     }
 }
 

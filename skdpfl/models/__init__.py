@@ -12,6 +12,7 @@ from skdpfl.models._linear_rules import LinearRules
 from skdpfl.models._mlp import MLP
 from skdpfl.models._network import Network
 from skdpfl.models._network_rules import NetworkRules
+from skdpfl.models._rows import row_products as row_products
 from skdpfl.models._rules import Rules, Task
 from skdpfl.models._start import Map, Maps, public
 from skdpfl.models._start import Start as Start

@@ -25,10 +25,8 @@ from numpy.typing import NDArray
 from skdpfl._compiled import products as compiled
 from skdpfl.models._clipping import zero_unless
 from skdpfl.models._products import edges_of, flat, in_one_piece, raws_by_class, sums_over_records
+from skdpfl.models._rows import FEW
 
-#: with at least so many outputs, compiled products are faster than BLAS (0.25 to 1 of its time,
-#: 0.65 to 1 without AVX-512)
-WORTH_COMPILED = 5
 #: bytes that the compiled products keep together
 LINE = 64
 
@@ -89,7 +87,7 @@ def group_products(records: Records, n_outputs: int, intercept: bool) -> GroupPr
 
 
 def _quick(n_outputs: int) -> bool:
-    return compiled is not None and n_outputs >= WORTH_COMPILED
+    return compiled is not None and n_outputs > FEW
 
 
 def converts(n_outputs: int) -> bool:
@@ -101,7 +99,7 @@ def converts(n_outputs: int) -> bool:
 
 
 class NumpyProducts:
-    """Gathers the records and calls BLAS silo by silo."""
+    """Gathers the records; sums are formed by BLAS, silo by silo."""
 
     def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
         X = records.gathered()

@@ -170,21 +170,17 @@ class LinearModel(Model):
         one record's contribution to zero changes the sum by at most w_j C, and replacing one record
         by any other changes it by at most 2 w_j C.
 
-        *Proof.* Row j of `raw` is a function of row j of X, and `loss` of row j of `raw` and y.
+        *Proof.* Row j of `raw` is a function of row j of X, bit for bit, however many rows there
+        are (:mod:`skdpfl.models._rows`), and `loss` of row j of `raw` and y.
         If record j is finite, c_j = a_j s_j^T with ``|s_j|`` scaled to at most ``C / |a_j|``, and
         ``|c_j| = |a_j| |s_j| <= C``: the threshold is lowered by more than the rounding errors of
         both norms, and underflow is compensated, so this holds for the numbers as stored. If
         anything of record j is not finite (a feature, the target, the squared norm, the slope),
         c_j = 0. This is decided before clipping: min(1, C / NaN) would not clip.
 
-        In floating point we assume that the operations on row j do not depend on the values of
-        other rows, which holds for NumPy and BLAS. With BLAS (compiled products are exact) their
-        last bits may depend on the number of rows and on a row's place. Neighbours share both
-        ("add_remove" sets a contribution to zero), but amplification by sampling also compares a
-        drawn batch with one of another record or one more. Then c_j is as stated up to the
-        rounding of raw predictions: losses are smooth (kinks are replaced by their envelopes),
-        so last bits change a slope by as little. Rounding in the sum over records comes on
-        top: see `skdpfl.privacy.release.rounding`. A record of weight 0 does not change the
+        In floating point we assume that NumPy's operations on the numbers of row j do not depend on
+        the values of other rows, nor on how many there are. Rounding in the sum over records comes
+        on top: see `skdpfl.privacy.release.rounding`. A record of weight 0 does not change the
         result, bit for bit, even if it is not finite.
         """
         y, X = np.asarray(y), in_one_piece(X)

@@ -4,27 +4,20 @@ Notation is that of :mod:`skdpfl.models._network`. Every function here but :func
 on rows: row j of its result depends on row j of records, and on the weights.
 
 Formal guarantee. With ``exact``, that holds bit for bit: neither the number of rows nor a row's
-place changes it. This is not automatic. BLAS computes the last rows of a product in another way,
-so that their last bits tell how many rows there are, and at an edge of ReLU or of a loss a last bit
-changes a gradient by O(clip norm). How many records a step drew is secret, and amplification by
-sampling compares a batch with the same batch and one more record: the others' gradients must not
-change. *Proof.* Compiled products are one chain of operations for each number, in the order of the
-features; without them each row is multiplied by itself, by a call of the same shape. Activations
-and losses act on single numbers or sum over a row.
+place changes it. *Proof.* Products are those of :mod:`skdpfl.models._rows`; activations and losses
+act on single numbers or sum over a row.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpfl._compiled import products as compiled
 from skdpfl.models._activations import Activation
-from skdpfl.models._groups import LINE
+from skdpfl.models._rows import row_products
 
 #: weights (..., h_l, h_{l+1}) and intercepts (..., h_{l+1}) of a layer
 Layer = tuple[NDArray, NDArray]
@@ -52,30 +45,6 @@ def backward(
         slopes.append(row_products(slopes[-1], np.swapaxes(weights, -1, -2)))
         slopes[-1] *= activation.slope(a)
     return slopes[::-1]
-
-
-def row_products(X: NDArray, weights: NDArray) -> NDArray:
-    """Return X W, (..., n, h) of (..., n, d) and (..., d, h), each row's bits its own."""
-    kind = np.result_type(X, weights)
-    if compiled is None or kind.char not in "fd":
-        return np.matmul(X[..., None, :], weights[..., None, :, :])[..., 0, :]
-    shape = np.broadcast_shapes(X.shape[:-2], weights.shape[:-2])
-    (n, d), h = X.shape[-2:], weights.shape[-1]
-    if weights.ndim > 2:
-        weights = np.broadcast_to(weights, (*shape, d, h))
-    silos = math.prod(weights.shape[:-2])
-    table = np.ascontiguousarray(np.broadcast_to(X, (*shape, n, d)), kind).reshape(-1, d)
-    by_unit, lanes = np.empty((h, len(table)), kind), LINE // kind.itemsize
-    compiled.raw(
-        table,
-        np.arange(len(table)),
-        np.arange(silos + 1) * (len(table) // silos),
-        np.ascontiguousarray(weights, kind).reshape(silos, -1),
-        by_unit,
-        np.empty((-(-d // lanes) * len(table) + 1) * lanes, kind),  # room for a copy of the records
-        False,
-    )
-    return np.ascontiguousarray(by_unit.T).reshape(*shape, n, h)
 
 
 def finite(squared: Sequence[tuple[NDArray, NDArray]], y: NDArray) -> NDArray:

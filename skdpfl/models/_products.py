@@ -15,6 +15,8 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from skdpfl.models._rows import products_by_class, products_of_stack
+
 #: several silos' features: (S, n, d), or a list of (n_i, d)
 Features = NDArray | list[NDArray]
 
@@ -61,21 +63,11 @@ def _left_over(n_outputs: int) -> int:
     return spare if spare <= SPARE else 0
 
 
-def _widened(weights: NDArray, spare: int) -> NDArray:
-    """Return weights (..., d, k + spare), the last columns zero."""
-    if not spare:
-        return weights
-    n_outputs = weights.shape[-1]
-    wide = np.zeros((*weights.shape[:-1], n_outputs + spare), weights.dtype)
-    wide[..., :n_outputs] = weights
-    return wide
-
-
 def raw_by_class(X: NDArray, weights: NDArray, intercept: NDArray | None) -> NDArray:
     """Return the raw predictions (..., k', n)."""
     n_outputs = weights.shape[-1]
-    weights = _widened(weights, spare_columns(X.shape[-2], X.shape[-1], n_outputs))
-    out = np.ascontiguousarray(np.matmul(X, weights).swapaxes(-1, -2))
+    height = n_outputs + spare_columns(X.shape[-2], X.shape[-1], n_outputs)
+    out = products_of_stack(X, weights, height)
     if intercept is not None:
         out[..., :n_outputs, :] += intercept[..., None]
     return out
@@ -83,23 +75,21 @@ def raw_by_class(X: NDArray, weights: NDArray, intercept: NDArray | None) -> NDA
 
 def raws_by_class(X: Features, weights: NDArray, intercept: NDArray | None, n: int) -> NDArray:
     """Return the raw predictions of several silos, (k', n); columns past theirs are zero."""
-    n_outputs = weights.shape[-1]
-    weights = _widened(weights, _left_over(n_outputs))
-    raw, edges = np.empty((n, weights.shape[-1]), weights.dtype), edges_of(X)
-    raw[edges[-1] :] = 0
-    if X[0].dtype != weights.dtype:
-        for x, w, a in zip(X, weights, edges, strict=False):
-            for i in range(0, len(x), CONVERTED):
-                np.matmul(x[i : i + CONVERTED], w, out=raw[a : a + len(x)][i : i + CONVERTED])
-    elif isinstance(X, np.ndarray):
-        np.matmul(X, weights, out=raw[: edges[-1]].reshape(*X.shape[:2], raw.shape[-1]))
+    n_outputs, edges = weights.shape[-1], edges_of(X)
+    by_class = np.empty((n_outputs + _left_over(n_outputs), n), weights.dtype)
+    by_class[n_outputs:] = 0
+    by_class[:, edges[-1] :] = 0
+    raw = by_class[:n_outputs]
+    if isinstance(X, np.ndarray) and X.dtype == weights.dtype:
+        products_by_class(X.reshape(-1, X.shape[-1]), np.array(edges), weights, raw)
     else:
-        for x, w, (a, b) in zip(X, weights, pairwise(edges), strict=True):
-            np.matmul(x, w, out=raw[a:b])
-    by_class = np.ascontiguousarray(raw.T)
+        for x, w, a in zip(X, weights, edges, strict=False):
+            for i in range(0, len(x), CONVERTED):  # converted, if necessary
+                some = x[i : i + CONVERTED]
+                at = slice(a + i, a + i + len(some))
+                products_by_class(some, np.array((0, len(some))), w[None], raw[:, at])
     if intercept is not None:
-        own = np.repeat(intercept.T, np.diff(edges), axis=1)
-        by_class[:n_outputs, : edges[-1]] += own
+        raw[:, : edges[-1]] += np.repeat(intercept.T, np.diff(edges), axis=1)
     return by_class
 
 

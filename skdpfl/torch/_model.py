@@ -44,9 +44,9 @@ class TorchModel(Architecture):
     the numbers as stored (:mod:`skdpfl.torch._sums`). It needs a module whose output for a record
     depends on that record alone. Layers that mix records (BatchNorm) or keep statistics of them are
     refused, and the module is tried on made-up rows, together and one by one, at its first weights
-    and at others. PyTorch's last bits of a record's gradient depend on how many others were drawn;
-    at the edge of a ReLU they may count. Amplification by sampling is proved for gradients without
-    such bits: ``sampling_rate=1`` has none, and :class:`skdpfl.models.MLP` has none at any rate.
+    and at others. No bit of that part depends on how many other records were drawn
+    (:mod:`skdpfl.torch._blocks`): records are computed in blocks of fixed sizes, and where made-up
+    rows show that a place in a block counts, one by one, which is slow.
 
     "auto" chooses rounds, steps and clip norms by the rules of :class:`skdpfl.models.MLP`.
 

@@ -14,9 +14,10 @@ from numpy.typing import DTypeLike, NDArray
 from skdpfl.losses import Loss
 from skdpfl.models import Maps, Model, NetworkRules
 from skdpfl.privacy.randomness.streams import Stream
+from skdpfl.torch._blocks import Blocks, blocks_for, cut, filled
 from skdpfl.torch._fitted import FittedModule, drawn, maps_of
 from skdpfl.torch._layout import Layout, Params
-from skdpfl.torch._probe import last_layer, probe, refuse_layers
+from skdpfl.torch._probe import last_layer, made_up, probe, refuse_layers
 from skdpfl.torch._sums import factors_of, full_precision
 from skdpfl.torch._tape import Tape
 
@@ -48,6 +49,7 @@ class TorchNetwork(Model):
         exact = copy.deepcopy(module).double()
         self._found = probe(exact, self._layout.shapes, self.n_features)
         self._module, self._threads = module, threading.local()
+        self._blocks: dict[np.dtype, Blocks] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what the module is made from."""
@@ -149,16 +151,30 @@ class TorchNetwork(Model):
         loss: Loss,
         clip_norm: float,
     ) -> NDArray:
-        """Return the clipped sum of a chunk, in pieces that memory holds."""
+        """Return the clipped sum of a chunk, block by block."""
         total = np.zeros(self.size, X.dtype)
-        at_once = max(2, _AT_ONCE // self.numbers_per_record)
-        for rows in _pieces(len(X), at_once):
-            total += self._piece(
-                given, X[rows], y[rows], norms[rows], shares[rows], loss, clip_norm
-            )
+        blocks = self._blocks_of(X.dtype)
+        with blocks.products():
+            for rows, size in cut(len(X), blocks.sizes):
+                weights = np.zeros(size, X.dtype)
+                weights[: rows.stop - rows.start] = shares[rows]
+                some = filled(X[rows], size), filled(y[rows], size), filled(norms[rows], size)
+                total += self._block(given, *some, weights, loss, clip_norm)
         return total
 
-    def _piece(
+    def _blocks_of(self, dtype: np.dtype) -> Blocks:
+        """Return how records are cut into blocks, tried on made-up ones once for a dtype."""
+        if dtype not in self._blocks:
+            like = {"dtype": _torch_dtype(dtype), "device": self.device}
+            most = max(1, _AT_ONCE // self.numbers_per_record)
+            given, rows, slopes = made_up(self._module, self._layout.shapes, self.n_features)
+            given = {name: value.to(**like) for name, value in given.items()}
+            self._blocks[dtype] = blocks_for(
+                self._tape(dtype), given, rows.to(**like), slopes.to(**like), most
+            )
+        return self._blocks[dtype]
+
+    def _block(
         self,
         given: Params,
         X: NDArray,
@@ -181,7 +197,6 @@ class TorchNetwork(Model):
         if not good.all():
             keep = self._tensor(good)[:, None]
             parts = [part.masked(keep) for part in parts]
-        shares = shares.astype(X.dtype, copy=False)
         f = self._tensor(shares if factors is None else factors * shares)
         sums = {name: total for part in parts for name, total in part.sums(f)}
         return self._layout.joined(sums, X.dtype)

@@ -19,6 +19,8 @@ from skdpfl.torch._tape import Call, Tape, watched_layers
 
 #: outputs of made-up rows, together and one by one, agree to this
 _TOLERANCE = 1e-8
+#: made-up rows that are tried at all places of a block
+_TRIED = 5
 #: numbers in the gradients of made-up rows, unless three rows have more
 _FORMED = 2**22
 
@@ -84,6 +86,22 @@ def made_up_rows(module: nn.Module, n_features: int) -> torch.Tensor:
     except (RuntimeError, ValueError, IndexError):  # numbers of categories, for instance
         taken = False
     return torch.cat([rows, wide]) if taken else rows
+
+
+def made_up(
+    module: nn.Module, names: Collection[str], n_features: int
+) -> tuple[Params, torch.Tensor, torch.Tensor]:
+    """Return parameters, rows and slopes of raw predictions, in double precision.
+
+    They hardly ever are numbers that are zero, or alike.
+    """
+    module = copy.deepcopy(module).double()
+    rows = made_up_rows(module, n_features)[-_TRIED:]
+    _move(module, names)
+    with torch.no_grad():
+        raw = module(rows)
+    params = {name: module.get_parameter(name).detach() for name in names}
+    return params, rows, torch.randn(raw.shape, generator=_made_up(), dtype=raw.dtype)
 
 
 def _move(module: nn.Module, names: Collection[str]) -> None:

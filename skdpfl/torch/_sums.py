@@ -17,12 +17,9 @@ Shapes (one silo; T positions of a convolution, or of a sequence)::
 
 Formal guarantee
 ----------------
-That of `Model.clipped_gradient_sum`, but for last bits: PyTorch computes a record's row with last
-bits that depend on how many rows there are. Neighbours have the same number, but amplification by
-sampling also compares a drawn batch with the same batch and one more record; at the edge of a ReLU
-a last bit changes a gradient by up to the clip norm (`skdpfl.models._passes`, which has no such
-bits). Where all records are read there is nothing to compare. *Proof.* The module's output for a
-record depends on that record only (refused otherwise), so row j of every a, s and G does. Norms of
+That of `Model.clipped_gradient_sum`. *Proof.* The module's output for a record depends on that
+record only (refused otherwise), so row j of every a, s and G does, and its bits depend neither on
+its place nor on the number of records (:mod:`skdpfl.torch._blocks`). Norms of
 stored numbers are summed in float64 and rounded once; `skdpfl.models.clip_factors` turns them into
 a factor f with ``|f G_j| <= C``, all layers jointly (a formed layer has norms 1 and |G_j|). Ghost
 layers add up products of stored (a, 1) and f s, the others of f and stored G: one product for each

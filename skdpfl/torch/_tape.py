@@ -17,6 +17,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
 from skdpfl.torch._layout import Params
+from skdpfl.torch._products import use_linear_rows
 from skdpfl.torch._sums import Part
 
 # said again and again where vmap has no rule for an operation, which it then repeats
@@ -52,6 +53,8 @@ class Tape:
         self.plain = copy.deepcopy(module).requires_grad_(False)
         self.module, self.maps = copy.deepcopy(self.plain), maps
         self.layers = watched_layers(self.module, names) if watched else {}
+        if all(p.device.type == "cpu" for p in self.module.parameters()):
+            use_linear_rows(self.module)
         self.calls: list[Call] = []
         for path, layer in self.layers.items():
             layer.register_forward_hook(self._hook(path), with_kwargs=True)

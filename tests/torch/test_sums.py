@@ -111,6 +111,27 @@ class Routed(nn.Module):
         return self.last(torch.tanh(self.layer(x[order]))[torch.argsort(order)])
 
 
+class Placed(nn.Module):
+    """Products whose last bits follow from a record's place, as those of a library may."""
+
+    def __init__(self, d, k):
+        super().__init__()
+        self.layer = nn.Linear(d, k)
+
+    def forward(self, x):
+        places = torch.arange(len(x), dtype=torch.float64)[:, None]
+        return self.layer(x) * (1 + 1e-10 * places).to(x.dtype)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, d, k):
+        super().__init__()
+        self.steps, self.last = nn.LSTM(6, 3, batch_first=True), nn.Linear(3, k)
+
+    def forward(self, x):
+        return self.last(self.steps(x.reshape(-1, 6, 6))[0][:, -1])
+
+
 def again(d, k):
     """A layer at two paths."""
     layer = nn.Linear(d, d)
@@ -145,6 +166,8 @@ MODULES = {
     "weight norm": lambda d, k: nn.Sequential(
         nn.utils.parametrizations.weight_norm(nn.Linear(d, 5)), nn.Tanh(), nn.Linear(5, k)),
 }  # fmt: skip
+#: and such as are slow, or for places only
+ALL = MODULES | {"placed": Placed, "recurrent": Recurrent}
 LOG = LogLoss()
 LOSSES = [(LOG, 1), (LOG, 4), (SquaredError(), 1)]
 every_module = pytest.mark.parametrize("name", MODULES)
@@ -152,7 +175,7 @@ every_module = pytest.mark.parametrize("name", MODULES)
 
 def problem(name, loss=LOG, k=4, n=9, shape=(), dtype=np.float64):
     rng = np.random.default_rng(0)
-    model = TorchModel(MODULES[name]).build(D, k)
+    model = TorchModel(ALL[name]).build(D, k)
     X = rng.normal(size=(*shape, n, D)).astype(dtype)
     classes = rng.integers(0, max(k, 2), (*shape, n))
     y = classes if loss.is_classifier else rng.normal(size=(*shape, n)).astype(dtype)
@@ -262,7 +285,7 @@ def test_a_record_is_clipped_for_the_numbers_as_stored(name, dtype, scale, monke
     """The exact norm of what is added up, all layers jointly, by fractions."""
     from skdpfl.torch import _network
 
-    model, params, X, y = problem(name, AbsoluteError(), 1, dtype=dtype)
+    model, params, X, y = problem(name, AbsoluteError(), 1, n=8, dtype=dtype)  # a block
     X = (X * scale).astype(dtype)
     seen = []
     original = _network.factors_of
@@ -291,6 +314,52 @@ def test_a_record_is_clipped_for_the_numbers_as_stored(name, dtype, scale, monke
         assert total <= Fraction(clip) ** 2
     if scale == 1:
         assert largest > Fraction(0.99 * clip) ** 2
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_record_gives_the_same_bits_whatever_is_drawn_with_it(name, dtype):
+    """Its place and the number of records, which sampling keeps secret, change none."""
+    rng = np.random.default_rng(1)
+    most = 12 if name in ("branches", "named", "recurrent") else 300
+    model, params, X, y = problem(name, n=most, dtype=dtype)
+    own = X[:1].copy(), y[:1].copy()
+    want = model.clipped_gradient_sum(params, *own, LOG, clip_norm=0.5)
+    assert 0.1 < np.linalg.norm(want) < 0.51
+    for n in (2, 7, 8, 9, 65, most):
+        n = min(n, most)
+        at, weights = rng.integers(n), np.zeros(n)
+        (X[at],), (y[at],), weights[at] = *own, 1
+        args = X[:n], y[:n], LOG
+        got = model.clipped_gradient_sum(params, *args, clip_norm=0.5, weights=weights, chunk=256)
+        np.testing.assert_array_equal(got, want)
+
+
+def test_where_places_differ_records_are_computed_one_by_one():
+    sizes = {name: TorchModel(ALL[name]).build(D, 4)._blocks_of(np.dtype(np.float64)).sizes
+             for name in ("mlp", "conv", "attention", "placed")}  # fmt: skip
+    assert sizes.pop("placed") == (1,)
+    assert set(sizes.values()) == {(128, 64, 32, 16, 8)}
+
+
+def test_blocks_take_all_records_once():
+    from skdpfl.torch._blocks import cut
+
+    for n in (0, 1, 8, 9, 89, 127, 128, 129, 300):
+        blocks = list(cut(n, (128, 32, 8)))
+        assert [i for rows, _ in blocks for i in range(n)[rows]] == list(range(n))
+        assert all(rows.stop - rows.start <= size for rows, size in blocks)
+    sizes = {n: [size for _, size in cut(n, (128, 32, 8))] for n in (90, 89, 150, 300)}
+    assert sizes[90] == [128] and sizes[89] == [32, 32, 32]
+    assert sizes[150] == [128, 8, 8, 8] and sizes[300] == [128, 128, 32, 8, 8]
+
+
+def test_products_are_looked_for_where_layers_do_not_tell():
+    """An LSTM's, those of functions and mapped ones; the bits of all are tested above."""
+    found = {name: TorchModel(make).build(D, 4)._blocks_of(np.dtype(np.float32)).looked_for
+             for name, make in ALL.items() if name not in ("branches", "named")}  # fmt: skip
+    without = {"linear", "mlp", "conv", "sequence", "twice", "frozen", "again", "placed"}
+    assert {name for name in found if not found[name]} == without
 
 
 @pytest.mark.parametrize("name", ["mlp", "conv", "norms", "twice"])

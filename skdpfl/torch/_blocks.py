@@ -1,0 +1,108 @@
+"""Blocks of a fixed number of records, in which a record's bits do not depend on its place.
+
+How many records a step drew is secret, and amplification by sampling compares a batch with the same
+batch and one more record: no bit of the others' gradients may change. But PyTorch's libraries
+choose their kernels by the number of rows, and compute the last rows of a product in another way.
+
+Formal guarantee. The gradient of a record is the same, bit for bit, whatever other records there
+are. *Proof.* Records are computed in blocks of a size that is known beforehand, the last one filled
+up with records of weight zero, so no kernel is chosen by their number. Within a block: on a CPU the
+product of two matrices is one chain of operations for each number of the result
+(:mod:`skdpfl.torch._products`); everything else, and on other devices all of it, is tried on
+made-up records at each place of a block, for the module, dtype, device and sizes that are used.
+What depends on a place is an order of operations, not the values: other bits of some of these
+results show it. Where places differ, records are computed one by one. Several sizes are used if
+they agree, too, in all bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from skdpfl.torch._layout import Params
+from skdpfl.torch._products import RowProducts
+from skdpfl.torch._tape import Tape
+
+#: records of a block, the largest first; smaller ones are for what is left
+SIZES = (128, 64, 32, 16, 8)
+#: share of a block that has to be filled, unless it is of the smallest size
+FILLED = 0.7
+
+
+class Blocks(NamedTuple):
+    """The sizes of blocks, and whether products are looked for in every operation."""
+
+    sizes: tuple[int, ...]
+    looked_for: bool
+
+    def products(self) -> AbstractContextManager[Any]:
+        """Return what a block is computed in."""
+        return RowProducts() if self.looked_for else nullcontext()
+
+
+def blocks_for(
+    tape: Tape, params: Params, rows: torch.Tensor, slopes: torch.Tensor, most: int
+) -> Blocks:
+    """Return sizes of blocks that give made-up records the same bits at all places.
+
+    ``most``: records that memory holds at once.
+    """
+    m, sizes = len(rows), [size for size in SIZES if size <= most] or [most]
+    looked_for = False
+    if rows.device.type == "cpu":
+        with RowProducts() as found:
+            _bits(tape, params, rows, slopes)
+        looked_for = found.used
+
+    def bits(order: torch.Tensor) -> list[torch.Tensor]:
+        with Blocks((), looked_for).products():
+            return _bits(tape, params, rows[order], slopes[order])
+
+    def agrees(size: int, want: list[torch.Tensor]) -> bool:
+        for shift in range(2):
+            order = (torch.arange(size) + shift) % m
+            if not all(torch.equal(f, w[order]) for f, w in zip(bits(order), want, strict=True)):
+                return False
+        return True
+
+    while sizes:
+        want = [found[:m] for found in bits(torch.arange(sizes[0]) % m)]
+        alike = [size for size in sizes if agrees(size, want)]
+        if alike[:1] == sizes[:1]:
+            return Blocks(tuple(alike), looked_for)
+        sizes = sizes[1:]
+    return Blocks((1,), looked_for)
+
+
+def _bits(
+    tape: Tape, params: Params, rows: torch.Tensor, slopes: torch.Tensor
+) -> list[torch.Tensor]:
+    """Return what is computed for a block, as whole numbers."""
+    raw = tape.forward(params, rows)
+    values = [raw.detach()]
+    for part in tape.parts(params, rows, raw, slopes):
+        values += [part.right] if part.left is None else [part.left, part.right]
+        values += [torch.from_numpy(norms) for norms in part.squared_norms()]
+    kind = {torch.float32: torch.int32, torch.float64: torch.int64}
+    return [v.detach().cpu().contiguous().view(kind[v.dtype]) for v in values]
+
+
+def cut(n: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
+    """Yield the records of each block, and its size: the largest that is nearly filled."""
+    start = 0
+    while start < n:
+        size = next((size for size in sizes if n - start > FILLED * size), sizes[-1])
+        yield slice(start, min(n, start + size)), size
+        start += size
+
+
+def filled(values: np.ndarray, size: int) -> np.ndarray:
+    """Return a block's values, the first one repeated at its end."""
+    if len(values) == size:
+        return values
+    return np.concatenate([values, np.repeat(values[:1], size - len(values), axis=0)])
