@@ -347,6 +347,7 @@ def test_declared_labels_that_do_not_occur(name):
     assert clf.predict_proba(X).shape == (240, 3)
 
 
+@pytest.mark.filterwarnings("ignore:delta=1e-30 is below")
 @pytest.mark.parametrize(
     "budget",
     [
@@ -411,6 +412,17 @@ def test_a_large_delta_is_warned_about(name):
     with pytest.warns(UserWarning, match=message) as caught:
         estimator.plan_for(silo_sizes=[100, 140], n_features=3)
     assert caught[0].filename == __file__
+
+
+def test_a_delta_below_what_the_noise_that_runs_keeps_is_warned_about(recwarn):
+    """docs/privacy.md: deltas near 1e-22 are not covered."""
+    X, y, silos = data("ISRLDPClassifier")
+    deltas = dict.fromkeys(silos.tolist(), 1e-9) | {silos[0]: 1e-30}
+    estimator = make("ISRLDPClassifier", delta=deltas, scaling=None, n_rounds=2)
+    with pytest.warns(UserWarning, match=r"delta=1e-30 is below 1e-20.*of up to 1e-22"):
+        estimator.fit(X, y, silos=silos)
+    estimator.set_params(delta=1e-20).fit(X, y, silos=silos)
+    assert not [str(w.message) for w in recwarn if "delta" in str(w.message)]
 
 
 def test_the_warning_points_here_through_scikit_learn():
