@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from contextlib import suppress
 
@@ -14,7 +15,7 @@ except ImportError:  # not a POSIX system
 
 def replace_file(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
     """Put a whole file in the place of another; it is on the disk when this returns."""
-    new = f"{os.fspath(path)}.new"
+    new = beside(path, "new")
     with suppress(FileNotFoundError):
         os.unlink(new)  # left by a process that was killed
     try:
@@ -56,13 +57,13 @@ def hold(path: str | os.PathLike[str]) -> int:
     """
     if fcntl is None:
         raise OSError(errno.ENOLCK, "this system has no POSIX locks")
-    beside = _beside(path)
+    lock = beside(path, "lock")
     while True:
-        file = os.open(beside, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # whoever held it removes it: this may be the old one
-            if os.path.samestat(os.fstat(file), os.stat(beside)):
+            if os.path.samestat(os.fstat(file), os.stat(lock)):
                 return file
         except FileNotFoundError:
             pass
@@ -75,9 +76,11 @@ def hold(path: str | os.PathLike[str]) -> int:
 def let_go(path: str | os.PathLike[str], held: int) -> None:
     """Give a lock back."""
     with suppress(OSError):
-        os.unlink(_beside(path))
+        os.unlink(beside(path, "lock"))
     os.close(held)
 
 
-def _beside(path: str | os.PathLike[str]) -> str:
-    return f"{os.fspath(path)}.lock"
+def beside(path: str | os.PathLike[str], ending: str) -> str:
+    """Return a name for this use alone: always the same one, which no user's file has."""
+    own = hashlib.blake2b(os.fsencode(os.path.basename(path)), digest_size=4).hexdigest()
+    return f"{os.fspath(path)}.{own}.{ending}"

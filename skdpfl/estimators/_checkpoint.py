@@ -71,9 +71,8 @@ class Checkpoint:
     from a fresh secret. Each ledger that is open counts the fit once: one that did not count it
     before does so when the fit goes on. A fit that is killed between its charge and its first file
     is charged again: more, never less.
-    A file is in use by one block at a time (the lock is the file ``path.lock``): another one, in
-    any process, is refused, as two fits that go on from one file would release its next rounds
-    twice.
+    A file is in use by one block at a time (the lock is a file beside it): another one, in any
+    process, is refused, as two fits that go on from one file would release its next rounds twice.
     A copy of an old file that is put back repeats rounds with other noise: keep no copies.
 
     Examples
