@@ -45,6 +45,8 @@ PARAMETERS = {
     "rounds 2.5": ({"n_rounds": 2.5}, r"n_rounds must be an integer .*got 2.5"),
     "step 0": ({"learning_rate": 0}, r"learning_rate must be .*\"auto\".*; got 0"),
     "clip 0": ({"clip_norm": 0.0}, r"clip_norm must be .*got 0.0"),
+    "clip 1e300": ({"clip_norm": 1e300}, r"clip_norm must be .*1e\+100\].*got 1e\+300"),
+    "clip 1e-300": ({"clip_norm": 1e-300}, r"clip_norm must be .*\[1e-100.*got 1e-300"),
     "clip inf": ({"clip_norm": INF}, r"clip_norm must be .*got inf"),
     "rate 0": ({"sampling_rate": 0}, r"sampling_rate must be a number in \(0, 1\].*got 0"),
     "rate 2": ({"sampling_rate": 2.0}, r"sampling_rate must be .*got 2.0"),
