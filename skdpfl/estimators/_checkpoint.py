@@ -126,9 +126,13 @@ class Checkpoint:
             ) from error
         except OSError as error:
             writable = error.errno != errno.EROFS and os.access(self.path.parent, os.W_OK)
-            if writable or not self.path.exists():
-                raise
-            return None  # a fit that has ended can be read
+            if not writable and self.path.exists():
+                return None  # a fit that has ended can be read
+            raise OSError(
+                error.errno,
+                f"The checkpoint {self.path} cannot be locked ({error.strerror}). Give a path in a "
+                "folder that can be written, on a file system with locks",
+            ) from error
 
     def check_owner(self) -> None:
         """Raise in a process that was forked inside the block, beside the one that holds it."""

@@ -287,8 +287,11 @@ def test_a_fit_that_has_ended_can_be_read_where_nothing_can_be_written(tmp_path,
 
     monkeypatch.setattr(_checkpoint, "hold", refused)
     assert (fit(estimator, path).coef_ == coef).all()
-    with pytest.raises(OSError, match="read-only"):
+    with pytest.raises(OSError, match=r"new cannot be locked \(read-only\)"):
         fit(estimator, tmp_path / "new")
+    monkeypatch.undo()
+    with pytest.raises(FileNotFoundError, match="cannot be locked"):
+        fit(estimator, tmp_path / "no folder" / "fit")
 
 
 RUN = """
