@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from contextlib import suppress
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
     """Put a whole file in the place of another; it is on the disk when this returns."""
-    new = f"{os.fspath(path)}.new"
+    new = beside(path, "new")
     with suppress(FileNotFoundError):
         os.unlink(new)  # left by a process that was killed
     try:
@@ -42,3 +48,39 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
             raise
     finally:
         os.close(folder)
+
+
+def hold(path: str | os.PathLike[str]) -> int:
+    """Lock a file's name, by a second file beside it; BlockingIOError if somebody else holds it.
+
+    A process that is killed holds nothing. What is returned goes to :func:`let_go`.
+    """
+    if fcntl is None:
+        raise OSError(errno.ENOLCK, "this system has no POSIX locks")
+    lock = beside(path, "lock")
+    while True:
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # whoever held it removes it: this may be the old one
+            if os.path.samestat(os.fstat(file), os.stat(lock)):
+                return file
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
+
+
+def let_go(path: str | os.PathLike[str], held: int) -> None:
+    """Give a lock back."""
+    with suppress(OSError):
+        os.unlink(beside(path, "lock"))
+    os.close(held)
+
+
+def beside(path: str | os.PathLike[str], ending: str) -> str:
+    """Return a name for this use alone: always the same one, which no user's file has."""
+    own = hashlib.blake2b(os.fsencode(os.path.basename(path)), digest_size=4).hexdigest()
+    return f"{os.fspath(path)}.{own}.{ending}"

@@ -70,7 +70,7 @@ def run(
     federation : Federation
         The silos.
     streams : Streams
-        The server's random streams: cohorts and the noise on the aggregate.
+        The server's random streams, for one fit: cohorts and the noise on the aggregate.
     average : bool, float or int, default=True
         True: the model is the average that the algorithm names, by default of the second half of
         the rounds' models. False: the last one. A share of the rounds (a float in (0, 1)), or a
@@ -160,6 +160,8 @@ def _check_continues(plan: PrivacyPlan, streams: Streams) -> None:
 
 def _beginning(work: Work, streams: Streams, average: bool | float) -> Progress:
     """Return the state of a run before its first round."""
+    if work.plan.private:
+        streams.claim("the server")
     params = work.model.init(streams.stream("init"), work.dtype)
     state = work.algorithm.init(params)
     named = isinstance(average, bool)

@@ -31,6 +31,8 @@ from skdpfl.scaling import Bounds, read_feature_bounds, read_target_bounds
 _SOME_RECORDS = 100
 #: a mean far above those of scaled targets, whose root mean square is about 1
 _FAR_MEAN = 4.0
+#: smaller deltas are near the probability, 1e-22, with which what runs differs from what is priced
+LEAST_DELTA = 1e-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +214,7 @@ def _guarantee(params: Mapping[str, Any], facts: Facts) -> Guarantee:
 
 
 def _delta(delta: Any, facts: Facts) -> np.ndarray:
-    """Return each silo's delta, and warn if one is at least 1 / n."""
+    """Return each silo's delta, and warn if one is at least 1 / n, or below what runs can keep."""
     if is_auto(delta):
         return np.full(facts.n_silos, automatic_delta(facts.n_protected))
     values, n = per_silo("delta", delta, facts.silo_ids), facts.n_protected
@@ -221,6 +223,12 @@ def _delta(delta: Any, facts: Facts) -> np.ndarray:
         warn(
             f"delta={values.max():g} is at least 1 / n_{what}s = {1 / n:.2g}: giving out a whole "
             f"{what} with probability delta would be allowed. Use a smaller delta."
+        )
+    if values.min() < LEAST_DELTA:
+        warn(
+            f"delta={values.min():g} is below {LEAST_DELTA:g}: the price is that of ideal noise "
+            "and sampling, from which what runs differs with a probability of up to 1e-22. Use a "
+            f"delta of at least {LEAST_DELTA:g}."
         )
     return values
 

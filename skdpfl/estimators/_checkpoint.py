@@ -12,18 +12,21 @@ when it is on disk.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
+import sys
 from contextvars import ContextVar, Token
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skdpfl import algorithms
-from skdpfl._durable import replace_file
+from skdpfl._durable import hold, let_go, replace_file
 from skdpfl.engine import Progress
 from skdpfl.estimators._data import DataSource
 from skdpfl.estimators._resumable import KeptNoise, Resumable
@@ -68,6 +71,8 @@ class Checkpoint:
     from a fresh secret. Each ledger that is open counts the fit once: one that did not count it
     before does so when the fit goes on. A fit that is killed between its charge and its first file
     is charged again: more, never less.
+    A file is in use by one block at a time (the lock is a file beside it): another one, in any
+    process, is refused, as two fits that go on from one file would release its next rounds twice.
     A copy of an old file that is put back repeats rounds with other noise: keep no copies.
 
     Examples
@@ -92,15 +97,50 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._tokens: list[Token[Checkpoint | None]] = []
+        self.path = Path(os.path.realpath(path))  # without links, so that each file has one name
+        self._lock: int | None = None
+        self._owner = -1
+        self._token: Token[Checkpoint | None] | None = None
 
     def __enter__(self) -> Checkpoint:
-        self._tokens.append(_OPEN.set(self))
+        lock = self._held()
+        self._lock, self._owner, self._token = lock, os.getpid(), _OPEN.set(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _OPEN.reset(self._tokens.pop())
+        assert self._token is not None
+        _OPEN.reset(self._token)
+        # a forked process leaves the lock to its parent
+        if self._lock is not None and self._owner == os.getpid():
+            let_go(self.path, self._lock)
+
+    def _held(self) -> int | None:
+        """Lock the file; None where nothing can be written: no fit goes on there."""
+        try:
+            return hold(self.path)
+        except BlockingIOError as error:
+            raise ValueError(
+                f"The checkpoint {self.path} is in use, by another process or by a block around "
+                "this one. Two fits that go on from one file would release its next rounds twice, "
+                "and pay once. Wait until the other one has ended."
+            ) from error
+        except OSError as error:
+            writable = error.errno != errno.EROFS and os.access(self.path.parent, os.W_OK)
+            if not writable and self.path.exists():
+                return None  # a fit that has ended can be read
+            raise OSError(
+                error.errno,
+                f"The checkpoint {self.path} cannot be locked ({error.strerror}). Give a path in a "
+                "folder that can be written, on a file system with locks",
+            ) from error
+
+    def check_owner(self) -> None:
+        """Raise in a process that was forked inside the block, beside the one that holds it."""
+        if self._owner != os.getpid():
+            raise ValueError(
+                f"The checkpoint {self.path} was opened by the process that this one was forked "
+                "from; both would go on from one file. Open another path here."
+            )
 
 
 class Kept:
@@ -119,6 +159,7 @@ class Kept:
         opened = _OPEN.get()
         if opened is None:
             return cls(None, "")
+        opened.check_owner()
         if vars(estimator).get("_covered", False):  # whichever run: how many there are is a secret
             raise ValueError("A Checkpoint keeps one fit; a search makes several. Fit it without.")
         digest = data.digest()
@@ -127,8 +168,7 @@ class Kept:
                 "A Checkpoint keeps the state of silos in this process; silos elsewhere keep their "
                 "own."
             )
-        params = re.sub(r" at 0x[0-9a-f]+", "", repr(sorted(estimator.get_params().items())))
-        named = f"{type(estimator).__name__} {params} {digest}"
+        named = f"{type(estimator).__name__} {_in_full(estimator.get_params())} {digest}"
         return cls(opened.path, hashlib.blake2b(named.encode(), digest_size=16).hexdigest())
 
     @property
@@ -199,6 +239,17 @@ class Kept:
         self._found |= {"answers": tuple(self._answers), "progress": self._progress}
         self._found |= {"noise": self._noise}
         replace_file(self._path, pack(self._found))
+
+
+def _in_full(params: dict[str, Any]) -> str:
+    """Return parameters as text, with every number of arrays and tables."""
+    tables = {"max_rows": None, "max_columns": None, "max_colwidth": None, "precision": 17}
+    options = [part for name, most in tables.items() for part in (f"display.{name}", most)]
+    with (
+        np.printoptions(threshold=sys.maxsize, floatmode="unique"),
+        pd.option_context(*options, "display.show_dimensions", False),
+    ):
+        return re.sub(r" at 0x[0-9a-f]+", "", repr(sorted(params.items())))
 
 
 def _read(path: Path, fit: str) -> dict[str, Any]:

@@ -81,10 +81,12 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
     if not is_auto(params["n_rounds"]):
         check_count("n_rounds", params["n_rounds"], words=' (or "auto")')
         _check_bound("n_rounds", params["n_rounds"], _MOST_ROUNDS)
-    for name, words in (("learning_rate", learning_rates), ("clip_norm", ("auto",))):
-        if not (isinstance(params[name], str) and params[name] in words):
-            known = " or ".join(f'"{word}"' for word in words)
-            check_positive(name, params[name], words=f" (or {known})")
+    step = params["learning_rate"]
+    if not (isinstance(step, str) and step in learning_rates):
+        known = " or ".join(f'"{word}"' for word in learning_rates)
+        check_positive("learning_rate", step, words=f" (or {known})")
+    if not is_auto(params["clip_norm"]):  # squares of norms are sent, and must not overflow
+        check_number("clip_norm", params["clip_norm"], low=1e-100, high=1e100, words=' (or "auto")')
     if not is_auto(params["sampling_rate"]):
         rate = params["sampling_rate"]
         check_number("sampling_rate", rate, low=0, high=1, open_low=True, words=' (or "auto")')

@@ -72,7 +72,7 @@ class LocalFederation(Federation):
     data : SiloData
         All silos' records.
     streams : Streams
-        The silos' random streams.
+        The silos' random streams, for one fit unless they are a simulation's.
     n_jobs : int, optional
         Threads for large silos, by joblib's convention.
     """
@@ -102,6 +102,8 @@ class LocalFederation(Federation):
         return question.answers(self._given, self._streams)
 
     def start(self, work: Work) -> None:
+        if work.plan.private:
+            self._streams.claim("the silos")
         self.started = True
         keep_freed_memory()
         self.work, self.kept = work, Kept(self.n_silos, work.memory_size, work.dtype)

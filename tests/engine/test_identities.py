@@ -140,6 +140,19 @@ def test_nothing_is_remembered_from_an_earlier_fit():
     assert np.array_equal(run_rounds("scaffold", p, s, federation=federation), first)
 
 
+def test_noise_that_is_secret_is_for_one_fit():
+    """The same noise at clip norms C and C / 2 cancels: sum_1 - 2 sum_2 has none."""
+    p, streams = problem(), streams_for(None)
+    work, secret = work_of("minibatch", p, setting()), federation_of(p, seed=None)
+    run(work, secret, streams)
+    for who, again in (("the silos", secret), ("the server", federation_of(p))):
+        with pytest.raises(ValueError, match=f"a second one of {who} would add the same noise"):
+            run(work, again, streams)
+    exact, secret = work_of("minibatch", p, setting(z=None)), federation_of(p, seed=None)
+    for _ in range(2):
+        run(exact, secret, streams)
+
+
 def test_early_stopping_is_charged_for_the_whole_plan():
     p, s = problem(), setting()
     work = work_of("minibatch", p, s)

@@ -45,6 +45,8 @@ PARAMETERS = {
     "rounds 2.5": ({"n_rounds": 2.5}, r"n_rounds must be an integer .*got 2.5"),
     "step 0": ({"learning_rate": 0}, r"learning_rate must be .*\"auto\".*; got 0"),
     "clip 0": ({"clip_norm": 0.0}, r"clip_norm must be .*got 0.0"),
+    "clip 1e300": ({"clip_norm": 1e300}, r"clip_norm must be .*1e\+100\].*got 1e\+300"),
+    "clip 1e-300": ({"clip_norm": 1e-300}, r"clip_norm must be .*\[1e-100.*got 1e-300"),
     "clip inf": ({"clip_norm": INF}, r"clip_norm must be .*got inf"),
     "rate 0": ({"sampling_rate": 0}, r"sampling_rate must be a number in \(0, 1\].*got 0"),
     "rate 2": ({"sampling_rate": 2.0}, r"sampling_rate must be .*got 2.0"),
@@ -347,6 +349,7 @@ def test_declared_labels_that_do_not_occur(name):
     assert clf.predict_proba(X).shape == (240, 3)
 
 
+@pytest.mark.filterwarnings("ignore:delta=1e-30 is below")
 @pytest.mark.parametrize(
     "budget",
     [
@@ -411,6 +414,17 @@ def test_a_large_delta_is_warned_about(name):
     with pytest.warns(UserWarning, match=message) as caught:
         estimator.plan_for(silo_sizes=[100, 140], n_features=3)
     assert caught[0].filename == __file__
+
+
+def test_a_delta_below_what_the_noise_that_runs_keeps_is_warned_about(recwarn):
+    """docs/privacy.md: deltas near 1e-22 are not covered."""
+    X, y, silos = data("ISRLDPClassifier")
+    deltas = dict.fromkeys(silos.tolist(), 1e-9) | {silos[0]: 1e-30}
+    estimator = make("ISRLDPClassifier", delta=deltas, scaling=None, n_rounds=2)
+    with pytest.warns(UserWarning, match=r"delta=1e-30 is below 1e-20.*of up to 1e-22"):
+        estimator.fit(X, y, silos=silos)
+    estimator.set_params(delta=1e-20).fit(X, y, silos=silos)
+    assert not [str(w.message) for w in recwarn if "delta" in str(w.message)]
 
 
 def test_the_warning_points_here_through_scikit_learn():

@@ -1,6 +1,7 @@
 """Fits that are killed go on: the same model, every release counted and run once."""
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from skdpfl import (
     ISRLDPClassifier,
 )
 from skdpfl.engine import Progress
-from skdpfl.estimators import _training
+from skdpfl.estimators import _checkpoint, _training
 from skdpfl.estimators._checkpoint import Kept
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.federation import LocalFederation
@@ -231,11 +232,66 @@ def test_a_file_is_for_one_fit(tmp_path):
         fit(FITS["minibatch"], tmp_path / "fit")
 
 
+@pytest.mark.parametrize("kind", [np.array, pd.Series])
+def test_a_file_is_for_all_numbers_of_its_parameters(kind, tmp_path):
+    """NumPy and pandas show eight digits of a number, and not the middle of a long array."""
+    X = RNG.normal(size=(40, 1200))
+    bounds = np.full(1200, 3.0)
+    for name, changed in (("middle", 50.0), ("digits", 3.0 + 1e-12)):
+        others = bounds.copy()
+        others[600] = changed
+        ended = ISRLDPClassifier(3.0, feature_bounds=(kind(-bounds), kind(bounds)), n_rounds=1)
+        other = ISRLDPClassifier(3.0, feature_bounds=(kind(-others), kind(others)), n_rounds=1)
+        for _ in range(2):
+            with warnings.catch_warnings(), Checkpoint(tmp_path / name):
+                warnings.simplefilter("ignore")
+                ended.set_params(random_state=0).fit(X, Y[:40], silos=SILOS[:40])
+        with pytest.raises(ValueError, match="of another fit"), Checkpoint(tmp_path / name):
+            other.set_params(random_state=0).fit(X, Y[:40], silos=SILOS[:40])
+
+
 def test_a_fit_outside_is_not_kept(tmp_path):
     with Checkpoint(tmp_path / "fit"):
         pass
     FITS["minibatch"].fit(X, Y, silos=SILOS)
     assert not (tmp_path / "fit").exists()
+
+
+def test_a_file_goes_on_in_one_block_at_a_time(tmp_path, monkeypatch):
+    """Two fits that go on from one file would release its next rounds twice, and pay once."""
+    path, estimator = tmp_path / "fit", FITS["minibatch"]
+    other = f"from skdpfl import Checkpoint\nwith Checkpoint({str(path)!r}): pass"
+    (tmp_path / "link").symlink_to(path)
+    with Checkpoint(path):
+        for name in ("fit", "link"):
+            with pytest.raises(ValueError, match="in use"):
+                fit(estimator, tmp_path / name)
+        said = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True)
+        assert said.returncode == 1 and "in use, by another process" in said.stderr
+        with monkeypatch.context() as patch, pytest.raises(ValueError, match="forked"):
+            patch.setattr(os, "getpid", lambda: -2)
+            estimator.fit(X, Y, silos=SILOS)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_after(patch, 3)
+        fit(estimator, path)
+    fit(estimator, path)
+    assert sorted(os.listdir(tmp_path)) == ["fit", "link"]
+
+
+def test_a_fit_that_has_ended_can_be_read_where_nothing_can_be_written(tmp_path, monkeypatch):
+    path, estimator = tmp_path / "fit", FITS["minibatch"]
+    coef = fit(estimator, path).coef_.copy()
+
+    def refused(name):
+        raise OSError(errno.EROFS, "read-only")
+
+    monkeypatch.setattr(_checkpoint, "hold", refused)
+    assert (fit(estimator, path).coef_ == coef).all()
+    with pytest.raises(OSError, match=r"new cannot be locked \(read-only\)"):
+        fit(estimator, tmp_path / "new")
+    monkeypatch.undo()
+    with pytest.raises(FileNotFoundError, match="cannot be locked"):
+        fit(estimator, tmp_path / "no folder" / "fit")
 
 
 RUN = """

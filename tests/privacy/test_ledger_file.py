@@ -6,6 +6,7 @@ import json
 import math
 import os
 import resource
+import shutil
 import stat
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from joblib import Parallel, delayed
 
 from benchmarks.ledger import EPSILON, attack, changes, full_ledger, gaussian_fit
 from skdpfl import DPFedEXPClassifier, ISRLDPClassifier
+from skdpfl._durable import beside
 from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending import journal
@@ -409,10 +411,20 @@ def test_who_waits_too_long_is_told(full, monkeypatch):
 
 
 def test_what_a_killed_writer_left_is_in_nobody_s_way(full):
-    full.with_name(full.name + ".new").write_bytes(b"half a ledg")
+    Path(beside(full, "new")).write_bytes(b"half a ledg")
     with PrivacyLedger(path=full) as ledger:
         ledger.charge("more", SMALL)
     assert os.listdir(full.parent) == [full.name]
+
+
+def test_a_ledger_with_a_name_like_a_writer_s_is_left_alone(full):
+    """A change of "a" was written to "a.new" first, whatever was there."""
+    names = [f"{full.name}{ending}" for ending in ("", ".lock", ".new")]
+    for name in names[1:]:
+        shutil.copy(full, full.with_name(name))
+    with PrivacyLedger(path=full) as ledger:
+        ledger.charge("more", SMALL)
+    assert sorted(os.listdir(full.parent)) == names
 
 
 # ---- several at once -------------------------------------------------------------------------

@@ -115,6 +115,19 @@ class Streams:
         self._source = source
         #: what was drawn ahead: rounds and their units
         self._ahead: dict[tuple[str, int, np.dtype], tuple[range, np.ndarray]] = {}
+        self._claimed: set[str] = set()
+
+    def claim(self, user: str) -> None:
+        """Note whose noise these are; raise for a second fit, which would draw the same again.
+
+        Two fits with one noise have no privacy together. A simulation repeats its noise anyway.
+        """
+        if user in self._claimed and not self.is_simulation:
+            raise ValueError(
+                f"Secret random streams are for one fit: a second one of {user} would add the same "
+                "noise again. Make new ones, streams_for(None)."
+            )
+        self._claimed.add(user)
 
     @property
     def seed(self) -> int | None:
