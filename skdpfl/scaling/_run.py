@@ -45,6 +45,8 @@ _SURELY = 0.95
 _TELLS = 0.03
 #: columns with more values that are not 0 are said to have none in no case
 _SPARSE = 0.1
+#: the share of two neighbouring bins that a column which varies little has, but for noise
+_GATHERED = 0.85
 
 
 def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> Scales:
@@ -65,6 +67,7 @@ class FoundMoments(NamedTuple):
 
     ``wide``: the probability that a column's values spread over many powers of ten. ``unseen``:
     whether counts tell of no feature that is not 0, or too small for them, in nearly all records.
+    ``gathered``: whether counts tell of a target with nearly all values in two bins.
     """
 
     first: Boxes
@@ -72,11 +75,12 @@ class FoundMoments(NamedTuple):
     moments: Estimate
     wide: Array
     unseen: bool
+    gathered: bool
 
 
 def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
     """Boxes for all columns, moments in them, and optionally again in narrower ones."""
-    first, wide, unseen = _boxes(plan, messages)
+    first, wide, unseen, gathered = _boxes(plan, messages)
     boxes = first
     found = _first_look(plan, messages, boxes)
     for number in range(1, len(plan.moments)):
@@ -85,7 +89,7 @@ def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
             continue
         boxes = narrowed(boxes, found, plan.noise(plan.moments[number - 1]))
         found = _moments(plan, messages, boxes, number)
-    return FoundMoments(first, boxes, found, wide, unseen)
+    return FoundMoments(first, boxes, found, wide, unseen, gathered)
 
 
 def _first_look(plan: ScalingPlan, messages: Messages, boxes: Boxes) -> Estimate:
@@ -122,13 +126,14 @@ def _refined_by_rows(
     return refine(found, noisy, plan.noise(release), plan.is_feature)
 
 
-def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Array, bool]:
+def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Array, bool, bool]:
     """An interval for each column: declared, or found from noisy counts.
 
-    And which are wide, and whether no feature was seen, as in :class:`FoundMoments`.
+    And which are wide, whether no feature was seen, and whether the target is gathered, as in
+    :class:`FoundMoments`.
     """
     low, high = np.empty(plan.is_feature.size), np.empty(plan.is_feature.size)
-    wide, unseen = np.zeros(plan.is_feature.size), False
+    wide, unseen, gathered = np.zeros(plan.is_feature.size), False, False
     if plan.features == "refined squash":
         low[plan.is_feature], high[plan.is_feature] = -1.0, 1.0
     if plan.features == "refined bounds" and plan.feature_bounds is not None:
@@ -145,7 +150,10 @@ def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Array, bool]:
         low[where], high[where], wide[where] = ranges
         if isinstance(grid, MagnitudeGrid) and of_features.any():
             unseen = _all_zero(shares[of_features, grid.n_positive], noise[of_features])
-    return Boxes(low / 2 + high / 2, high / 2 - low / 2), wide, unseen
+        if not of_features[-1]:
+            in_two = float((shares[-1, :-1] + shares[-1, 1:]).max())
+            gathered = in_two > _GATHERED - float(noise[-1])
+    return Boxes(low / 2 + high / 2, high / 2 - low / 2), wide, unseen, gathered
 
 
 def _all_zero(shares: Array, noise: Array) -> bool:
@@ -168,7 +176,7 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     if not plan.reads_target:
         return maps
     bounded = plan.target == "refined bounds"
-    coarse = target_is_unresolved(found.moments, plan.floor, bounded)
+    coarse = target_is_unresolved(found.moments, plan.floor, bounded, found.gathered)
     error = float(found.moments.mean_error[-1])
     return replace(maps, coarse_target=coarse, target_error=error)
 
