@@ -36,6 +36,12 @@ _WIDE = (
     "probabilities of such records may be far off. Take logarithms of these features, give "
     "feature_bounds, or set clip_features=True."
 )
+#: the warning where released counts show values beyond the grid
+_FAR = (
+    "{} are beyond 5e11 in many records, where scales are not looked for: the model may be of no "
+    "use. Give them in other units, less a public number (days since a date, not nanoseconds "
+    "since 1970), or give feature_bounds."
+)
 #: the warning where released counts show hardly anything but zeros
 _UNSEEN = (
     "As far as the noise tells, all features are 0 in nearly all records (or below 1e-6, which "
@@ -84,6 +90,8 @@ class ScalingStep:
         scales = run_scaling(self.plan, federation, streams)
         if scales.unseen_features:
             warn(_UNSEEN)
+        if scales.far_features:
+            warn(_FAR.format(_named(scales.far_features)))
         if not self.shifts_target:
             scales = scales.without_shift()
         if self.clips and self.plan.feature_bounds is not None:
