@@ -1,4 +1,4 @@
-"""Warnings about ids: silos that were not in the fit, forgotten silo columns, columns of people.
+"""Warnings about names: unseen silos, forgotten silo columns, columns of people or of years.
 
 Silo ids and the names of columns are public; nothing else is read here.
 """
@@ -27,6 +27,10 @@ _PEOPLE = {"patient", "person", "subject", "participant", "mrn"}
 #: these only with a word for an id: alone they may be a yes or no
 _ROLES = {"client", "customer", "employee", "member", "pupil", "respondent", "student", "user"}
 _IDS = _BESIDE - {"remainder", "name"}
+#: a column of one of these names holds dates as numbers; "year" also beside one of the others
+_DATES = {"year", "yearofbirth", "birthyear", "yob", "timestamp", "unixtime"}
+_OF_YEARS = {"birth", "born", "built", "admission", "diagnosis", "entry", "calendar", "model"}
+_OF_YEARS |= {"sold", "of", "remainder", "num"}
 
 _EXPECTED = ContextVar("silos that were not in the fit are scored on purpose", default=False)
 
@@ -147,3 +151,20 @@ def warn_of_people(X: Any) -> None:
             f"skdpfl.preprocessing.limit_rows(X[{found[0]!r}], k), and report "
             "privacy_spent_.group(k); the page 'People with several rows' shows how."
         )
+
+
+def warn_of_dates(X: Any) -> None:
+    """Warn where a feature without bounds has the name of dates as numbers; by the name alone."""
+    names = [name for name in getattr(X, "columns", ()) if isinstance(name, str)]
+    if found := [name for name in names if _is_date_like(name)]:
+        warn(
+            f"X has a column {found[0]!r}. Years and times lie far from 0 and vary little beside "
+            "that, so without bounds their scales may not be found, and what they say is lost. "
+            f"Subtract a public number (X[{found[0]!r}] - 2000, say), or give feature_bounds."
+        )
+
+
+def _is_date_like(name: str) -> bool:
+    words = [word for word in _words(name) if word not in _OF_YEARS]
+    indicator = any(letter.isdigit() for letter in name)  # year_2019
+    return len(words) == 1 and words[0] in _DATES and not indicator

@@ -29,18 +29,33 @@ _CHECK = (
 def advice_on_noise(
     request: Request, method: Method, settings: Settings, noise: float, task: Task
 ) -> str:
-    """Return the warning for a model whose noise hides the signal, "" if it does not."""
-    excess = request.model.rules.excess_noise(noise, task)
+    """Return the warning for a model whose noise hides the signal, "" if it does not.
+
+    Noise is in clip norms, so a given one above the norm of scaled rows makes it that much larger.
+    """
+    beyond = 1.0
+    if request.clip_norm is not None and request.scaling is not None:
+        beyond = max(1.0, request.clip_norm / task.norm)
+    excess = request.model.rules.excess_noise(noise * beyond, task)
     if request.takes_no_advice or excess <= 1:
         return ""
     worse = "predictions", "the target's mean"
     if task.is_classifier:
         worse = "probabilities", "the classes' shares"
     said = _DROWNED.format(task.n_records, task.n_parameters, *worse)
-    return said + remedies(request, method, settings, excess)
+    first: tuple[str, ...] = ()
+    if beyond > 1:
+        first = (f"a clip_norm of {task.norm:.2g} (the norm of scaled rows) or less",)
+    return said + remedies(request, method, settings, excess, first)
 
 
-def remedies(request: Request, method: Method, settings: Settings, excess: float) -> str:
+def remedies(
+    request: Request,
+    method: Method,
+    settings: Settings,
+    excess: float,
+    first: tuple[str, ...] = (),
+) -> str:
     """Return what makes ``excess`` times less noise, and what to do with the model as it is."""
     facts, promise = request.facts, request.guarantee
     budget = "larger budgets"
@@ -48,7 +63,12 @@ def remedies(request: Request, method: Method, settings: Settings, excess: float
         delta = float(promise.delta.min())
         needed = gaussian_epsilon(excess * gaussian_mu(promise.epsilon, delta), delta)
         budget = f"an epsilon of about {_rounded_up(needed)}"
-    ways = [budget, f"about {_rounded_up(excess * facts.n_records)} records", "fewer columns"]
+    ways = [
+        *first,
+        budget,
+        f"about {_rounded_up(excess * facts.n_records)} records",
+        "fewer columns",
+    ]
     wanted = {
         "feature_bounds": request.feature_bounds,
         "target_bounds": facts.is_classifier or request.target_bounds,

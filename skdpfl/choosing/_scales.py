@@ -16,7 +16,15 @@ from skdpfl._warnings import warn
 from skdpfl.choosing._request import Request
 from skdpfl.federation import Federation
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling import Scales, ScalingPlan, affine_from_bounds, plan_scaling, run_scaling
+from skdpfl.scaling import (
+    Scales,
+    ScalingPlan,
+    affine_from_bounds,
+    doubts_about,
+    plan_scaling,
+    run_scaling,
+    values_of,
+)
 
 #: the warning after the scales have been found
 _COARSE = (
@@ -35,11 +43,6 @@ _WIDE = (
     "{} spread over many powers of ten. The largest values will dominate predictions, and "
     "probabilities of such records may be far off. Take logarithms of these features, give "
     "feature_bounds, or set clip_features=True."
-)
-#: the warning where released counts show hardly anything but zeros
-_UNSEEN = (
-    "As far as the noise tells, all features are 0 in nearly all records (or below 1e-6, which "
-    "counts as 0), so their scales were not found. Give feature_bounds, or values in other units."
 )
 #: values further from their center are clipped where clip_features=True and there are no bounds
 _REACH = 4.0
@@ -82,8 +85,8 @@ class ScalingStep:
         if self.plan.advice:
             warn(self.plan.advice)
         scales = run_scaling(self.plan, federation, streams)
-        if scales.unseen_features:
-            warn(_UNSEEN)
+        for doubt in doubts_about(scales.far_features, scales.unseen_features):
+            warn(doubt)
         if not self.shifts_target:
             scales = scales.without_shift()
         if self.clips and self.plan.feature_bounds is not None:
@@ -91,21 +94,13 @@ class ScalingStep:
         elif self.clips:
             scales = scales.clipped_around(_REACH)
         elif scales.wide_features:
-            warn(_WIDE.format(_named(scales.wide_features)))
+            warn(_WIDE.format(values_of(scales.wide_features)))
         if scales.coarse_target:
             warn(_COARSE.format(scales.target.scale))
         elif self.remedies is not None and scales.target_error > _DROWNED:
             helps = self.remedies(scales.target_error / _DROWNED)
             warn(_UNKNOWN.format(scales.target_error) + helps)
         return scales
-
-
-def _named(features: tuple[int, ...]) -> str:
-    """Return words for which features' values are meant."""
-    if len(features) == 1:
-        return f"The values of feature {features[0]}"
-    more = ", ..." if len(features) > 5 else ""
-    return f"The values of {len(features)} features ({', '.join(map(str, features[:5]))}{more})"
 
 
 def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:

@@ -18,7 +18,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpfl._arguments import refuse_sparse
 from skdpfl._compat import as_frame, fitting, with_callbacks, with_names
 from skdpfl._input_errors import advising, refuse_dates
-from skdpfl._silo_warnings import warn_of_forgotten_column, warn_of_people, warn_of_unseen_silos
+from skdpfl._silo_warnings import (
+    warn_of_dates,
+    warn_of_forgotten_column,
+    warn_of_people,
+    warn_of_unseen_silos,
+)
 from skdpfl.choosing import Facts, choose, make_plan
 from skdpfl.estimators._data import DataElsewhere, LocalData
 from skdpfl.estimators._docs import with_constructor
@@ -158,8 +163,8 @@ class FederatedEstimator(Trained):
         sample_weight : array-like of shape (n_samples,), default=None
             Each record's weight, at least 0: what its loss is multiplied by before its gradient is
             clipped. It costs nothing as long as it is part of the record; weights that were
-            computed from other records are not paid for. Divisors and everything that "auto"
-            chooses ignore weights, so let them be about 1.
+            computed from other records are not paid for. Noise and everything that "auto" chooses
+            ignore weights, so let them be about 1: weights that sum to 1 leave little but noise.
         *unnamed
             Not allowed: ``silos`` and ``sample_weight`` are keyword-only.
         **refused
@@ -286,6 +291,9 @@ class FederatedEstimator(Trained):
         check_named_bounds(self.feature_bounds, getattr(self, "feature_names_in_", None))
         warn_of_forgotten_column(named, silos)
         warn_of_people(named)
+        exact = np.isscalar(self.epsilon) and self.epsilon == np.inf
+        if self.feature_bounds is None and self.scaling is not None and not exact:
+            warn_of_dates(named)
         read = read_silos(silos, len(features), X)
         facts = self._facts(read.ids, read.sizes, features.shape[1], self._n_outputs())
         weights = read_sample_weight(sample_weight, len(features), X, features.dtype)

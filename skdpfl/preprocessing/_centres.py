@@ -63,6 +63,8 @@ class Centres:
         self.bounds = bounds if isinstance(bounds, Bounds) else None
         self.used = bounds.used if isinstance(bounds, Bounds) else np.ones(bounds, dtype=bool)
         self.d = int(self.used.sum())
+        #: columns with values beyond the magnitudes that are looked for
+        self.far: np.ndarray = np.zeros(len(self.used), dtype=bool)
         if not self.d:
             self.mus: tuple[float, ...] = ()
         else:
@@ -147,6 +149,7 @@ class Centres:
         zero = grid.n_positive
         lows[zero] = highs[zero] = 0.0
         clear = counts > _CLEAR * noise
+        self.far = np.any(clear[:, [0, 2 * grid.n_positive]], axis=1)  # the two open bins
         low = np.where(clear, lows, np.inf).min(axis=1)
         high = np.where(clear, highs, -np.inf).max(axis=1)
         none = ~clear.any(axis=1)

@@ -135,6 +135,7 @@ class DPSimpleImputer(PayingTransformer):
     def _learn(self, values: np.ndarray, held: Held) -> str:
         if self.strategy in _NUMBERS:
             self.statistics_, lost = self._release.found(np.asarray(values, dtype=np.float64))
+            far = self._release.far
         else:
             found = [self._release.found(values[:, j], held, j) for j in range(values.shape[1])]
             numeric = values.dtype.kind in "fiub"
@@ -142,14 +143,25 @@ class DPSimpleImputer(PayingTransformer):
             tops = [f.index[0] if len(f) else filler for f in found]
             self.statistics_ = np.array(tops, dtype=values.dtype if numeric else object)
             lost = np.array([not len(f) for f in found])
+            far = np.zeros_like(lost)
         del self._release
-        if not lost.any():
-            return ""
-        names = np.asarray(getattr(self, "feature_names_in_", np.arange(len(lost))))
-        return (
-            f"Too few values were seen in {[*names[lost]]!r} to tell from the noise; missing ones "
-            f"are filled by {[*self.statistics_[lost]]!r}. {_REMEDY}"
-        )
+        return self._doubts(lost, far)
+
+    def _doubts(self, lost: np.ndarray, far: np.ndarray) -> str:
+        """Return what to say of columns with too few values, and with ones that are too large."""
+        said, names = [], np.asarray(getattr(self, "feature_names_in_", np.arange(len(lost))))
+        if lost.any():
+            said.append(
+                f"Too few values were seen in {names[lost].tolist()!r} to tell from the noise; "
+                f"missing ones are filled by {self.statistics_[lost].tolist()!r}. {_REMEDY}"
+            )
+        if far.any():
+            said.append(
+                f"Values in {names[far].tolist()!r} are beyond 5e11, where centres are not looked "
+                f"for; missing ones are filled by {self.statistics_[far].tolist()!r}. Give "
+                "feature_bounds, or values in other units."
+            )
+        return " ".join(said)
 
     def _map(self, X: np.ndarray, inverse: bool) -> np.ndarray:
         missing = pd.isna(X)

@@ -17,9 +17,11 @@ from skdpfl.scaling import (
     AffineScaling,
     Array,
     Bounds,
+    FoundMoments,
     Messages,
     ScalingPlan,
     deviations,
+    doubts_about,
     find_moments,
     plan_scaling,
     read_feature_bounds,
@@ -84,12 +86,12 @@ class PrivateScaler(PayingTransformer):
     def _learn(self, values: Array, held: Held) -> str:
         plan = self._scaling_plan
         del self._scaling_plan  # silos' sizes
-        self.scaling_ = self._scaling(plan, values, held)
+        self.scaling_, doubts = self._scaling(plan, values, held)
         self._set_attributes()
-        return ""
+        return " ".join(doubts)
 
-    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> AffineScaling:
-        """Return the scaling; only this method reads values."""
+    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> tuple[AffineScaling, list[str]]:
+        """Return the scaling, and what to say of it; only this method reads values."""
         raise NotImplementedError
 
     def _set_attributes(self) -> None:
@@ -151,10 +153,10 @@ class DPStandardScaler(PrivateScaler):
     True
     """
 
-    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> AffineScaling:
-        scaling = run_scaling(plan, _federation(X, held), held.streams).features
-        assert isinstance(scaling, AffineScaling)
-        return scaling
+    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> tuple[AffineScaling, list[str]]:
+        scales = run_scaling(plan, _federation(X, held), held.streams)
+        assert isinstance(scales.features, AffineScaling)
+        return scales.features, doubts_about(scales.far_features, scales.unseen_features)
 
     def _set_attributes(self) -> None:
         self.mean_, self.scale_ = self.scaling_.center.copy(), self.scaling_.scale.copy()
@@ -214,8 +216,8 @@ class DPMinMaxScaler(PrivateScaler):
             return plan
         return replace(plan, features="bounds", counts=None, moments=(), advice="")
 
-    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> AffineScaling:
-        bounds = plan.feature_bounds
+    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> tuple[AffineScaling, list[str]]:
+        bounds, doubts = plan.feature_bounds, list[str]()
         if bounds is not None:
             low, high = bounds.low, bounds.high
         elif np.isinf(plan.setting.mu).all():
@@ -224,8 +226,11 @@ class DPMinMaxScaler(PrivateScaler):
             high = np.where(finite, X, -np.inf).max(axis=0)
             low, high = np.where(low <= high, (low, high), 0.0)
         else:
-            low, high = _range_of(plan, Messages(plan, _federation(X, held), held.streams))
-        return AffineScaling(low, np.where(high > low, high - low, np.inf))
+            found = find_moments(plan, Messages(plan, _federation(X, held), held.streams))
+            low, high = _range_of(plan, found)
+            far = tuple(np.flatnonzero(found.counted.beyond).tolist())
+            doubts = doubts_about(far, found.counted.unseen)
+        return AffineScaling(low, np.where(high > low, high - low, np.inf)), doubts
 
     def _set_attributes(self) -> None:
         self.data_min_, self.data_range_ = self.scaling_.center.copy(), self.scaling_.scale.copy()
@@ -239,9 +244,8 @@ def _federation(X: Array, held: Held) -> LocalFederation:
     return LocalFederation(data, held.streams)
 
 
-def _range_of(plan: ScalingPlan, messages: Messages) -> tuple[Array, Array]:
+def _range_of(plan: ScalingPlan, found: FoundMoments) -> tuple[Array, Array]:
     """Return the mean plus and minus some deviations, within the box found by counts."""
-    found = find_moments(plan, messages)
     middle = found.last.center + found.last.half * found.moments.mean
     reach = _REACH * found.last.half * deviations(found.moments, plan.floor)
     first = found.first

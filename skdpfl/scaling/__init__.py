@@ -25,6 +25,7 @@ from skdpfl.scaling._calibration import (
 )
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 from skdpfl.scaling._contributions import CountsOn, MomentsIn, RowsIn
+from skdpfl.scaling._doubts import doubts_about, values_of
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import (
     AffineScaling,
@@ -37,7 +38,7 @@ from skdpfl.scaling._maps import (
 )
 from skdpfl.scaling._messages import Messages, scales_question
 from skdpfl.scaling._moments import Boxes, deviations
-from skdpfl.scaling._run import find_moments, run_scaling
+from skdpfl.scaling._run import FoundMoments, find_moments, run_scaling
 from skdpfl.scaling._scaling_plan import Release, ScalingPlan
 from skdpfl.scaling._setting import Setting
 from skdpfl.scaling._shift import ShiftPlan
@@ -56,6 +57,7 @@ __all__ = [
     "Calibrated",
     "CalibrationPlan",
     "CountsOn",
+    "FoundMoments",
     "IdentityScaling",
     "LinearGrid",
     "MagnitudeGrid",
@@ -75,10 +77,12 @@ __all__ = [
     "calibrated",
     "calibration_question",
     "deviations",
+    "doubts_about",
     "find_moments",
     "plan_scaling",
     "read_feature_bounds",
     "read_target_bounds",
     "run_scaling",
     "scales_question",
+    "values_of",
 ]

@@ -275,7 +275,8 @@ class Scales:
     ``coarse_target``: whether the released moments show that the target's scale is too large.
     ``target_error``: the standard deviation of the error of the target's mean, in half boxes; 0
     where it was not released. ``wide_features``: those that spread over many powers of ten, as
-    released counts show; ``unseen_features``: these show features of hardly anything but
+    released counts show; ``far_features``: those with many values beyond their grid, whose scales
+    are not found; ``unseen_features``: these show features of hardly anything but
     zeros, or of values too small to be told from zeros.
     """
 
@@ -284,6 +285,7 @@ class Scales:
     coarse_target: bool = False
     target_error: float = 0.0
     wide_features: tuple[int, ...] = ()
+    far_features: tuple[int, ...] = ()
     unseen_features: bool = False
 
     @property

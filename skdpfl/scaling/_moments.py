@@ -46,6 +46,8 @@ class _Prior(NamedTuple):
 _MEAN, _VARIANCE = _Prior(0.0, 0.4, 0.35), _Prior(0.12, 0.1, 0.15)
 #: the smallest deviation of a target, in half boxes
 _FINEST = 0.01
+#: a mean that is closer to an end of its box than this, and than the noise tells, is at the end
+_END = 0.1
 #: weight of the prior width, in columns
 _WIDTH_WEIGHT = 6.0
 
@@ -148,23 +150,28 @@ def center_and_scale(
     )
 
 
-def target_is_unresolved(found: Estimate, floor: float | None, bounded: bool) -> bool:
+def target_is_unresolved(
+    found: Estimate, floor: float | None, bounded: bool, gathered: bool
+) -> bool:
     """Whether the target, the last column, varies far less than its box, or is not in it.
 
     Then its scale is unknown, and predictions err by parts of the floor. For declared boxes
     (``bounded``) the variance must be four deviations of its noise below a tenth above the floor's
     square: that happens once in thousands of fits at the floor itself, once in twenty at 0.7 of
     it, and in at least every second fit at a fortieth of it, if the noise allows to distinguish
-    them. Estimated boxes should fit, so less is required for them.
+    them. Or the mean must be at an end of the box, which it tells better: values there are close
+    to it, but for few. Estimated boxes should fit, so less is required for them, but that counts
+    have shown the target to be ``gathered`` in few bins, as one that varies little is.
     """
     if floor is None:
         return False
-    mean, variance, variance_error = (float(values[-1]) for values in (found.mean, *found[1:3]))
+    mean, variance, variance_error, mean_error = (float(values[-1]) for values in found)
     if bounded:
         narrow = variance + 4 * variance_error < 1.1 * floor**2
-    else:
-        narrow = variance < variance_error and variance + variance_error < 1.25 * floor**2
-    return narrow or abs(mean) >= 1
+        close = 1 - abs(mean) < min(2 * mean_error, _END)
+        return narrow or (close and variance < floor**2) or abs(mean) >= 1
+    narrow = variance < variance_error and variance + variance_error < 1.25 * floor**2
+    return gathered and (narrow or abs(mean) >= 1)
 
 
 def _shrink(

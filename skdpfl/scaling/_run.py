@@ -45,6 +45,10 @@ _SURELY = 0.95
 _TELLS = 0.03
 #: columns with more values that are not 0 are said to have none in no case
 _SPARSE = 0.1
+#: the share of an open bin that is many values, but for three deviations of the noise
+_AT_ENDS = 0.2
+#: the share of two neighbouring bins that a column which varies little has, but for noise
+_GATHERED = 0.85
 
 
 def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> Scales:
@@ -60,23 +64,33 @@ def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> 
     return _scales(plan, find_moments(plan, Messages(plan, federation, streams)))
 
 
-class FoundMoments(NamedTuple):
-    """The first boxes, the last ones, and the moments within.
+class Counted(NamedTuple):
+    """What noisy counts tell beside boxes.
 
-    ``wide``: the probability that a column's values spread over many powers of ten. ``unseen``:
-    whether counts tell of no feature that is not 0, or too small for them, in nearly all records.
+    ``wide``: the probability that a column's values spread over many powers of ten. ``beyond``:
+    which columns have many values in the bins at the ends, which are open. ``unseen``: whether
+    no feature is seen that is not 0, or too small for counts, in nearly all records. ``gathered``:
+    whether nearly all values of the target are in two bins.
     """
+
+    wide: Array
+    beyond: np.ndarray
+    unseen: bool = False
+    gathered: bool = False
+
+
+class FoundMoments(NamedTuple):
+    """The first boxes, the last ones, the moments within, and what counts tell beside."""
 
     first: Boxes
     last: Boxes
     moments: Estimate
-    wide: Array
-    unseen: bool
+    counted: Counted
 
 
 def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
     """Boxes for all columns, moments in them, and optionally again in narrower ones."""
-    first, wide, unseen = _boxes(plan, messages)
+    first, counted = _boxes(plan, messages)
     boxes = first
     found = _first_look(plan, messages, boxes)
     for number in range(1, len(plan.moments)):
@@ -85,7 +99,7 @@ def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
             continue
         boxes = narrowed(boxes, found, plan.noise(plan.moments[number - 1]))
         found = _moments(plan, messages, boxes, number)
-    return FoundMoments(first, boxes, found, wide, unseen)
+    return FoundMoments(first, boxes, found, counted)
 
 
 def _first_look(plan: ScalingPlan, messages: Messages, boxes: Boxes) -> Estimate:
@@ -122,13 +136,10 @@ def _refined_by_rows(
     return refine(found, noisy, plan.noise(release), plan.is_feature)
 
 
-def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Array, bool]:
-    """An interval for each column: declared, or found from noisy counts.
-
-    And which are wide, and whether no feature was seen, as in :class:`FoundMoments`.
-    """
+def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Counted]:
+    """An interval for each column: declared, or found from noisy counts, which tell more."""
     low, high = np.empty(plan.is_feature.size), np.empty(plan.is_feature.size)
-    wide, unseen = np.zeros(plan.is_feature.size), False
+    counted = Counted(np.zeros(low.size), np.zeros(low.size, bool))
     if plan.features == "refined squash":
         low[plan.is_feature], high[plan.is_feature] = -1.0, 1.0
     if plan.features == "refined bounds" and plan.feature_bounds is not None:
@@ -137,15 +148,25 @@ def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Array, bool]:
     if plan.target == "refined bounds" and plan.target_bounds is not None:
         low[~plan.is_feature] = plan.target_bounds.low
         high[~plan.is_feature] = plan.target_bounds.high
-    if plan.counts is not None and plan.counts.grid is not None:
+    if plan.counts is not None and isinstance(plan.counts.grid, MagnitudeGrid):
         where, grid = plan.unbounded, plan.counts.grid
         shares = messages.mean(plan.counts, CountsOn(grid), 0)
         noise, of_features = plan.noise(plan.counts), plan.is_feature[where]
         ranges = shape_library(grid).boxes(shares, noise, of_features)
-        low[where], high[where], wide[where] = ranges
-        if isinstance(grid, MagnitudeGrid) and of_features.any():
+        low[where], high[where], counted.wide[where] = ranges
+        counted.beyond[where] = _beyond(shares, noise, grid)
+        if of_features.any():
             unseen = _all_zero(shares[of_features, grid.n_positive], noise[of_features])
-    return Boxes(low / 2 + high / 2, high / 2 - low / 2), wide, unseen
+            counted = counted._replace(unseen=unseen)
+        if not of_features[-1]:
+            in_two = float((shares[-1, :-1] + shares[-1, 1:]).max())
+            counted = counted._replace(gathered=in_two > _GATHERED - float(noise[-1]))
+    return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
+
+
+def _beyond(shares: Array, noise: Array, grid: MagnitudeGrid) -> np.ndarray:
+    """Whether more values than noise makes up are in the two open bins."""
+    return shares[:, [0, 2 * grid.n_positive]].max(axis=1) > _AT_ENDS + 3 * noise
 
 
 def _all_zero(shares: Array, noise: Array) -> bool:
@@ -163,12 +184,19 @@ def _all_zero(shares: Array, noise: Array) -> bool:
 
 def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     maps = _maps(plan, *center_and_scale(found.last, found.moments, plan.floor, plan.is_feature))
-    wide = np.flatnonzero(plan.features_read)[found.wide[plan.is_feature] > _SURELY]
-    maps = replace(maps, wide_features=tuple(wide.tolist()), unseen_features=found.unseen)
+    counted, features = found.counted, np.flatnonzero(plan.features_read)
+    beyond = counted.beyond[plan.is_feature]
+    wide = (counted.wide[plan.is_feature] > _SURELY) & ~beyond
+    maps = replace(
+        maps,
+        wide_features=tuple(features[wide].tolist()),
+        far_features=tuple(features[beyond].tolist()),
+        unseen_features=counted.unseen,
+    )
     if not plan.reads_target:
         return maps
     bounded = plan.target == "refined bounds"
-    coarse = target_is_unresolved(found.moments, plan.floor, bounded)
+    coarse = target_is_unresolved(found.moments, plan.floor, bounded, counted.gathered)
     error = float(found.moments.mean_error[-1])
     return replace(maps, coarse_target=coarse, target_error=error)
 

@@ -123,6 +123,22 @@ def test_features_too_small_to_be_told_from_zero_are_warned_of(clips):
     fit(np.where(Z > 1, Z, 0.0), Z[:, 0] > 0, silos=np.arange(4000) % 4)  # 84 % are zeros
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_features_beyond_the_grid_are_said_to_be_so_and_not_to_be_wide(epsilon):
+    """Nanoseconds since 1970: the bin at the end is open, and wide columns are there, too."""
+    Z, silos = np.random.default_rng(0).normal(size=(4000, 4)), np.arange(4000) % 4
+    y, unit, start = Z[:, 0] > 0, np.array([1, 1, 3e16, 1]), np.array([0, 0, 1.7e18, 0])
+    model = make("ISRLDPClassifier", epsilon=epsilon, random_state=0, n_rounds=10)
+    for X in (Z * unit - start, Z * unit + start):
+        with pytest.warns(UserWarning, match="The values of feature 2 are beyond 5e11") as said:
+            model.fit(X, y, silos=silos)
+        assert len(said) == 1 and model.score(X, y) < 0.6
+    model.set_params(feature_bounds=([-5, -5, 1.5e18, -5], [5, 5, 1.9e18, 5]))
+    assert model.fit(X, y, silos=silos).score(X, y) > 0.9
+    seconds = Z * [1, 1, 1e8, 1] + [0, 0, 1.7e9, 0]
+    model.set_params(feature_bounds=None).fit(seconds, y, silos=silos)  # no warning
+
+
 @pytest.mark.parametrize("d", [4, 60])
 def test_indicators_too_rare_for_the_noise_are_warned_of_unless_others_are_not(d):
     rng = np.random.default_rng(0)

@@ -101,6 +101,17 @@ def test_what_the_caller_chose_is_not_advised_on(kw):
     assert not told(ISRLDPRegressor, schools, 0, **kw | KNOWN)[0]
 
 
+def test_clip_norms_far_above_the_rows_are_said():
+    """Nothing is clipped by them, and the noise grows with them: worse than a coin."""
+    X, y, silos = logistic(0)
+    model = ISRLDPClassifier(1.0, clip_norm=100.0, random_state=0, **KNOWN)
+    with pytest.warns(UserWarning, match=r"drown .* What helps: a clip_norm of 2\.\d .* or less"):
+        assert model.fit(X, y, silos=silos).score(X, y) < 0.65
+    assert model.set_params(clip_norm=2.0).fit(X, y, silos=silos).score(X, y) > 0.65
+    model.set_params(clip_norm=500.0, scaling=None, feature_bounds=None)  # rows may be as long
+    model.fit(100 * X, y, silos=silos)
+
+
 def test_the_warning_reads_no_records(monkeypatch):
     """The classifiers' comes before any record is read; the regressors' with the scales."""
     monkeypatch.setattr(_base.FederatedEstimator, "_run", None)

@@ -223,3 +223,28 @@ def test_a_column_of_peoples_words_is_an_error_that_says_so():
     frame = FRAME.assign(patient_id=[f"P{i}" for i in range(240)])
     with pytest.raises(ValueError, match=r"hold no numbers.*whose row.*limit_rows"):
         clf().fit(frame, y)
+
+
+# ---- a column of years, without bounds -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["year", "BirthYear", "year_of_birth", "num__YearBuilt", "timestamp"]
+)
+def test_a_column_of_years_without_bounds_is_told(name):
+    """By the name alone: their scale is not found, and nothing else tells of it."""
+    frame = PLAIN.assign(**{name: 2010 + CODES})
+    free = OPTIONS | {"scaling": "private", "epsilon": 100.0}
+    with pytest.warns(UserWarning, match=f"column '{name}'.*feature_bounds"):
+        ISRLDPClassifier(**free).fit(frame, y, silos=HOSPITAL)
+    for known in ({"feature_bounds": (-3000, 3000)}, {"scaling": None}, {"epsilon": np.inf}):
+        ISRLDPClassifier(**free | known).fit(frame, y, silos=HOSPITAL)
+
+
+@pytest.mark.parametrize(
+    "name", ["years", "income_per_year", "years_of_school", "year_2019", "date"]
+)
+def test_other_names_are_no_dates(name):
+    frame = PLAIN.assign(**{name: CODES})
+    free = OPTIONS | {"scaling": "private", "epsilon": 100.0}
+    ISRLDPClassifier(**free).fit(frame, y, silos=HOSPITAL)

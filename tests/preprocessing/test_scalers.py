@@ -194,6 +194,20 @@ def test_a_ledger_sees_the_fit_and_refuses_what_it_cannot_pay():
     assert not hasattr(scaler, "n_features_in_") and not hasattr(scaler, "mean_")
 
 
+@pytest.mark.parametrize("scaler", BOTH)
+def test_features_whose_scales_cannot_be_found_are_warned_of(scaler):
+    """Nanoseconds since 1970 came out in millions, and values below 1e-6 as zeros."""
+    Z = np.random.default_rng(0).normal(size=(2000, 3))
+    times = Z * [1, 3e16, 1] + [0, 1.7e18, 0]
+    with pytest.warns(UserWarning, match="The values of feature 1 are beyond 5e11"):
+        scaler(3.0, random_state=0).fit(times)
+    with pytest.warns(UserWarning, match="all features are 0 in nearly all records"):
+        scaler(3.0, random_state=0).fit(Z * 1e-9)
+    known = {"feature_bounds": ([-5, 1.5e18, -5], [5, 1.9e18, 5]), "random_state": 0}
+    for X, more in ((times, known), (times, {"epsilon": np.inf}), (Z, {"random_state": 0})):
+        assert abs(scaler(**{"epsilon": 3.0} | more).fit_transform(X)).max() < 10
+
+
 def test_hopeless_scales_are_warned_about():
     with pytest.warns(UserWarning, match="feature_bounds"):
         DPStandardScaler(0.1).fit(X[:30])
