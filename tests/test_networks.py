@@ -90,10 +90,26 @@ def test_slopes_are_derivatives(activation, dtype):
 # ---- a record's part does not depend on how many others were drawn -------------------------------
 
 
-@pytest.fixture(params=["compiled", "without"])
+@pytest.fixture(params=["compiled", "without", "by output"])
 def products(request, monkeypatch):
-    if request.param == "without":
+    if request.param != "compiled":
         monkeypatch.setattr(_rows, "compiled", None)
+    if request.param == "by output":
+        monkeypatch.setattr(_rows, "_places_are_alike", lambda d, k, kind: False)
+
+
+def test_places_of_a_block_that_differ_are_found(monkeypatch):
+    original = np.matmul
+
+    def other_bits_at_the_end(a, b, **kw):
+        out = original(a, b, **kw)
+        out[..., -1, :] = np.nextafter(out[..., -1, :], 9)
+        return out
+
+    _rows._places_are_alike.cache_clear()
+    monkeypatch.setattr(np, "matmul", other_bits_at_the_end)
+    assert not _rows._places_are_alike(7, 3, np.dtype(np.float32))
+    _rows._places_are_alike.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

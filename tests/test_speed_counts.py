@@ -63,7 +63,7 @@ def counted(monkeypatch):
 
         monkeypatch.setattr(owner, name, counting)
 
-    count(np, "matmul", "products")
+    count(_products, "_product", "products")
     count(_products, "products_by_class", "products")
     count(_rows, "products_by_class", "products")
     count(CompiledProducts, "raw", "compiled")

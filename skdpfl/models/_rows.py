@@ -5,8 +5,11 @@ among them. This is not automatic. BLAS computes the last rows of a product in a
 their last bits tell how many rows there are; and at an edge of ReLU or of a clipped residual a last
 bit changes a gradient by O(clip norm). How many records a step drew is secret, and amplification by
 sampling compares a batch with the same batch and one more record: the others' gradients must not
-change. *Proof.* Each number is one chain of operations over the features, the same for all rows:
-in C (``dots.h``, ``tiles.h``), or by NumPy's ``einsum`` of each row and a contiguous vector.
+change. *Proof.* In C each number is one chain of operations over the features, the same for all
+rows (``dots.h``, ``tiles.h``). Where nothing is compiled, rows are multiplied in blocks of a fixed
+size, the last one filled up, so that no kernel is chosen by their number; made-up rows are tried at
+all places of a block first, for the numbers of features and outputs. If places differ, each row is
+multiplied by itself.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from numpy.typing import NDArray
 
 from skdpfl._compiled import products as compiled
 
+#: rows that are multiplied at once where nothing is compiled
+BLOCK = 16
 #: outputs that `few` takes; with more, products in C are faster than BLAS (0.25 to 1 of its time,
 #: 0.65 to 1 without AVX-512)
 FEW = 4
@@ -42,16 +47,45 @@ def products_by_class(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray
 
 
 def _by_numpy(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray) -> None:
-    by_output = np.array(weights.transpose(2, 0, 1), out.dtype, order="C")
+    weights = np.ascontiguousarray(weights, out.dtype)
+    products = _in_blocks if _places_are_alike(*weights.shape[1:], out.dtype) else _by_output
     (n, d), silos = X.shape, len(weights)
     if silos and n % silos == 0 and (edges == np.arange(silos + 1) * (n // silos)).all():
-        stack = X.reshape(silos, n // silos, d)
-        for row, each in zip(out, by_output, strict=True):
-            row[:n] = np.einsum("sjd,sd->sj", stack, each).reshape(n)
+        stack = products(X.reshape(silos, n // silos, d), weights)
+        out[:, :n] = stack.reshape(n, len(out)).T
         return
-    for s, (a, b) in enumerate(pairwise(edges.tolist())):
-        for row, each in zip(out, by_output, strict=True):
-            np.einsum("jd,d->j", X[a:b], each[s], out=row[a:b])
+    for W, (a, b) in zip(weights, pairwise(edges.tolist()), strict=True):
+        out[:, a:b] = products(X[None, a:b], W[None])[0].T
+
+
+def _in_blocks(X: NDArray, weights: NDArray) -> NDArray:
+    """Return X W, (S, n, k), by products of BLOCK rows each."""
+    (silos, n, d), k = X.shape, weights.shape[-1]
+    last = n % BLOCK
+    whole = X[:, : n - last].reshape(silos, -1, BLOCK, d) if n > last else X[:, None, :0]
+    products = np.matmul(whole, weights[:, None]).reshape(silos, n - last, k)
+    if not last:
+        return products
+    filled = np.zeros((silos, BLOCK, d), X.dtype)
+    filled[:, :last] = X[:, n - last :]
+    return np.concatenate([products, np.matmul(filled, weights)[:, :last]], axis=1)
+
+
+def _by_output(X: NDArray, weights: NDArray) -> NDArray:
+    """Return X W, (S, n, k), by products of each row and a contiguous vector."""
+    each = np.ascontiguousarray(np.moveaxis(weights, 2, 0))
+    return np.stack([np.einsum("sjd,sd->sj", X, w) for w in each], axis=-1)
+
+
+@lru_cache(maxsize=256)
+def _places_are_alike(d: int, k: int, kind: np.dtype) -> bool:
+    """Try whether made-up rows have the same bits at all places of a block."""
+    made_up = np.random.default_rng(0)
+    rows, W = made_up.normal(size=(5, d)).astype(kind), made_up.normal(size=(1, d, k)).astype(kind)
+    orders = [np.arange(BLOCK) % 5, np.arange(1, 3 * BLOCK) % 5]
+    found = [_in_blocks(rows[order][None], W)[0] for order in orders]
+    want = found[0][:5]
+    return all(np.array_equal(f, want[order]) for f, order in zip(found, orders, strict=True))
 
 
 def _in_lines(table: NDArray, kind: np.dtype) -> NDArray:
