@@ -12,7 +12,7 @@ import math
 from skdpfl.algorithms import sends_one_gradient
 from skdpfl.choosing._facts import Settings
 from skdpfl.choosing._method import Method
-from skdpfl.choosing._noise_level import noise_level
+from skdpfl.choosing._noise_level import cost_of_decay, noise_level
 from skdpfl.choosing._request import Request
 from skdpfl.models import Task
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
@@ -20,6 +20,8 @@ from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 _DROWNED = (
     "The noise will drown what {} records can show of {} coefficients, so {} may be worse than {}. "
 )
+#: noise that decays and costs less is not named
+_STEEP = 1.5
 _CHECK = (
     "Before the model is used, compare it with that constant: on public records, on records that "
     "are kept for it, or by skdpfl.remote.score_federation, which has a price of its own."
@@ -43,10 +45,17 @@ def advice_on_noise(
     if task.is_classifier:
         worse = "probabilities", "the classes' shares"
     said = _DROWNED.format(task.n_records, task.n_parameters, *worse)
-    first: tuple[str, ...] = ()
+    first = []
     if beyond > 1:
-        first = (f"a clip_norm of {task.norm:.2g} (the norm of scaled rows) or less",)
-    return said + remedies(request, method, settings, excess, first)
+        first.append(f"a clip_norm of {task.norm:.2g} (the norm of scaled rows) or less")
+    decay = cost_of_decay(request.noise_schedule, settings.steps)
+    if decay > _STEEP:
+        first.append(f"noise that decays less (this noise_schedule costs {_told(decay)})")
+    return said + remedies(request, method, settings, excess, tuple(first))
+
+
+def _told(decay: float) -> str:
+    return f"{decay:.2g} times the noise" if decay < 100 else "over a hundred times the noise"
 
 
 def remedies(

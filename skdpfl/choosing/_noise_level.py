@@ -13,6 +13,8 @@ D = 2 where a record (silo) is replaced, 1 where its contribution is set to zero
 enough: T noisy gradients with noise multiplier z = D sqrt(T) / mu each have noise
 z / n = D sqrt(T) / (mu n), and their average has D / (mu n), for any T. Sampled batches (rate q)
 have z about q D sqrt(T) / mu on sums of q n records: the same again, unless z is far below one.
+Noise that decays, z f_t in step t, has the budget's price for z^2 = D^2 sum_t f_t^-2 / mu^2, and
+its average gradient sqrt( mean f_t^2 mean f_t^-2 ) times the noise.
 """
 
 from __future__ import annotations
@@ -28,9 +30,12 @@ from skdpfl.choosing._request import Request
 from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
 
 #: a larger (D / z)^2 is no privacy, and exp((D / z)^2) is to be computed
 _MOST = 50.0
+#: decay that costs more leaves nothing either
+_MOST_DECAY = 1e6
 
 
 class Level(NamedTuple):
@@ -46,10 +51,22 @@ def noise_level(request: Request, rate: float, steps: tuple[int, ...]) -> Level:
     Each step over disjoint batches averages fewer records.
     """
     n_noised = len(steps) if request.guarantee.hides_silos else sum(steps)
+    decay = cost_of_decay(request.noise_schedule, steps)
     if request.sampling != "disjoint":
-        return _level(request, rate, n_noised)
+        level = _level(request, rate, n_noised)
+        return level._replace(noise=level.noise * decay)
     level = _level(request, 1.0, 1)
-    return Level(level.mu, level.noise * math.sqrt(n_noised))
+    return level._replace(noise=level.noise * decay * math.sqrt(n_noised))
+
+
+def cost_of_decay(schedule: NoiseSchedule, steps: tuple[int, ...]) -> float:
+    """Return how much more noise a fit has for noise that decays: 1 for constant noise."""
+    if schedule is None:
+        return 1.0
+    factors = np.concatenate(noise_factors(schedule, steps))
+    with np.errstate(over="ignore", divide="ignore"):
+        cost = math.sqrt(np.square(factors).mean() * np.square(1 / factors).mean())
+    return min(cost, _MOST_DECAY)
 
 
 def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:

@@ -6,8 +6,10 @@ import warnings
 import numpy as np
 import pytest
 
-from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.choosing._noise_level import cost_of_decay
 from skdpfl.estimators import _base
+from skdpfl.privacy.schedules import noise_factors
 
 
 def charges(seed):
@@ -110,6 +112,32 @@ def test_clip_norms_far_above_the_rows_are_said():
     assert model.set_params(clip_norm=2.0).fit(X, y, silos=silos).score(X, y) > 0.65
     model.set_params(clip_norm=500.0, scaling=None, feature_bounds=None)  # rows may be as long
     model.fit(100 * X, y, silos=silos)
+
+
+def test_noise_that_decays_steeply_is_said():
+    """The first rounds' noise is paid for by the last ones': worse than a coin."""
+    X, y, silos = logistic(1)
+    model = DPScaffoldClassifier(1.0, n_rounds=100, random_state=1, **KNOWN)
+    model.set_params(noise_schedule=("round", 0.98, 0)).fit(X, y, silos=silos)
+    assert model.score(X, y) > 0.65
+    for beta, words in ((0.87, "costs 76 times the noise"), (0.7, "costs over a hundred times")):
+        model.set_params(noise_schedule=("round", beta, 0))
+        with pytest.warns(UserWarning, match=rf"drown .* helps: noise that decays less .*{words}"):
+            assert model.fit(X, y, silos=silos).score(X, y) < 0.65
+
+
+@pytest.mark.parametrize("schedule", [("round", 0.9, 2), ("step", 0.97, 0), ("round", 0.7, 10)])
+def test_what_decay_costs_is_what_plans_pay_for_it(schedule):
+    """The mean of the steps' noise variances, at one budget, with and without decay."""
+    steps, rms = (2,) * 15, []
+    for each in (None, schedule):
+        model = DPScaffoldClassifier(
+            1.0, n_rounds=15, local_steps=2, sampling_rate=1.0, noise_schedule=each, scaling=None
+        )
+        plan = model.plan_for(silo_sizes=[400] * 5, n_features=5)
+        noise = plan.noise_multiplier.max() * np.concatenate(noise_factors(each, steps))
+        rms.append(float(np.sqrt(np.square(noise).mean())))
+    assert cost_of_decay(schedule, steps) == pytest.approx(rms[1] / rms[0], rel=0.02)
 
 
 def test_the_warning_reads_no_records(monkeypatch):
