@@ -313,6 +313,7 @@ def test_a_person_in_several_silos_pays_for_all_copies(papers, monkeypatch):
     assert person == pytest.approx(want, rel=1e-3) and person > 2.93 * 2
 
 
+@pytest.mark.slow
 def test_the_price_of_a_person_takes_no_images_and_a_group_costs_more(papers):
     models, fits = papers("pfl.models"), papers("pfl.fits")
     copies = models.most_copies(models.tenths(60_000, 25, np.random.default_rng(0)))

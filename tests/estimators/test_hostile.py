@@ -158,6 +158,7 @@ def fitted_elsewhere(estimator, seeded, ledger):
         return quietly(seeded).coef_.tobytes(), [model.tobytes() for model in fresh]
 
 
+@pytest.mark.slow
 def test_spawned_processes_have_noise_of_their_own_and_pay_into_one_ledger(tmp_path):
     """A spawned worker has nothing but what was pickled, and the operating system's randomness."""
     seeded = ISRLDPClassifier(2.0, **SMALL, random_state=0)

@@ -52,6 +52,7 @@ def test_whole_silos_and_networks_are_refused(model):
         affordable_features(model, silo_sizes=SIZES)
 
 
+@pytest.mark.slow
 def test_widths_that_are_only_tried_give_no_warnings():
     shuffled = ISRLDPClassifier(3.0, trust="shuffler", n_rounds=20, scaling=None)
     with pytest.warns(UserWarning, match="gains nothing"):

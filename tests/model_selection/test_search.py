@@ -47,7 +47,7 @@ def search(estimator=None, **params):
     return DPRandomizedSearchCV(base() if estimator is None else estimator, CLIPS, **params)
 
 
-@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("trust", ["silo", pytest.param("server", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rate", [1.0, 0.3])
 def test_the_whole_search_costs_its_budget(trust, rate):
     fitted = search(base(trust=trust, sampling_rate=rate)).fit(X, y, silos=SILOS)

@@ -55,7 +55,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("trust", ["silo", pytest.param("server", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_whole_search_costs_its_budget(kind, trust):
     fitted = search(KINDS[kind](trust=trust)).fit(X, y, silos=SILOS)
@@ -216,7 +216,10 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize(("trust", "random_state"), [("silo", None), ("server", 0)])
+@pytest.mark.parametrize(
+    ("trust", "random_state"),
+    [("silo", None), pytest.param("server", 0, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("name", PLANS)
 def test_what_runs_is_what_was_priced(name, trust, random_state):
     """Also schedules by chance, and labels that only scoring records have."""

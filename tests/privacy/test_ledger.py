@@ -261,7 +261,7 @@ def test_equal_seeds_are_reported():
             model(0.5, random_state=3).fit(X, y)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_seed_that_repeats_is_said_once(n_jobs):
     with warnings.catch_warnings(record=True) as caught, PrivacyLedger() as ledger:
         warnings.simplefilter("always")
@@ -311,6 +311,7 @@ def test_a_copy_that_outlives_its_ledger_says_so(epsilon):
         pickle.loads(data).fit(X, y)
 
 
+@pytest.mark.slow
 def test_a_killed_process_has_been_charged(tmp_path):
     script = textwrap.dedent(
         """

@@ -430,6 +430,7 @@ def test_a_ledger_with_a_name_like_a_writer_s_is_left_alone(full):
 # ---- several at once -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_process_loses_another_s_entry(path):
     def charge(ledger, k):
         for i in range(20):
