@@ -39,6 +39,7 @@ from skdpfl.algorithms.theory._fedavg import (
     noble2022_scaffold_steps,
     noble2022_weights,
 )
+from skdpfl.algorithms.theory._local_steps import Excess, local_steps_excess
 from skdpfl.algorithms.theory._minibatch import (
     effective_silos,
     lowy2023_bound,
@@ -52,6 +53,7 @@ from skdpfl.algorithms.theory._strongly_convex import (
 )
 
 __all__ = [
+    "Excess",
     "Rounds",
     "Stage",
     "StepSchedule",
@@ -61,6 +63,7 @@ __all__ = [
     "average_covariance",
     "effective_silos",
     "gradient_variance",
+    "local_steps_excess",
     "lowy2023_accelerated_rounds",
     "lowy2023_bound",
     "lowy2023_multistage_rounds",

@@ -1,0 +1,113 @@
+r"""How well averages of noisy local steps do on quadratic objectives: exactly, by recursion.
+
+Silo i of M makes K steps between two averages, R times, without clipping and momentum::
+
+    F_i(w) = 1/2 (w - w_i)^T H_i (w - w_i),     F = mean_i F_i, least at w*,     A_i = I - eta H_i
+    silo      y_0 = x,   y_k = y_{k-1} - eta (grad F_i(y_{k-1}) + z),   z ~ N(0, sigma^2 I)
+    server    x <- mean_i y_K
+
+With B = mean_i A_i^K, the mean m and the covariance S of the model x after each round are ::
+
+    m <- B m + mean_i (I - A_i^K) w_i
+    S <- B S B^T + (eta sigma / M)^2 sum_i sum_{k<K} A_i^2k
+    E F(x) - F(w*) = 1/2 (m - w*)^T H (m - w*) + 1/2 tr(H S),     H = mean_i H_i
+
+*Proof.* A step maps y - w_i to A_i (y - w_i) - eta z, so K steps are an affine map of x plus
+independent noises A_i^k eta z. Means of affine maps are affine, and noises of silos and rounds are
+independent.
+
+What follows for K R = T fixed, where privacy costs the same however T is split:
+
+- Where silos have the same H_i, all A_i are the same A, B = A^K, and both recursions give what T
+  rounds of one step give: the split does not matter. The second term falls as 1/M at equal sigma
+  (silos of equal size); of N records in M silos each has N/M, sigma grows as M, and the term, too.
+- Where the H_i differ but commute, an eigenvalue of B is mean_i a_i^K, a_i those of the A_i. If no
+  a_i is negative it is at least (mean_i a_i)^K, by Jensen's inequality, and likewise for the
+  noise. So K = 1 has the smallest second term and forgets the start fastest; its models settle
+  at w*, those of larger K, in general, elsewhere. Yet for a given T the mean may pass closer to w*
+  with a larger K: one local step is not always best.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdpfl._arguments import check_count, check_not_negative, check_positive
+
+
+class Excess(NamedTuple):
+    """The expected excess objective: of the expected model, and what noise adds."""
+
+    of_mean: float
+    of_noise: float
+
+
+def local_steps_excess(
+    *,
+    hessians: ArrayLike,
+    optima: ArrayLike,
+    start: ArrayLike,
+    step: float,
+    local_steps: int,
+    n_rounds: int,
+    noise: float,
+) -> Excess:
+    """Return the expected excess of averaged local steps on quadratic objectives.
+
+    Parameters
+    ----------
+    hessians : array-like of shape (M, d, d)
+        H_i, symmetric. Of least squares: the mean of x x^T over a silo's records.
+    optima : array-like of shape (M, d)
+        w_i.
+    start : array-like of shape (d,)
+        The first model.
+    step : float
+        eta.
+    local_steps, n_rounds : int
+        K and R.
+    noise : float
+        sigma, the standard deviation of the noise on each coordinate of a silo's mean gradient.
+
+    Examples
+    --------
+    Silos of curvatures 1 and 3: four rounds of one step, and one round of four.
+
+    >>> from skdpfl.algorithms.theory import local_steps_excess
+    >>> problem = {"hessians": [[[1.0]], [[3.0]]], "optima": [[0.0], [1.0]], "start": [0.0]}
+    >>> for K, R in (4, 1), (1, 4):
+    ...     excess = local_steps_excess(**problem, step=0.1, local_steps=K, n_rounds=R, noise=1.0)
+    ...     print(*(f"{value:.3f}" for value in excess))
+    0.137 0.012
+    0.094 0.012
+    """
+    H, w, x = (np.asarray(value, np.float64) for value in (hessians, optima, start))
+    if H.shape != (*w.shape, *w.shape[1:]) or x.shape != w.shape[1:]:
+        raise ValueError(
+            "hessians, optima and start have to have shapes (M, d, d), (M, d) and (d,); got "
+            f"{H.shape}, {w.shape} and {x.shape}."
+        )
+    if not np.allclose(H, np.swapaxes(H, 1, 2)):
+        raise ValueError("hessians have to be symmetric.")
+    eta, sigma = check_positive("step", step), check_not_negative("noise", noise)
+    K, R = check_count("local_steps", local_steps), check_count("n_rounds", n_rounds)
+    values, vectors = np.linalg.eigh(H)
+    shrinks = 1 - eta * values
+
+    def means(diagonals: NDArray) -> NDArray:
+        """Return the mean over silos of V diag V^T."""
+        return np.einsum("iab,ib,icb->ac", vectors, diagonals, vectors, optimize=True) / len(H)
+
+    B, mean_hessian = means(shrinks**K), H.mean(0)
+    moved = np.einsum("iab,ib,icb,ic->a", vectors, 1 - shrinks**K, vectors, w, optimize=True)
+    noises = sum(shrinks ** (2 * k) for k in range(K))
+    fresh = (eta * sigma) ** 2 / len(H) * means(np.asarray(noises))
+    m, S = x, np.zeros_like(B)
+    for _ in range(R):
+        m, S = B @ m + moved / len(H), B @ S @ B.T + fresh
+    best = np.linalg.lstsq(mean_hessian, np.einsum("iab,ib->a", H, w) / len(H), rcond=None)[0]
+    off = m - best
+    return Excess(float(off @ mean_hessian @ off) / 2, float(np.sum(mean_hessian * S)) / 2)
