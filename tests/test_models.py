@@ -22,7 +22,7 @@ from skdpfl.losses import (
     SquaredHinge,
 )
 from skdpfl.models import LinearModel, Records, _products
-from skdpfl.models._clipping import clip_slopes
+from skdpfl.models._clipping import clip_slopes, row_norms
 from skdpfl.privacy.release import relative_error
 
 DTYPES = [np.float32, np.float64]
@@ -110,6 +110,16 @@ def test_a_stack_of_silos_gives_each_silos_bits(loss, k, dtype):
             w[i], X[i], y[i], loss, clip_norm=float(clip[i]), squared_norms=norms[i]
         )
         np.testing.assert_array_equal(stack[i], alone)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", [1, 7, 100, 8192, 8193, 20_000])
+def test_norms_of_a_row_have_the_same_bits_alone(n_features, dtype):
+    """How many records a batch has is secret."""
+    X = np.random.default_rng(0).standard_normal((9, n_features)).astype(dtype)
+    alone = [row_norms(X[[i]], 1.0)[0] for i in range(9)]
+    for n in 2, 3, 9:
+        np.testing.assert_array_equal(row_norms(X[:n], 1.0), alone[:n])
 
 
 @every_loss

@@ -18,6 +18,8 @@ from math import inf, isfinite
 import numpy as np
 from numpy.typing import NDArray
 
+#: terms of a sum of squares that NumPy adds up in one go, however many rows there are
+_AT_ONCE = 2**13
 _finfo = cache(np.finfo)  # NumPy's own cache takes several calls
 
 
@@ -111,10 +113,14 @@ def row_norms(X: NDArray, constant: float) -> NDArray:
     """Return ``|x_j|^2 + constant``, shape (..., n), as `Model.squared_row_norms` has it.
 
     What is allowed for here contains one rounding of the result, not the d of this sum. They
-    matter in float64 only, and the result grows by their bound.
+    matter in float64 only, and the result grows by their bound. Longer rows are summed in pieces:
+    NumPy would sum one row in another order than several.
     """
     n_terms = X.shape[-1]
-    total = np.einsum("...d,...d->...", X, X, dtype=np.float64)
+    total = np.zeros(X.shape[:-1])
+    for start in range(0, n_terms, _AT_ONCE):
+        some = X[..., start : start + _AT_ONCE]
+        total += np.einsum("...d,...d->...", some, some, dtype=np.float64)
     total += constant + underflow(X.dtype, n_terms)
     if X.dtype == np.float64:
         total *= 1 + (n_terms + 2) * float(np.finfo(np.float64).eps)
