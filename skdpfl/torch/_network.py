@@ -17,7 +17,9 @@ from skdpfl.privacy.randomness.streams import Stream
 from skdpfl.torch._blocks import Blocks, blocks_for, cut, filled
 from skdpfl.torch._fitted import FittedModule, drawn, maps_of
 from skdpfl.torch._layout import Layout, Params
-from skdpfl.torch._probe import last_layer, made_up, probe, refuse_layers, refuse_single
+from skdpfl.torch._made_up import made_up
+from skdpfl.torch._probe import last_layer, probe
+from skdpfl.torch._refusals import refuse_layers, refuse_single
 from skdpfl.torch._sums import factors_of, full_precision, one_thread
 from skdpfl.torch._tape import Tape
 

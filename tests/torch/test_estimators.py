@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from skdpfl import (  # noqa: E402
     Checkpoint,
@@ -246,6 +247,53 @@ def zeros(d, k):
     layer = nn.Linear(d, k)
     nn.init.zeros_(layer.weight)
     return layer
+
+
+class Stopped(nn.Module):
+    """Gradients do not reach the first layer."""
+
+    def __init__(self, d, k, how):
+        super().__init__()
+        self.first, self.last, self.how = nn.Linear(d, 4), nn.Linear(4, k), how
+        self.unused = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        if self.how == "detach":
+            return self.last(torch.tanh(self.first(x)).detach())
+        if self.how == "no_grad":
+            with torch.no_grad():
+                x = torch.tanh(self.first(x))
+            return self.last(x)
+        x = checkpoint(self.first, x, use_reentrant=self.how == "reentrant")
+        return self.last(torch.tanh(x))
+
+
+def fixed(d, k):
+    module = Stopped(d, k, "detach")
+    module.first.requires_grad_(False)
+    return module
+
+
+@pytest.mark.parametrize("how", ["detach", "no_grad", "reentrant"])
+def test_parameters_that_gradients_do_not_reach_are_told(how):
+    model = TorchModel(lambda d, k: Stopped(d, k, how))
+    with pytest.warns(UserWarning, match=r"does not train first.weight, first.bias: predictions"):
+        model.build(6, 2)
+
+
+def test_what_runs_forward_again_is_told_to_be_left_out():
+    with pytest.raises(RuntimeError) as raised:
+        TorchModel(lambda d, k: Stopped(d, k, "checkpoint")).build(6, 2)
+    assert "Leave torch.utils.checkpoint out" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize("factory", [
+    small, normed, fixed, zeros,
+    lambda d, k: nn.Sequential(nn.Linear(d, 4), nn.LayerNorm(4), nn.ReLU(), zeros(4, k)),
+])  # fmt: skip
+@pytest.mark.filterwarnings("error")
+def test_parameters_that_train_are_not_told_of(factory):
+    TorchModel(factory).build(6, 2)
 
 
 class Counting(nn.Module):
