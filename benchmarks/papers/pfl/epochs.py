@@ -76,7 +76,7 @@ def cells_of(names: Iterable[str], quick: bool) -> list[Cell]:
         for relation in ("add/remove",) if quick else RELATIONS:
             setting = f"{name}, {relation}"
             for method in methods:
-                for epsilon, epochs in splits(name, method, relation, quick):
+                for epsilon, epochs in splits(name, method, quick):
                     fit = partial(
                         accuracy, name, method, epsilon, epochs, 10, relation, False, quick
                     )
@@ -89,21 +89,16 @@ def cells_of(names: Iterable[str], quick: bool) -> list[Cell]:
     return found
 
 
-def splits(name: str, method: str, relation: str, quick: bool) -> Iterator[tuple[float, int]]:
+def splits(name: str, method: str, quick: bool) -> Iterator[tuple[float, int]]:
     """Yield the epsilons and local epochs that are run.
 
-    At the published epsilon all splits, of networks under "replace" the two ends; at the others
-    the two ends of linear models.
+    At the published epsilon all splits; at the others the two ends of linear models.
     """
     for epsilon in budgets(name):
         for epochs in PRINTED[name]:
             published, end = epsilon == PUBLISHED[name], epochs in ENDS
-            if quick:
-                wanted = published and end
-            elif method in NETWORKS:
-                wanted = published and (end or relation == "add/remove")
-            else:
-                wanted = published or end
+            others = end and method not in NETWORKS
+            wanted = (published and end) if quick else (published or others)
             if wanted:
                 yield epsilon, epochs
 
