@@ -57,11 +57,11 @@ def move(module: nn.Module, names: Collection[str], rows: torch.Tensor) -> None:
     """
     start = {name: module.get_parameter(name).detach().clone() for name in names}
     for scale in (1.0, 0.1, 0.01):
-        made_up = made_up_generator()
+        generator = made_up_generator()
         with torch.no_grad():
             for name, old in start.items():
                 size = max(1, old.numel() // max(1, len(old))) if old.ndim else 1
-                change = torch.randn(old.shape, generator=made_up, dtype=old.dtype)
+                change = torch.randn(old.shape, generator=generator, dtype=old.dtype)
                 module.get_parameter(name).copy_(old + scale * change / size**0.5)
             if copy.deepcopy(module)(rows.clone()).isfinite().all():
                 return

@@ -51,14 +51,7 @@ def probe(module: nn.Module, names: Collection[str], n_features: int) -> Finding
     params = {name: p.detach() for name, p in module.named_parameters()}
     formed = sum(params[name].numel() for name in names)
     rows = rows[-max(3, _FORMED // formed) :]
-    try:
-        want = _gradients(Tape(module, names, watched=False, maps=False), params, rows)
-    except RuntimeError as error:
-        error.add_note(
-            "Gradients of single records could not be computed. Leave torch.utils.checkpoint out "
-            "of forward: it would run again with other weights."
-        )
-        raise
+    want = _one_by_one(module, params, names, rows)
     _warn_of_untrained(module, rows, [name for name in names if not want[name].any()])
 
     def agrees(tape: Tape) -> bool:
@@ -79,6 +72,20 @@ def probe(module: nn.Module, names: Collection[str], n_features: int) -> Finding
     passing = sum(2 * (c.entered.numel() + c.left.numel()) for c in tape.calls) // len(rows)
     work = formed + sum(_repeated(module, call) for call in tape.calls if watched)
     return Findings(watched, maps, channels_last, passing + formed, work)
+
+
+def _one_by_one(
+    module: nn.Module, params: Params, names: Collection[str], rows: torch.Tensor
+) -> Params:
+    """Return the gradients of made-up rows, computed record by record."""
+    try:
+        return _gradients(Tape(module, names, watched=False, maps=False), params, rows)
+    except RuntimeError as error:
+        error.add_note(
+            "Gradients of single records could not be computed. If forward uses "
+            "torch.utils.checkpoint, leave it out: it would run again with other weights."
+        )
+        raise
 
 
 def _warn_of_untrained(module: nn.Module, rows: torch.Tensor, names: Collection[str]) -> None:

@@ -84,14 +84,7 @@ def local_steps_excess(
     0.137 0.012
     0.094 0.012
     """
-    H, w, x = (np.asarray(value, np.float64) for value in (hessians, optima, start))
-    if H.shape != (*w.shape, *w.shape[1:]) or x.shape != w.shape[1:]:
-        raise ValueError(
-            "hessians, optima and start have to have shapes (M, d, d), (M, d) and (d,); got "
-            f"{H.shape}, {w.shape} and {x.shape}."
-        )
-    if not np.allclose(H, np.swapaxes(H, 1, 2)):
-        raise ValueError("hessians have to be symmetric.")
+    H, w, x = _problem(hessians, optima, start)
     eta, sigma = check_positive("step", step), check_not_negative("noise", noise)
     K, R = check_count("local_steps", local_steps), check_count("n_rounds", n_rounds)
     values, vectors = np.linalg.eigh(H)
@@ -111,3 +104,18 @@ def local_steps_excess(
     best = np.linalg.lstsq(mean_hessian, np.einsum("iab,ib->a", H, w) / len(H), rcond=None)[0]
     off = m - best
     return Excess(float(off @ mean_hessian @ off) / 2, float(np.sum(mean_hessian * S)) / 2)
+
+
+def _problem(
+    hessians: ArrayLike, optima: ArrayLike, start: ArrayLike
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Return them as arrays that fit together."""
+    H, w, x = (np.asarray(value, np.float64) for value in (hessians, optima, start))
+    if H.shape != (*w.shape, *w.shape[1:]) or x.shape != w.shape[1:]:
+        raise ValueError(
+            "hessians, optima and start have to have shapes (M, d, d), (M, d) and (d,); got "
+            f"{H.shape}, {w.shape} and {x.shape}."
+        )
+    if not np.allclose(H, np.swapaxes(H, 1, 2)):
+        raise ValueError("hessians have to be symmetric.")
+    return H, w, x
