@@ -135,8 +135,20 @@ def _hints_of(kind: Any) -> dict[str, Any]:
     return {name: hints[name] for name in kind._fields}
 
 
+def _meant_by(hint: Any) -> Any:
+    """Return the type that an alias stands for: `NDArray` is one from NumPy 2.5 and Python 3.12."""
+    alias = typing.get_origin(hint) or hint
+    if not hasattr(alias, "__value__"):
+        return hint
+    given = dict(zip(alias.__type_params__, typing.get_args(hint), strict=False))
+    open_ones = getattr(alias.__value__, "__parameters__", ())
+    filled = tuple(given.get(each, Any) for each in open_ones)
+    return _meant_by(alias.__value__[filled] if filled else alias.__value__)
+
+
 def _fits(value: Any, hint: Any) -> bool:
     """Whether a value may stand in a field of this type; fields of any type are checked later."""
+    hint = _meant_by(hint)
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, each) for each in inside)
