@@ -4,6 +4,7 @@ Every import counts, also one inside a function or for type checkers only.
 """
 
 import ast
+from collections import Counter
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -145,6 +146,51 @@ def test_flower_alone_imports_flwr():
 
 def test_no_circle_of_files():
     TopologicalSorter(EDGES).prepare()  # raises CycleError, which names the files
+
+
+#: names that two classes still share: rename one of them and take its line away
+SHARED = {
+    "Account",
+    "Ball",
+    "Cost",
+    "Facts",
+    "Guarantee",
+    "Kept",
+    "Level",
+    "Map",
+    "Part",
+    "Release",
+    "Seen",
+    "Setting",
+    "Stage",
+    "Table",
+    "Task",
+    "Terms",
+}
+
+
+def shared_names(trees):
+    """Return the names that two classes have, at the top of modules; underscores do not count."""
+    classes = [
+        node.name.lstrip("_")
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    ]
+    return {name for name, times in Counter(classes).items() if times > 1}
+
+
+def test_no_two_classes_share_a_name():
+    """A reader who meets a name knows which class it is."""
+    shared = shared_names(ast.parse(path.read_text()) for path in MODULES.values())
+    assert not shared - SHARED, "rename one of them"
+    assert not SHARED - shared, "take the names that are no longer shared from the list"
+
+
+def test_this_test_sees_classes_of_one_name():
+    first = ast.parse("class _Kept: ...\nclass Only: ...\ndef f():\n    class Inner: ...\n")
+    second = ast.parse("class Kept: ...\nclass Inner: ...\nclass Other: ...\n")
+    assert shared_names([first, second]) == {"Kept"}
 
 
 def private_owner(module):

@@ -18,7 +18,13 @@ from skdpfl.choosing._request import Request
 from skdpfl.choosing._scales import ScalingStep, plan_scales
 from skdpfl.models import Rules, Task
 from skdpfl.privacy.public_numbers import MOST_STEPS
-from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, WithoutReplacement
+from skdpfl.privacy.sampling import (
+    Disjoint,
+    Everyone,
+    PoissonSampling,
+    Sampling,
+    WithoutReplacement,
+)
 from skdpfl.scaling import CalibrationPlan
 
 #: steps of one pass over disjoint batches, whose noise grows with their number
@@ -152,7 +158,7 @@ def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
         return Disjoint(n_steps)  # the plan lowers this to what the busiest silo uses
     if name == "without_replacement" and rate < 1:
         return WithoutReplacement(rate)
-    return Everyone() if rate >= 1 else Poisson(rate)
+    return Everyone() if rate >= 1 else PoissonSampling(rate)
 
 
 def with_step(request: Request, settings: Settings, noise: float, task: Task) -> Settings:
