@@ -225,7 +225,7 @@ def test_this_test_sees_lazy_names_and_private_modules(tmp_path):
     )
     named = {"skdpfl.privacy.plan", "skdpfl._lazy", "skdpfl.inspection"}
     assert written(odd) == named
-    assert edges(odd) == named | {"skdpfl.inspection._heterogeneity"}
+    assert edges(odd) == named | {"skdpfl.inspection._before_fit"}
     (tmp_path / "upwards.py").write_text("from skdpfl.privacy import audit_epsilon\n")
     assert edges(tmp_path / "upwards.py") == {"skdpfl.privacy", "skdpfl.inspection.audits"}
     assert private_owner("skdpfl.scaling._bounds") == "skdpfl.scaling"
