@@ -161,9 +161,6 @@ SHARED = {
     "Part",
     "Release",
     "Seen",
-    "Setting",
-    "Stage",
-    "Table",
     "Task",
     "Terms",
 }
