@@ -154,7 +154,6 @@ SHARED = {
     "Ball",
     "Cost",
     "Facts",
-    "Guarantee",
     "Kept",
     "Level",
     "Map",
