@@ -13,28 +13,31 @@ besides the rounds (scales) is ``setup`` of the plan, in :mod:`skdpfl.choosing._
 clip norms are the model's: :class:`skdpfl.models.Rules`.
 """
 
-from skdpfl.choosing._availability import check_cohort
-from skdpfl.choosing._choose import Choice, choose
-from skdpfl.choosing._committed import Committed, Training
-from skdpfl.choosing._exact import with_curvature
-from skdpfl.choosing._facts import Facts, Settings
-from skdpfl.choosing._final_step import final_training
-from skdpfl.choosing._method import Averaging, GivenAlgorithm, Method
+from skdpfl.choosing._choose import Choice, ScalingStep, choose
+from skdpfl.choosing._facts import PublicFacts, check_cohort
+from skdpfl.choosing._final_step import final_training, with_curvature
+from skdpfl.choosing._method import (
+    Averaging,
+    Committed,
+    GivenAlgorithm,
+    Method,
+    Settings,
+    Training,
+    control_rate,
+)
 from skdpfl.choosing._noise_level import noise_of_plan
 from skdpfl.choosing._plan import make_plan
 from skdpfl.choosing._request import Request, read_request, relation
-from skdpfl.choosing._scales import ScalingStep
 from skdpfl.choosing._solvers import SOLVERS, Solver
-from skdpfl.choosing._whole_silos import control_rate
 
 __all__ = [
     "SOLVERS",
     "Averaging",
     "Choice",
     "Committed",
-    "Facts",
     "GivenAlgorithm",
     "Method",
+    "PublicFacts",
     "Request",
     "ScalingStep",
     "Settings",

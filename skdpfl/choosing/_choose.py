@@ -1,31 +1,166 @@
-"""From a request to the numbers a fit runs with: everything that "auto" stands for."""
+"""Everything that "auto" stands for: from a request to the numbers a fit runs with.
+
+:func:`choose` decides rounds, steps, clip norm and learning rate from public numbers, and where the
+scales of features and target come from: bounds, a part of the budget, or none. Private scales, and
+what calibrates a model after training, are ``setup`` of the plan: they are priced with it, and
+training gets the rest of the budget. Noise is added in the silo (``trust="silo"``) or once to the
+sum (``trust="server"``); the guarantee is in :mod:`skdpfl.scaling`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.choosing._advice import advice_on_noise, remedies
-from skdpfl.choosing._calibration import plan_calibration
-from skdpfl.choosing._facts import Settings
-from skdpfl.choosing._method import Method
-from skdpfl.choosing._noise_level import budgets, noise_level
+from skdpfl._warnings import warn
+from skdpfl.choosing._method import Method, Settings
+from skdpfl.choosing._noise_level import advice_on_noise, budgets, noise_level, remedies
 from skdpfl.choosing._request import Request
-from skdpfl.choosing._scales import ScalingStep, plan_scales
+from skdpfl.federation import Federation
 from skdpfl.models import Rules, Task
 from skdpfl.privacy.public_numbers import MOST_STEPS
-from skdpfl.privacy.sampling import (
-    Disjoint,
-    Everyone,
-    PoissonSampling,
-    Sampling,
-    WithoutReplacement,
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, WithoutReplacement
+from skdpfl.scaling import (
+    CalibrationPlan,
+    Scales,
+    ScalingPlan,
+    Setting,
+    ShiftPlan,
+    TemperaturePlan,
+    affine_from_bounds,
+    doubts_about,
+    plan_scaling,
+    run_scaling,
+    values_of,
 )
-from skdpfl.scaling import CalibrationPlan
+
+#: the warning after the scales have been found
+_COARSE = (
+    "What was found within the budget shows that the target varies far less than {:.1g}, or lies "
+    "elsewhere than expected, so predictions may be far off. Give target_bounds=(low, high), a "
+    "range that is public knowledge and that the target fills."
+)
+#: the warning where the target's mean is not found
+_UNKNOWN = (
+    "The noise will drown the target: its mean was found with an error of {:.2g} times half its "
+    "range, so predictions may be worse than the target's mean. Give target_bounds=(low, high) "
+    "that the target fills, if you can. "
+)
+#: the warning where released counts show features over many powers of ten
+_WIDE = (
+    "{} spread over many powers of ten. The largest values will dominate predictions, and "
+    "probabilities of such records may be far off. Take logarithms of these features, give "
+    "feature_bounds, or set clip_features=True."
+)
+#: values further from their center are clipped where clip_features=True and there are no bounds
+_REACH = 4.0
+#: larger errors are said: most such fits end below the mean (benchmarks/auto/warned.py)
+_DROWNED = 0.15
+#: mean square of a value uniform on [-1, 1], and of a squashed one: expected of public maps
+_MEAN_SQUARE = 1 / 3
+
+
+@dataclass(frozen=True, eq=False)
+class ScalingStep:
+    """How scales are found before training; decided without data.
+
+    ``remedies`` says what helps against noise that is so many times too large; None: a target that
+    drowns in noise is not warned of.
+    """
+
+    plan: ScalingPlan
+    shifts_target: bool = True
+    clips: bool = False
+    remedies: Callable[[float], str] | None = None
+
+    @property
+    def squared_row(self) -> float:
+        """The expected mean square norm of a scaled row, from public numbers."""
+        features, bounds = self.plan.features, self.plan.feature_bounds
+        if features == "bounds" and bounds is not None and not self.plan.centred:
+            return float(affine_from_bounds(bounds, centred=False).row_norm or 0.0) ** 2
+        if features in ("bounds", "squash"):
+            return _MEAN_SQUARE * float(self._n_used)
+        return float(self._n_used)
+
+    @property
+    def _n_used(self) -> int:
+        bounds = self.plan.feature_bounds
+        return self.plan.n_features if bounds is None else int(bounds.used.sum())
+
+    def find(self, federation: Federation, streams: Streams) -> Scales:
+        """Return the scales; warn if the budget does not suffice to find them."""
+        if self.plan.advice:
+            warn(self.plan.advice)
+        scales = run_scaling(self.plan, federation, streams)
+        for doubt in doubts_about(scales.far_features, scales.unseen_features):
+            warn(doubt)
+        if not self.shifts_target:
+            scales = scales.without_shift()
+        if self.clips and self.plan.feature_bounds is not None:
+            scales = scales.clipped(self.plan.feature_bounds.low, self.plan.feature_bounds.high)
+        elif self.clips:
+            scales = scales.clipped_around(_REACH)
+        elif scales.wide_features:
+            warn(_WIDE.format(values_of(scales.wide_features)))
+        if scales.coarse_target:
+            warn(_COARSE.format(scales.target.scale))
+        elif self.remedies is not None and scales.target_error > _DROWNED:
+            helps = self.remedies(scales.target_error / _DROWNED)
+            warn(_UNKNOWN.format(scales.target_error) + helps)
+        return scales
+
+
+def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
+    """Decide, from public numbers, where scales come from.
+
+    ``mu`` are the budgets of the whole fit: one per silo, shape (n_silos,), or one for all, (1,).
+    """
+    facts, promise = request.facts, request.promise
+    sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
+    return ScalingStep(
+        plan_scaling(
+            silo_sizes=sizes,
+            n_features=facts.n_features,
+            mu=mu,
+            scaling=request.scaling,  # type: ignore[arg-type]
+            feature_bounds=request.feature_bounds,
+            target_bounds=request.target_bounds,
+            has_target=not facts.is_classifier,
+            unit=promise.unit,
+            trust=promise.trust,
+            neighbours=promise.neighbours,
+            centred=request.fit_intercept,
+        ),
+        shifts_target=request.loss.link != "log",
+        clips=request.clips_features,
+    )
+
+
+def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None:
+    """Return the releases that the calibration follows from, None if there is none."""
+    promise, model, loss = request.promise, request.model, request.loss
+    chosen = request.calibrates and request.chooses_step and not method.has_own_step
+    paid = promise.epsilon is not None and not promise.is_exact
+    records = promise.unit == "record" and promise.trust != "shuffler"
+    if not (chosen and paid and records and request.radius is None):
+        return None
+    sizes = request.facts.silo_sizes
+    mu = np.broadcast_to(budgets(request, 1.0, 1), sizes.shape)
+    setting = Setting(sizes, mu, "record", promise.trust, promise.neighbours)
+    if loss.link == "logit" and model.output_mask() is not None:
+        return TemperaturePlan(setting)
+    if loss.quantile_level is not None and model.intercept_mask() is not None:
+        return ShiftPlan(setting, loss.quantile_level)
+    return None
+
 
 #: steps of one pass over disjoint batches, whose noise grows with their number
 _DISJOINT_STEPS = 25
@@ -70,7 +205,7 @@ def _sampling_rate(request: Request, task: Task) -> float:
     sizes = request.facts.public_sizes
     if sizes is None:  # sizes are protected, and the rate must be the same for all silos
         return 1.0
-    noise_given = request.guarantee.epsilon is None
+    noise_given = request.promise.epsilon is None
     mu = 0.0 if noise_given else float(budgets(request, 1.0, 1).min())
     return request.model.rules.sampling_rate(float(np.median(sizes)), mu, task)
 
@@ -106,17 +241,17 @@ def _automatic_steps(request: Request, method: Method) -> int:
 
     Without privacy rounds cost no budget, and local steps only move silos to their own optima.
     """
-    if request.guarantee.is_exact or request.n_rounds == 1:
+    if request.promise.is_exact or request.n_rounds == 1:
         return 1
     own = method.local_steps(request)
-    return max(own, _SILO_STEPS) if request.guarantee.hides_silos else own
+    return max(own, _SILO_STEPS) if request.promise.hides_silos else own
 
 
 def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: Task) -> int:
     if request.n_rounds is not None:
         return request.n_rounds
-    exact, plain = request.guarantee.is_exact, not method.has_momentum(request)
-    per_message = 1 if request.guarantee.hides_silos else steps
+    exact, plain = request.promise.is_exact, not method.has_momentum(request)
+    per_message = 1 if request.promise.hides_silos else steps
     default = request.model.rules.n_rounds(per_message, rate, task, exact=exact, plain=plain)
     if _may_split(request, steps):
         least = max(default, _SPLIT_ROUNDS) / request.taking_part.silo_fraction
@@ -140,7 +275,7 @@ def _settings(
 ) -> Settings:
     """Return all numbers of the training; those that were given are not changed."""
     rules, clip, momentum = request.model.rules, request.clip_norm, request.momentum
-    if clip is None and request.guarantee.hides_silos:
+    if clip is None and request.promise.hides_silos:
         clip = rules.message_clip_norm(steps, noise, task)
     elif clip is None:
         clip = rules.clip_norm(noise, task, request.alpha)
@@ -158,7 +293,7 @@ def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
         return Disjoint(n_steps)  # the plan lowers this to what the busiest silo uses
     if name == "without_replacement" and rate < 1:
         return WithoutReplacement(rate)
-    return Everyone() if rate >= 1 else PoissonSampling(rate)
+    return Everyone() if rate >= 1 else Poisson(rate)
 
 
 def with_step(request: Request, settings: Settings, noise: float, task: Task) -> Settings:
@@ -176,7 +311,7 @@ def _may_split(request: Request, local_steps: int) -> bool:
     small local learning rate they are evaluated near the model of all silos.
     """
     chooses = request.chooses_step and request.global_learning_rate is None
-    private = not (request.guarantee.is_exact or request.guarantee.hides_silos)
+    private = not (request.promise.is_exact or request.promise.hides_silos)
     return chooses and private and local_steps > 1
 
 
@@ -190,7 +325,7 @@ def _server_step(request: Request, steps: tuple[int, ...]) -> float:
 
 def _step(rules: Rules, request: Request, now: Settings, noise: float, task: Task) -> float:
     server = now.server_step
-    if request.guarantee.hides_silos:
+    if request.promise.hides_silos:
         eta = rules.silo_learning_rate(now.steps, noise, task)
         return rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
     split = request.global_learning_rate is None and server > 1

@@ -1,18 +1,29 @@
-"""Public numbers of the data, and the settings of a fit."""
+"""What is public about the data of a fit: sizes, columns, and which silos answer in which round.
+
+Who takes part is drawn by us, or given from outside. What is given is nobody's secret: it amplifies
+nothing, and each silo pays for the rounds it answers in. With m_r of M silos in round r, a fit
+counts as one with the share
+
+    l = 1 / (M E[1 / m_r])        over the rounds with m_r > 0
+
+of the silos in each round: noise and sampling enter through 1 / m_r, and 1 / l is its mean.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from skdpfl.privacy.sampling import Sampling
+from skdpfl._arguments import check_choice, is_auto
+from skdpfl.algorithms.theory import effective_silos
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class PublicFacts:
     """Public numbers: every choice that "auto" makes is a function of these and the budget.
 
     ``public_sizes`` (n_silos,) are the silos' numbers of records; None where they are protected
@@ -50,23 +61,123 @@ class Facts:
         return int(self.silo_sizes.sum())
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The settings of a fit, with every "auto" resolved.
+class TakingPart(NamedTuple):
+    """How a round's silos are drawn and which share of them, or the cohorts that were given."""
 
-    ``steps`` is the number of private gradients per silo in each round; ``rate`` the share of its
-    records that a step reads. ``server_step`` is the server's learning rate for the mean update.
-    """
+    cohort: str
+    silo_fraction: float
+    given: tuple[np.ndarray, ...] | None = None
 
-    steps: tuple[int, ...]
-    learning_rate: float
-    clip_norm: float
-    rate: float
-    sampling: Sampling
-    momentum: float = 0.0
-    server_step: float = 1.0
 
-    @property
-    def n_rounds(self) -> int:
-        """The number of rounds."""
-        return len(self.steps)
+def check_cohort(params: Mapping[str, Any]) -> None:
+    """Raise unless cohorts are drawn in a way there is, or given and not drawn as well."""
+    cohort = params["cohort"]
+    if isinstance(cohort, str) or cohort is None:
+        check_choice("cohort", cohort, ("auto", "balanced", "uniform", "poisson"))
+        return
+    listed = isinstance(cohort, Mapping) or callable(cohort)
+    if not listed and not _is_table_of_answers(cohort):
+        raise ValueError(
+            "cohort must be a word, a mapping silo -> rounds, an array (n_rounds, n_silos) of True "
+            f"and False, or a callable (round, silo_sizes); got {cohort!r}."
+        )
+    if params["unit"] == "silo":
+        raise ValueError(
+            'unit="silo" hides who takes part where that helps, and draws cohorts itself; cohort '
+            'must be a word. unit="record" takes cohorts that are given.'
+        )
+    if params["silo_fraction"] != 1:
+        raise ValueError(
+            "cohort says which silos answer in which round; leave silo_fraction=1.0 (got "
+            f"{params['silo_fraction']!r})."
+        )
+    if listed and is_auto(params["n_rounds"]):
+        raise ValueError("cohort as a mapping or a callable needs n_rounds as a number.")
+
+
+def _is_table_of_answers(cohort: Any) -> bool:
+    """Tell whether it is two-dimensional, of True and False (or 1 and 0) only."""
+    try:
+        values = np.asarray(cohort)
+    except ValueError:  # rows of unequal length
+        return False
+    if values.ndim != 2 or not values.size or values.dtype.kind not in "biuf":
+        return False
+    return bool(np.isin(values, (0, 1)).all())
+
+
+def read_taking_part(params: Mapping[str, Any], facts: PublicFacts) -> TakingPart:
+    """Return who takes part; "auto" is "poisson" only where the draw is secret and amplifies."""
+    cohort, n_rounds = params["cohort"], params["n_rounds"]
+    if not isinstance(cohort, str):
+        given = tuple(_cohorts(cohort, facts, None if isinstance(n_rounds, str) else int(n_rounds)))
+        sizes = np.array([len(silos) for silos in given if len(silos)])
+        if not sizes.size:
+            raise ValueError("cohort: no silo answers in any round.")
+        return TakingPart("balanced", effective_silos(sizes)[0] / facts.n_silos, given)
+    if cohort == "auto":
+        hides = (params["unit"], params["trust"]) == ("silo", "server")
+        cohort = "poisson" if hides else "balanced"
+    return TakingPart(cohort, float(params["silo_fraction"]))
+
+
+def _cohorts(given: Any, facts: PublicFacts, n_rounds: int | None) -> Iterator[np.ndarray]:
+    """Yield each round's silos, as indices."""
+    if isinstance(given, Mapping):
+        rows: Iterable[np.ndarray] = _from_mapping(given, facts, n_rounds or 0)
+    elif callable(given):
+        rows = _from_callable(given, facts, n_rounds or 0)
+    else:
+        rows = _from_array(given, facts, n_rounds)
+    for row in rows:
+        yield np.flatnonzero(row)
+
+
+def _from_mapping(
+    given: Mapping[Any, Iterable[int]], facts: PublicFacts, n_rounds: int
+) -> Iterable[np.ndarray]:
+    answers = np.zeros((n_rounds, facts.n_silos), dtype=bool)
+    for i, silo in enumerate(facts.silo_ids.tolist()):
+        if silo not in given:
+            raise ValueError(
+                f"cohort has no entry for silo {silo!r}; give every silo in the data its rounds, "
+                "[] for a silo that never answers."
+            )
+        numbers = np.atleast_1d(np.asarray(list(given[silo])))
+        fine = not numbers.size or numbers.dtype.kind in "iu"
+        if not fine or ((numbers < 0) | (numbers >= n_rounds)).any():
+            raise ValueError(
+                f"cohort[{silo!r}] must be numbers of rounds, integers from 0 to "
+                f"{n_rounds - 1} (n_rounds={n_rounds}); got {given[silo]!r}."
+            )
+        answers[numbers.astype(int), i] = True
+    return answers
+
+
+def _from_callable(
+    given: Callable[[int, pd.Series], Any], facts: PublicFacts, n_rounds: int
+) -> Iterator[np.ndarray]:
+    for r in range(n_rounds):
+        sizes = pd.Series(facts.silo_sizes.copy(), index=facts.silo_ids)
+        answers = np.asarray(given(r, sizes))
+        if answers.dtype != bool or answers.shape != (facts.n_silos,):
+            raise ValueError(
+                "cohort(round, silo_sizes) must return True or False for each of the "
+                f"{facts.n_silos} silos; in round {r} it returned {answers!r}."
+            )
+        yield answers
+
+
+def _from_array(given: Any, facts: PublicFacts, n_rounds: int | None) -> np.ndarray:
+    if isinstance(given, pd.DataFrame):
+        missing = [silo for silo in facts.silo_ids.tolist() if silo not in given.columns]
+        if missing:
+            raise ValueError(f"cohort has no column for silo(s) {missing[:5]!r}.")
+        given = given[facts.silo_ids.tolist()]
+    answers = np.asarray(given)
+    if answers.shape[1] != facts.n_silos or len(answers) != (n_rounds or len(answers)):
+        raise ValueError(
+            f"cohort must be an array of (n_rounds, n_silos) = "
+            f"({n_rounds or 'any'}, {facts.n_silos}); got shape {answers.shape}."
+        )
+    return answers.astype(bool)

@@ -1,17 +1,222 @@
-"""The learning rate after planning: from the plan's noise or, without privacy, from the data."""
+"""The learning rate of a fit, after planning: from the plan's noise, or from the data.
+
+Private fits take the step that their noise and scales ask for. Fits without privacy take the
+largest that the curvature of the data allows.
+
+With rows a (the intercept's 1 counted), a loss of curvature h, silos of weight w and n records, m
+the momentum, q and f the shares of records and of silos that a round reads, K local steps, g the
+server's step::
+
+    L_i  = h (largest eigenvalue of silo i's mean a a^T) + alpha
+    L    = the same of all silos' weighted mean
+    V    = (1 - q) / (q f) max_i(w_i / n_i) h max |a|^2  +  (1 - f) / f max_i w_i L_i
+    V_i  = (1 - q) / (q n_i) h max |a|^2
+
+V is what sampling adds: the Hessian H' of a round has E H'^2 <= H^2 + V H, so errors shrink in mean
+square with the step sizes
+
+    one step a round        g eta = 1 / (L / p + V / (1 - m)),   p = 1.8 (1 + m), or 1 where the
+                                    curvature is not constant and m > 0: longer steps may cycle
+    local steps               eta = 0.9 / max_i(L_i + V_i), where each silo's steps contract, and
+                                    the server's steps of s = g M max_i w_i silos' lengths do not
+                                    overshoot: at most 1.5 / (s K max L_i) if s > 1.5
+    ... corrected by          eta at most 1 / (g K (L + 3 V)) as well: corrections computed at
+    control variates                another model are wrong by (H_i - H) times the distance to it
+
+Kinked losses, smoothed by b, have the curvature b / |a|^2 in a record: rows of norm 1, h = b.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
 
 from skdpfl._warnings import warn
-from skdpfl.algorithms import Algorithm
-from skdpfl.choosing._calibration import walk_of, with_clipped_quantile
-from skdpfl.choosing._choose import with_step
-from skdpfl.choosing._committed import Committed, Training
-from skdpfl.choosing._method import Method
+from skdpfl.algorithms import Algorithm, FedExp, GradientMethod, Scaffold
+from skdpfl.choosing._choose import plan_calibration, with_step
+from skdpfl.choosing._method import Committed, Measured, Method, Training, smoothed
 from skdpfl.choosing._noise_level import noise_of_plan
+from skdpfl.losses import Loss
+from skdpfl.privacy.sampling import Disjoint
+from skdpfl.scaling import Scales
+from skdpfl.silos import Silos
+
+#: with more columns than this a Gram matrix costs more than products with the data
+_COLUMNS, _POWERS, _BLOCK = 300, 40, 2**14
+#: step size times L with momentum where the curvature is not constant: larger ones may cycle
+_CHANGING_PACE = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """The largest curvatures of the objective, computed from the data."""
+
+    X: np.ndarray
+    silos: Silos
+    scales: Scales
+    loss: Loss
+    committed: Committed
+    factors: np.ndarray | None = None  # what the records' losses are multiplied by
+
+    @cached_property
+    def whole(self) -> float:
+        """L."""
+        weights = self.committed.plan.weights / self._sizes
+
+        def blocks() -> Iterator[np.ndarray]:
+            for i in range(0, len(self.X), _BLOCK):
+                codes = self.silos.codes[i : i + _BLOCK]
+                yield self._rows(slice(i, i + _BLOCK)) * np.sqrt(weights[codes])[:, None]
+
+        return self._curvature_along(largest_eigenvalue(blocks))
+
+    @cached_property
+    def of_silos(self) -> np.ndarray:
+        """L_i, shape (n_silos,)."""
+        order = np.argsort(self.silos.codes, kind="stable")
+        ends = np.cumsum(self._sizes)
+        each = (order[end - n : end] for n, end in zip(self._sizes, ends, strict=True))
+        values = [
+            largest_eigenvalue(lambda rows=rows: [self._rows(rows) / math.sqrt(len(rows))])  # type: ignore[misc]
+            for rows in each
+        ]
+        return np.array([self._curvature_along(value) for value in values])
+
+    @cached_property
+    def drawn(self) -> float:
+        """V."""
+        plan, found = self.committed.plan, 0.0
+        if self.missing:
+            heaviest = float((plan.weights / self._sizes).max())
+            found = self.missing / plan.silo_fraction * heaviest * self._longest
+        if plan.silo_fraction < 1:
+            worst = float((plan.weights * self.of_silos).max())
+            found += (1 - plan.silo_fraction) / plan.silo_fraction * worst
+        return found
+
+    @property
+    def missing(self) -> float:
+        """(1 - q) / q."""
+        sampling = self.committed.plan.sampling
+        rate = (
+            1 / sampling.n_parts if isinstance(sampling, Disjoint) else self.committed.settings.rate
+        )
+        return 1 / rate - 1
+
+    @property
+    def steepest(self) -> float:
+        """max_i(L_i + V_i)."""
+        drawn = self.missing / self._sizes * self._longest if self.missing else 0.0
+        return float((self.of_silos + drawn).max())
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the objective is quadratic."""
+        return self.loss.is_quadratic
+
+    @cached_property
+    def _sizes(self) -> np.ndarray:
+        return np.bincount(self.silos.codes, minlength=self.committed.request.facts.n_silos)
+
+    @cached_property
+    def _longest(self) -> float:
+        """The largest curvature of a single record."""
+        starts = range(0, len(self.X), _BLOCK)
+        blocks = (self._rows(slice(i, i + _BLOCK)) for i in starts)
+        longest = max(float(np.square(rows).sum(axis=1).max()) for rows in blocks)
+        return (
+            self._curvature_along(longest) - self.committed.request.alpha
+        )  # penalties are not sampled
+
+    def _curvature_along(self, squared: float) -> float:
+        """Return the objective's curvature along rows of this mean square."""
+        return (
+            self.loss.smoothness(self.committed.request.facts.n_outputs, 1.0) * squared
+            + self.committed.request.alpha
+        )
+
+    def _rows(self, which: slice | np.ndarray) -> np.ndarray:
+        """Return a: scaled rows with the intercept's 1; normalised for smoothed losses."""
+        rows = self.scales.features.transform(self.X[which]).astype(np.float64, copy=False)
+        if self.committed.request.fit_intercept:
+            rows = np.column_stack([rows, np.ones(len(rows))])
+        if math.isinf(self.loss.curvature(self.committed.request.facts.n_outputs)):
+            norms = np.linalg.norm(rows, axis=1, keepdims=True)
+            rows = rows / np.maximum(norms, np.finfo(np.float64).tiny)
+        if self.factors is not None:
+            rows = rows * np.sqrt(self.factors[which], dtype=np.float64)[:, None]
+        return rows
+
+
+def with_curvature(
+    committed: Committed,
+    algorithm: Algorithm,
+    X: np.ndarray,
+    silos: Silos,
+    scales: Scales,
+    factors: np.ndarray | None = None,
+) -> Committed:
+    """Return it with the curvature of the data and, if "auto", the learning rate.
+
+    ``factors`` (n,) are the records' weights, None for 1.
+    """
+    request, settings = committed.request, committed.settings
+    loss = smoothed(request.loss, committed)
+    curvature = Curvature(X, silos, scales, loss, committed, factors)
+    if request.chooses_step:
+        eta = bearable_step(algorithm, settings.server_step, curvature)
+        settings = dataclasses.replace(settings, learning_rate=eta)
+    found = Measured(curvature.whole, curvature.drawn)
+    return dataclasses.replace(committed, settings=settings, measured=found)
+
+
+def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> float:
+    """Return the largest learning rate that converges; see the module."""
+    settings, plan = curvature.committed.settings, curvature.committed.plan
+    n_steps, at_server = max(settings.steps), isinstance(algorithm, GradientMethod)
+    if at_server or (n_steps == 1 and not isinstance(algorithm, FedExp)):
+        momentum = settings.momentum if at_server else 0.0
+        pace = 1.8 * (1 + momentum) if curvature.is_constant or not momentum else _CHANGING_PACE
+        drawn = curvature.drawn * (3 if isinstance(algorithm, Scaffold) else 1)
+        return 1 / (curvature.whole / pace + drawn / (1 - momentum)) / server
+    eta = 0.9 / curvature.steepest
+    pace = server * plan.n_silos * float(plan.weights.max())
+    if pace > 1.5:
+        eta = min(eta, 1.5 / (pace * n_steps * float(curvature.of_silos.max())))
+    if isinstance(algorithm, Scaffold):
+        eta = min(eta, 1 / (server * n_steps * (curvature.whole + 3 * curvature.drawn)))
+    return eta
+
+
+def largest_eigenvalue(blocks: Callable[[], Iterable[np.ndarray]]) -> float:
+    """Return the largest eigenvalue of the sum of a a^T over all rows, or slightly more.
+
+    Many columns: by power iteration, which converges from below, plus 5 %.
+    """
+    first = next(iter(blocks()))
+    d = first.shape[1]
+    if d <= _COLUMNS:
+        gram = np.zeros((d, d))
+        for rows in blocks():
+            gram += rows.T @ rows
+        return float(np.linalg.eigvalsh(gram)[-1]) if np.isfinite(gram).all() else math.inf
+    v: np.ndarray = np.random.default_rng(0).normal(size=(d,))
+    found = 0.0
+    for _ in range(_POWERS):
+        v /= np.linalg.norm(v)
+        image = np.zeros(d)
+        for rows in blocks():
+            image += rows.T @ (rows @ v)
+        v, found = image, float(np.linalg.norm(image))
+        if not 0 < found < math.inf:
+            return found
+    return 1.05 * found
+
 
 #: asks the silos for the curvature of their records
 Measure = Callable[[Committed, Algorithm], Committed]
@@ -27,7 +232,7 @@ def final_training(committed: Committed, method: Method, measure: Measure) -> Tr
     request = committed.request
     algorithm = method.algorithm(request, committed.settings)
     average = request.average
-    helps = request.model.rules.averages or request.guarantee.hides_silos
+    helps = request.model.rules.averages or request.promise.hides_silos
     if average is True and (committed.is_deterministic or not helps):
         average = False  # there is no noise to average, or little
     walk = walk_of(committed, noise_of_plan(committed.plan)) if committed.plan.private else 0.0
@@ -66,3 +271,33 @@ def _warn_if_penalty_diverges(committed: Committed) -> None:
             f"learning_rate={rate:g} with alpha={request.alpha:g} diverges: a step takes "
             f'{pace:.3g} times the weights away. Give a smaller learning_rate, or leave it "auto".'
         )
+
+
+def with_clipped_quantile(committed: Committed, method: Method) -> Committed:
+    """Return it with the quantile that clipped slopes stand for, if the level is calibrated.
+
+    Slopes -q and 1 - q that are cut to kappa balance at q' = a / (a + b), a = min(q, kappa) and
+    b = min(1 - q, kappa), whatever q was asked for. The loss at q' is what is left of that at q,
+    without a slope that all records share and that clips them all. For linear models: kappa is that
+    of a typical row.
+    """
+    request, clip = committed.request, committed.settings.clip_norm
+    q = request.loss.quantile_level
+    if q is None or not request.model.is_linear or plan_calibration(request, method) is None:
+        return committed
+    kappa = clip / math.sqrt(committed.squared_row)
+    low, high = min(q, kappa), min(1 - q, kappa)
+    loss = request.loss.at_quantile(low / (low + high))
+    return replace(committed, request=replace(request, loss=loss))
+
+
+def walk_of(committed: Committed, noise: float) -> float:
+    """Return how far the noise of a fit moves the prediction of a typical row.
+
+    ``noise`` is the noise of the fit on each coordinate of the mean gradient, in clip norms.
+    """
+    now = committed.settings
+    if committed.request.learning_rate is not None or not math.isfinite(now.clip_norm):
+        return 0.0  # nothing is calibrated
+    reach = now.clip_norm * math.sqrt(committed.squared_row) * now.learning_rate * now.server_step
+    return noise * sum(now.steps) * reach / (1 - now.momentum)

@@ -1,4 +1,6 @@
-"""The expected noise of a fit, before it is planned: from budgets, sizes and weights.
+"""The expected noise of a fit, before it is planned, and what to say where it is too large.
+
+It follows from public numbers only: budgets, sizes and weights.
 
 ::
 
@@ -15,10 +17,14 @@ z / n = D sqrt(T) / (mu n), and their average has D / (mu n), for any T. Sampled
 have z about q D sqrt(T) / mu on sums of q n records: the same again, unless z is far below one.
 Noise that decays, z f_t in step t, has the budget's price for z^2 = D^2 sum_t f_t^-2 / mu^2, and
 its average gradient sqrt( mean f_t^2 mean f_t^-2 ) times the noise.
+
+The noise is proportional to 1 / (mu N), for N records and a budget mu. So noise that is k times too
+large asks for k N records, or for the epsilon of k mu.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from functools import lru_cache
 from typing import NamedTuple
@@ -26,10 +32,13 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl._distinct import distinct
+from skdpfl.algorithms import sends_one_gradient
+from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._request import Request
+from skdpfl.models import Task
 from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
 
 #: a larger (D / z)^2 is no privacy, and exp((D / z)^2) is to be computed
@@ -38,19 +47,19 @@ _MOST = 50.0
 _MOST_DECAY = 1e6
 
 
-class Level(NamedTuple):
+class NoiseLevel(NamedTuple):
     """The silos' budgets mu, or one for all (1,), and the noise of the mean gradient."""
 
     mu: np.ndarray
     noise: float
 
 
-def noise_level(request: Request, rate: float, steps: tuple[int, ...]) -> Level:
+def noise_level(request: Request, rate: float, steps: tuple[int, ...]) -> NoiseLevel:
     """Return the noise level of a fit with these steps per round, at a sampling rate.
 
     Each step over disjoint batches averages fewer records.
     """
-    n_noised = len(steps) if request.guarantee.hides_silos else sum(steps)
+    n_noised = len(steps) if request.promise.hides_silos else sum(steps)
     decay = cost_of_decay(request.noise_schedule, steps)
     if request.sampling != "disjoint":
         level = _level(request, rate, n_noised)
@@ -71,7 +80,7 @@ def cost_of_decay(schedule: NoiseSchedule, steps: tuple[int, ...]) -> float:
 
 def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
     """Return mu of each silo, or one for all (1,)."""
-    promise, change = request.guarantee, _change(request)
+    promise, change = request.promise, _change(request)
     if promise.epsilon is None:
         z = promise.noise_multiplier
         if rate >= 1:
@@ -87,18 +96,18 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
     return np.array([_mu(e, d) for e, d in pairs])[code]
 
 
-def _level(request: Request, rate: float, n_noised: int) -> Level:
+def _level(request: Request, rate: float, n_noised: int) -> NoiseLevel:
     mu, sizes = budgets(request, rate, n_noised), request.facts.public_sizes
     exposed = request.weights / (1.0 if sizes is None else sizes)
     least, change = float(mu.min()), _change(request)
-    if request.guarantee.trust == "silo":
-        return Level(mu, change * float(np.sqrt(np.square(exposed / mu).sum())))
-    return Level(mu, change * float(exposed.max()) / least)
+    if request.promise.trust == "silo":
+        return NoiseLevel(mu, change * float(np.sqrt(np.square(exposed / mu).sum())))
+    return NoiseLevel(mu, change * float(exposed.max()) / least)
 
 
 def _change(request: Request) -> float:
     """Return D: the change of a sum by one record, in clip norms."""
-    return 2.0 if request.guarantee.neighbours == "replace" else 1.0
+    return 2.0 if request.promise.neighbours == "replace" else 1.0
 
 
 def noise_of_plan(plan: PrivacyPlan) -> float:
@@ -114,3 +123,96 @@ def noise_of_plan(plan: PrivacyPlan) -> float:
 @lru_cache(maxsize=4096)
 def _mu(epsilon: float, delta: float) -> float:
     return gaussian_mu(epsilon, delta)
+
+
+_DROWNED = (
+    "The noise will drown what {} records can show of {} coefficients, so {} may be worse than {}. "
+)
+#: noise that decays and costs less is not named
+_STEEP = 1.5
+_CHECK = (
+    "Before the model is used, compare it with that constant: on public records, on records that "
+    "are kept for it, or by skdpfl.remote.score_federation, which has a price of its own."
+)
+
+
+def advice_on_noise(
+    request: Request, method: Method, settings: Settings, noise: float, task: Task
+) -> str:
+    """Return the warning for a model whose noise hides the signal, "" if it does not.
+
+    Noise is in clip norms, so a given one above the norm of scaled rows makes it that much larger.
+    """
+    beyond = 1.0
+    if request.clip_norm is not None and request.scaling is not None:
+        beyond = max(1.0, request.clip_norm / task.norm)
+    excess = request.model.rules.excess_noise(noise * beyond, task)
+    if request.takes_no_advice or excess <= 1:
+        return ""
+    worse = "predictions", "the target's mean"
+    if task.is_classifier:
+        worse = "probabilities", "the classes' shares"
+    said = _DROWNED.format(task.n_records, task.n_parameters, *worse)
+    first = []
+    if beyond > 1:
+        first.append(f"a clip_norm of {task.norm:.2g} (the norm of scaled rows) or less")
+    decay = cost_of_decay(request.noise_schedule, settings.steps)
+    if decay > _STEEP:
+        first.append(f"noise that decays less (this noise_schedule costs {_told(decay)})")
+    return said + remedies(request, method, settings, excess, tuple(first))
+
+
+def _told(decay: float) -> str:
+    return f"{decay:.2g} times the noise" if decay < 100 else "over a hundred times the noise"
+
+
+def remedies(
+    request: Request,
+    method: Method,
+    settings: Settings,
+    excess: float,
+    first: tuple[str, ...] = (),
+) -> str:
+    """Return what makes ``excess`` times less noise, and what to do with the model as it is."""
+    facts, promise = request.facts, request.promise
+    budget = "larger budgets"
+    if isinstance(promise.epsilon, float):
+        delta = float(promise.delta.min())
+        needed = gaussian_epsilon(excess * gaussian_mu(promise.epsilon, delta), delta)
+        budget = f"an epsilon of about {_rounded_up(needed)}"
+    ways = [
+        *first,
+        budget,
+        f"about {_rounded_up(excess * facts.n_records)} records",
+        "fewer columns",
+    ]
+    wanted = {
+        "feature_bounds": request.feature_bounds,
+        "target_bounds": facts.is_classifier or request.target_bounds,
+    }
+    missing = [name for name, given in wanted.items() if given is None or given is False]
+    if missing and request.scaling is not None:
+        ways.append(f"{' and '.join(missing)} (ranges that are public knowledge)")
+    gain = _gain_of_server(request, method, settings)
+    if gain > 1:
+        ways.append(f'trust="server", if all silos trust the server ({gain:.2g} times less noise)')
+    return f"What helps: {', '.join(ways[:-1])}, or {ways[-1]}. {_CHECK}"
+
+
+def _gain_of_server(request: Request, method: Method, settings: Settings) -> float:
+    """Return how many times less noise a trusted server adds; 0 where it cannot add the noise."""
+    promise = request.promise
+    own = method.given_mechanism is not None or not isinstance(promise.epsilon, float)
+    if promise.trust != "silo" or own:
+        return 0.0
+    if not sends_one_gradient(method.algorithm(request, settings)):
+        return 0.0
+    trusted = dataclasses.replace(request, promise=dataclasses.replace(promise, trust="server"))
+    noise = [noise_level(each, settings.rate, settings.steps).noise for each in (request, trusted)]
+    return noise[0] / noise[1]
+
+
+def _rounded_up(value: float) -> str:
+    """Return a positive number with two digits, rounded up."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / unit - 1e-9) * unit:,.12g}"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, sends_one_gradient
 from skdpfl.choosing._choose import Choice
-from skdpfl.choosing._facts import Facts
-from skdpfl.choosing._method import Method
+from skdpfl.choosing._facts import PublicFacts
+from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._request import Request
-from skdpfl.choosing._whole_silos import adapted, first_clip_norm
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import Composition, compose
-from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, SiloGradients
+from skdpfl.privacy.mechanisms import LearntClip, Mechanism, NoPrivacy, SiloGradients, WholeMessages
 from skdpfl.privacy.mechanisms.shuffler import ShuffledSums
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -28,7 +28,7 @@ Schedule = tuple[np.ndarray, ...] | None
 
 def make_plan(request: Request, method: Method, choice: Choice, streams: Streams) -> PrivacyPlan:
     """Return the calibrated plan; no data are needed."""
-    facts, promise, settings = request.facts, request.guarantee, choice.settings
+    facts, promise, settings = request.facts, request.promise, choice.settings
     algorithm = method.algorithm(request, settings)
     _check_server(request, algorithm)
     steps = tuple(algorithm.n_gradients(r) for r in range(settings.n_rounds))
@@ -95,7 +95,7 @@ def _check_noise(plan: PrivacyPlan, size: int) -> None:
 
 def _check_server(request: Request, algorithm: Algorithm) -> None:
     """Raise where noise on the sum of messages would not protect records."""
-    promise = request.guarantee
+    promise = request.promise
     if (promise.unit, promise.trust) == ("record", "server") and not sends_one_gradient(algorithm):
         raise ValueError(
             f'trust="server" with unit="record" takes one local step a round and keeps nothing in '
@@ -105,7 +105,7 @@ def _check_server(request: Request, algorithm: Algorithm) -> None:
 
 
 def _dealt(
-    sampling: Sampling, steps: tuple[int, ...], schedule: Schedule, facts: Facts
+    sampling: Sampling, steps: tuple[int, ...], schedule: Schedule, facts: PublicFacts
 ) -> Sampling:
     """Return the sampling; disjoint batches: as many as the silo with the most steps needs."""
     if not isinstance(sampling, Disjoint):
@@ -126,7 +126,7 @@ def _dealt(
 
 def _weights(request: Request, sampling: Sampling) -> np.ndarray:
     """Return the silos' weights; equal ones for shuffled messages, which have no sender."""
-    if request.guarantee.trust != "shuffler":
+    if request.promise.trust != "shuffler":
         return request.weights
     sizes = request.facts.silo_sizes.tolist()
     values = np.array([sampling.expected_size(n) for n in sizes])
@@ -138,7 +138,7 @@ def _schedule(request: Request, n_rounds: int, streams: Streams) -> Schedule:
     cohort, fraction, given = request.taking_part
     if given is not None:
         return given
-    if request.guarantee.hides_silos or fraction >= 1:
+    if request.promise.hides_silos or fraction >= 1:
         return None
     n_silos = request.facts.n_silos
     return tuple(draw_cohorts(cohort, fraction, n_silos, n_rounds, streams.stream("cohorts")))
@@ -170,3 +170,45 @@ def _warn_if_shuffling_is_useless(plan: PrivacyPlan, epsilon: float | np.ndarray
             f'has {1 / ratio:.2g} times the noise of trust="silo", which needs no shuffler. '
             "Shuffling helps where many silos send a few records each."
         )
+
+
+#: the initial value of a learnt clip norm, as a share of the highest it may take
+START = 0.3
+
+
+def first_clip_norm(request: Request, settings: Settings) -> float:
+    """Return the clip norm of gradients (unit "silo": of messages in the first round).
+
+    Fits without privacy clip as well if a norm was given, but not with "auto".
+    """
+    if request.promise.is_exact and request.clip_norm is None:
+        return math.inf
+    if learns_clip_norm(request):
+        return START * settings.clip_norm
+    return settings.clip_norm
+
+
+def learns_clip_norm(request: Request) -> bool:
+    """Whether the clip norm of messages is learnt during training."""
+    return request.promise.hides_silos and request.clip_norm is None
+
+
+def adapted(
+    mechanism: Mechanism, request: Request, algorithm: Algorithm, settings: Settings
+) -> Mechanism:
+    """Return the mechanism adapted to the algorithm and to an automatic clip norm."""
+    if isinstance(mechanism, NoPrivacy):
+        return dataclasses.replace(mechanism, squared_norms=algorithm.reads_squared_norm)
+    if isinstance(mechanism, WholeMessages):
+        return dataclasses.replace(
+            mechanism,
+            squared_norms=algorithm.reads_squared_norm,
+            clipping=LearntClip(highest=settings.clip_norm) if learns_clip_norm(request) else None,
+        )
+    if algorithm.reads_squared_norm:
+        raise ValueError(
+            f"{type(algorithm).__name__} reads the squared norms of the messages, which are "
+            f'released where whole silos are protected: give unit="silo", not '
+            f"{request.promise.unit!r}."
+        )
+    return mechanism

@@ -16,8 +16,7 @@ import pandas as pd
 
 from skdpfl._arguments import check_average, is_auto
 from skdpfl._warnings import warn
-from skdpfl.choosing._availability import TakingPart, read_taking_part
-from skdpfl.choosing._facts import Facts
+from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
 from skdpfl.losses import Loss
 from skdpfl.models import Architecture, LinearModel, Model, Task
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
@@ -36,7 +35,7 @@ LEAST_DELTA = 1e-20
 
 
 @dataclass(frozen=True, eq=False)
-class Guarantee:
+class Promise:
     """What is protected, against whom, and with which budget.
 
     ``epsilon`` is one number for all silos, or one per silo if each adds its own noise; None if
@@ -69,8 +68,8 @@ class Request:
     ``published_step``: whether to use the learning rate of the papers.
     """
 
-    facts: Facts
-    guarantee: Guarantee
+    facts: PublicFacts
+    promise: Promise
     # the objective
     model: Model
     loss: Loss
@@ -108,8 +107,8 @@ class Request:
     @property
     def takes_no_advice(self) -> bool:
         """Whether the caller chose what warnings of noise would be about, or silos are hidden."""
-        given = not self.chooses_step or self.guarantee.epsilon is None
-        return given or self.guarantee.hides_silos
+        given = not self.chooses_step or self.promise.epsilon is None
+        return given or self.promise.hides_silos
 
     def task(self, squared_norm: float) -> Task:
         """Return the task for rows of this mean square norm, without the intercept's 1."""
@@ -127,11 +126,11 @@ class Request:
         )
 
 
-def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request:
+def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> Request:
     """Return the request for checked parameters; missing ones are switched off."""
     rate = params["learning_rate"]
     fit_intercept = bool(params["fit_intercept"])
-    promise, taking_part = _guarantee(params, facts), read_taking_part(params, facts)
+    promise, taking_part = _promise(params, facts), read_taking_part(params, facts)
     n_rounds = _given(params, "n_rounds", int)
     if n_rounds is None and taking_part.given is not None:
         n_rounds = len(taking_part.given)
@@ -139,7 +138,7 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
         loss = loss.bounded(_FAR_MEAN)  # local steps of whole silos are not clipped
     return Request(
         facts=facts,
-        guarantee=promise,
+        promise=promise,
         model=_model(params["model"], facts, fit_intercept),
         loss=loss,
         alpha=float(params["alpha"]),
@@ -167,7 +166,7 @@ def read_request(params: Mapping[str, Any], facts: Facts, loss: Loss) -> Request
     )
 
 
-def _model(given: str | Architecture, facts: Facts, fit_intercept: bool) -> Model:
+def _model(given: str | Architecture, facts: PublicFacts, fit_intercept: bool) -> Model:
     if isinstance(given, str):
         return LinearModel(facts.n_features, facts.n_outputs, fit_intercept)
     return given.build(facts.n_features, facts.n_outputs)
@@ -197,13 +196,13 @@ def per_silo(name: str, value: Any, silo_ids: pd.Index) -> np.ndarray:
     return np.array([entries[silo] for silo in silo_ids.tolist()], dtype=float)
 
 
-def _guarantee(params: Mapping[str, Any], facts: Facts) -> Guarantee:
+def _promise(params: Mapping[str, Any], facts: PublicFacts) -> Promise:
     unit, trust, epsilon = params["unit"], params["trust"], params["epsilon"]
     if isinstance(epsilon, (Mapping, pd.Series)):
         epsilon = per_silo("epsilon", epsilon, facts.silo_ids)
     elif epsilon is not None:
         epsilon = float(epsilon)
-    return Guarantee(
+    return Promise(
         unit=unit,
         trust=trust,
         neighbours=relation(params["neighbours"], unit, trust),
@@ -213,7 +212,7 @@ def _guarantee(params: Mapping[str, Any], facts: Facts) -> Guarantee:
     )
 
 
-def _delta(delta: Any, facts: Facts) -> np.ndarray:
+def _delta(delta: Any, facts: PublicFacts) -> np.ndarray:
     """Return each silo's delta, and warn if one is at least 1 / n, or below what runs can keep."""
     if is_auto(delta):
         return np.full(facts.n_silos, automatic_delta(facts.n_protected))
@@ -233,7 +232,7 @@ def _delta(delta: Any, facts: Facts) -> np.ndarray:
     return values
 
 
-def _weights(weights: Any, facts: Facts, promise: Guarantee) -> np.ndarray:
+def _weights(weights: Any, facts: PublicFacts, promise: Promise) -> np.ndarray:
     """Return the silos' weights, summing to one over all silos."""
     if isinstance(weights, (Mapping, pd.Series)):
         values = per_silo("silo_weights", weights, facts.silo_ids)
@@ -246,7 +245,7 @@ def _weights(weights: Any, facts: Facts, promise: Guarantee) -> np.ndarray:
     return values / values.sum()
 
 
-def _reliability(promise: Guarantee, facts: Facts) -> np.ndarray | float:
+def _reliability(promise: Promise, facts: PublicFacts) -> np.ndarray | float:
     """Return the weight of a record by its silo's noise; 1 if all silos have the same budget.
 
     The mean gradient of a silo of n records differs from that of all by the silo's own optimum and
@@ -262,7 +261,7 @@ def _reliability(promise: Guarantee, facts: Facts) -> np.ndarray | float:
     return 1 / (n / d + 4 / mu**2)
 
 
-def _feature_bounds(bounds: Any, facts: Facts) -> Bounds | None:
+def _feature_bounds(bounds: Any, facts: PublicFacts) -> Bounds | None:
     if bounds is None:
         return None
     names = facts.feature_names

@@ -7,7 +7,7 @@
     multistage     1 / (2 beta) of the stages     1 / (2 beta), stages of multistage()
     local          step of each local step        min{1 / (8 beta K), the above with K R steps}
 
-Constants: :mod:`skdpfl.choosing._committed`. "auto" is "optimal" for the accelerated solvers, with
+Constants: :mod:`skdpfl.choosing._method`. "auto" is "optimal" for the accelerated solvers, with
 s^2 / 4 and beta / (2 max{1, min{4, rho / C}}) in a private fit: gradients clipped to C cannot
 diverge, the trace of a a^T is several times its largest eigenvalue, and the bounds' constants are
 for the worst case (on seven data sets at epsilon 0.5 to 16 with C = 1, rho 3 to 7, the best tuned
@@ -41,20 +41,20 @@ from skdpfl.algorithms.theory import (
     multistage,
     stich2019_schedule,
 )
-from skdpfl.choosing._committed import (
+from skdpfl.choosing._method import (
     Committed,
     Constants,
+    Method,
+    Settings,
     Training,
     constants_of,
     ordinary_distance,
     smoothed,
 )
-from skdpfl.choosing._facts import Settings
-from skdpfl.choosing._method import Method
 from skdpfl.choosing._request import Request
 from skdpfl.privacy.mechanisms import Mechanism, ShuffledSums, mechanism_for
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
-from skdpfl.privacy.sampling import PoissonSampling
+from skdpfl.privacy.sampling import Poisson
 
 MOST_ROUNDS = 100
 
@@ -90,7 +90,7 @@ class Solver(Method):
 
     def mechanism(self, request: Request) -> Mechanism:
         """Return the mechanism: shuffled sums for the accelerated solvers behind a shuffler."""
-        unit, trust = request.guarantee.unit, request.guarantee.trust
+        unit, trust = request.promise.unit, request.promise.trust
         sums = trust == "shuffler" and self.name in ("accelerated", "multistage")
         return ShuffledSums() if sums else mechanism_for(unit, trust)
 
@@ -98,7 +98,7 @@ class Solver(Method):
         """Return the papers' number of rounds for accelerated steps and for one pass."""
         one_pass = request.sampling == "disjoint"
         accelerated = self.name in ("accelerated", "multistage")
-        if not one_pass and (request.guarantee.is_exact or not accelerated):
+        if not one_pass and (request.promise.is_exact or not accelerated):
             return default
         rounds = _published_rounds(request)
         if not one_pass:
@@ -131,7 +131,7 @@ class Solver(Method):
         return Training(algorithm, loss, replace(settings, learning_rate=rate))
 
     def _check_batches(self, request: Request, settings: Settings) -> None:
-        if request.guarantee.trust == "shuffler" and isinstance(settings.sampling, PoissonSampling):
+        if request.promise.trust == "shuffler" and isinstance(settings.sampling, Poisson):
             raise ValueError(
                 'trust="shuffler" needs batches of a fixed size, since the number of messages is '
                 f'seen; got sampling="poisson" at sampling_rate={settings.rate:.3g}. Use '
@@ -150,7 +150,7 @@ def _published_rounds(request: Request) -> float:
         n_records=facts.n_records,
         n_silos=1 / n_silos,  # n_records is that of all silos: n sqrt(M) = n_records / sqrt(M)
         n_parameters=request.model.size,
-        epsilon=_least_epsilon(request.guarantee.epsilon),
+        epsilon=_least_epsilon(request.promise.epsilon),
         delta=automatic_delta(facts.n_records),
     )
 

@@ -24,7 +24,7 @@ from skdpfl._silo_warnings import (
     warn_of_people,
     warn_of_unseen_silos,
 )
-from skdpfl.choosing import Facts, choose, make_plan
+from skdpfl.choosing import PublicFacts, choose, make_plan
 from skdpfl.estimators._data import DataElsewhere, LocalData
 from skdpfl.estimators._docs import with_constructor
 from skdpfl.estimators._noise_error import summary
@@ -299,11 +299,13 @@ class FederatedEstimator(Trained):
         weights = read_sample_weight(sample_weight, len(features), X, features.dtype)
         return LocalData(features, y, read, facts, weights, self._class_weights())
 
-    def _facts(self, ids: pd.Index, sizes: np.ndarray, n_features: int, n_outputs: int) -> Facts:
+    def _facts(
+        self, ids: pd.Index, sizes: np.ndarray, n_features: int, n_outputs: int
+    ) -> PublicFacts:
         """Return the public numbers, without the sizes if whole silos are protected."""
         public = None if self.unit == "silo" else sizes
         names = getattr(self, "feature_names_in_", None)
-        return Facts(ids, public, n_features, n_outputs, self._is_classifier(), names)
+        return PublicFacts(ids, public, n_features, n_outputs, self._is_classifier(), names)
 
     # ---- predict -----------------------------------------------------------------------------
 

@@ -144,7 +144,7 @@ class Checkpoint:
             )
 
 
-class Kept:
+class KeptFit:
     """What is on disk of one fit; without a :class:`Checkpoint`, nothing."""
 
     def __init__(self, path: Path | None, fit: str) -> None:
@@ -155,7 +155,7 @@ class Kept:
         self._noise: dict[str, np.ndarray] = dict(self._found.get("noise", {}))
 
     @classmethod
-    def of(cls, estimator: Any, data: DataSource, model: Model) -> Kept:
+    def of(cls, estimator: Any, data: DataSource, model: Model) -> KeptFit:
         """Return what is kept of a fit, according to the open :class:`Checkpoint`."""
         opened = _OPEN.get()
         if opened is None:

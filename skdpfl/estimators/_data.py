@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdpfl.algorithms import Algorithm
-from skdpfl.choosing import Committed, Facts, with_curvature
+from skdpfl.choosing import Committed, PublicFacts, with_curvature
 from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import Scales
@@ -23,7 +23,7 @@ class DataSource(ABC):
     model is trained in its rounds. Curvatures are computed only in fits without privacy.
     """
 
-    facts: Facts
+    facts: PublicFacts
     dtype: np.dtype
     #: whether rounds may end without the messages of some silos
     may_miss = False
@@ -62,7 +62,7 @@ class LocalData(DataSource):
     X: np.ndarray
     y: np.ndarray
     silos: Silos
-    facts: Facts
+    facts: PublicFacts
     weights: np.ndarray | None = None
     class_weights: tuple[float, ...] | None = None
 
@@ -113,7 +113,7 @@ class DataElsewhere(DataSource):
     """Records that only remote silos can read."""
 
     silos: Federation
-    facts: Facts
+    facts: PublicFacts
     dtype: np.dtype
     class_weights: tuple[float, ...] | None = None
 

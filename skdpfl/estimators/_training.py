@@ -19,8 +19,8 @@ from skdpfl._warnings import warn
 from skdpfl.choosing import (
     Choice,
     Committed,
-    Facts,
     Method,
+    PublicFacts,
     Request,
     Settings,
     Training,
@@ -30,7 +30,7 @@ from skdpfl.choosing import (
     read_request,
 )
 from skdpfl.engine import Progress, run
-from skdpfl.estimators._checkpoint import Kept
+from skdpfl.estimators._checkpoint import KeptFit
 from skdpfl.estimators._context import AfterRound, one_blas_thread
 from skdpfl.estimators._data import DataSource
 from skdpfl.estimators._noise_error import Path
@@ -49,7 +49,7 @@ _WORSE, _BLOCK = 2.0, 2**14
 
 
 #: what was chosen, checked by the silos and charged before any record is read
-Agreed = tuple[Request, Method, Choice, Work, PrivacySpent, Federation, Streams, Kept]
+Agreed = tuple[Request, Method, Choice, Work, PrivacySpent, Federation, Streams, KeptFit]
 
 
 class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
@@ -84,7 +84,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         """Return all parameters by name, and ``unit`` if it is not one."""
         return self.get_params(deep=False) | {"unit": self.unit}
 
-    def _request(self, facts: Facts) -> Request:
+    def _request(self, facts: PublicFacts) -> Request:
         """Return the request: the parameters, for data with these public numbers."""
         return read_request(self._parameters(), facts, self._loss())
 
@@ -134,7 +134,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         plan = make_plan(request, method, choice, self._schedule_from(streams))
         if data.may_miss:  # the noise of silos that may be missing hides nobody else's records
             plan = replace(plan, gradients_only=False)
-        kept = Kept.of(self, data, request.model)
+        kept = KeptFit.of(self, data, request.model)
         plan = kept.planned(plan)
         spent = _priced(plan, data, streams)
         federation = data.federation(streams, self.n_jobs)
@@ -153,7 +153,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         scales: Scales,
         training: Training,
         where: tuple[Work, Federation, Streams],
-        kept: Kept,
+        kept: KeptFit,
         path: Path,
     ) -> Progress:
         """Run all rounds, and call the callbacks after each."""
@@ -195,7 +195,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         return {name: value for name, value in vars(twin).items() if name.endswith("_")}
 
     def _unpack(
-        self, facts: Facts, settings: Settings, scales: Scales, work: Work, params: np.ndarray
+        self, facts: PublicFacts, settings: Settings, scales: Scales, work: Work, params: np.ndarray
     ) -> None:
         """Set the fitted attributes."""
         self.model_, kind = work.model, self._is_classifier()

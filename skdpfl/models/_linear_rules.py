@@ -24,7 +24,7 @@ near the optimum, and the step that h rho^2 allows is shorter by kappa.
 clipped to one clip norm. For P scaled, uncorrelated features that explain a target completely, the
 mean gradient has norm at most ``sqrt(2 / pi) / rho``; its noise has norm ``s sqrt(P)``. So beyond
 ``s sqrt(P) rho = 1.5`` the noise is twice the signal, and a regression is warned of. Where the
-target's scale is found privately, that fails before (:mod:`skdpfl.choosing._scales`). Probabilities
+target's scale is found privately, that fails before (:mod:`skdpfl.choosing._choose`). Probabilities
 of a classifier are warned of beyond ``s = 0.03``, and beyond ``s = 0.018`` where ``s P > 0.8``.
 These are limits by experiment: benchmarks/auto/warned.md says what they find and what they miss.
 """

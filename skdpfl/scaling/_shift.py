@@ -1,7 +1,7 @@
 """The level of a quantile regression's predictions, found after training within the budget.
 
 Slopes -q and 1 - q of records that are clipped to kappa balance at another quantile q' than the q
-that was asked for (:func:`skdpfl.choosing._calibration.with_clipped_quantile`), and noise and
+that was asked for (:func:`skdpfl.choosing._final_step.with_clipped_quantile`), and noise and
 smoothing move the share of targets below predictions, too. One shift d of all predictions brings it
 to q; with z_j a record's prediction and y_j its target, in scaled units::
 

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import skdpfl
-from skdpfl.choosing import Facts, choose
+from skdpfl.choosing import PublicFacts, choose
 from skdpfl.choosing._noise_level import noise_level
 from skdpfl.models import LinearRules, NetworkRules, Task
 from skdpfl.privacy.events import Gaussian
@@ -34,7 +34,7 @@ NOISES = [3e-5, 1e-3, 5e-3, 0.02, 0.1, 1.0]
 
 def settled(estimator, *, sizes=(60,) * 4, d=3, k=1):
     """The settings for a shape, without any data."""
-    facts = Facts(
+    facts = PublicFacts(
         pd.RangeIndex(len(sizes)), np.array(sizes), d, k, type(estimator).__name__ in CLASSIFIERS
     )
     return choose(estimator._request(facts), estimator._method()).settings
@@ -475,7 +475,7 @@ def test_the_level_of_noise_is_the_plans(options):
     estimator, sizes = make(name, **options), pd.Series([300, 200, 500, 400])
     plan = estimator.plan_for(silo_sizes=sizes, n_features=4)
     whole = options.get("unit") == "silo"
-    facts = Facts(sizes.index, None if whole else sizes.to_numpy(), 4)
+    facts = PublicFacts(sizes.index, None if whole else sizes.to_numpy(), 4)
     n_steps = plan.n_rounds if whole else sum(plan.steps)
     level = noise_level(estimator._request(facts), options.get("sampling_rate", 1.0), plan.steps)
     planned = plan.mechanism.noise_on_mean(plan) / (plan.clip_norm * np.sqrt(n_steps))
@@ -485,7 +485,7 @@ def test_the_level_of_noise_is_the_plans(options):
 @pytest.mark.parametrize("name", ALL)
 def test_choosing_is_little_work(name):
     """Counted in calls, whatever else the machine is doing: about a millisecond when it is idle."""
-    facts = Facts(pd.RangeIndex(20), np.full(20, 300), 30, 1, name in CLASSIFIERS)
+    facts = PublicFacts(pd.RangeIndex(20), np.full(20, 300), 30, 1, name in CLASSIFIERS)
     estimator, n_calls = make(name, **BOUNDED), 0
 
     def count(frame, event, arg):

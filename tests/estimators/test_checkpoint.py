@@ -22,7 +22,7 @@ from skdpfl import (
 )
 from skdpfl.engine import Progress
 from skdpfl.estimators import _checkpoint, _training
-from skdpfl.estimators._checkpoint import Kept
+from skdpfl.estimators._checkpoint import KeptFit
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.federation import LocalFederation
 from skdpfl.model_selection import DPRandomizedSearchCV
@@ -64,7 +64,7 @@ def fit(estimator, path):
 
 def kill_after(patch, n_writes):
     """Let the process end right after some write."""
-    write, left = Kept._write, [n_writes]
+    write, left = KeptFit._write, [n_writes]
 
     def dying(self):
         write(self)
@@ -72,7 +72,7 @@ def kill_after(patch, n_writes):
         if left[0] == 0:
             raise Killed
 
-    patch.setattr(Kept, "_write", dying)
+    patch.setattr(KeptFit, "_write", dying)
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -210,8 +210,8 @@ def test_a_search_is_refused_however_many_runs_it_would_make(seed, tmp_path):
 
 def test_nothing_is_heard_of_a_round_before_it_is_on_disk(tmp_path, monkeypatch):
     order = []
-    keep = Kept.keep
-    monkeypatch.setattr(Kept, "keep", lambda *a: keep(*a) or order.append("disk"))
+    keep = KeptFit.keep
+    monkeypatch.setattr(KeptFit, "keep", lambda *a: keep(*a) or order.append("disk"))
     told = _training.AfterRound.__call__
     monkeypatch.setattr(
         _training.AfterRound, "__call__", lambda *a: order.append("told") or told(*a)

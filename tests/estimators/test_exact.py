@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import skdpfl
-from skdpfl.choosing._exact import largest_eigenvalue
+from skdpfl.choosing._final_step import largest_eigenvalue
 
 
 def slow(*values):
