@@ -1,7 +1,5 @@
-"""Federated algorithms, one or two in each file. They see gradients and messages, never records."""
+"""Federated algorithms and their base classes. They see gradients and messages, never records."""
 
-from skdpfl.algorithms._accelerated import AcceleratedSGD
-from skdpfl.algorithms._accelerated import AcceleratedState as AcceleratedState
 from skdpfl.algorithms._base import (
     Algorithm,
     Ball,
@@ -11,14 +9,19 @@ from skdpfl.algorithms._base import (
     sends_one_gradient,
 )
 from skdpfl.algorithms._base import is_vector as is_vector
-from skdpfl.algorithms._fedavg import FedAvg, LocalSGD
-from skdpfl.algorithms._fedexp import FedExp
-from skdpfl.algorithms._fedexp import FedExpState as FedExpState
-from skdpfl.algorithms._minibatch import MinibatchSGD
-from skdpfl.algorithms._minibatch import MinibatchState as MinibatchState
-from skdpfl.algorithms._multistage import MultistageSGD
-from skdpfl.algorithms._scaffold import Scaffold, ScaffoldBroadcast, whole_silo_control_rate
-from skdpfl.algorithms._scaffold import ScaffoldState as ScaffoldState
+from skdpfl.algorithms._gradient_methods import AcceleratedSGD, MinibatchSGD, MultistageSGD
+from skdpfl.algorithms._gradient_methods import AcceleratedState as AcceleratedState
+from skdpfl.algorithms._gradient_methods import MinibatchState as MinibatchState
+from skdpfl.algorithms._local_steps import (
+    FedAvg,
+    FedExp,
+    LocalSGD,
+    Scaffold,
+    ScaffoldBroadcast,
+    whole_silo_control_rate,
+)
+from skdpfl.algorithms._local_steps import FedExpState as FedExpState
+from skdpfl.algorithms._local_steps import ScaffoldState as ScaffoldState
 
 __all__ = [
     "AcceleratedSGD",

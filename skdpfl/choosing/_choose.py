@@ -26,7 +26,13 @@ from skdpfl.federation import Federation
 from skdpfl.models import Rules, Task
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, Sampling, WithoutReplacement
+from skdpfl.privacy.sampling import (
+    Disjoint,
+    Everyone,
+    PoissonSampling,
+    Sampling,
+    WithoutReplacement,
+)
 from skdpfl.scaling import (
     CalibrationPlan,
     Scales,
@@ -293,7 +299,7 @@ def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
         return Disjoint(n_steps)  # the plan lowers this to what the busiest silo uses
     if name == "without_replacement" and rate < 1:
         return WithoutReplacement(rate)
-    return Everyone() if rate >= 1 else Poisson(rate)
+    return Everyone() if rate >= 1 else PoissonSampling(rate)
 
 
 def with_step(request: Request, settings: Settings, noise: float, task: Task) -> Settings:

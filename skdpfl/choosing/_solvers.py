@@ -54,7 +54,7 @@ from skdpfl.choosing._method import (
 from skdpfl.choosing._request import Request
 from skdpfl.privacy.mechanisms import Mechanism, ShuffledSums, mechanism_for
 from skdpfl.privacy.pricing.automatic_delta import automatic_delta
-from skdpfl.privacy.sampling import Poisson
+from skdpfl.privacy.sampling import PoissonSampling
 
 MOST_ROUNDS = 100
 
@@ -131,7 +131,7 @@ class Solver(Method):
         return Training(algorithm, loss, replace(settings, learning_rate=rate))
 
     def _check_batches(self, request: Request, settings: Settings) -> None:
-        if request.promise.trust == "shuffler" and isinstance(settings.sampling, Poisson):
+        if request.promise.trust == "shuffler" and isinstance(settings.sampling, PoissonSampling):
             raise ValueError(
                 'trust="shuffler" needs batches of a fixed size, since the number of messages is '
                 f'seen; got sampling="poisson" at sampling_rate={settings.rate:.3g}. Use '

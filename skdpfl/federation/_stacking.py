@@ -14,7 +14,7 @@ import numpy as np
 
 from skdpfl._distinct import distinct
 from skdpfl.federation._base import Work
-from skdpfl.privacy.sampling import Poisson
+from skdpfl.privacy.sampling import PoissonSampling
 
 #: steps with fewer multiplications are dominated by call overhead: stack them with others
 STACK_WORK = 200_000
@@ -44,7 +44,9 @@ class Stacking:
             like = np.frexp(sizes)[1]
             self.lengths = _longest(sizes, like)
             self.batch_lengths = _longest(plan.largest_batches, like)
-        if isinstance(plan.sampling, Poisson):  # gathered ones would be as long as the longest
+        if isinstance(
+            plan.sampling, PoissonSampling
+        ):  # gathered ones would be as long as the longest
             small = sizes * work.model.work_per_record <= MASK_WORK
             self.stacked &= small | (plan.sampling.rate >= MASK_RATE)
 

@@ -17,7 +17,7 @@ from skdpfl.federation._ahead import Ahead
 from skdpfl.federation._batches import Batches
 from skdpfl.federation._gradient import Batch, Draw
 from skdpfl.federation._stacking import Stacking
-from skdpfl.privacy.sampling import Everyone, Poisson
+from skdpfl.privacy.sampling import Everyone, PoissonSampling
 
 #: stacks are cut into pieces of about this many numbers, which fit in the processor's cache
 PIECE = 2**19
@@ -47,7 +47,7 @@ class Stacks:
         keep = len(steps) > 1 or len(silos) == len(self._data.sizes)
         if isinstance(self._sampling, Everyone):
             return [partial(self._whole, silos, keep)] * len(steps)
-        if isinstance(self._sampling, Poisson):
+        if isinstance(self._sampling, PoissonSampling):
             return [partial(self._weighted, silos, t, stop, keep) for t in steps]
         return [partial(self._gather_stack, silos, t) for t in steps]
 
@@ -71,7 +71,7 @@ class Stacks:
 
     def _draw_masks(self, silos: np.ndarray, steps: range) -> np.ndarray:
         """Return 1 for the records drawn and 0 for the others, (len(steps), n, longest)."""
-        assert isinstance(self._sampling, Poisson)
+        assert isinstance(self._sampling, PoissonSampling)
         sizes, most, longest = self._data.sizes[silos], self._most[silos], self._longest(silos)
         drawn = self._batches.streams.poisson_mask_blocks(
             "batch", silos, steps, longest, sizes, self._sampling.rate

@@ -63,18 +63,40 @@ def client_app(
         silo, paid = load_silo(config), ledger(config)
         return Gate(silo, paid, terms=terms, allow_simulation=allow_simulation)
 
-    def answer(message: Message, context: Context) -> Message:
-        config, letter = context.node_config, letter_in(message)
+    def here(config: Config, letter: bytes) -> bytes:
+        from skdpfl.remote import answer_of
+
+        return answer_of(lambda: gate(config), letter)
+
+    def answered(config: Config, letter: bytes) -> bytes:
         if not keep_alive:
-            return Message(content_of(gate(config).answer(letter)), reply_to=message)
+            return here(config, letter)
         path = socket_of(module, number, config)
         reply = asked(path, letter)
         if reply is None:
             leave_behind(path, keep_alive, module, number, config)
-            reply = gate(config).answer(letter)
+            reply = here(config, letter)
+        return reply
+
+    def answer(message: Message, context: Context) -> Message:
+        """Answer; Flower would send the words of an error to the server."""
+        try:
+            reply = answered(context.node_config, letter_in(message))
+        except (Exception, SystemExit) as error:
+            reply = _without_words(error)
         return Message(content_of(reply), reply_to=message)
 
     GATES.append(gate)
     app.query()(answer)  # who are you?
     app.train()(answer)
     return app
+
+
+def _without_words(error: BaseException) -> bytes:
+    """Return a refusal that tells nothing of an error; the silo's log does."""
+    from skdpfl.remote import answer_of
+
+    def raised() -> Any:
+        raise error
+
+    return answer_of(raised, b"")

@@ -110,7 +110,10 @@ def main(arguments: list[str]) -> None:
     path, seconds, module, number, config = arguments
     resident = importlib.import_module("skdpfl.flower._resident")  # not as __main__: one GATES
     importlib.import_module(module)
-    gate = resident.GATES[int(number)](json.loads(config))
+    try:
+        gate = resident.GATES[int(number)](json.loads(config))
+    except Exception as error:  # the processes that come answer by themselves: with a refusal
+        sys.exit(f"The silo cannot be started: {type(error).__name__}")
     serve(Path(path), float(seconds), gate.answer)
 
 

@@ -5,9 +5,9 @@ from skdpfl._lazy import lazy
 #: public name -> the module that has it; loaded on first use
 _WHERE = {
     "ConvergenceDisplay": "_convergence",
-    "Heterogeneity": "_heterogeneity",
-    "affordable_features": "_affordable",
-    "heterogeneity": "_heterogeneity",
+    "Heterogeneity": "_before_fit",
+    "affordable_features": "_before_fit",
+    "heterogeneity": "_before_fit",
     "PrivacySpentDisplay": "_spent",
     "PrivacyUtilityDisplay": "_utility",
     "privacy_spent": "_cost",

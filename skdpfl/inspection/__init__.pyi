@@ -1,7 +1,7 @@
-from skdpfl.inspection._affordable import affordable_features as affordable_features
+from skdpfl.inspection._before_fit import affordable_features as affordable_features
 from skdpfl.inspection._convergence import ConvergenceDisplay as ConvergenceDisplay
 from skdpfl.inspection._cost import privacy_spent as privacy_spent
-from skdpfl.inspection._heterogeneity import (
+from skdpfl.inspection._before_fit import (
     Heterogeneity as Heterogeneity,
     heterogeneity as heterogeneity,
 )

@@ -27,9 +27,15 @@ from skdpfl.inspection._leaks import (
     Leak,
     own_leaks,
 )
-from skdpfl.inspection._on_split import budget, costs_of_candidate, costs_on_splits
+from skdpfl.inspection._on_split import (
+    Unknown,
+    budget,
+    costs_of_candidate,
+    costs_on_splits,
+    follows_labels,
+    follows_sizes,
+)
 from skdpfl.inspection._parts import cross_fits, multiplicity, parts
-from skdpfl.inspection._splits import Unknown, follows_labels, follows_sizes
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, of_copies, total
 

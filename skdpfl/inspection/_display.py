@@ -107,7 +107,7 @@ def draw_scores(ax: Any, x: Any, scores: Any, **line: Any) -> tuple[Any, Any]:
     return drawn, ax.fill_between(x, mean - std, mean + std, **shade)
 
 
-class Table(NamedTuple):
+class ScoresByValue(NamedTuple):
     """The scores (n_repeats,) at each value of a parameter, increasing; and what they are."""
 
     scores: dict[float, np.ndarray]
@@ -115,14 +115,14 @@ class Table(NamedTuple):
     estimator_name: str | None
 
 
-def read_cv_results(results: Any, param: str) -> Table:
+def read_cv_results(results: Any, param: str) -> ScoresByValue:
     """Return the best scores at each value of ``param`` in the results of a cross-validation."""
     if hasattr(results, "cv_results_"):
         kind = results.refit if results.multimetric_ else "score"
         name = results.scoring if isinstance(results.scoring, str) else None
         if results.multimetric_:
             name = kind if isinstance(kind, str) else None
-        return Table(
+        return ScoresByValue(
             _searched(results.cv_results_, param, kind if isinstance(kind, str) else "score"),
             score_label(name) if name else default_score(results.estimator),
             type(results.estimator).__name__,
@@ -133,9 +133,9 @@ def read_cv_results(results: Any, param: str) -> Table:
             f"{param!r} to scores; got {type(results).__name__}."
         )
     if "params" in results:
-        return Table(_searched(results, param, "score"), "score", None)
+        return ScoresByValue(_searched(results, param, "score"), "score", None)
     given = {float(value): _scores(found) for value, found in results.items()}
-    return Table(dict(sorted(given.items())), "score", None)
+    return ScoresByValue(dict(sorted(given.items())), "score", None)
 
 
 def _searched(results: Mapping[str, Any], param: str, kind: str) -> dict[float, np.ndarray]:

@@ -14,7 +14,7 @@ import numpy as np
 from skdpfl.privacy.least_noise import allowed, least_noise
 from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, mechanism_for
 from skdpfl.privacy.public_numbers import PublicNumbers
-from skdpfl.privacy.silo_releases import Groups, costliest, groups_of, outsider_multipliers
+from skdpfl.privacy.silo_releases import SiloGroups, costliest, groups_of, outsider_multipliers
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 
@@ -102,7 +102,7 @@ class PrivacyPlan(PublicNumbers):
         """Whether silo sizes are secret, and must not change the last bits of others' messages."""
         return self.private and self.unit == "silo"
 
-    def groups(self) -> Groups:
+    def groups(self) -> SiloGroups:
         """Return the releases of each group of silos."""
         return groups_of(self, self.mechanism, self.noise_multiplier)
 

@@ -5,7 +5,7 @@ same rate. ``n`` is a silo's number of records (public), ``z`` the noise multipl
 
     sampling            a step's batch                  normaliser     pays for T steps
     Everyone            all n records                   n              T Gaussian(z)
-    Poisson(q)          each with probability q         q n            T PoissonGaussian(z, q)
+    PoissonSampling(q)  each with probability q         q n            T PoissonGaussian(z, q)
     WithoutReplacement  b = max(1, round(q n)) of n     b              T FixedSizeGaussian(z, b / n)
     Disjoint(T)         the t-th of T equal parts       floor(n / T)   1 Gaussian(smallest z)
 
@@ -62,7 +62,7 @@ class Everyone(Sampling):
 
 
 @dataclass(frozen=True)
-class Poisson(Sampling):
+class PoissonSampling(Sampling):
     """Each record takes part in each step independently with probability ``rate``.
 
     A batch of more than ``largest_batch`` records is cut to it. By Bernstein's inequality one such

@@ -22,7 +22,7 @@ _LEVELS = 200
 _FEW = 20
 
 
-class Groups(NamedTuple):
+class SiloGroups(NamedTuple):
     """Silos that released the same things at the same delta, once each.
 
     Of very many silos those that are alike stand together, and their composition is that of the one
@@ -35,17 +35,17 @@ class Groups(NamedTuple):
     compositions: list[Composition]
 
 
-def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> Groups:
+def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> SiloGroups:
     """Return what was released at noise multipliers ``z``, group by group."""
     z = np.broadcast_to(z, (plan.n_silos,))
     if plan.unit == "silo":
         everyone, first = np.zeros(plan.n_silos, dtype=int), np.zeros(1, dtype=int)
-        return Groups(everyone, first, [composition_of(plan, mechanism, 0, z[0])])
+        return SiloGroups(everyone, first, [composition_of(plan, mechanism, 0, z[0])])
     first, group = distinct(z, plan.rates, plan.delta, plan.levels[1], plan.setup_codes)
     if len(first) > _MANY:
         return _merged(plan, mechanism, z)
     compositions = [composition_of(plan, mechanism, i, z[i]) for i in first.tolist()]
-    return Groups(group, first, compositions)
+    return SiloGroups(group, first, compositions)
 
 
 def _but_rates(plan: PublicNumbers) -> np.ndarray:
@@ -85,7 +85,7 @@ def _more(plan: PublicNumbers, mechanism: Mechanism, one: int, other: int) -> bo
     return dominates(one_of, other_of)
 
 
-def _merged(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> Groups:
+def _merged(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> SiloGroups:
     """Return groups of silos that are alike, each with its highest rate and least noise."""
     cell, costliest = cells_of(plan, mechanism)
     of_noise = np.unique(z, return_inverse=True)[1].ravel()
@@ -99,7 +99,7 @@ def _merged(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> Groups:
     np.minimum.at(least, group, z)
     silos = costliest[cell[first]]
     pairs = zip(silos.tolist(), least.tolist(), strict=True)
-    return Groups(group, silos, [composition_of(plan, mechanism, i, s) for i, s in pairs])
+    return SiloGroups(group, silos, [composition_of(plan, mechanism, i, s) for i, s in pairs])
 
 
 def composition_of(plan: PublicNumbers, mechanism: Mechanism, silo: int, z: float) -> Composition:

@@ -28,6 +28,7 @@ _WHERE = {
     "Terms": "_terms",
     "WireError": "_wire",
     "score_federation": "_score",
+    "answer_of": "_gate",
     "declare": "_declared",
     "pack": "_declared",
     "unpack": "_declared",

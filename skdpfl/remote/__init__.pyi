@@ -8,7 +8,10 @@ from skdpfl.remote._exchange import (
     SilosMissing as SilosMissing,
 )
 from skdpfl.remote._federation import RemoteFederation as RemoteFederation
-from skdpfl.remote._gate import Gate as Gate
+from skdpfl.remote._gate import (
+    Gate as Gate,
+    answer_of as answer_of,
+)
 from skdpfl.remote._letters import (
     Hello as Hello,
     Introduction as Introduction,

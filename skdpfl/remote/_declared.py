@@ -196,7 +196,7 @@ declare(
     algorithms.ScaffoldBroadcast,
     theory.Stage,
 )
-declare(sampling.Everyone, sampling.Poisson, sampling.WithoutReplacement, sampling.Disjoint)
+declare(sampling.Everyone, sampling.PoissonSampling, sampling.WithoutReplacement, sampling.Disjoint)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
 declare(Ball, Bounds, LinearGrid, MagnitudeGrid, Release, Setting, ScalingPlan)
 declare(ShiftPlan, TemperaturePlan)

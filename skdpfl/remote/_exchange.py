@@ -69,7 +69,7 @@ def _opened(data: bytes, kind: type, asked: Offer | Ask) -> Any:
     except WireError as error:
         return f"an answer that cannot be read ({error})"
     if isinstance(letter, Refusal):
-        return Refused(letter.reason)
+        return Refused(letter.reason.rstrip())
     if not isinstance(letter, kind) or getattr(letter, "fit", "") != asked.fit:
         return "an answer to something else"
     both = isinstance(letter, Answer) and isinstance(asked, Ask)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -14,12 +15,14 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from skdpfl._digits import at_most
 from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._account import Account
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Agreement, Answer, Ask, Hello, Introduction, Offer, Refusal
-from skdpfl.remote._masks import new_key, public_of
+from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Release, planned, streams_of
 from skdpfl.remote._store import Store
@@ -28,6 +31,10 @@ from skdpfl.remote._wire import WireError
 
 _LOG = logging.getLogger("skdpfl.remote")
 _ERROR = "There was an error in the silo; its own log says more."
+#: all that may be said of an error in drawing a release, where records are read
+_SAID_OF_DRAWING = frozenset({_ERROR, TOO_LARGE})
+#: refusals are of one length: their reasons are cut, or filled with spaces
+_LONGEST_REASON = 480
 
 
 class Gate:
@@ -57,6 +64,9 @@ class Gate:
     the silo remembers, before it leaves; asked again in the same words, it sends the same bytes,
     asked in others, nothing. So is an error in drawing it, which ends the fit. A process that ends
     at any point has either answered nothing, or written down what it answers.
+
+    Errors are known to the silo's log alone (``skdpfl.remote``): their classes and the lines of
+    code, and what they say only at the level DEBUG, because that may be a record.
     """
 
     def __init__(
@@ -68,6 +78,8 @@ class Gate:
         folder: str | os.PathLike[str] | None = None,
         allow_simulation: bool = False,
     ) -> None:
+        if not isinstance(records, SiloRecords):
+            raise TypeError(f"A gate's records are SiloRecords, not {type(records).__name__}.")
         if ledger.record is None:
             raise ValueError("A silo's ledger needs a file: PrivacyLedger(..., path=...).")
         self.records, self.terms = records, terms or Terms()
@@ -90,21 +102,19 @@ class Gate:
         """
         fit = ""
         try:
-            letter = unpack(data)
-            fit = getattr(letter, "fit", "")
-            with _logging_warnings():
+            with _logging_warnings(self.records.name):
+                letter = unpack(data)
+                fit = letter.fit if isinstance(letter, Offer | Ask) else ""
                 return self._answered(letter, data)
         except (Refused, WireError) as error:
             reason = str(error)
-        except BudgetExceeded as error:
-            reason = f"It costs more than this silo's ledger has left. {error}"
-        except LedgerError:
-            _LOG.exception("The ledger of silo %s", self.records.name)
+        except LedgerError as error:  # speaks of files only
+            _LOG.error("The ledger of silo %s. %s", self.records.name, error)
             reason = "This silo's ledger cannot be used; its operator's log says why."
-        except Exception:  # no error may tell the server of a record
-            _LOG.exception("Silo %s", self.records.name)
+        except Exception as error:  # no error may tell the server of a record
+            _log_error(f"Silo {self.records.name}", error)
             reason = _ERROR
-        return pack(Refusal(fit, reason))
+        return refusal(fit, reason)
 
     def _answered(self, letter: object, data: bytes) -> bytes:
         if isinstance(letter, Hello):
@@ -128,7 +138,7 @@ class Gate:
             self.terms.check(spent)  # before the records: sizes may be a secret by the terms
             self.records.check(offer.facts)
             offer.check_parts()
-            self._account.check(spent)
+            self._check_budget(spent)
             if self._account.has_paid(data):
                 raise Refused("This silo paid for this fit, but its memory of it is gone.")
             kept = {"offer": _array(data), "task": None, "silo": None}
@@ -137,6 +147,17 @@ class Gate:
             self._store.write(offer.fit, kept)
         key = public_of(kept["key"]) if offer.masked else None
         return pack(Agreement(offer.fit, spent.epsilon, key))
+
+    def _check_budget(self, spent: PrivacySpent) -> None:
+        """Raise unless the ledger has as much left; how much that is, only the log says."""
+        try:
+            self._account.check(spent)
+        except BudgetExceeded as error:
+            _LOG.warning("Silo %s. %s", self.records.name, error)
+            raise Refused(
+                "It costs more than this silo's ledger has left: by its own computation epsilon="
+                f"{at_most(spent.epsilon, 4)} at delta={at_most(spent.delta)}."
+            ) from error
 
     def _released(self, ask: Ask, data: bytes) -> bytes:
         """Return the answer to a question: the one that was sent before, or a new one."""
@@ -166,12 +187,52 @@ class Gate:
         try:
             answer = pack(Answer(ask.fit, ask.purpose, ask.number, release.draw()))
             return answer, release.state()
-        except Refused as error:
-            reason = str(error)
-        except Exception:
-            _LOG.exception("Silo %s", self.records.name)
-            reason = _ERROR
-        return pack(Refusal(ask.fit, reason)), {"ended": True}
+        except Exception as error:
+            _log_error(f"Silo {self.records.name}", error)
+            reason = str(error) if isinstance(error, Refused) else _ERROR
+        return refusal(ask.fit, reason if reason in _SAID_OF_DRAWING else _ERROR), {"ended": True}
+
+
+def answer_of(make: Callable[[], Gate], data: bytes) -> bytes:
+    """Return what a silo's gate answers; of errors in making it, such as in reading, no word.
+
+    Parameters
+    ----------
+    make : callable
+        Reads the records and returns the gate.
+    data : bytes
+        What a server sent.
+
+    Returns
+    -------
+    bytes
+        The answer, or a refusal in fixed words.
+    """
+    try:
+        with _logging_warnings("that is not there yet"):
+            gate = make()
+    except (Exception, SystemExit) as error:
+        _log_error("The silo cannot be started", error)
+        return refusal("", _ERROR)
+    return gate.answer(data)
+
+
+def refusal(fit: str, reason: str) -> bytes:
+    """Return a refusal as bytes; all are of one length, but for the fit's name."""
+    return pack(Refusal(fit, reason[:_LONGEST_REASON].ljust(_LONGEST_REASON)))
+
+
+def _log_error(what: str, error: BaseException) -> None:
+    """Tell the log of an error: its classes and lines of code; its words at DEBUG only."""
+    places: list[str] = []
+    each: BaseException | None = error
+    while each is not None and len(places) < 8:
+        lines = traceback.extract_tb(each.__traceback__)[-4:]
+        where = ", ".join(f"{x.name} ({x.filename}:{x.lineno})" for x in reversed(lines))
+        places.append(f"{type(each).__name__} in {where or 'no line'}")
+        each = each.__cause__ or each.__context__
+    _LOG.error("%s: %s", what, "; after ".join(places))
+    _LOG.debug("%s", what, exc_info=error)
 
 
 @cache
@@ -185,13 +246,15 @@ def _one_blas_thread() -> Any:
 
 
 @contextmanager
-def _logging_warnings() -> Iterator[None]:
-    """Tell the silo's log, and nobody else, what is warned of."""
+def _logging_warnings(name: str) -> Iterator[None]:
+    """Tell the silo's log, and nobody else, what is warned of; the words at DEBUG only."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         yield
     for each in said:
-        _LOG.warning("%s", each.message)
+        kind = each.category.__name__
+        _LOG.warning("Silo %s: %s in %s:%s", name, kind, each.filename, each.lineno)
+        _LOG.debug("Silo %s: %s", name, each.message)
 
 
 def _array(data: bytes) -> np.ndarray:

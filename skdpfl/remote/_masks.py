@@ -29,6 +29,8 @@ import numpy as np
 
 from skdpfl.remote._terms import Refused
 
+#: what is said where a message leaves the grid's range: it is noised, so this tells of no record
+TOO_LARGE = "A message is too large for a masked sum on this grid."
 #: a sum of fewer messages hides little
 FEWEST = 3
 #: the grid's step over the clip norm: far finer than the noise
@@ -64,8 +66,8 @@ def mask(
 def on_grid(values: np.ndarray, weight: float, step: float, n_silos: int) -> np.ndarray:
     """Return weighted values as whole steps, int64; they must leave room for the sum."""
     steps = np.rint(values.astype(np.float64) * (weight / step))
-    if not (np.abs(steps) < _RANGE / n_silos).all():  # the message is noised: its size may be told
-        raise Refused("A message is too large for a masked sum on this grid.")
+    if not (np.abs(steps) < _RANGE / n_silos).all():
+        raise Refused(TOO_LARGE)
     return steps.astype(np.int64)
 
 

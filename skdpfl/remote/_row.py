@@ -18,7 +18,7 @@ from skdpfl.privacy.events import compose
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.privacy.sampling import Disjoint, Poisson, Sampling, WithoutReplacement
+from skdpfl.privacy.sampling import Disjoint, PoissonSampling, Sampling, WithoutReplacement
 from skdpfl.privacy.spending.spent import PrivacySpent, Trust, Unit
 from skdpfl.remote._terms import Refused
 from skdpfl.scaling import CalibrationPlan, LinearGrid, MagnitudeGrid, ScalingPlan
@@ -176,7 +176,7 @@ def _check_numbers(row: Row) -> None:
 def _check_sampling(row: Row) -> None:
     """Raise unless batches can be drawn in every step that the silo is in."""
     sampling = row.sampling
-    if isinstance(sampling, Poisson | WithoutReplacement):
+    if isinstance(sampling, PoissonSampling | WithoutReplacement):
         _check(0 < sampling.rate <= 1)
     if isinstance(sampling, Disjoint):
         own = range(len(row.steps)) if row.rounds is None else row.rounds

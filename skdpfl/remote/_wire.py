@@ -54,7 +54,7 @@ def from_bytes(data: bytes, make: Make) -> Any:
         return _read(data, make)
     except WireError:
         raise
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError) as error:
+    except Exception as error:  # a constructor of a declared class may raise anything
         raise WireError(f"These bytes are no message of version {VERSION}.") from error
 
 

@@ -14,7 +14,7 @@ from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.mechanisms import NoPrivacy, mechanism_for
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import Poisson
+from skdpfl.privacy.sampling import PoissonSampling
 
 SIZES = np.array([10, 30, 60, 200])
 
@@ -74,7 +74,7 @@ def test_batches_are_proportional_to_sizes_and_every_record_counts_alike():
     """K_i / n_i is the same for all, so w_i / K_i is: one record moves the mean by as much."""
     plan = PrivacyPlan(
         silo_sizes=SIZES, steps=(1,), clip_norm=1.0, noise_multiplier=1.0, delta=1e-5,
-        weights=SIZES / SIZES.sum(), sampling=Poisson(0.25),
+        weights=SIZES / SIZES.sum(), sampling=PoissonSampling(0.25),
     )  # fmt: skip
     np.testing.assert_allclose(plan.expected_sizes / SIZES, 0.25)
     np.testing.assert_allclose(plan.record_shares, plan.record_shares[0])

@@ -13,7 +13,7 @@ import numpy as np
 
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.release import NORMALS
-from skdpfl.privacy.sampling import Everyone, Poisson, WithoutReplacement
+from skdpfl.privacy.sampling import Everyone, PoissonSampling, WithoutReplacement
 
 
 @dataclass
@@ -104,7 +104,7 @@ class Reference:
         sampling, stream = self.setting.sampling, self.streams.stream("batch", i, step)
         if isinstance(sampling, Everyone):
             return range(n), n
-        if isinstance(sampling, Poisson):
+        if isinstance(sampling, PoissonSampling):
             return stream.poisson_sample(n, sampling.rate), sampling.rate * n
         assert isinstance(sampling, WithoutReplacement)
         size = max(1, round(sampling.rate * n))

@@ -15,7 +15,7 @@ from skdpfl.models import LinearModel
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import FixedSizeGaussian, Gaussian, PoissonGaussian
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
+from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
 
@@ -43,7 +43,7 @@ class Releases:
 
 def events(sampling, z, n):
     """The event of one step, as the privacy page names it."""
-    if isinstance(sampling, Poisson):
+    if isinstance(sampling, PoissonSampling):
         return PoissonGaussian(z, sampling.rate)
     if isinstance(sampling, WithoutReplacement):
         return FixedSizeGaussian(z, max(1, round(sampling.rate * n)) / n)
@@ -61,7 +61,7 @@ def fits(draw):
         stream = streams_for(draw(st.integers(0, 99))).stream("cohorts")
         fraction = draw(st.sampled_from([0.2, 0.5, 0.8]))
         cohorts = list(draw_cohorts(cohort, fraction, n_silos, N_ROUNDS, stream))
-    sampling = draw(st.sampled_from([Everyone(), Poisson(0.3), WithoutReplacement(0.5)]))
+    sampling = draw(st.sampled_from([Everyone(), PoissonSampling(0.3), WithoutReplacement(0.5)]))
     levels = draw(st.lists(st.sampled_from([0.5, 1.0, 4.0]), min_size=n_silos, max_size=n_silos))
     steps = draw(st.lists(st.integers(1, 3), min_size=N_ROUNDS, max_size=N_ROUNDS))
     schedule = draw(st.sampled_from([None, ("round", 0.8, 2), ("step", 0.9, 1), ("round", 1.0, 0)]))
@@ -126,7 +126,7 @@ def test_with_noise_on_the_sum_every_silo_is_priced_by_its_share(monkeypatch):
     sizes = np.array([50, 10, 20])
     p = problem(sizes=tuple(sizes))
     w = np.array([0.2, 0.5, 0.3])
-    s = Setting(4, [1] * 4, 0.1, 0.7, None, w, Poisson(0.5), on_sum=0.03)
+    s = Setting(4, [1] * 4, 0.1, 0.7, None, w, PoissonSampling(0.5), on_sum=0.03)
     plan = plan_of(p, s)
     np.testing.assert_allclose(plan.noise_multiplier, 0.03 / (0.7 * w / (0.5 * sizes)))
     groups = plan.groups()

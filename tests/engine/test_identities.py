@@ -7,7 +7,7 @@ from skdpfl.engine import run
 from skdpfl.federation import Federation
 from skdpfl.privacy.mechanisms import ServerGradients
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import Poisson
+from skdpfl.privacy.sampling import PoissonSampling
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
 
@@ -90,7 +90,7 @@ def test_a_silos_control_is_the_mean_of_its_last_gradients():
     np.testing.assert_allclose(federation.controls[-1], reference.controls, rtol=1e-6)
 
 
-@pytest.mark.parametrize("sampling", [None, Poisson(0.5)])
+@pytest.mark.parametrize("sampling", [None, PoissonSampling(0.5)])
 def test_one_local_step_of_fedavg_is_minibatch(sampling):
     s = setting(**({} if sampling is None else {"sampling": sampling}))
     p = problem(alpha=0.1)

@@ -14,7 +14,7 @@ from skdpfl.models import MLP, Architecture, LinearRules, Model
 from skdpfl.privacy.mechanisms import mechanism_for
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import Everyone, Poisson, WithoutReplacement
+from skdpfl.privacy.sampling import Everyone, PoissonSampling, WithoutReplacement
 
 D, WIDTH = 3, 4
 
@@ -148,7 +148,7 @@ def test_a_record_counts_for_the_clip_norm_at_most_and_not_at_all_if_not_finite(
 SIZES = np.array([6, 9, 4])
 SAMPLINGS = {
     "everyone": Everyone(),
-    "poisson": Poisson(0.6),
+    "poisson": PoissonSampling(0.6),
     "without replacement": WithoutReplacement(0.5),
 }
 

@@ -7,7 +7,7 @@ from skdpfl.engine import rounds, run
 from skdpfl.federation import _local, _stacking
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
-from skdpfl.privacy.sampling import Poisson, WithoutReplacement
+from skdpfl.privacy.sampling import PoissonSampling, WithoutReplacement
 from tests.engine.reference import Reference, Setting
 from tests.engine.settings import federation_of, problem, run_rounds, work_of
 
@@ -39,8 +39,8 @@ NOISE = {
 WHO = {
     "everyone": {},
     "cohorts": {"cohorts": COHORTS},
-    "poisson-records": {"sampling": Poisson(0.5)},
-    "few-records": {"sampling": Poisson(0.1)},
+    "poisson-records": {"sampling": PoissonSampling(0.5)},
+    "few-records": {"sampling": PoissonSampling(0.1)},
     "fixed-batches": {"sampling": WithoutReplacement(0.4)},
 }
 

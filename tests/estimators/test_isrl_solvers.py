@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.algorithms import MinibatchSGD
-from skdpfl.inspection._heterogeneity import optimum
+from skdpfl.inspection._before_fit import optimum
 from skdpfl.losses import AbsoluteError, Hinge, Huber, LogLoss, Quantile, SquaredError, SquaredHinge
 from skdpfl.models import LinearModel
 from skdpfl.privacy.events import Gaussian

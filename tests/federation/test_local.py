@@ -25,12 +25,18 @@ from skdpfl.models._products import group_products
 from skdpfl.privacy.randomness import draws
 from skdpfl.privacy.randomness.streams import Stream, streams_for
 from skdpfl.privacy.release import precision
-from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
+from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
 
 SIZES = (5, 9, 2, 6, 30)
-SAMPLINGS = [Everyone(), Poisson(0.6), Poisson(0.05), WithoutReplacement(0.4), Disjoint(2)]
+SAMPLINGS = [
+    Everyone(),
+    PoissonSampling(0.6),
+    PoissonSampling(0.05),
+    WithoutReplacement(0.4),
+    Disjoint(2),
+]
 
 
 def setting(sampling=None, **kw):
@@ -92,7 +98,7 @@ def test_the_number_of_threads_never_changes_a_bit(
 def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, seed):
     """Batches of one record and of none among them."""
     p, n = problem(sizes=tuple(sizes), k=k, seed=seed), len(sizes)
-    s = setting(Poisson(rate), z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
+    s = setting(PoissonSampling(rate), z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_stacking, "STACK_WORK", 0)
         patch.setattr(_local, "WORTH_THREADS", 0)
@@ -140,7 +146,7 @@ def test_the_model_does_not_depend_on_how_stacks_are_cut(sizes, stack_size, samp
 @pytest.mark.parametrize("chunk", [1, 4, 7])
 @pytest.mark.parametrize("stacked", [True, False])
 def test_sums_in_chunks_are_the_same_sums(monkeypatch, chunk, stacked):
-    p, s = problem(sizes=SIZES), setting(Poisson(0.6))
+    p, s = problem(sizes=SIZES), setting(PoissonSampling(0.6))
     whole = run_rounds("fedavg", p, s)
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: chunk)
     if not stacked:
@@ -152,11 +158,11 @@ def test_sums_in_chunks_are_the_same_sums(monkeypatch, chunk, stacked):
 @pytest.mark.parametrize("stacked", [True, False])
 def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
     """It has a probability below 2^-100; so the bound is lowered for this test."""
-    monkeypatch.setattr(Poisson, "largest_batch", lambda self, n: 3)
+    monkeypatch.setattr(PoissonSampling, "largest_batch", lambda self, n: 3)
     if not stacked:
         monkeypatch.setattr(_stacking, "STACK_WORK", 0)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    p, s = problem(sizes=(20, 20, 20, 20, 20)), setting(Poisson(0.6))
+    p, s = problem(sizes=(20, 20, 20, 20, 20)), setting(PoissonSampling(0.6))
     work = work_of("fedavg", p, s)
     federation = federation_of(p)
     federation.start(work)
@@ -174,7 +180,7 @@ def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
 
 
 @pytest.mark.parametrize("order", ["sorted", "mixed"])
-@pytest.mark.parametrize("sampling", [Everyone(), Poisson(0.6)], ids=str)
+@pytest.mark.parametrize("sampling", [Everyone(), PoissonSampling(0.6)], ids=str)
 def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     """Parts have whole chunks; records that stand together are not copied."""
     p, s = problem(sizes=(50, 64)), setting(sampling, z=[1.0] * 2, weights=np.full(2, 0.5))
@@ -191,14 +197,14 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     rows = [len(part.y) for part in parts]
     assert set(rows[:-1]) == {10}
     assert 0 < rows[-1] <= 10
-    assert sum(rows) == 64 or isinstance(sampling, Poisson)
+    assert sum(rows) == 64 or isinstance(sampling, PoissonSampling)
     together = isinstance(sampling, Everyone) and order == "sorted"
     assert all(part.records.table is federation._data.X for part in parts)
     gathered = [part.records.gathered() for part in parts]
     assert all(np.shares_memory(X, federation._data.X) == together for X in gathered)
 
 
-@pytest.mark.parametrize("sampling", [Everyone(), Poisson(0.6)], ids=str)
+@pytest.mark.parametrize("sampling", [Everyone(), PoissonSampling(0.6)], ids=str)
 def test_data_read_often_are_put_in_order_once(monkeypatch, sampling):
     """Mixed rows: the same model as before, to the last bit, and the caller's data as they were."""
     p, s = problem(sizes=(6, 6, 6, 4)), setting(sampling, z=[1.0] * 4, weights=np.full(4, 0.25))
@@ -265,7 +271,7 @@ def test_a_cohorts_silos_are_yielded_once():
 
 def test_no_silo_reads_another_silos_records():
     """Changing one silo's records changes no other silo's message."""
-    p, s = problem(sizes=SIZES), setting(Poisson(0.3))
+    p, s = problem(sizes=SIZES), setting(PoissonSampling(0.3))
     messages = []
     for factor in (1.0, -50.0):
         p.silos[2] = (p.silos[2][0] * factor, p.silos[2][1])
@@ -307,7 +313,7 @@ def test_precision_follows_the_largest_batch(sizes, products, release):
 def test_clip_norms_pay_for_rounding_and_the_grid(dtype):
     """2 clip (1 + r) + gamma sqrt(size) = 2 clip_norm but for 4e-4, r with the largest batch."""
     p = plan_of(problem(sizes=(2, 2)), setting(z=[1.0, 3.0], weights=np.full(2, 0.5)))
-    plan = replace(p, silo_sizes=np.array([400, 1000]), sampling=Poisson(0.2))
+    plan = replace(p, silo_sizes=np.array([400, 1000]), sampling=PoissonSampling(0.2))
     terms = plan.mechanism.gradient_terms(plan, 1000, np.dtype(dtype))
     release = terms.precision.release
     gamma = terms.noised.std * 2.0 ** (-20 if release == np.float32 else -36)
@@ -415,7 +421,7 @@ def test_large_data_are_transformed_batch_by_batch(monkeypatch):
         rows.append(len(X))
         return 2 * X
 
-    p, s = problem(sizes=SIZES), setting(Poisson(0.3))
+    p, s = problem(sizes=SIZES), setting(PoissonSampling(0.3))
     X = np.concatenate([X for X, _ in p.silos])
     y = np.concatenate([y for _, y in p.silos]).astype(int)
     codes = np.repeat(np.arange(5), SIZES)
@@ -435,7 +441,7 @@ def test_memory_is_only_for_silos_that_took_part():
     assert Memory(5, 0, np.dtype(float)).read(np.arange(5)).shape == (5, 0)
 
 
-@pytest.mark.parametrize("sampling", [Poisson(0.3), WithoutReplacement(0.3)], ids=str)
+@pytest.mark.parametrize("sampling", [PoissonSampling(0.3), WithoutReplacement(0.3)], ids=str)
 def test_padding_repeats_the_silos_own_records(sampling):
     p, s = problem(sizes=SIZES), setting(sampling)
     federation = federation_of(p)
@@ -484,7 +490,9 @@ def test_no_bit_tells_how_many_records_another_silo_drew(monkeypatch, mask_work,
     """Sampling keeps secret whether a record was drawn; a longer stack would add up otherwise."""
     monkeypatch.setattr(_stacking, "MASK_WORK", mask_work)
     p, n = problem(sizes=(90, 80, 85, 70), d=7, k=k), 4
-    s = setting(Poisson(rate), z=[1.0] * n, weights=np.full(n, 0.25), n_rounds=1, steps=[6], lr=50)
+    s = setting(
+        PoissonSampling(rate), z=[1.0] * n, weights=np.full(n, 0.25), n_rounds=1, steps=[6], lr=50
+    )
 
     def messages():
         work = work_of("fedavg", p, s, dtype)

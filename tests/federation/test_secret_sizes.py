@@ -10,7 +10,7 @@ from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import Everyone, Poisson, WithoutReplacement
+from skdpfl.privacy.sampling import Everyone, PoissonSampling, WithoutReplacement
 
 D = 6
 #: sizes of the silos that are looked at; the first silo's, which is to be hidden, comes before
@@ -74,7 +74,9 @@ def messages(first, sampling, dtype, k, layout, cohort=None, transform=None):
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    "sampling", [Everyone(), Poisson(0.3), Poisson(0.8), WithoutReplacement(0.4)], ids=str
+    "sampling",
+    [Everyone(), PoissonSampling(0.3), PoissonSampling(0.8), WithoutReplacement(0.4)],
+    ids=str,
 )
 @pytest.mark.parametrize("stack_work", [200_000, 150])
 def test_no_bit_tells_of_another_silo(monkeypatch, stack_work, sampling, dtype, k, layout):

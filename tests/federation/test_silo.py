@@ -18,7 +18,7 @@ from skdpfl.privacy.events import Gaussian, compose
 from skdpfl.privacy.mechanisms import SiloGradients
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import StepNoise
-from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
+from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
 from tests.engine.settings import federation_of, plan_of, problem, work_of
 from tests.federation.apart import Apart
 from tests.federation.test_local import setting
@@ -32,7 +32,13 @@ def case(sampling=None, **kw):
     return setting(sampling, **{"z": [1.0] * N, "weights": np.array(SIZES) / sum(SIZES), **kw})
 
 
-SAMPLINGS = [Everyone(), Poisson(0.6), Poisson(0.05), WithoutReplacement(0.4), Disjoint(2)]
+SAMPLINGS = [
+    Everyone(),
+    PoissonSampling(0.6),
+    PoissonSampling(0.05),
+    WithoutReplacement(0.4),
+    Disjoint(2),
+]
 
 
 @pytest.mark.parametrize("stack_work", [200_000, 0])
@@ -185,7 +191,7 @@ def test_a_fit_of_silos_elsewhere_is_the_same_fit(name):
 # ---- a run that stops and goes on ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sampling", [Poisson(0.5), Disjoint(9)], ids=str)
+@pytest.mark.parametrize("sampling", [PoissonSampling(0.5), Disjoint(9)], ids=str)
 @pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
 def test_a_run_goes_on_from_saved_silos_and_progress(algorithm, sampling):
     p = problem(sizes=(12, 9, 20, 31))

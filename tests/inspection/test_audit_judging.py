@@ -7,14 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdpfl.inspection.audits.result import judged, judged_one_run
-from skdpfl.inspection.audits.scores import Trials
+from skdpfl.federation import LocalFederation
+from skdpfl.inspection.audits.judging import AuditSetting, Trials, judged, judged_one_run
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 ROOT = Path(__file__).parents[2]
 DELTA = 1e-3
+
+
+def setting(view, n_fits, confidence):
+    return AuditSetting(view, n_fits, confidence, None, LocalFederation)
 
 
 def gaussian(mu):
@@ -33,7 +37,7 @@ def audited(mu, claimed, n, rng, confidence, *, law):
     none = np.zeros((n, 0))
     score = seen[:, 0] if law else None
     trials = Trials(none, none, none, seen, coin)
-    return judged(trials, score, claimed, confidence, "model", n, rng)
+    return judged(trials, score, claimed, setting("model", n, confidence), rng)
 
 
 @pytest.mark.parametrize("law", [True, pytest.param(False, marks=pytest.mark.slow)])
@@ -71,7 +75,7 @@ def test_bounds_are_shown_rounded_down_and_costs_up():
     trials = np.zeros((4, 0))
     audit = judged(
         Trials(trials, trials, trials, np.zeros((4, 1)), np.array([True, False] * 2)), None,
-        gaussian(0.4), 0.9, "model", 4, np.random.default_rng(0),
+        gaussian(0.4), setting("model", 4, 0.9), np.random.default_rng(0),
     )  # fmt: skip
     text = repr(replace(audit, lower_bound=1.999, reported=2.001, delta=1.21e-5))
     assert "ε ≥ 1.99, reported 2.01 at δ=1.3e-05" in text
@@ -79,6 +83,6 @@ def test_bounds_are_shown_rounded_down_and_costs_up():
 
 def test_one_run_whose_coins_are_all_alike_shows_nothing():
     audit = judged_one_run(
-        np.array([1.0, 2.0]), np.array([True, True]), False, gaussian(0.4), 0.9, "silo"
+        np.array([1.0, 2.0]), np.array([True, True]), False, gaussian(0.4), setting("silo", 1, 0.9)
     )
     assert audit.rates == (1.0, 1.0) and not audit.contradicted

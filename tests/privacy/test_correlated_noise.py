@@ -18,7 +18,7 @@ from skdpfl.privacy.mechanisms import ServerGradients, SiloGradients
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import FreshNoise, StepNoise
-from skdpfl.privacy.sampling import Disjoint, Everyone, Poisson, WithoutReplacement
+from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
 from tests.docs.test_snippets import ROOT, snippets
 
 
@@ -257,7 +257,7 @@ def test_data_of_single_precision_get_noise_of_double():
 def test_sampling_does_not_amplify_it_and_is_refused(sampling):
     with pytest.raises(ValueError, match='sampling does not amplify privacy; use sampling="disj'):
         classifier(sampling=sampling, sampling_rate=0.2).fit(X, y, silos=FOUR)
-    for drawn in (Poisson(0.2), WithoutReplacement(0.2)):
+    for drawn in (PoissonSampling(0.2), WithoutReplacement(0.2)):
         with pytest.raises(ValueError, match="does not amplify"):
             plan_of([9], 3, drawn)
 

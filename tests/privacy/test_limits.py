@@ -20,7 +20,7 @@ from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delt
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release.grid import grid_for
-from skdpfl.privacy.sampling import Disjoint, Poisson
+from skdpfl.privacy.sampling import Disjoint, PoissonSampling
 from skdpfl.privacy.schedules import check_schedule
 from skdpfl.privacy.shuffling.rounds import shuffled_profile
 from skdpfl.privacy.spending.filters import renyi_budget
@@ -203,7 +203,7 @@ def test_one_pass_is_one_release_at_the_least_noise_that_was_met():
 @pytest.mark.parametrize("n", [10, 1000, 10**6])
 def test_batches_are_cut_where_2_to_the_minus_100_is_left(rate, n):
     """Exactly, by the binomial's tail; and Bernstein's inequality wastes little."""
-    most = Poisson(rate).largest_batch(n)
+    most = PoissonSampling(rate).largest_batch(n)
     assert binom.logsf(most, n, rate) <= -100 * math.log(2)
     least = int(binom.isf(2.0**-100, n, rate))
     assert most <= n and most - n * rate <= 1.7 * (least - n * rate) + 25

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import GradientSums, choose_precision
-from skdpfl.privacy.sampling import Poisson
+from skdpfl.privacy.sampling import PoissonSampling
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 SUMS = GradientSums(
@@ -77,7 +77,7 @@ def test_what_a_silo_releases_beside_is_its_own():
 @pytest.mark.parametrize("n", [100, 5000, 10**6])
 @pytest.mark.parametrize("rate", [1e-4, 0.03, 0.5, 0.99])
 def test_hardly_any_poisson_batch_is_larger_than_the_largest(n, rate):
-    most = Poisson(rate).largest_batch(n)
+    most = PoissonSampling(rate).largest_batch(n)
     assert binom.sf(most, n, rate) < 2.0**-100
     spread = np.sqrt(n * rate * (1 - rate))
     assert most <= min(n, n * rate + 12 * spread + 48)

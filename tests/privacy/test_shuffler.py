@@ -12,7 +12,7 @@ from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients, ShuffledSums, 
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import PrecisionError
-from skdpfl.privacy.sampling import Disjoint, Poisson, WithoutReplacement
+from skdpfl.privacy.sampling import Disjoint, PoissonSampling, WithoutReplacement
 from skdpfl.privacy.shuffling.one_round import shuffled_profile
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
 
@@ -76,7 +76,7 @@ def test_plans_that_a_shuffler_does_not_protect_are_refused(mechanism):
     """The number of messages, or a factor on them, would tell; zeroing has other shifts."""
     one = dataclasses.replace(plan(), mechanism=mechanism)
     with pytest.raises(ValueError, match="fixed size"):
-        dataclasses.replace(one, sampling=Poisson(0.2))
+        dataclasses.replace(one, sampling=PoissonSampling(0.2))
     with pytest.raises(ValueError, match="proportional"):
         dataclasses.replace(one, weights=np.full(4, 0.25))
     with pytest.raises(ValueError, match='neighbours="replace" only'):

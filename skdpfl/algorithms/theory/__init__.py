@@ -17,37 +17,34 @@ Data", AISTATS 2022.
 S. U. Stich, "Unified Optimal Analysis of the (Stochastic) Gradient Method", 2019, lemma 3.
 """
 
-from skdpfl.algorithms.theory._accelerated import (
-    lowy2023_accelerated_rounds,
-    lowy2023_multistage_rounds,
-    lowy2023_one_pass_rounds,
-    lowy2023_regularisation,
-    lowy2023_smoothing,
-)
-from skdpfl.algorithms.theory._acsa import (
-    Stage,
-    acsa_bound,
-    acsa_scale,
-    gradient_variance,
-    multistage,
-)
 from skdpfl.algorithms.theory._average_noise import Rounds, average_covariance, rounds_of
-from skdpfl.algorithms.theory._fedavg import (
+from skdpfl.algorithms.theory._local_steps import (
+    Excess,
     StepSizes,
+    local_steps_excess,
     noble2022_fedavg_steps,
     noble2022_local_step,
     noble2022_scaffold_steps,
     noble2022_weights,
 )
-from skdpfl.algorithms.theory._local_steps import Excess, local_steps_excess
-from skdpfl.algorithms.theory._minibatch import (
+from skdpfl.algorithms.theory._lowy2023 import (
     effective_silos,
+    lowy2023_accelerated_rounds,
     lowy2023_bound,
+    lowy2023_multistage_rounds,
+    lowy2023_one_pass_rounds,
+    lowy2023_regularisation,
     lowy2023_rounds,
+    lowy2023_smoothing,
     lowy2023_step,
 )
-from skdpfl.algorithms.theory._strongly_convex import (
+from skdpfl.algorithms.theory._schedules import (
+    Stage,
     StepSchedule,
+    acsa_bound,
+    acsa_scale,
+    gradient_variance,
+    multistage,
     stich2019_bound,
     stich2019_schedule,
 )

@@ -1,28 +1,51 @@
-"""Canaries: records whose gradients are chosen, whatever the model is.
+"""Canaries: records with chosen gradients, the data they stand in, and what is seen of them.
 
-A record's target says what it is: ``SILENT`` records have the gradient zero; the gradient of a
-canary is so long that it is clipped, and points along its features or against them::
+An audit plays fits on ``AuditData``, the user's records or silos of given sizes, with canaries in
+some silos. A record's target marks it. ``SILENT`` records have the gradient zero; a canary's
+gradient is so long that it is clipped, and points along its features or against them, whatever the
+model is::
 
     dloss / draw_1 = 0, turn * HUGE or -turn * HUGE       for SILENT, PLUS, MINUS
 
 ``turn`` is +1 or -1 and may change from round to round: a worst-case record adapts to what was
 released. All other code is that of a fit: batches, clipping, sums, noise, algorithm and mechanism.
+
+``Watch`` is the back end of such a fit. It writes down what an adversary sees, in units in which a
+canary's contribution to a release is about 1, for round r and silo i::
+
+    along[r, i]    projection on the canary's gradient, times the round's turn
+    across[r, i]   length of the rest of the message
+    extra[r, i]    what is sent beside the message
+
+Under a trusted server or shuffler there is one release in place of the silos' messages (i = 0).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
 
-from skdpfl.federation import Map
+from skdpfl._arguments import check_count, refuse_sparse
+from skdpfl._input_errors import advising
+from skdpfl.algorithms import Released, sends_one_gradient
+from skdpfl.federation import Federation, LocalFederation, Map, Question, Schema, SiloData, Work
 from skdpfl.losses import Loss
+from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.silos import read_silos
 
 #: targets from here on mark records; single precision holds them exactly
 SILENT, PLUS, MINUS = (2.0**22 + i for i in range(3))
 #: slopes of canaries; tiny ones keep the direction of a message and take its norm
 HUGE, TINY = 2.0**30, 2.0**-30
+#: the size of the features of canaries: a record of norm far above any clip norm's reach
+LONG = 1e3
 
 
 @dataclass
@@ -96,3 +119,268 @@ class KeepsMarks:
         """Return the mapped targets."""
         marked = values >= SILENT
         return np.where(marked, values, self.inner.transform(np.where(marked, 0, values)))
+
+
+#: silos' records and streams -> a back end
+BackEnd = Callable[[SiloData, Streams], Federation]
+
+
+def shuffles_records(plan: PrivacyPlan) -> bool:
+    """Whether the server sees single records' noised messages, shuffled."""
+    if plan.trust != "shuffler" or plan.mechanism.noised_later:
+        return False
+    return bool((plan.expected_sizes == 1).all())
+
+
+@dataclass
+class Observed:
+    """What was released in one fit; see the module."""
+
+    along: np.ndarray
+    across: np.ndarray
+    extra: np.ndarray
+    answers: list[np.ndarray] = field(default_factory=list)
+    #: (n_rounds, n_silos) of a shuffler whose messages are single records', else (n_rounds, 0)
+    messages: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedFit:
+    """Where a fit is played: records, canaries' features, who is absent, and who looks.
+
+    ``asked`` are the records that questions before the rounds are answered from, ``records`` those
+    of the rounds; ``rows`` (m, n_features) are the canaries' features.
+    """
+
+    asked: SiloData
+    records: SiloData
+    rows: np.ndarray
+    absent: np.ndarray
+    aggregate: bool
+    turns: bool
+    silo: int
+
+
+class Watch(Federation):
+    """The silos of a fit under audit."""
+
+    def __init__(
+        self, fit: AuditedFit, streams: Streams, back_end: BackEnd = LocalFederation
+    ) -> None:
+        self._fit, self._clip = fit, np.inf
+        self._asked = back_end(fit.asked, streams)
+        self._silos = back_end(fit.records, streams)
+        self._answers: list[np.ndarray] = []
+
+    @property
+    def n_silos(self) -> int:
+        return self._silos.n_silos
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The canaries' features (m, n_features)."""
+        return self._fit.rows
+
+    def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for silos, answers in self._asked.ask(question):
+            table = np.zeros((self.n_silos, answers.shape[1]))
+            table[silos] = answers
+            self._answers.append(table)
+            yield silos, answers
+
+    def start(self, work: Work) -> None:
+        fit, gaussian = self._fit, work.plan.mechanism.gaussian
+        self._loss = CanaryLoss(work.loss, HUGE if gaussian else TINY)
+        target = None if work.target is None else KeepsMarks(work.target)
+        self.work = work
+        self._silos.start(replace(work, loss=self._loss, target=target))
+        self.directions = self._gradients(work)
+        plan, n_seen = work.plan, 1 if fit.aggregate else self.n_silos
+        shape = plan.n_rounds, n_seen
+        many = len(fit.rows) if len(fit.rows) > 1 else 0
+        self.seen = Observed(
+            np.zeros((*shape, many) if many else shape),
+            np.zeros(shape),
+            np.zeros((*shape, plan.mechanism.n_extra + 2 * fit.aggregate)),
+            self._answers,
+        )
+        # loud, and at times with nothing to say: a squared norm that is released tells that
+        quiet = self._fit.aggregate and plan.unit == "silo" and plan.mechanism.n_extra
+        self._turns = ((1.0, -1.0, 1.0, 0.0) if quiet else (1.0, -1.0)) if fit.turns else (1.0,)
+        self._shuffled = fit.aggregate and shuffles_records(plan)
+        if self._shuffled:
+            self.seen.messages = np.full((plan.n_rounds, self.n_silos), np.nan)
+        if plan.unit == "record":
+            self._in_message = plan.expected_sizes / plan.clip_norm
+            self._in_release = 1 / (plan.record_shares * plan.clip_norm)
+        else:
+            # whole silos send how far they moved, against the gradient
+            self._in_message, self._in_release = -np.ones(self.n_silos), -1 / plan.weights
+
+    def _gradients(self, work: Work) -> np.ndarray:
+        """Return the directions of canaries' gradients (m, size), of norm about one."""
+        X = np.asarray(self._fit.rows, work.dtype)
+        if work.features is not None:
+            X = np.ascontiguousarray(work.features.transform(X))
+        y = np.full(len(X), PLUS, work.target_dtype or np.int64)
+        params = work.model.init(None, work.dtype)
+        norms = work.model.squared_row_norms(X)
+        return np.stack(
+            [
+                work.model.clipped_gradient_sum(
+                    params,
+                    X[i : i + 1],
+                    y[i : i + 1],
+                    self._loss,
+                    clip_norm=1.0,
+                    squared_norms=norms[i : i + 1],
+                ).astype(float)
+                for i in range(len(X))
+            ]
+        )
+
+    def round(
+        self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        self._clip = clip_norm if self.work.plan.unit == "silo" else 1.0
+        self._loss.turn.sign = self._turns[round % len(self._turns)]
+        plain = self.work.alpha and sends_one_gradient(self.work.algorithm)
+        self._public = self.work.penalty * shared if plain else np.zeros(1)
+        for silos, messages in self._silos.round(round, shared, cohort, clip_norm):
+            gone = self._fit.absent[silos]
+            messages = np.where(gone[:, None], 0.0, messages) if gone.any() else messages
+            if not self._fit.aggregate:
+                scale = self._in_message[silos, None] / self._clip
+                self._write(round, silos, messages, scale)
+            elif self._shuffled:
+                along = (messages - self._public) @ self.directions[0] * self._in_message[silos]
+                self.seen.messages[round, silos] = along * self._loss.turn.sign
+            yield silos, messages
+
+    def on_release(self, round: int, released: Released) -> None:
+        if self._fit.aggregate:
+            scale = released.sampled * self._in_release[self._fit.silo] / self._clip
+            extra = [released.squared_norm / self._clip, released.unclipped]
+            row = np.concatenate([released.mean, np.nan_to_num(extra)])
+            self._write(round, np.zeros(1, int), row[None], scale)
+
+    def _write(self, round: int, who: np.ndarray, messages: np.ndarray, scale: Any) -> None:
+        size = self.directions.shape[1]
+        vectors = (np.asarray(messages[:, :size], float) - self._public) * scale
+        along = vectors @ self.directions.T
+        if self.seen.along.ndim == 2:
+            along = along[:, 0]
+            rest = np.square(vectors).sum(axis=1) - np.square(along)
+            self.seen.across[round, who] = np.sqrt(np.maximum(rest, 0.0))
+        self.seen.along[round, who] = along * self._loss.turn.sign
+        rest = messages[:, size:] * scale
+        self.seen.extra[round, who, : rest.shape[1]] = rest[:, : self.seen.extra.shape[2]]
+
+
+@dataclass(frozen=True, eq=False)
+class AuditData:
+    """Records silo by silo: ``X``, coded targets ``y``, where silos start, and their ids."""
+
+    X: np.ndarray
+    y: np.ndarray
+    starts: np.ndarray
+    ids: Sequence[Any]
+    #: whether the records are the user's; others have gradients of zero
+    given: bool
+    names: Sequence[str] | None = None
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The silos' numbers of records."""
+        return np.diff(self.starts)
+
+    @property
+    def schema(self) -> Schema:
+        """What is public."""
+        sizes = dict(zip(self.ids, self.sizes.tolist(), strict=True))
+        return Schema(sizes, self.X.shape[1], feature_names=self.names)
+
+    def fit_with(
+        self,
+        unit: str,
+        coins: dict[int, list[bool]],
+        *,
+        zero_out: bool,
+        aggregate: bool,
+        turns: bool,
+        loud_others: bool = False,
+    ) -> AuditedFit:
+        """Return one fit: ``coins`` are those of each attacked silo's canaries.
+
+        ``loud_others``: records that are not the user's have the canary's gradient, not zero. A
+        message that points elsewhere is hidden least among such.
+        """
+        X, y = self.X.copy(), self.y.astype(float)
+        asked, n_features = self.X.copy(), self.X.shape[1]
+        absent, rows = np.zeros(len(self.ids), bool), self._rows(max(map(len, coins.values())))
+        if not self.given:
+            y[:] = PLUS if loud_others else SILENT
+            X[:] = rows[0] if loud_others else X
+        for silo, flips in coins.items():
+            start, stop = self.starts[silo], self.starts[silo + 1]
+            if unit == "silo":
+                absent[silo] = zero_out and not flips[0]
+                X[start:stop], y[start:stop] = rows[0], PLUS if flips[0] else MINUS
+                continue
+            for j, flip in enumerate(flips):
+                X[start + j] = rows[j]
+                y[start + j] = PLUS if flip else SILENT if zero_out else MINUS
+                asked[start + j] = (2 * flip - (not zero_out or flip)) * LONG * LONG
+        assert X.shape[1] == n_features
+        plain = SiloData(asked, self.y, self.starts)
+        silo = next(iter(coins))
+        return AuditedFit(plain, SiloData(X, y, self.starts), rows, absent, aggregate, turns, silo)
+
+    def _rows(self, m: int) -> np.ndarray:
+        """Return the features (m, n_features) of canaries, at right angles."""
+        if not self.given:
+            return np.eye(m, self.X.shape[1]) * LONG
+        # where the given records vary least
+        axes = np.linalg.svd(self.X - self.X.mean(axis=0), full_matrices=True)[2]
+        return axes[::-1][:m] * LONG * max(1.0, float(np.abs(self.X).max()))
+
+
+def table_of(X: Any, y: Any = None) -> np.ndarray:
+    """Return the user's features as numbers, or say what is wrong with them."""
+    refuse_sparse(X)
+    with advising(X, y):
+        table: np.ndarray = check_array(X, dtype=np.float64, input_name="X")
+    return table
+
+
+def like(X: Any, table: np.ndarray) -> Any:
+    """Return a table as a frame with the names of X, if X has some."""
+    named = isinstance(X, pd.DataFrame)
+    return pd.DataFrame(table, index=X.index, columns=X.columns) if named else table
+
+
+def data_of_sizes(silo_sizes: Any, n_features: Any) -> AuditData:
+    """Return silos of given sizes, whose records say nothing."""
+    if silo_sizes is None or n_features is None:
+        raise ValueError(
+            "An audit needs silo_sizes and n_features, for worst-case records; or X, y and silos."
+        )
+    named = pd.Series(silo_sizes, dtype=object)
+    sizes = np.array([check_count(f"silo_sizes[{silo!r}]", n) for silo, n in named.items()])
+    width = check_count("n_features", n_features)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    n = int(starts[-1])
+    return AuditData(np.zeros((n, width)), np.zeros(n), starts, named.index.tolist(), False)
+
+
+def data_given(X: Any, y: Any, silos: Any, classes: np.ndarray | None) -> AuditData:
+    """Return the user's records, silo by silo."""
+    table, target = table_of(X, y), np.asarray(y)
+    read = read_silos(silos, len(table), X)
+    codes = target.astype(float) if classes is None else np.searchsorted(classes, target)
+    if classes is None and np.abs(codes).max() >= SILENT:
+        raise ValueError(f"An audit needs targets below {SILENT:g}; scale y, and target_bounds.")
+    order = np.argsort(read.codes, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(read.sizes)])
+    ids, names = read.ids.tolist(), X.columns.tolist() if isinstance(X, pd.DataFrame) else None
+    return AuditData(table[order], codes[order].astype(float), starts, ids, True, names)

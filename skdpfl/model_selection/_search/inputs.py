@@ -28,7 +28,7 @@ from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import Trust, Unit
 
 
-class Guarantee(NamedTuple):
+class Protection(NamedTuple):
     """What is protected, against whom, and the neighbouring relation."""
 
     unit: Unit
@@ -36,7 +36,7 @@ class Guarantee(NamedTuple):
     neighbours: Neighbours
 
 
-def guarantee_of(inner: Any) -> Guarantee:
+def guarantee_of(inner: Any) -> Protection:
     """Return the guarantee of a search over this estimator; raise if there is none."""
     unit: Any = inner.unit
     if inner.trust == "shuffler":
@@ -50,7 +50,7 @@ def guarantee_of(inner: Any) -> Guarantee:
         raise ValueError(
             "A regressor's scores are bounded by its target_bounds=(low, high); give them."
         )
-    return Guarantee(unit, inner.trust, relation(inner.neighbours, unit, inner.trust))
+    return Protection(unit, inner.trust, relation(inner.neighbours, unit, inner.trust))
 
 
 def check_guarantees(models: Iterable[Any], searched: Any) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
 
-from skdpfl.model_selection._search.inputs import Guarantee
+from skdpfl.model_selection._search.inputs import Protection
 from skdpfl.model_selection.holdout import Split
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import noised_sum
@@ -38,7 +38,7 @@ class NoisyScore:
     a vector of zeros is a score of one half). The number of units that the mean is over is public.
     """
 
-    def __init__(self, inner: Any, guarantee: Guarantee, split: Split) -> None:
+    def __init__(self, inner: Any, guarantee: Protection, split: Split) -> None:
         self._guarantee, self._split = guarantee, split
         self._classifies = is_classifier(inner)
         self._bounds = None if self._classifies else inner.target_bounds

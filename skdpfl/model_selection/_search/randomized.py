@@ -27,7 +27,7 @@ from skdpfl.model_selection._search.budget import SearchBudget, divide_budget, w
 from skdpfl.model_selection._search.callbacks import Runs, warnings_off
 from skdpfl.model_selection._search.candidates import Candidate, Space, seed_from
 from skdpfl.model_selection._search.inputs import (
-    Guarantee,
+    Protection,
     check_budgets,
     check_guarantees,
     guarantee_of,
@@ -209,7 +209,7 @@ class DPRandomizedSearchCV(
         self.privacy_spent_, self.fit_epsilon_ = spent, float(budget.epsilon)
         return self
 
-    def _check(self) -> tuple[Any, Guarantee]:
+    def _check(self) -> tuple[Any, Protection]:
         """Check the parameters; return the estimator that is searched and the guarantee."""
         check_budgets(Space(self.param_distributions).names)
         check_count("n_iter", self.n_iter)
@@ -219,7 +219,7 @@ class DPRandomizedSearchCV(
         _, inner = private_step(self.estimator)
         return inner, guarantee_of(inner)
 
-    def _runs(self, guarantee: Guarantee, streams: Streams) -> tuple[int, Repetition | None]:
+    def _runs(self, guarantee: Protection, streams: Streams) -> tuple[int, Repetition | None]:
         """Return the number of runs, and its distribution if it is secret."""
         if guarantee.trust == "silo" or self.n_iter == 1:
             Space(self.param_distributions).warn_of_repeats(self.n_iter)
@@ -251,7 +251,7 @@ class DPRandomizedSearchCV(
         self,
         budget: SearchBudget,
         delta: float,
-        guarantee: Guarantee,
+        guarantee: Protection,
         streams: Streams,
         *,
         exact: bool,
@@ -271,7 +271,7 @@ class DPRandomizedSearchCV(
         points: list[dict[str, Any]],
         models: list[Any],
         noisy: np.ndarray,
-        guarantee: Guarantee,
+        guarantee: Protection,
     ) -> None:
         """Set the attributes; with trust="server" only those of the best run."""
         best = int(np.argmax(noisy))

@@ -27,7 +27,7 @@ from skdpfl.privacy.mechanisms.records import gradient_sums, n_sums
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, PrecisionError, choose_precision
-from skdpfl.privacy.sampling import Disjoint, Levels, Poisson
+from skdpfl.privacy.sampling import Disjoint, Levels, PoissonSampling
 from skdpfl.privacy.shuffling.rounds import shuffled_levels
 
 
@@ -189,7 +189,7 @@ def _check_shuffled(plan: PublicNumbers) -> None:
         raise ValueError(
             f'trust="shuffler" is priced under neighbours="replace" only; got {plan.neighbours!r}.'
         )
-    if isinstance(plan.sampling, Poisson):
+    if isinstance(plan.sampling, PoissonSampling):
         raise ValueError(
             'trust="shuffler" needs batches of a fixed size, since the number of messages is seen; '
             f"got {plan.sampling!r}. Use WithoutReplacement, Disjoint or Everyone."

@@ -1,0 +1,235 @@
+"""Algorithms with one gradient per silo and round: minibatch SGD and its accelerated versions.
+
+**Minibatch SGD** (Lowy and Razaviyayn 2023, Algorithm 2)::
+
+    g = mean of the silos' gradients at x,   v <- momentum v + g,   x <- Proj(x - eta_r v)
+
+It is FedAvg with one local step (DP-FedSGD).
+
+**AC-SA**, with acceleration (Ghadimi and Lan 2012; with private gradients Lowy and Razaviyayn,
+Algorithm 1), mu the modulus of strong convexity (0: convex), scale v >= 2 beta, r = 1, 2, ...::
+
+    a = 2 / (r + 1),   e = 4 v / (r (r + 1))
+    x_md = [(1 - a) (mu + e) x_ag + a ((1 - a) mu + e) x] / (e + (1 - a^2) mu)
+    g    = mean of the silos' gradients at x_md
+    x    <- Proj( [a mu x_md + ((1 - a) mu + e) x - a g] / (mu + e) )
+    x_ag <- a x + (1 - a) x_ag
+
+With mu = 0 the step on g is r / (2 v), and x_ag is the mean of x_1, ..., x_R with weights
+1, ..., R. A gradient changes x_ag by about 1 / v times itself, so the learning rate is 1 / v.
+
+**Multi-stage AC-SA**, with restarts, for strongly convex objectives (Ghadimi and Lan 2013)::
+
+    q_0 = x_0;   q_k = AC-SA from q_{k-1} with R_k rounds and scale v_k;   stages k = 1, 2, ...
+
+Lengths and scales are public constants, fixed before the fit (for instance by
+:func:`skdpfl.algorithms.theory.multistage`, which makes each stage halve the excess loss): the end
+of a stage does not depend on the data. The last stage takes all remaining rounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from skdpfl.algorithms._base import Ball, GradientMethod, Projection, Released
+from skdpfl.algorithms.theory import Stage
+
+
+class MinibatchState(NamedTuple):
+    """The model, the velocity and how many rounds are done."""
+
+    params: np.ndarray
+    velocity: np.ndarray
+    round: int
+
+
+@dataclass(frozen=True)
+class MinibatchSGD(GradientMethod):
+    """Minibatch SGD with optional heavy-ball momentum at the server and projection.
+
+    Parameters
+    ----------
+    learning_rate : float or tuple of float
+        eta, one number or one for each round.
+    momentum : float, default=0.0
+        Heavy-ball momentum at the server.
+    projection : callable, default=Ball()
+        Projection onto the feasible set.
+    output_weights : tuple of float, default=None
+        The weights in the average of the model before the first round and after each one,
+        n_rounds + 1 numbers; None averages the second half.
+    """
+
+    learning_rate: float | tuple[float, ...]
+    momentum: float = 0.0
+    projection: Projection = field(default_factory=Ball)
+    output_weights: tuple[float, ...] | None = None
+
+    def init(self, params: np.ndarray) -> MinibatchState:
+        return MinibatchState(params, np.zeros_like(params), 0)
+
+    def aggregate(self, state: MinibatchState, released: Released) -> MinibatchState:
+        rate = self.learning_rate
+        step = rate[state.round] if isinstance(rate, tuple) else rate
+        velocity = self.momentum * state.velocity + released.mean
+        moved = self.projection(state.params - step * velocity)
+        return MinibatchState(moved, velocity, state.round + 1)
+
+    def heavy_ball(self) -> tuple[float, float] | None:
+        free = self.projection == Ball() and self.output_weights is None
+        if isinstance(self.learning_rate, tuple) or not free:
+            return None
+        return self.learning_rate, self.momentum
+
+    def idle(self, state: MinibatchState) -> MinibatchState:
+        return state._replace(round=state.round + 1)
+
+    def params(self, state: MinibatchState) -> np.ndarray:
+        return state.params
+
+    def start_weight(self, n_rounds: int) -> float:
+        return 0.0 if self.output_weights is None else self.output_weights[0]
+
+    def output_weight(self, round: int, n_rounds: int) -> float:
+        if self.output_weights is not None:
+            return self.output_weights[round + 1]
+        return super().output_weight(round, n_rounds)
+
+
+class AcceleratedState(NamedTuple):
+    """The prox sequence x, the aggregated one x_ag, and how many gradients were used."""
+
+    prox: np.ndarray
+    aggregated: np.ndarray
+    n_done: int
+
+
+class Coefficients(NamedTuple):
+    """One iteration's a, e and mu."""
+
+    a: float
+    e: float
+    mu: float
+
+    @classmethod
+    def at(cls, r: int, scale: float, mu: float) -> Coefficients:
+        """Return those of iteration r = 1, 2, ..."""
+        return cls(2 / (r + 1), 4 * scale / (r * (r + 1)), mu)
+
+    def middle(self, state: AcceleratedState) -> np.ndarray:
+        """Return x_md, where the gradient is taken."""
+        a, e, mu = self
+        whole = e + (1 - a * a) * mu
+        aggregated, prox = (1 - a) * (mu + e) / whole, a * ((1 - a) * mu + e) / whole
+        return aggregated * state.aggregated + prox * state.prox
+
+    def step(
+        self, state: AcceleratedState, gradient: np.ndarray, projection: Projection
+    ) -> AcceleratedState:
+        """Return the state after one gradient at :meth:`middle`."""
+        a, e, mu = self
+        moved = ((1 - a) * mu + e) * state.prox - a * gradient
+        if mu:
+            moved = moved + a * mu * self.middle(state)
+        prox = projection(moved / (mu + e))
+        aggregated = a * prox + (1 - a) * state.aggregated
+        return AcceleratedState(prox, aggregated, state.n_done + 1)
+
+
+class ACSA(GradientMethod):
+    """Base class of AC-SA with coefficients that follow from the number of gradients used."""
+
+    projection: Projection
+    aggregated: bool
+
+    def init(self, params: np.ndarray) -> AcceleratedState:
+        return AcceleratedState(params, params, 0)
+
+    def broadcast(self, state: AcceleratedState) -> np.ndarray:
+        state = self.entered(state)
+        return self.coefficients(state.n_done).middle(state)
+
+    def aggregate(self, state: AcceleratedState, released: Released) -> AcceleratedState:
+        state = self.entered(state)
+        return self.coefficients(state.n_done).step(state, released.mean, self.projection)
+
+    def params(self, state: AcceleratedState) -> np.ndarray:
+        return state.aggregated if self.aggregated else state.prox
+
+    def output_weight(self, round: int, n_rounds: int) -> float:
+        return 0.0  # x_ag is an average already
+
+    def coefficients(self, n_done: int) -> Coefficients:
+        """Return those of the next iteration."""
+        raise NotImplementedError
+
+    def entered(self, state: AcceleratedState) -> AcceleratedState:
+        """Return the state at the beginning of an iteration."""
+        return state
+
+
+@dataclass(frozen=True)
+class AcceleratedSGD(ACSA):
+    """AC-SA of scale ``scale``; rounds without any silo do not count as iterations.
+
+    Parameters
+    ----------
+    scale : float
+        v: at least twice the smoothness of the objective, larger where noise dominates.
+    strong_convexity : float, default=0.0
+        mu.
+    projection : callable, default=Ball()
+        Projection onto the feasible set.
+    aggregated : bool, default=True
+        Whether the result is x_ag, as in the theory, or the last x.
+    """
+
+    scale: float
+    strong_convexity: float = 0.0
+    projection: Projection = field(default_factory=Ball)
+    aggregated: bool = True
+
+    def coefficients(self, n_done: int) -> Coefficients:
+        return Coefficients.at(n_done + 1, self.scale, self.strong_convexity)
+
+
+@dataclass(frozen=True)
+class MultistageSGD(ACSA):
+    """AC-SA in stages; rounds without any silo do not count as iterations.
+
+    Parameters
+    ----------
+    stages : tuple of Stage
+        The stages' lengths and scales.
+    strong_convexity : float
+        mu > 0.
+    projection : callable, default=Ball()
+        Projection onto the feasible set.
+    aggregated : bool, default=True
+        Whether the result is x_ag, as in the theory, or the last x.
+    """
+
+    stages: tuple[Stage, ...]
+    strong_convexity: float
+    projection: Projection = field(default_factory=Ball)
+    aggregated: bool = True
+
+    def _place(self, n_done: int) -> tuple[Stage, int]:
+        """Return the stage of the next iteration, and its number of completed iterations."""
+        for stage in self.stages[:-1]:
+            if n_done < stage.n_rounds:
+                return stage, n_done
+            n_done -= stage.n_rounds
+        return self.stages[-1], n_done
+
+    def entered(self, state: AcceleratedState) -> AcceleratedState:
+        """Return the state, restarted at the beginning of a stage."""
+        starts = self._place(state.n_done)[1] == 0
+        return state._replace(prox=state.aggregated) if starts else state
+
+    def coefficients(self, n_done: int) -> Coefficients:
+        stage, done = self._place(n_done)
+        return Coefficients.at(done + 1, stage.scale, self.strong_convexity)

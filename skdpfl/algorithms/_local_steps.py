@@ -1,0 +1,352 @@
+"""Averages of local steps: each silo makes K of them, the server averages the results.
+
+K may differ between rounds. Each of a round's K private gradients is paid for. Where they are
+noised one by one (``unit="record"``), K > 1 requires ``trust="silo"``: a message then depends on K
+noisy gradients, which other silos' noise does not hide.
+
+**Federated averaging** (McMahan et al., AISTATS 2017; with private gradients DP-FedAvg of Noble et
+al., AISTATS 2022), v starts at zero in every round::
+
+    silo      y_0 = x,   v_k = momentum v_{k-1} + g(y_{k-1}),   y_k = y_{k-1} - eta_l v_k
+              message = y_K - x
+    server    x <- x + eta_g mean(messages)
+
+**Local SGD**, the baseline of Lowy and Razaviyayn (2023)::
+
+    silo      y_0 = x,   y_k = Proj(y_{k-1} - eta g(y_{k-1})),   message = y_K - x
+    server    x <- Proj(x + mean(messages))
+
+**SCAFFOLD**, steps corrected by control variates (Karimireddy et al.; Noble et al., Alg. 1)::
+
+    silo      y_k = y_{k-1} - eta_l ( g(y_{k-1}) - c_i + c ),   message = y_K - x
+              c_i <- c_i - c - message / (K eta_l)              ( = the mean of its K gradients )
+    server    x <- x + eta_g mean(messages)
+              c <- c - f c - m mean(messages) / (K eta_l),  f the cohort's share of the weight,
+              m of the silos: m mean(messages) is the cohort's weighted sum
+
+A silo's change of control variate, c_i' - c_i = -c - message / (K eta_l), is an affine function of
+its message and of c, which the server knows. So a silo sends one vector instead of two, which is
+clipped as a whole under unit="silo". Invariant: c is the (weighted) mean of the c_i.
+
+In the first ``warm_start_rounds`` rounds x does not change and only the control variates are
+learnt; these rounds are charged like all others.
+
+Whole silos (unit="silo"). Noise is added to the message when it is sent. c_i, which never leaves
+its silo, is computed from the clipped message without noise. (Otherwise the noise, many clip norms
+long, would be part of the next message, and clipping would leave little of the gradient.) So c
+accumulates the noise of all rounds and c_i does not: c - mean(c_i) is a random walk, and x
+converges to a point where the gradient is minus that. With ``control_rate`` a < 1 both change by
+the share a of their update: after T rounds with a share f of the silos the walk is a f sqrt(T)
+times the noise of one round's mean gradient, and control variates keep (1 - a)^(f T) of their
+initial value. :func:`whole_silo_control_rate` balances the two.
+
+**FedExP**, longer steps of the server where the silos' updates differ::
+
+    silo      y_k = y_{k-1} - eta_l g(y_{k-1}),  message D_i = y_K - x
+    server    eta_g = max(1, s / |m|^2),  m = mean(D_i),  s = mean |D_i|^2
+              x <- x + eta_g m
+
+It is by Jhunjhunwala, Wang and Joshi (ICLR 2023), who use s / 2 and report the average of the last
+two models. The private versions are by Takakura, Liew and Hasegawa, with new derivations.
+
+Reason for the ratio. In a convex problem where one model w* is optimal in all silos, local steps of
+at most 1/L give <D_i, w* - x> >= |D_i|^2 (for a quadratic D_i = B_i (w* - x) with 0 <= B_i <= 1).
+Then
+
+    |x + t m - w*|^2 <= |x - w*|^2 - 2 t s + t^2 |m|^2,
+
+which is smallest at t = s / |m|^2: the extrapolation of parallel projection methods. It is 1 if all
+messages are equal and M if they are orthogonal.
+
+With privacy the server never sees a message: m and s are released, s by the mechanism
+(:mod:`skdpfl.privacy.mechanisms`), at no extra privacy cost, in each of the three cases:
+
+    Gaussian, each silo   m = mean(c_i), c_i = D_i + noise of std sigma;  s = mean |c_i|^2 - size
+                          sigma^2.  Without the correction s would be size sigma^2 and the step
+                          mean |c_i|^2 / |m|^2, about M, whatever the data.
+    PrivUnit, each silo   s from the private levels of the norms. |c_i|^2 is too large by a factor
+                          that depends on the level, so no constant would correct it.
+    trusted server        s is noised inside the same release as m.
+
+The noise of the denominator is not corrected: E |m|^2 = |mean D_i|^2 + (noise of m), so where noise
+dominates eta_g is 1 and the method is FedAvg; a corrected denominator could be near zero or
+negative. The mechanism clips s to [0, C^2], so eta_g is at most C^2 / |m|^2 whatever the noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpfl.algorithms._base import Algorithm, Ball, Gradient, Projection, Released, is_vector
+
+
+@dataclass(frozen=True)
+class LocalSteps(Algorithm):
+    """Base class of algorithms with K gradient steps in each silo; the state is the model."""
+
+    learning_rate: float
+    local_steps: int | tuple[int, ...] = 1
+
+    def n_gradients(self, round: int) -> int:
+        steps = self.local_steps
+        return int(steps) if isinstance(steps, (int, np.integer)) else steps[round]
+
+    def init(self, params: np.ndarray) -> Any:
+        return params
+
+    def local(self, shared: Any, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+        moved: np.ndarray | float = 0.0
+        for _ in range(gradient.n_steps):
+            moved = moved - self.learning_rate * gradient(shared + moved)
+        return np.asarray(moved)
+
+    def params(self, state: Any) -> np.ndarray:
+        return np.asarray(state)
+
+
+@dataclass(frozen=True)
+class FedAvg(LocalSteps):
+    """Federated averaging of ``local_steps`` gradient steps.
+
+    Parameters
+    ----------
+    learning_rate : float
+        eta_l, the silos' step size.
+    local_steps : int or tuple of int, default=1
+        K, one number or one for each round.
+    global_learning_rate : float, default=1.0
+        eta_g, the server's step on the mean message.
+    momentum : float, default=0.0
+        Heavy-ball momentum of the local steps, reset in each round.
+    """
+
+    global_learning_rate: float = 1.0
+    momentum: float = 0.0
+
+    def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+        if not self.momentum:
+            return super().local(shared, memory, gradient)
+        moved: np.ndarray | float = 0.0
+        velocity: np.ndarray | float = 0.0
+        for _ in range(gradient.n_steps):
+            velocity = self.momentum * velocity + gradient(shared + moved)
+            moved = moved - self.learning_rate * velocity
+        return np.asarray(moved)
+
+    def aggregate(self, state: np.ndarray, released: Released) -> np.ndarray:
+        return state + self.global_learning_rate * released.mean
+
+
+@dataclass(frozen=True)
+class LocalSGD(LocalSteps):
+    """Local SGD of ``local_steps`` projected gradient steps (a number, or one per round).
+
+    Parameters
+    ----------
+    learning_rate : float
+        eta, the silos' step size.
+    local_steps : int or tuple of int, default=1
+        K, one number or one for each round.
+    projection : callable, default=Ball()
+        Projection onto the feasible set, after every step.
+    """
+
+    projection: Projection = field(default_factory=Ball)
+
+    def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+        at = shared
+        for _ in range(gradient.n_steps):
+            at = self.projection(at - self.learning_rate * gradient(at))
+        return at - shared
+
+    def aggregate(self, state: np.ndarray, released: Released) -> np.ndarray:
+        return self.projection(state + released.mean)
+
+
+class ScaffoldState(NamedTuple):
+    """The model, the server's control variate and how many rounds are done."""
+
+    params: np.ndarray
+    control: np.ndarray
+    round: int
+
+
+class ScaffoldBroadcast(NamedTuple):
+    """What the server sends to silos; ``n_steps`` is K and ``warm`` freezes the model."""
+
+    params: np.ndarray
+    control: np.ndarray
+    n_steps: int
+    warm: bool
+
+
+def whole_silo_control_rate(n_rounds: int, fraction: float, noise: float) -> float:
+    """Return the control rate for whole silos.
+
+    In T rounds, each with a share f of the silos and noise of norm v on the mean message (over the
+    clip norm), the random walk ends about a f sqrt(T) v clip norms away. We allow 0.03 clip norms,
+    or 6 / sqrt(T) of one round's noise, about what remains of it in an average of late models; but
+    never more than 0.3 clip norms::
+
+        a = min(1, 0.3 / (f sqrt(T) v), max(6 / (f T), 0.03 / (f sqrt(T) v)))
+
+    Without noise it is 1, the published algorithm. The constants are from a small study of
+    quadratic problems, with few or many silos, homogeneous or heterogeneous.
+    """
+    if noise <= 0:
+        return 1.0
+    walk = fraction * n_rounds**0.5 * noise
+    return min(1.0, 0.3 / walk, max(6 / (fraction * n_rounds), 0.03 / walk))
+
+
+@dataclass(frozen=True)
+class Scaffold(LocalSteps):
+    """SCAFFOLD with ``local_steps`` gradient steps and an optional, charged, warm start.
+
+    Parameters
+    ----------
+    learning_rate : float
+        eta_l, the silos' step size.
+    local_steps : int or tuple of int
+        K, one number or one for each round.
+    global_learning_rate : float, default=1.0
+        eta_g, the server's step on the mean message.
+    warm_start_rounds : int, default=0
+        Number of first rounds that update the control variates only.
+    control_rate : float, default=1.0
+        a in (0, 1], the share of their update by which control variates change. 1 is the published
+        algorithm; below 1 for whole silos.
+    """
+
+    global_learning_rate: float = 1.0
+    warm_start_rounds: int = 0
+    control_rate: float = 1.0
+
+    def memory_size(self, size: int) -> int:
+        return size
+
+    def init(self, params: np.ndarray) -> ScaffoldState:
+        return ScaffoldState(params, np.zeros_like(params), 0)
+
+    def broadcast(self, state: ScaffoldState) -> ScaffoldBroadcast:
+        n_steps, warm = self.n_gradients(state.round), state.round < self.warm_start_rounds
+        return ScaffoldBroadcast(state.params, state.control, n_steps, warm)
+
+    def accepts(self, shared: Any, size: int) -> bool:
+        if not isinstance(shared, ScaffoldBroadcast) or shared.n_steps < 1:
+            return False
+        return is_vector(shared.params, size) and is_vector(shared.control, size)
+
+    def local(
+        self, shared: ScaffoldBroadcast, memory: np.ndarray, gradient: Gradient
+    ) -> np.ndarray:
+        correction = shared.control - memory
+        moved: np.ndarray | float = 0.0
+        for _ in range(gradient.n_steps):
+            at = shared.params if shared.warm else shared.params + moved
+            step = gradient(at)
+            step += correction
+            step *= -self.learning_rate
+            step += moved
+            moved = step
+        return np.asarray(moved)
+
+    def remember(
+        self, shared: ScaffoldBroadcast, memory: np.ndarray, kept: np.ndarray
+    ) -> np.ndarray:
+        return memory + self._control_change(shared.control, kept, shared.n_steps)
+
+    def aggregate(self, state: ScaffoldState, released: Released) -> ScaffoldState:
+        total = released.sampled * released.mean
+        n_steps = self.n_gradients(state.round)
+        control = state.control + self._control_change(
+            released.fraction * state.control, total, n_steps
+        )
+        if state.round < self.warm_start_rounds:
+            return ScaffoldState(state.params, control, state.round + 1)
+        params = state.params + self.global_learning_rate * released.mean
+        return ScaffoldState(params, control, state.round + 1)
+
+    def idle(self, state: ScaffoldState) -> ScaffoldState:
+        return state._replace(round=state.round + 1)
+
+    def params(self, state: ScaffoldState) -> np.ndarray:
+        return state.params
+
+    def moves(self, round: int) -> bool:
+        return round >= self.warm_start_rounds
+
+    def output_weight(self, round: int, n_rounds: int) -> float:
+        late = (self.warm_start_rounds + n_rounds) // 2
+        return float(round >= min(late, n_rounds - 1))
+
+    def _control_change(self, control: np.ndarray, moved: np.ndarray, n_steps: int) -> np.ndarray:
+        return self.control_rate * (-control - moved / (n_steps * self.learning_rate))
+
+
+class FedExpState(NamedTuple):
+    """The model and the server's previous step sizes."""
+
+    params: np.ndarray
+    step_sizes: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class FedExp(LocalSteps):
+    """Federated averaging with extrapolated server steps.
+
+    Parameters
+    ----------
+    learning_rate : float
+        eta_l, the silos' step size.
+    local_steps : int or tuple of int, default=1
+        K, one number or one for each round.
+    half : bool, default=False
+        Use s / 2, as in the published FedExP; the private versions use s.
+    n_averaged : int, optional
+        Number of last models that are averaged (2 as published). By default the second half, which
+        averages the noise as well.
+    largest_step : float, default=inf
+        Upper bound of the server's step size, at least 1. Near an optimum that the silos do not
+        share, their updates cancel and the step size is unbounded.
+    """
+
+    half: bool = False
+    n_averaged: int | None = None
+    largest_step: float = float("inf")
+
+    reads_squared_norm = True
+
+    def init(self, params: np.ndarray) -> FedExpState:
+        return FedExpState(params, ())
+
+    def aggregate(self, state: FedExpState, released: Released) -> FedExpState:
+        step = self._step(released)
+        return FedExpState(state.params + step * released.mean, (*state.step_sizes, step))
+
+    def idle(self, state: FedExpState) -> FedExpState:
+        return state._replace(step_sizes=(*state.step_sizes, 1.0))
+
+    def params(self, state: FedExpState) -> np.ndarray:
+        return state.params
+
+    def output_weight(self, round: int, n_rounds: int) -> float:
+        if self.n_averaged is None:
+            return super().output_weight(round, n_rounds)
+        return float(round >= n_rounds - self.n_averaged)
+
+    def _step(self, released: Released) -> float:
+        """Return eta_g, and 1 where the messages are not finite: then the fit has diverged."""
+        if not np.isfinite(released.mean).all():
+            return 1.0
+        if np.isnan(released.squared_norm):
+            raise ValueError(
+                "FedExp reads the mean squared norm of the messages, which only mechanisms for "
+                'unit="silo" release.'
+            )
+        target = released.squared_norm / 2 if self.half else released.squared_norm
+        length = float(np.vdot(released.mean, released.mean))
+        return min(max(1.0, target / length), self.largest_step) if length > 0 else 1.0
