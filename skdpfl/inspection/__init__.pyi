@@ -1,9 +1,9 @@
-from skdpfl.inspection._before_fit import affordable_features as affordable_features
-from skdpfl.inspection._convergence import ConvergenceDisplay as ConvergenceDisplay
-from skdpfl.inspection._cost import privacy_spent as privacy_spent
 from skdpfl.inspection._before_fit import (
     Heterogeneity as Heterogeneity,
+    affordable_features as affordable_features,
     heterogeneity as heterogeneity,
 )
+from skdpfl.inspection._convergence import ConvergenceDisplay as ConvergenceDisplay
+from skdpfl.inspection._cost import privacy_spent as privacy_spent
 from skdpfl.inspection._spent import PrivacySpentDisplay as PrivacySpentDisplay
 from skdpfl.inspection._utility import PrivacyUtilityDisplay as PrivacyUtilityDisplay

@@ -4,15 +4,15 @@ from skdpfl._lazy import lazy
 
 #: public name -> the module that has it; loaded on first use
 _WHERE = {
-    "DPRandomizedSearchCV": "_search",
-    "LeaveOneSiloOut": "_split_whole",
+    "DPRandomizedSearchCV": "_randomized",
+    "LeaveOneSiloOut": "_split",
     "SharedBudget": "_shared_budget",
-    "SiloKFold": "_split_whole",
+    "SiloKFold": "_split",
     "SiloStratifiedKFold": "_split",
-    "make_silo_scorer": "_scorer",
+    "make_silo_scorer": "_scores",
     "neg_relative_rmse": "_scores",
     "silo_scores": "_scores",
-    "worst_silo_scorer": "_scorer",
+    "worst_silo_scorer": "_scores",
 }
 __all__ = sorted(_WHERE)
 __getattr__, __dir__ = lazy(__name__, _WHERE)

@@ -1,11 +1,20 @@
-"""Exact scores of fitted estimators, silo by silo or relative; no privacy budget covers them."""
+"""Scores of silos, one by one or as one number, and a score relative to a constant.
 
+    s_i = score of the estimator on the records of silo i,  score = aggregate(s_1, ..., s_N)
+
+All scores here are exact, and no privacy budget covers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdpfl._compat import as_frame
 from skdpfl._silo_warnings import new_silos_expected
@@ -133,3 +142,162 @@ def neg_relative_rmse(estimator: Any, X: Any, y: Any, *, reference: float | None
     if of_constant == 0:
         return float("nan")
     return -float(np.sqrt(np.square(y - predicted).sum() / of_constant))
+
+
+Aggregate = str | Callable[[np.ndarray], float]
+_AGGREGATES: dict[object, Callable[[np.ndarray], float]] = {"min": np.min, "mean": np.mean}
+
+
+class SiloScorer:
+    """A scorer that aggregates the scores of all silos; see :func:`make_silo_scorer`.
+
+    Parameters
+    ----------
+    scoring : str, callable or None
+        The scorer for one silo.
+    aggregate : {"min", "mean", "each"} or callable
+        How scores are aggregated.
+    silo_column : str or None
+        The column of X with the silo ids.
+    """
+
+    def __init__(self, scoring, aggregate: Aggregate, silo_column: str | None):
+        self.scoring = scoring
+        self.aggregate = aggregate
+        self.silo_column = silo_column
+        self._request: bool | str | None = silo_column is None
+
+    def __call__(self, estimator, X, y, *, silos=None):
+        """Score the estimator on each silo's records, and aggregate.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted estimator.
+        X : array-like of shape (n_records, n_features)
+            The data.
+        y : array-like of shape (n_records,)
+            The target.
+        silos : array-like of shape (n_records,), default=None
+            The silo of each record.
+
+        Returns
+        -------
+        score : float, or dict of float for ``aggregate="each"``
+            Greater is better.
+        """
+        scores = silo_scores(
+            estimator, X, y, silos=silos, scoring=self.scoring, silo_column=self.silo_column
+        )
+        if self.aggregate == "each":
+            return {f"silo_{silo}": float(score) for silo, score in scores.items()}
+        aggregate = self.aggregate if callable(self.aggregate) else _AGGREGATES[self.aggregate]
+        return float(aggregate(scores.to_numpy()))
+
+    def set_score_request(self, *, silos: bool | str | None) -> SiloScorer:
+        """Set the name under which metadata routing passes the silos.
+
+        Parameters
+        ----------
+        silos : bool, str or None
+            True: as `silos` (the default without `silo_column`); False: never; a string: under this
+            name.
+
+        Returns
+        -------
+        self : SiloScorer
+            The scorer itself.
+        """
+        self._request = silos
+        return self
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return the metadata request.
+
+        Returns
+        -------
+        routing : MetadataRequest
+            The request for silos.
+        """
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="silos", alias=self._request)
+        return request
+
+    def __repr__(self) -> str:
+        name = getattr(self.aggregate, "__name__", self.aggregate)
+        return f"SiloScorer({self.scoring!r}, aggregate={name!r})"
+
+
+def make_silo_scorer(
+    scoring: Any = None, *, aggregate: Aggregate = "min", silo_column: str | None = None
+) -> SiloScorer:
+    """Make a scorer that aggregates the scores of each silo.
+
+    It can be used as `scoring` in scikit-learn. With metadata routing enabled the silos are
+    requested by default; without it use `silo_column`. Test sets should have records of all silos,
+    as those of :class:`SiloStratifiedKFold` do.
+
+    Parameters
+    ----------
+    scoring : str, callable or None, default=None
+        The scorer for one silo, as in scikit-learn; None: the estimator's `score`.
+    aggregate : {"min", "mean", "each"} or callable, default="min"
+        ``"min"``: the score of the worst silo. ``"mean"``: the unweighted mean. A callable maps the
+        array of scores to a number. ``"each"``: a dict ``silo_<id>`` -> score, which
+        :func:`~sklearn.model_selection.cross_validate` turns into columns. If a score is undefined
+        (NaN), so is the result.
+    silo_column : str or None, default=None
+        The column of the DataFrame X with the silos; by default the estimator's `silo_column`.
+
+    Returns
+    -------
+    scorer : SiloScorer
+        A callable ``scorer(estimator, X, y, silos=...)``; greater is better.
+
+    See Also
+    --------
+    silo_scores : The scores of a fitted estimator as a Series.
+    worst_silo_scorer : Short for ``aggregate="min"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from skdpfl.model_selection import make_silo_scorer
+    >>> X, y = np.zeros((6, 1)), np.array([0, 0, 0, 0, 1, 1])
+    >>> scorer = make_silo_scorer("accuracy", aggregate="mean")
+    >>> model = DummyClassifier().fit(X, y)
+    >>> round(scorer(model, X, y, silos=["a", "a", "a", "b", "b", "b"]), 3)
+    0.667
+    """
+    if not callable(aggregate) and aggregate not in (*_AGGREGATES, "each"):
+        raise ValueError(
+            f"aggregate must be 'min', 'mean', 'each' or a callable, got {aggregate!r}"
+        )
+    return SiloScorer(scoring, aggregate, silo_column)
+
+
+def worst_silo_scorer(scoring: Any = None, *, silo_column: str | None = None) -> SiloScorer:
+    """Make a scorer for the worst silo: ``make_silo_scorer(aggregate="min")``.
+
+    Parameters
+    ----------
+    scoring, silo_column : object
+        As in :func:`make_silo_scorer`.
+
+    Returns
+    -------
+    scorer : SiloScorer
+        A callable ``scorer(estimator, X, y, silos=...)``; greater is better.
+
+    See Also
+    --------
+    make_silo_scorer : Other aggregates.
+
+    Examples
+    --------
+    >>> from skdpfl.model_selection import worst_silo_scorer
+    >>> worst_silo_scorer("accuracy")
+    SiloScorer('accuracy', aggregate='min')
+    """
+    return make_silo_scorer(scoring, aggregate="min", silo_column=silo_column)

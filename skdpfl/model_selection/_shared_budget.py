@@ -18,8 +18,7 @@ from skdpfl._compat import as_frame
 from skdpfl._missing import not_elsewhere
 from skdpfl._pipelines import gives_out_width, private_step, told_alike
 from skdpfl.choosing import relation
-from skdpfl.model_selection._search.best_model import BestModel
-from skdpfl.model_selection._search.candidates import seed_from
+from skdpfl.model_selection._candidates import seed_from
 from skdpfl.model_selection._shares import (
     check_steps,
     has_relation,
@@ -28,6 +27,7 @@ from skdpfl.model_selection._shares import (
     shares_of,
     takes_silos,
 )
+from skdpfl.model_selection._wrapped import BestModel
 from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from skdpfl._arguments import check_share, is_auto
 from skdpfl._pipelines import learns_nothing
 from skdpfl.choosing import relation
-from skdpfl.model_selection._search.inputs import steps_before_last
+from skdpfl.model_selection._wrapped import steps_before_last
 from skdpfl.privacy.spending.recording import Recorded
 
 #: what all steps before the last have together, as a share of the squared Gaussian budget: it

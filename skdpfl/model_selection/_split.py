@@ -1,22 +1,140 @@
-"""Folds with records of every silo.
+"""Splitters by silo: folds with records of every silo, and folds of whole silos.
 
 Folds depend on the rows' positions, their silos and `random_state` only: replacing a record inside
-its silo does not move any row to another fold (except with `stratify_y=True`).
+its silo does not move any row to another fold (except with `stratify_y=True`). For folds with
+records of every silo,
 
     rows ordered by silo (and y), dealt in turn: fold = position mod n_splits,
     so each fold has n_i / n_splits records of silo i, up to rounding
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils.metadata_routing import UNUSED
 
-from skdpfl._arguments import as_generator
+from skdpfl._arguments import as_generator, check_count
+from skdpfl._silo_warnings import LeftOut
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.model_selection._splitter import SiloFolds
-from skdpfl.silos import Silos
+from skdpfl.silos import Silos, read_silos, split_silo_column
+
+
+class SiloSplitter(BaseCrossValidator):
+    """Reads the silos and makes splits of folds; subclasses implement the fold of each row."""
+
+    #: with metadata routing silos are requested by default; without it they are passed as `groups`
+    __metadata_request__split = {"silos": True, "groups": UNUSED}  # noqa: RUF012
+
+    silo_column: str | None = None
+    #: whether test sets have silos that are not in the training sets
+    _leaves_silos_out = False
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None, *, silos: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Generate the rows of training and test sets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            The data; a DataFrame if `silo_column` is set.
+        y : array-like of shape (n_records,), default=None
+            The target; ignored unless the class says otherwise.
+        groups : array-like of shape (n_records,), default=None
+            The silo of each record; the name that scikit-learn uses without metadata routing.
+        silos : array-like of shape (n_records,), default=None
+            The silo of each record.
+
+        Yields
+        ------
+        train, test : ndarray
+            Row numbers.
+        """
+        folds, n_folds = self._folds(self._silos(X, groups, silos), y)
+        by_fold = np.split(
+            np.argsort(folds, kind="stable"),
+            np.cumsum(np.bincount(folds, minlength=n_folds))[:-1],
+        )
+        for fold, test in enumerate(by_fold):
+            marked = test.view(LeftOut) if self._leaves_silos_out else test
+            yield np.flatnonzero(folds != fold), marked
+
+    def get_n_splits(
+        self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
+    ) -> int:
+        """Return the number of splits.
+
+        Parameters
+        ----------
+        X, y, groups, silos : object
+            As for :meth:`split`; ignored if the number was given.
+
+        Returns
+        -------
+        n_splits : int
+            The number given, or that of the silos.
+        """
+        raise NotImplementedError
+
+    def _silos(self, X, groups, silos) -> Silos:
+        """Return the silo of each record, from any of the parameters."""
+        if groups is not None and silos is not None:
+            raise ValueError(
+                "silos and groups were both passed: give the silos of the records once"
+            )
+        given = groups if silos is None else silos
+        _, given = split_silo_column(X, given, self.silo_column)
+        if given is None:
+            raise ValueError(
+                f"{type(self).__name__} needs the silo of each record: pass silos=... (with "
+                "metadata routing enabled), or groups=... (with routing off), or use "
+                "silo_column=... and a DataFrame"
+            )
+        n_rows = len(given) if X is None and hasattr(given, "__len__") else _n_rows(X)
+        return read_silos(given, n_rows, X)
+
+    def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
+        """Return the fold of each record (n,), and the number of folds."""
+        raise NotImplementedError
+
+
+@dataclass(eq=False, repr=False)
+class SiloFolds(SiloSplitter):
+    """A splitter with a given number of folds."""
+
+    n_splits: int = 5
+    _: KW_ONLY
+    shuffle: bool = False
+    random_state: Any = None
+    silo_column: str | None = None
+
+    def __post_init__(self) -> None:
+        self.n_splits = check_count("n_splits", self.n_splits, low=2)
+        if not isinstance(self.shuffle, bool | np.bool_):
+            raise ValueError(f"shuffle must be True or False, got {self.shuffle!r}")
+        if self.random_state is not None and not self.shuffle:
+            raise ValueError(
+                f"random_state={self.random_state!r} has no effect with shuffle=False: "
+                "leave it at None, or set shuffle=True"
+            )
+
+    def get_n_splits(
+        self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
+    ) -> int:
+        return self.n_splits
+
+
+def _n_rows(X) -> int:
+    """Number of records of anything array-like."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -113,3 +231,112 @@ class SiloStratifiedKFold(SiloFolds):
             PrivacyLeakWarning,
         )
         return np.unique(labels, return_inverse=True)[1]
+
+
+class SiloKFold(SiloFolds):
+    """K folds of whole silos, for scores on unseen silos.
+
+    Silos are assigned in order of their size, largest first, to the fold with the fewest records;
+    with `shuffle` in random order and equal numbers. Folds depend on the silo ids only: with
+    `shuffle` on which ids there are, else also on how many records have each, which an estimator
+    with ``unit="silo"`` protects. Shuffle there.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2 and at most the number of silos.
+    shuffle : bool, default=False
+        Assign silos in random order, the same number (up to one) to each fold.
+    random_state : int, RandomState, Generator or None, default=None
+        For `shuffle`; an int gives the same folds every time.
+    silo_column : str or None, default=None
+        The column of the DataFrame X with the silos.
+
+    See Also
+    --------
+    LeaveOneSiloOut : One silo in each fold.
+    SiloStratifiedKFold : Every silo in each fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.model_selection import SiloKFold
+    >>> X, silos = np.zeros((5, 1)), ["a", "a", "b", "c", "b"]
+    >>> for train, test in SiloKFold(2).split(X, silos=silos):
+    ...     print(train, test)
+    [2 4] [0 1 3]
+    [0 1 3] [2 4]
+    """
+
+    _leaves_silos_out = True
+
+    def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
+        """Assign the silos to folds; a record is in the fold of its silo."""
+        n_silos = len(silos.ids)
+        if self.n_splits > n_silos:
+            raise ValueError(
+                f"n_splits={self.n_splits} is more than the {n_silos} silo(s): use at most "
+                f"{n_silos}, or SiloStratifiedKFold, which splits inside silos"
+            )
+        fold_of_silo = self._dealt(n_silos) if self.shuffle else self._balanced(silos.sizes)
+        return fold_of_silo[silos.codes], self.n_splits
+
+    def _dealt(self, n_silos: int) -> np.ndarray:
+        folds = np.empty(n_silos, dtype=np.intp)
+        order = as_generator(self.random_state).permutation(n_silos)
+        folds[order] = np.arange(n_silos) % self.n_splits
+        return folds
+
+    def _balanced(self, sizes: np.ndarray) -> np.ndarray:
+        """Assign the largest silo first, each to the smallest fold; ties by index."""
+        folds = np.empty(len(sizes), dtype=np.intp)
+        loads = [(0, fold) for fold in range(self.n_splits)]
+        for silo in np.argsort(-sizes, kind="stable"):
+            load, folds[silo] = loads[0]
+            heapq.heapreplace(loads, (load + int(sizes[silo]), int(folds[silo])))
+        return folds
+
+
+class LeaveOneSiloOut(SiloSplitter):
+    """Each silo in turn is the test set, for the score on a new silo.
+
+    Folds depend on the silo ids only.
+
+    Parameters
+    ----------
+    silo_column : str or None, default=None
+        The column of the DataFrame X with the silos.
+
+    See Also
+    --------
+    SiloKFold : Several silos in each fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.model_selection import LeaveOneSiloOut
+    >>> X, silos = np.zeros((4, 1)), ["a", "b", "b", "c"]
+    >>> LeaveOneSiloOut().get_n_splits(X, silos=silos)
+    3
+    >>> for train, test in LeaveOneSiloOut().split(X, silos=silos):
+    ...     print(train, test)
+    [1 2 3] [0]
+    [0 3] [1 2]
+    [0 1 2] [3]
+    """
+
+    _leaves_silos_out = True
+
+    def __init__(self, *, silo_column: str | None = None):
+        self.silo_column = silo_column
+
+    def get_n_splits(
+        self, X: Any = None, y: Any = None, groups: Any = None, *, silos: Any = None
+    ) -> int:
+        return len(self._silos(X, groups, silos).ids)
+
+    def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
+        """A fold is a silo."""
+        if len(silos.ids) < 2:
+            raise ValueError("LeaveOneSiloOut needs at least 2 silos, got 1")
+        return silos.codes, len(silos.ids)

@@ -5,9 +5,8 @@ import pytest
 
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.inspection.audits import black_box
-from skdpfl.model_selection import DPRandomizedSearchCV
-from skdpfl.model_selection._search import randomized
-from skdpfl.model_selection._search.candidates import Candidate
+from skdpfl.model_selection import DPRandomizedSearchCV, _randomized
+from skdpfl.model_selection._candidates import Candidate
 from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy import audit_epsilon
 
@@ -29,13 +28,13 @@ def apart(n=120):
 
 def quiet_scores(patch, share):
     """Scores with a share of the noise that is paid for."""
-    divide = randomized.divide_budget
+    divide = _randomized.divide_budget
 
     def divided(*args):
         budget = divide(*args)
         return budget._replace(score_noise=budget.score_noise / share)
 
-    patch.setattr(randomized, "divide_budget", divided)
+    patch.setattr(_randomized, "divide_budget", divided)
 
 
 def quiet_fits(patch):

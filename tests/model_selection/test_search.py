@@ -18,9 +18,9 @@ from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor, privac
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.model_selection import DPRandomizedSearchCV
-from skdpfl.model_selection._search.budget import divide_budget, within
-from skdpfl.model_selection._search.inputs import guarantee_of
-from skdpfl.model_selection._search.noisy_score import NoisyScore
+from skdpfl.model_selection._noisy_score import NoisyScore
+from skdpfl.model_selection._search_budget import divide_budget, within
+from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.model_selection.holdout import Split
 from skdpfl.preprocessing import DPMinMaxScaler
 from skdpfl.privacy import PrivacyLedger, PrivacySpent
@@ -238,7 +238,7 @@ def test_the_ledger_is_charged_once_and_before_data():
 def test_scores_are_as_noisy_as_was_priced():
     z, codes = 3.0, np.arange(100) % 4
     rows, truth = np.arange(100), np.ones(100)
-    score = NoisyScore(base(), guarantee_of(base()), Split(rows, {}, rows, codes))
+    score = NoisyScore(base(), protection_of(base()), Split(rows, {}, rows, codes))
 
     class Right:
         def predict(self, features):
@@ -255,7 +255,7 @@ def test_the_noise_of_a_score_does_not_tell_the_number_of_runs():
     """Random repetition is about runs of one mechanism, and their number is a secret."""
     n, z = 40, 5.0
     rows, truth = np.arange(n), np.ones(n)
-    guarantee = guarantee_of(base(trust="server"))
+    guarantee = protection_of(base(trust="server"))
     score = NoisyScore(base(), guarantee, Split(rows, {}, rows, np.zeros(n, int)))
 
     class Right:

@@ -15,9 +15,9 @@ from skdpfl import (
 )
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.model_selection import DPRandomizedSearchCV
-from skdpfl.model_selection._search.candidates import Candidate
-from skdpfl.model_selection._search.inputs import guarantee_of
-from skdpfl.model_selection._search.noisy_score import NoisyScore
+from skdpfl.model_selection._candidates import Candidate
+from skdpfl.model_selection._noisy_score import NoisyScore
+from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.model_selection.holdout import split
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Gaussian
@@ -118,7 +118,7 @@ class Says:
 def scores(labels, silos, models, z, seed, trust):
     inner = fedavg(trust=trust)
     parts = split(read_silos(silos, len(silos)), "silo", 0.5, streams_for(0))
-    score = NoisyScore(inner, guarantee_of(inner), parts)
+    score = NoisyScore(inner, protection_of(inner), parts)
     noisy = score.of(models, np.zeros((len(silos), 1)), labels, z, streams_for(seed))
     return noisy, parts
 

@@ -1,22 +1,26 @@
-"""The inputs of a search: records, the guarantee, and steps that learn without privacy.
+"""What a search, or a shared budget, wraps: it checks the model's inputs and shows its methods.
 
 A search's budget covers the fits of the last step. Earlier steps should learn nothing, or be fitted
 beforehand (``FrozenEstimator``). A step that learns without privacy makes the cost of the whole
 search infinite; one with its own budget would spend it in every run, and is refused.
+
+``BestModel`` has the methods of the fitted search or shared budget that call the model's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d, indexable
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from skdpfl._arguments import refuse_sparse
 from skdpfl._pipelines import learns_nothing, private_step
@@ -36,7 +40,7 @@ class Protection(NamedTuple):
     neighbours: Neighbours
 
 
-def guarantee_of(inner: Any) -> Protection:
+def protection_of(inner: Any) -> Protection:
     """Return the guarantee of a search over this estimator; raise if there is none."""
     unit: Any = inner.unit
     if inner.trust == "shuffler":
@@ -53,12 +57,12 @@ def guarantee_of(inner: Any) -> Protection:
     return Protection(unit, inner.trust, relation(inner.neighbours, unit, inner.trust))
 
 
-def check_guarantees(models: Iterable[Any], searched: Any) -> None:
+def check_protection(models: Iterable[Any], searched: Any) -> None:
     """Raise unless all candidates protect what the searched estimator does, in the same silos."""
-    said = guarantee_of(searched), searched.silo_column
+    said = protection_of(searched), searched.silo_column
     for model in models:
         _, inner = private_step(model)
-        own = guarantee_of(inner), inner.silo_column
+        own = protection_of(inner), inner.silo_column
         if own != said:
             raise ValueError(
                 "A candidate protects something else than the searched estimator: "
@@ -166,3 +170,93 @@ def _leaves(step: Any, path: str) -> Iterator[tuple[str, Any]]:
         return
     for name, part in parts:
         yield from _leaves(part, f"{path}__{name}")
+
+
+def _best_has(method: str) -> Callable[[Any], bool]:
+    def check(search: Any) -> bool:
+        return hasattr(getattr(search, search._fitted, search.estimator), method)
+
+    return check
+
+
+#: columns are the classes, in the order of ``classes_``
+_CLASSES = "(n_samples, n_classes)"
+
+
+def _of_best(method: str, what: str, shape: str) -> Any:
+    """Return a documented method that calls the best model's method of that name."""
+
+    def handed_on(self: Any, X: Any) -> np.ndarray:
+        return getattr(self._best, method)(X)
+
+    handed_on.__name__, handed_on.__qualname__ = method, f"BestModel.{method}"
+    handed_on.__doc__ = f"""Return the best model's {what}.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records, with or without the silo column.
+
+        Returns
+        -------
+        ndarray of shape {shape}
+            As the model returns them.
+        """
+    return available_if(_best_has(method))(handed_on)
+
+
+class BestModel:
+    """Mixin for searches: the best model's methods, attributes, tags and picture."""
+
+    estimator: Any
+    #: the attribute that has the model
+    _fitted = "best_estimator_"
+
+    @property
+    def _best(self) -> Any:
+        check_is_fitted(self, self._fitted)
+        return getattr(self, self._fitted)
+
+    predict = _of_best("predict", "predictions", "(n_samples,)")
+    predict_proba = _of_best("predict_proba", "probabilities", _CLASSES)
+    predict_log_proba = _of_best("predict_log_proba", "log-probabilities", _CLASSES)
+    decision_function = _of_best(
+        "decision_function", "raw predictions", "(n_samples,) or (n_samples, n_classes)"
+    )
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the best model's exact score on other records.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records.
+        y : array-like of shape (n_samples,)
+            The truth.
+
+        Returns
+        -------
+        float
+            The model's own score: exact, and not covered by the budget.
+        """
+        return self._best.score(X, y)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The best model's labels."""
+        return self._best.classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of features."""
+        return self._best.n_features_in_
+
+    #: the HTML picture shows the best model once there is one, as scikit-learn's searches do
+    _sk_visual_block_ = BaseSearchCV._sk_visual_block_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        inner = self.estimator.__sklearn_tags__()
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        return tags

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
 
-from skdpfl.model_selection._search.inputs import Protection
+from skdpfl.model_selection._wrapped import Protection
 from skdpfl.model_selection.holdout import Split
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import noised_sum

@@ -22,20 +22,19 @@ from skdpfl._arguments import check_count, check_positive, check_share
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
 from skdpfl._missing import not_elsewhere
 from skdpfl._pipelines import private_step
-from skdpfl.model_selection._search.best_model import BestModel
-from skdpfl.model_selection._search.budget import SearchBudget, divide_budget, within
-from skdpfl.model_selection._search.callbacks import Runs, warnings_off
-from skdpfl.model_selection._search.candidates import Candidate, Space, seed_from
-from skdpfl.model_selection._search.inputs import (
+from skdpfl.model_selection._candidates import Candidate, Runs, Space, seed_from, warnings_off
+from skdpfl.model_selection._noisy_score import NoisyScore
+from skdpfl.model_selection._search_budget import SearchBudget, divide_budget, within
+from skdpfl.model_selection._wrapped import (
+    BestModel,
     Protection,
     check_budgets,
-    check_guarantees,
-    guarantee_of,
+    check_protection,
+    protection_of,
     readable,
     unpaid_steps,
     warn_of,
 )
-from skdpfl.model_selection._search.noisy_score import NoisyScore
 from skdpfl.model_selection.holdout import split
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
@@ -186,7 +185,7 @@ class DPRandomizedSearchCV(
             # computed for other draws from the same distribution
             reference = public("reference", REFERENCE, distinct=False) if law else candidates
             drawn = [candidate.model() for candidate in [*reference, *candidates]]
-            check_guarantees(drawn, inner)
+            check_protection(drawn, inner)
             unpaid = unpaid_steps(drawn)
             prices = [candidate.price for candidate in reference]
             budget = divide_budget(guarantee.neighbours, prices, self.epsilon, delta, law)
@@ -217,7 +216,7 @@ class DPRandomizedSearchCV(
         check_positive("epsilon", self.epsilon)
         check_budget_parameters(self.epsilon, self.delta)
         _, inner = private_step(self.estimator)
-        return inner, guarantee_of(inner)
+        return inner, protection_of(inner)
 
     def _runs(self, guarantee: Protection, streams: Streams) -> tuple[int, Repetition | None]:
         """Return the number of runs, and its distribution if it is secret."""
