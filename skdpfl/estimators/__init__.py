@@ -2,11 +2,16 @@
 
 from skdpfl.estimators._base import FederatedEstimator as FederatedEstimator
 from skdpfl.estimators._checkpoint import Checkpoint as Checkpoint
-from skdpfl.estimators._fedavg import DPFedAvgClassifier, DPFedAvgRegressor
-from skdpfl.estimators._federated import DPFederatedClassifier, DPFederatedRegressor
 from skdpfl.estimators._fedexp import DPFedEXPClassifier, DPFedEXPRegressor
 from skdpfl.estimators._isrl import ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.estimators._scaffold import DPScaffoldClassifier, DPScaffoldRegressor
+from skdpfl.estimators._local_steps import (
+    DPFedAvgClassifier,
+    DPFedAvgRegressor,
+    DPFederatedClassifier,
+    DPFederatedRegressor,
+    DPScaffoldClassifier,
+    DPScaffoldRegressor,
+)
 
 __all__ = [
     "DPFedAvgClassifier",

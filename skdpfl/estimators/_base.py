@@ -25,19 +25,17 @@ from skdpfl._silo_warnings import (
     warn_of_unseen_silos,
 )
 from skdpfl.choosing import PublicFacts, choose, make_plan
-from skdpfl.estimators._data import DataElsewhere, LocalData
-from skdpfl.estimators._docs import with_constructor
+from skdpfl.estimators._data import DataElsewhere, LocalData, numbers_in_rows, read_sample_weight
+from skdpfl.estimators._docs import refuse_parameters, refusing_parameters, with_constructor
 from skdpfl.estimators._noise_error import summary
-from skdpfl.estimators._parameters import check_named_bounds, check_parameters, check_shape
-from skdpfl.estimators._refusals import (
+from skdpfl.estimators._parameters import (
     NO_PARTIAL_FIT,
+    check_named_bounds,
+    check_parameters,
+    check_shape,
     refuse_arguments,
-    refuse_parameters,
-    refusing_parameters,
 )
-from skdpfl.estimators._rows import numbers_in_rows
 from skdpfl.estimators._training import Trained
-from skdpfl.estimators._weights import read_sample_weight
 from skdpfl.federation import Federation, Schema
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for

@@ -1,19 +1,165 @@
-"""Data sources: records in this process, or with remote silos."""
+"""The records of a fit: read and checked, in this process or with remote silos, and their weights.
+
+Tables that have to be converted are converted once, into the order that batches are read in, since
+scikit-learn makes a table of columns of a frame, which a fit would have to copy again.
+
+Weights, of records and of classes, are factors of a record's loss before it is clipped.
+
+**Formal guarantee.** A record's weight is part of the record, as its features and its target are.
+Its gradient is multiplied by it, then cut to the clip norm C. So replacing a record, its weight
+included, moves a clipped sum by at most 2 C, whatever the weights are, as without them (the sums:
+:meth:`skdpfl.models.Model.clipped_gradient_sum`). Nothing else reads weights: sizes, delta, scales,
+cohorts, divisors, steps and clip norms are the same for all weights, so that weights cost nothing.
+The weights of the classes are the same for all data.
+
+The second premise is the caller's: a weight that depends on *other* records (shares of a class
+counted from the data, what boosting finds) is not part of one record, and nothing pays for it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_array
 
+from skdpfl._arguments import check_not_negative
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Committed, PublicFacts, with_curvature
-from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes
+from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes, in_rows
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import Scales
-from skdpfl.silos import Silos
+from skdpfl.silos import Silos, check_index
+
+#: tables with fewer numbers are left as they are
+SMALL = 2**17
+#: dtypes that are not converted
+FLOATS = [np.float64, np.float32]
+
+
+def numbers_in_rows(X: Any) -> Any:
+    """Return X in C order where scikit-learn would copy it into columns; else as it is.
+
+    That is: a frame whose columns have several dtypes, or are integers, or do not lie in one table
+    (pandas and polars), and an array of integers in another order. Frames keep their column names.
+    Values and dtype are those that scikit-learn reads.
+    """
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    if len(shape) != 2 or shape[0] * shape[1] <= SMALL:
+        return X
+    if isinstance(X, np.ndarray):
+        as_read = X.flags.c_contiguous or X.dtype.kind not in "iub"
+        return X if as_read else in_rows(X, np.dtype(np.float64))
+    if isinstance(X, pd.DataFrame):
+        if not _are_numbers(X.dtypes.tolist()) or _is_one_table(X):
+            return X
+        table = in_rows(X, _dtype_of(X[:1]), lambda rows: X.iloc[rows].to_numpy())
+        return pd.DataFrame(table, index=X.index, columns=X.columns, copy=False)
+    if type(X).__module__.partition(".")[0] == "polars" and _holds_numbers(X):
+        table = in_rows(X, _dtype_of(X[:1]), _reader(X))
+        return pd.DataFrame(table, columns=list(X.columns), copy=False)
+    return X
+
+
+def _dtype_of(sample: Any) -> np.dtype:
+    """Return the dtype that scikit-learn reads a frame as."""
+    read: np.ndarray = check_array(sample, dtype=FLOATS, ensure_all_finite=False)
+    return read.dtype
+
+
+def _are_numbers(dtypes: Sequence[Any]) -> bool:
+    plain = all(isinstance(dtype, np.dtype) and dtype.kind in "iubf" for dtype in dtypes)
+    return plain and all(dtype.itemsize <= 8 for dtype in dtypes)
+
+
+def _is_one_table(X: pd.DataFrame) -> bool:
+    """Whether a frame is a view of one array of floats, which nobody has to copy."""
+    first = X.iloc[:1].to_numpy()
+    return first.dtype in FLOATS and np.may_share_memory(first, X.iloc[:, -1].to_numpy())
+
+
+def _reader(X: Any) -> Callable[[slice], np.ndarray]:
+    """Return the function that reads rows of a polars frame: from its own memory, if floats."""
+    kinds = {str(dtype) for dtype in X.dtypes}
+    if kinds not in ({"Float32"}, {"Float64"}) or max(X.n_chunks("all")) > 1:
+        return lambda rows: np.asarray(X[rows].to_numpy())
+    columns = [column.to_numpy(allow_copy=False) for column in X.get_columns()]
+    return lambda rows: np.stack([column[rows] for column in columns], axis=1)
+
+
+def _holds_numbers(X: Any) -> bool:
+    """Whether a polars frame has numbers without gaps only."""
+    dtypes = X.dtypes
+    plain = all(d.is_float() or d.is_integer() or str(d) == "Boolean" for d in dtypes)
+    return plain and not sum(X.null_count().row(0))
+
+
+def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndarray | None:
+    """Return each record's weight (n,), None where there are none; raise if they cannot be."""
+    if weights is None:
+        return None
+    check_index(weights, X, "sample_weight")
+    if isinstance(weights, str):
+        raise ValueError(
+            f"sample_weight must be one number for each of the {n} rows of X; got {weights!r}."
+        )
+    both = [np.float64, np.float32]
+    weights = check_array(weights, ensure_2d=False, dtype=both, input_name="sample_weight")
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must be one number for each of the {n} rows of X; got shape "
+            f"{weights.shape}."
+        )
+    if weights.min() < 0:
+        raise ValueError(f"sample_weight must not be negative; got {weights.min():g}.")
+    if not weights.any():
+        raise ValueError("sample_weight must not be zero everywhere: nothing would be learnt.")
+    # no error where a finite weight does not fit single precision: it would tell of a record
+    return np.minimum(weights, np.finfo(dtype).max).astype(dtype, copy=False)
+
+
+def check_class_weight(weights: Any) -> None:
+    """Raise for weights of classes that are not a public mapping."""
+    if weights is None:
+        return
+    if isinstance(weights, str) and weights == "balanced":
+        raise ValueError(
+            'class_weight="balanced" counts labels, which would be learnt from the data and not '
+            "paid for. Give a mapping from label to weight by what is publicly known of how common "
+            "labels are, or move the decision threshold, for instance with "
+            "sklearn.model_selection.FixedThresholdClassifier."
+        )
+    if not isinstance(weights, (Mapping, pd.Series)):
+        raise ValueError(
+            f"class_weight must be None or a mapping from label to weight; got {weights!r}."
+        )
+    for label, value in weights.items():
+        check_not_negative(f"class_weight[{label!r}]", value)
+    if len(weights) and not any(value > 0 for _, value in weights.items()):
+        raise ValueError(f"class_weight must have a positive entry; got {weights!r}.")
+
+
+def weights_of_classes(weights: Any, classes: np.ndarray) -> tuple[float, ...] | None:
+    """Return the weight of each class by its code; classes without an entry count 1.
+
+    An entry of no class is an error where a class has none, as it may be mistyped.
+    """
+    if weights is None:
+        return None
+    entries, labels = dict(weights.items()), classes.tolist()
+    strange = [label for label in entries if label not in labels]
+    missing = [label for label in labels if label not in entries]
+    if strange and missing:
+        raise ValueError(
+            f"class_weight has entries for {strange[:5]!r}, which are no labels, and none for "
+            f"{missing[:5]!r}."
+        )
+    return tuple(float(entries.get(label, 1.0)) for label in labels)
 
 
 class DataSource(ABC):

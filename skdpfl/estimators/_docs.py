@@ -1,15 +1,16 @@
 """Parameters and their documentation, written once: constructors and docstrings are made of them.
 
 The reference pages show the groups as headings; docstrings list the parameters without them.
+Constructors refuse scikit-learn's parameters that have another name here, and say which.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar, dataclass_transform
-
-from skdpfl.estimators._refusals import refusing_parameters
+from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -229,6 +230,48 @@ FAMILIES = {
     "DPFedEXP": "Many silos, each protected as a whole, with adaptive server steps.",
     "DPFederated": "Any algorithm object, also a user-defined one.",
 }
+
+
+#: parameters of scikit-learn's linear models -> the alternative
+INSTEAD = {
+    "class_weight": "it is for classifiers; fit takes a sample_weight.",
+    "C": "give alpha=1 / (n_records * C).",
+    "penalty": "alpha is the strength of a squared penalty, alpha=0 is none.",
+    "l1_ratio": "alpha is the strength of a squared penalty; there is none by absolute values.",
+    "max_iter": "give n_rounds; each round is paid for, so that they are fixed before the fit.",
+    "tol": "n_rounds are fixed before the fit; when to stop would be learnt from the data.",
+    "warm_start": "every fit starts anew and pays anew; privacy_spent_ of several fits add up.",
+    "shuffle": "sampling says how a step draws records.",
+    "batch_size": "sampling_rate is the share of its records that a silo reads in a step.",
+    "eta0": "give learning_rate.",
+    "learning_rate_init": "give learning_rate.",
+    "hidden_layer_sizes": "give model=skdpfl.models.MLP(hidden_layer_sizes=...).",
+    "activation": "give model=skdpfl.models.MLP(activation=...).",
+    "epochs": "give n_rounds.",
+}
+
+
+def refusing_parameters(init: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor with the same signature, whose errors name the alternative."""
+
+    known = frozenset(inspect.signature(init).parameters)
+
+    @functools.wraps(init)
+    def constructor(self: Any, *args: Any, **kwargs: Any) -> None:
+        refuse_parameters(self, kwargs, known, TypeError)
+        init(self, *args, **kwargs)
+
+    return constructor
+
+
+def refuse_parameters(
+    estimator: Any, given: Mapping[str, Any], known: Collection[str], error: type[Exception]
+) -> None:
+    """Raise for parameters of scikit-learn's models that are missing or have another name here."""
+    for name in given:
+        if name in INSTEAD and name not in known:
+            kind = type(estimator).__name__
+            raise error(f"{kind} has no {name} (got {given[name]!r}): {INSTEAD[name]}")
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))

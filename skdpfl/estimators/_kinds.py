@@ -11,12 +11,43 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array
 
 from skdpfl.estimators._base import FederatedEstimator
+from skdpfl.estimators._data import weights_of_classes
 from skdpfl.estimators._docs import with_constructor
 from skdpfl.estimators._parameters import check_target_bounds, targets_of
-from skdpfl.estimators._refusals import ScoresWithoutSilos
-from skdpfl.estimators._weights import weights_of_classes
 from skdpfl.losses import NAMED, Huber, LogLoss, Loss, Quantile
 from skdpfl.scaling import read_target_bounds
+
+
+class ScoresWithoutSilos:
+    """Mixin, before scikit-learn's: ``score`` raises with a hint if silos are passed."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, **refused: Any) -> float:
+        """Return the accuracy of a classifier, the R² of a regressor.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records, with or without the silo column.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the records in the score.
+        **refused
+            Not allowed.
+
+        Returns
+        -------
+        float
+            The exact score, which no privacy budget covers.
+        """
+        if "silos" in refused:
+            raise TypeError(
+                "score is one number over all records and takes no silos. Each silo's own: "
+                "skdpfl.model_selection.silo_scores(estimator, X, y, silos=...)."
+            )
+        if refused:
+            raise TypeError(f"score takes X, y and sample_weight; got {', '.join(refused)}.")
+        return super().score(X, y, sample_weight)  # type: ignore[misc]
 
 
 def _has_probabilities(estimator: FederatedEstimator) -> bool:

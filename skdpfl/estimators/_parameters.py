@@ -1,4 +1,4 @@
-"""Validation of all parameters, separately and together, before any data are read."""
+"""Checks of all parameters, separately and together, before any data are read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from skdpfl._arguments import (
     check_share,
     is_auto,
 )
+from skdpfl._missing import Missing
 from skdpfl.choosing import check_cohort
-from skdpfl.estimators._weights import check_class_weight
+from skdpfl.estimators._data import check_class_weight
 from skdpfl.losses import Loss
 from skdpfl.models import Architecture
 from skdpfl.privacy.public_numbers import MOST_STEPS
@@ -308,3 +309,21 @@ def check_shape(silo_sizes: Any, n_features: Any, n_classes: Any) -> pd.Series:
     check_count("n_features", n_features)
     check_count("n_classes", n_classes, low=2)
     return sizes.astype(np.int64)
+
+
+def refuse_arguments(name: str, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> None:
+    """Raise for arguments that ``fit`` does not have."""
+    if unnamed:
+        raise TypeError(
+            f"{name}.fit takes silos and weights by name only: fit(X, y, silos=...), one id per "
+            "row."
+        )
+    if arguments:
+        names = ", ".join(map(repr, arguments))
+        raise TypeError(f"{name}.fit takes X, y, silos and sample_weight; got {names}.")
+
+
+NO_PARTIAL_FIT = Missing(
+    "there is no partial_fit: the cost of all rounds is fixed before the first. Fit anew with "
+    "fit(X, y, silos=...); a PrivacyLedger keeps several fits on the same records to one budget."
+)

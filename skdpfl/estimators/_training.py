@@ -5,9 +5,8 @@ Everything before the run uses public numbers only. The run reads the records.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -31,10 +30,9 @@ from skdpfl.choosing import (
 )
 from skdpfl.engine import Progress, run
 from skdpfl.estimators._checkpoint import KeptFit
-from skdpfl.estimators._context import AfterRound, one_blas_thread
 from skdpfl.estimators._data import DataSource
 from skdpfl.estimators._noise_error import Path
-from skdpfl.estimators._progress import progress_bar
+from skdpfl.estimators._progress import AfterRound, one_blas_thread, progress_bar
 from skdpfl.federation import Federation, SiloData, Work
 from skdpfl.losses import Loss, loss_for
 from skdpfl.privacy.plan import PrivacyPlan
@@ -48,8 +46,44 @@ from skdpfl.scaling import Calibrated, Scales, calibrated
 _WORSE, _BLOCK = 2.0, 2**14
 
 
-#: what was chosen, checked by the silos and charged before any record is read
-Agreed = tuple[Request, Method, Choice, Work, PrivacySpent, Federation, Streams, KeptFit]
+@dataclass(frozen=True, eq=False)
+class Agreed:
+    """A fit that its silos agreed to and its ledgers counted, before any record is read.
+
+    ``noise`` are the server's streams for questions to the silos, ``streams`` those of the rounds.
+    """
+
+    request: Request
+    method: Method
+    choice: Choice
+    work: Work
+    spent: PrivacySpent
+    silos: Federation
+    streams: Streams
+    noise: Streams
+    kept: KeptFit
+
+    def started(self, scales: Scales, data: DataSource) -> tuple[Agreed, Training]:
+        """Return the fit and its training with all constants, once scales are known."""
+        epsilon, row_norm = self.spent.epsilon, scales.features.row_norm
+        known = self.request, self.choice.settings, self.work.plan, epsilon, row_norm
+        training = final_training(Committed(*known), self.method, partial(data.curvature, scales))
+        work = replace(
+            self.work,
+            model=self.request.model.started(scales),
+            loss=training.loss,
+            algorithm=training.algorithm,
+            features=scales.features_map,
+            target=scales.target_map,
+        )
+        return replace(self, work=work), training
+
+    def calibrated(self, params: np.ndarray, walk: float) -> Calibrated:
+        """Return parameters that are calibrated, which asks the silos once more, or as they are."""
+        if self.choice.calibration is None:
+            return Calibrated(params)
+        trained = self.silos, self.work, params
+        return calibrated(self.choice.calibration, *trained, self.noise, walk)
 
 
 class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
@@ -95,35 +129,26 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _train(self, data: DataSource) -> Any:
         """Choose, plan, charge the ledgers, run, unpack; records are read through ``data`` only."""
-        request, method, choice, work, spent, federation, streams, kept = self._agree(data)
+        fit = self._agree(data)
         self._told_of_silos: list[bool] = []  # the models of its rounds share it
         with one_blas_thread():
-            federation, noise = kept.over(federation), kept.noise(streams)
-            scales = choice.scaling.find(federation, noise)
-            row_norm = scales.features.row_norm
-            committed = Committed(request, choice.settings, work.plan, spent.epsilon, row_norm)
-            training = final_training(committed, method, partial(data.curvature, scales))
-            model, (algorithm, loss) = request.model.started(scales), training[:2]
-            work = replace(work, model=model, loss=loss, algorithm=algorithm)
-            work = replace(work, features=scales.features_map, target=scales.target_map)
+            scales = fit.choice.scaling.find(fit.silos, fit.noise)
+            fit, training = fit.started(scales, data)
             data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
-            where = work, federation, streams
-            path = Path(work, training.average, kept.progress)
-            outcome = self._run(data, scales, training, where, kept, path)
-            found = Calibrated(outcome.params)
-            if choice.calibration is not None:
-                trained = federation, work, outcome.params
-                found = calibrated(choice.calibration, *trained, noise, training.walk)
-        here = getattr(federation, "data", None)  # other back ends do not have the records here
-        warn_if_diverged(outcome.params, work, here)
+            fitted = partial(self._fitted, fit, training.settings, scales)
+            path = Path(fit.work, training.average, fit.kept.progress)
+            outcome = self._run(fit, training.average, data, fitted, path)
+            found = fit.calibrated(outcome.params, training.walk)
+        here = getattr(fit.silos, "data", None)  # other back ends do not have the records here
+        warn_if_diverged(outcome.params, fit.work, here)
         self._noise_error = path.error(scales, found)
-        self._unpack(request.facts, training.settings, scales, work, found.params)
+        self.__dict__.update(fitted(found.params))
         self._unpack_outcome(outcome)
         if hasattr(self, "calibrate") and self._is_classifier():
             self.temperature_ = 1 / found.factor
         elif hasattr(self, "calibrate"):
             self.shift_ = found.shift * scales.target.scale
-        self.plan_, self.privacy_spent_, self.n_iter_ = work.plan, spent, outcome.n_rounds
+        self.plan_, self.privacy_spent_, self.n_iter_ = fit.work.plan, fit.spent, outcome.n_rounds
         return self
 
     def _agree(self, data: DataSource) -> Agreed:
@@ -145,38 +170,33 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         kept.begin(plan, self._charge(spent, kept.paid_to))
         if choice.advice:
             warn(choice.advice)
-        return request, method, choice, work, spent, federation, streams, kept
+        silos, noise = kept.over(federation), kept.noise(streams)
+        return Agreed(request, method, choice, work, spent, silos, streams, noise, kept)
 
     def _run(
         self,
+        fit: Agreed,
+        average: bool | float,
         data: DataSource,
-        scales: Scales,
-        training: Training,
-        where: tuple[Work, Federation, Streams],
-        kept: KeptFit,
+        fitted: Callable[[np.ndarray], dict[str, Any]],
         path: Path,
     ) -> Progress:
         """Run all rounds, and call the callbacks after each."""
-        work = where[0]
-        n_rounds, name = work.plan.n_rounds, type(self).__name__
-        with progress_bar(self.verbose, name, n_rounds) as advance:
-            after = AfterRound(
-                self,
-                n_rounds,
-                partial(self._as_fitted, data.facts, training.settings, scales, work),
-                lambda: self._labelled(*data.records()),
-                advance,
-            )
+        n_rounds, kept = fit.work.plan.n_rounds, fit.kept
+        with progress_bar(self.verbose, type(self).__name__, n_rounds) as advance:
+            after = AfterRound(self, n_rounds, fitted, lambda: self._labelled(data), advance)
             if kept.progress is not None:
-                kept.restore(where[1], work)
+                kept.restore(fit.silos, fit.work)
 
             def keep(now: Progress) -> None:
                 path.add(now)
-                kept.keep(where[1], now)
+                kept.keep(fit.silos, now)
 
             outcome = run(
-                *where,
-                average=training.average,
+                fit.work,
+                fit.silos,
+                fit.streams,
+                average=average,
                 on_round=after,
                 after=kept.progress,
                 keep=keep if kept.on_disk else path.add,
@@ -184,33 +204,33 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         after.end()
         return outcome
 
-    def _labelled(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return records with their targets decoded."""
+    def _labelled(self, data: DataSource) -> tuple[np.ndarray, np.ndarray]:
+        """Return the records with their targets decoded."""
+        X, y = data.records()
         return X, self.classes_[y] if self._is_classifier() else y
 
-    def _as_fitted(self, *args: Any) -> dict[str, Any]:
-        """Return the attributes that ``_unpack`` would set."""
-        twin = copy.copy(self)
-        twin._unpack(*args)
-        return {name: value for name, value in vars(twin).items() if name.endswith("_")}
-
-    def _unpack(
-        self, facts: PublicFacts, settings: Settings, scales: Scales, work: Work, params: np.ndarray
-    ) -> None:
-        """Set the fitted attributes."""
-        self.model_, kind = work.model, self._is_classifier()
-        for name, value in work.model.fitted_attributes(params, scales, is_classifier=kind).items():
-            setattr(self, name, value)
-        self.scaling_ = scales.features
-        self.silo_ids_ = facts.silo_ids.to_numpy()
-        self.n_rounds_, self.clip_norm_ = settings.n_rounds, work.plan.clip_norm
-        self.learning_rate_, self.smoothing_ = settings.learning_rate, work.loss.smoothing
+    def _fitted(
+        self, fit: Agreed, settings: Settings, scales: Scales, params: np.ndarray
+    ) -> dict[str, Any]:
+        """Return the fitted attributes: of this model, and of the data it was fitted to."""
+        work, dealt = fit.work, fit.work.plan.sampling
+        found = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        found |= work.model.fitted_attributes(params, scales, is_classifier=self._is_classifier())
+        found |= {
+            "model_": work.model,
+            "scaling_": scales.features,
+            "silo_ids_": fit.request.facts.silo_ids.to_numpy(),
+            "n_rounds_": settings.n_rounds,
+            "clip_norm_": work.plan.clip_norm,
+            "learning_rate_": settings.learning_rate,
+            "smoothing_": work.loss.smoothing,
+            "sampling_rate_": 1 / dealt.n_parts if isinstance(dealt, Disjoint) else settings.rate,
+        }
         if hasattr(self, "local_steps"):
-            self.local_steps_ = _one_or_all(settings.steps)
+            found["local_steps_"] = _one_or_all(settings.steps)
         if hasattr(self, "global_learning_rate"):
-            self.global_learning_rate_ = settings.server_step
-        dealt = work.plan.sampling
-        self.sampling_rate_ = 1 / dealt.n_parts if isinstance(dealt, Disjoint) else settings.rate
+            found["global_learning_rate_"] = settings.server_step
+        return found
 
 
 def _priced(plan: PrivacyPlan, data: DataSource, streams: Streams) -> PrivacySpent:

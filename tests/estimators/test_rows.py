@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from sklearn.utils.validation import check_array
 
-from skdpfl.estimators import _rows
-from skdpfl.estimators._rows import numbers_in_rows
-from skdpfl.federation import _data, in_rows
+from skdpfl.estimators import _data
+from skdpfl.estimators._data import numbers_in_rows
+from skdpfl.federation import _data as federation_data
+from skdpfl.federation import in_rows
 
 INTEGERS = np.random.default_rng(0).integers(-50, 50, (30, 4))
 
@@ -75,9 +76,9 @@ def read(X):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(_rows, "SMALL", 0)
-    monkeypatch.setattr(_data, "NUMBERS", 28)
-    monkeypatch.setattr(_data, "TILE", 7)
+    monkeypatch.setattr(_data, "SMALL", 0)
+    monkeypatch.setattr(federation_data, "NUMBERS", 28)
+    monkeypatch.setattr(federation_data, "TILE", 7)
 
 
 @pytest.mark.parametrize("case", CONVERTED)
@@ -103,7 +104,7 @@ def test_other_tables_are_left_alone(case):
 
 
 def test_small_tables_are_left_alone(monkeypatch):
-    monkeypatch.setattr(_rows, "SMALL", 120)
+    monkeypatch.setattr(_data, "SMALL", 120)
     X = np.asfortranarray(INTEGERS)
     assert numbers_in_rows(X) is X
 
