@@ -16,7 +16,6 @@ from skdpfl.choosing._request import Request
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms import LearntClip, Mechanism, NoPrivacy, SiloGradients, WholeMessages
-from skdpfl.privacy.mechanisms.shuffler import ShuffledSums
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, PrecisionError
@@ -54,7 +53,8 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
         noise_schedule=request.noise_schedule,
         setup=() if exact else _setup(choice),
         gradients_only=sends_one_gradient(algorithm),
-        mechanism=_sized(adapted(mechanism, request, algorithm, settings), size),
+        size=size,
+        mechanism=adapted(mechanism, request, algorithm, settings),
     )
     return plan if exact else _noised(plan, promise.epsilon, size)
 
@@ -142,13 +142,6 @@ def _schedule(request: Request, n_rounds: int, streams: Streams) -> Schedule:
         return None
     n_silos = request.facts.n_silos
     return tuple(draw_cohorts(cohort, fraction, n_silos, n_rounds, streams.stream("cohorts")))
-
-
-def _sized(mechanism: Mechanism, size: int) -> Mechanism:
-    """Return the mechanism for messages of ``size`` numbers."""
-    if isinstance(mechanism, ShuffledSums):
-        return dataclasses.replace(mechanism, dimension=size)
-    return mechanism
 
 
 def _warn_if_shuffling_is_useless(plan: PrivacyPlan, epsilon: float | np.ndarray | None) -> None:

@@ -15,9 +15,8 @@ from skdpfl.federation import LocalFederation, SiloData
 from skdpfl.preprocessing._paying import FLOATS, Cost, PayingTransformer, shared_docs
 from skdpfl.preprocessing._second_moments import Moments, MomentsPlan, cut, noisy_moments
 from skdpfl.preprocessing._sums import Held
+from skdpfl.privacy.events import Neighbours, Trust, Unit
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.privacy.spending.cost import Trust, Unit
 from skdpfl.scaling import Array, Setting
 from skdpfl.silos import without_column
 

@@ -16,8 +16,14 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from skdpfl.privacy.calibration import calibrate, check_budget, is_number
-from skdpfl.privacy.events import Composition, FixedSizeGaussian, Gaussian, PoissonGaussian
-from skdpfl.privacy.pricing.price import Neighbours, price_delta, price_epsilon
+from skdpfl.privacy.events import (
+    Composition,
+    FixedSizeGaussian,
+    Gaussian,
+    Neighbours,
+    PoissonGaussian,
+)
+from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 
 __all__ = [
     "calibrate",

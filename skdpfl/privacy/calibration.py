@@ -19,10 +19,10 @@ from numbers import Real
 
 import numpy as np
 
-from skdpfl.privacy.events import Composition
+from skdpfl.privacy.events import Composition, Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_elasticity, gaussian_mu
 from skdpfl.privacy.pricing.price import price_epsilon
-from skdpfl.privacy.pricing.releases import Neighbours, releases
+from skdpfl.privacy.pricing.releases import releases
 
 #: The price of the returned noise is at least this share of the budget, if prices are continuous.
 _SHARE = 0.999

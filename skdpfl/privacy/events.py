@@ -1,4 +1,4 @@
-"""Privacy events: descriptions of releases, one small frozen class per mechanism.
+"""What is protected, and what is released: one small frozen class for each kind of release.
 
 An event *describes* a release; :mod:`skdpfl.privacy.accounting` *prices* it. A new mechanism needs
 its event here; unknown events are refused.
@@ -17,6 +17,52 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+Unit = Literal["record", "silo"]
+#: trust models, from the strongest protection to the weakest
+Trust = Literal["silo", "shuffler", "server"]
+Neighbours = Literal["replace", "add_remove"]
+
+
+def change_of(neighbours: str) -> int:
+    """Return D: how far one record (or silo) moves a sum, in norms of a term."""
+    if neighbours not in get_args(Neighbours):
+        raise ValueError(f"neighbours={neighbours!r}: must be 'replace' or 'add_remove'.")
+    return 2 if neighbours == "replace" else 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Protected:
+    """What is protected, against whom, under which relation; all of it public.
+
+    ``silo_sizes`` (n_silos,) are the numbers of records, None where they are protected; ``delta``
+    (n_silos,) each silo's delta, None where the budget is stated otherwise. Plans and requests are
+    subclasses.
+    """
+
+    silo_sizes: np.ndarray | None = None
+    delta: np.ndarray = None  # type: ignore[assignment]
+    unit: Unit = "record"
+    trust: Trust = "silo"
+    neighbours: Neighbours = "replace"
+
+    @property
+    def change(self) -> int:
+        """D: how far one unit moves a sum, in norms of a term."""
+        return change_of(self.neighbours)
+
+    @property
+    def at_server(self) -> bool:
+        """Whether the noise is added once, by a trusted server."""
+        return self.trust == "server"
+
+    @property
+    def hides_silos(self) -> bool:
+        """Whether whole silos are protected: their messages are clipped, not records' gradients."""
+        return self.unit == "silo"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from skdpfl.privacy.silo_releases import SiloGroups, costliest, groups_of, outsi
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PrivacyPlan(PublicNumbers):
     """The public numbers of a fit.
 
@@ -52,6 +52,8 @@ class PrivacyPlan(PublicNumbers):
         all silos, or one for each; (): none.
     gradients_only : bool
         True if the algorithm releases only cohorts' sums of fresh gradients.
+    size : int, optional
+        The number of coordinates of a message, where its price depends on it.
     silo_ids : sequence, optional
         The silos' ids; by default 0, 1, ... Required without ``silo_sizes``.
     mechanism : Mechanism

@@ -16,28 +16,23 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._distinct import distinct
-from skdpfl.privacy.events import Composition
-from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.events import Composition, Protected
 from skdpfl.privacy.sampling import Everyone, Sampling
 from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
-from skdpfl.privacy.spending.spent import Trust, Unit
 
 #: A plan has no more steps in all: their noise is listed step by step.
 MOST_STEPS = 10_000_000
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PublicNumbers:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PublicNumbers(Protected):
     """The numbers of a plan, all public; the fields are described in PrivacyPlan."""
 
     silo_sizes: np.ndarray | None
+    delta: np.ndarray
     steps: tuple[int, ...]
     clip_norm: float
     noise_multiplier: np.ndarray
-    delta: np.ndarray
-    unit: Unit = "record"
-    trust: Trust = "silo"
-    neighbours: Neighbours = "replace"
     sampling: Sampling = field(default_factory=Everyone)
     weights: np.ndarray = None  # type: ignore[assignment]
     schedule: tuple[np.ndarray, ...] | None = None
@@ -46,6 +41,7 @@ class PublicNumbers:
     noise_schedule: NoiseSchedule = None
     setup: tuple[Composition, ...] = ()
     gradients_only: bool = False
+    size: int | None = None
     silo_ids: Sequence[Any] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:

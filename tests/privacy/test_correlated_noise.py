@@ -37,7 +37,8 @@ ROUNDS = [1, 2, 3, 7, 8, 31, 32]
 
 def plan_of(sizes, n_rounds, sampling, z=2.0, **kw):
     options = {"mechanism": TreeGradients(), "sampling": sampling} | kw
-    return PrivacyPlan(np.array(sizes), (1,) * n_rounds, 1.0, z, 1e-5, **options)
+    numbers = {"steps": (1,) * n_rounds, "clip_norm": 1.0, "noise_multiplier": z, "delta": 1e-5}
+    return PrivacyPlan(silo_sizes=np.array(sizes), **numbers, **options)
 
 
 class Impulses:
@@ -241,7 +242,13 @@ def test_a_fit_meets_its_budget(how, fraction):
     once = 1 + int(spent.n_releases > 1) + int(spent.n_releases > 3)
     lows = [t & -t for t in range(1, spent.n_releases + 1)]
     nodes = once if how.get("sampling") else sum(low**2 for low in lows)
-    independent = PrivacyPlan(np.array([15]), (1,) * nodes, 1.0, spent.noise_multiplier, 1e-3)
+    independent = PrivacyPlan(
+        silo_sizes=np.array([15]),
+        steps=(1,) * nodes,
+        clip_norm=1.0,
+        noise_multiplier=spent.noise_multiplier,
+        delta=1e-3,
+    )
     assert independent.spent().epsilon == pytest.approx(spent.epsilon, rel=1e-6)
 
 

@@ -60,8 +60,14 @@ def test_underflow_of_tiny_sums_is_paid_for():
     np.testing.assert_allclose(scaled.clip / scale, plain.clip, rtol=1e-2)
 
 
+def two_silos(steps):
+    return PrivacyPlan(
+        silo_sizes=np.array([30, 40]), steps=steps, clip_norm=1.0, noise_multiplier=3.0, delta=1e-5
+    )
+
+
 def test_what_a_silo_releases_beside_is_its_own():
-    plan = PrivacyPlan(np.array([30, 40]), (1,), 1.0, 3.0, 1e-5)
+    plan = two_silos((1,))
     first, second = ((Approximate(0.1), 1),), ((Gaussian(9.0), 2),)
     assert plan.setup_of(1) == ()
     one = dataclasses.replace(plan, setup=(first,))
@@ -85,7 +91,7 @@ def test_hardly_any_poisson_batch_is_larger_than_the_largest(n, rate):
 
 @pytest.mark.parametrize("start", [0, 1])
 def test_the_least_and_the_most_noise_of_a_schedule(start):
-    plan = PrivacyPlan(np.array([30, 40]), (1, 2, 1), 1.0, 3.0, 1e-5)
+    plan = two_silos((1, 2, 1))
     assert (plan.smallest_factor, plan.largest_factor) == (1.0, 1.0)
     late = dataclasses.replace(plan, noise_schedule=("round", 0.25, start))
     assert late.largest_factor == pytest.approx(0.5 ** (1 - start))

@@ -236,7 +236,15 @@ def test_the_servers_own_rounding_is_paid_for_by_small_silos():
     """A silo with little weight: what others' sums round to is large beside its records."""
     weights, sizes = np.array([1e-7, 1 - 1e-7]), np.array([10, 10])
     z = 5 * weights[1] / weights  # one noise for both
-    plan = PrivacyPlan(sizes, (1,), 1.0, z, 1e-5, trust="server", weights=weights)
+    plan = PrivacyPlan(
+        silo_sizes=sizes,
+        steps=(1,),
+        clip_norm=1.0,
+        noise_multiplier=z,
+        delta=1e-5,
+        trust="server",
+        weights=weights,
+    )
     taken = 1 - NORMALS - plan.mechanism.gradient_terms(plan, 3, np.dtype(float)).clip
     share = plan.record_shares
     error = relative_error((6, np.float64)) * (share @ sizes) / share
@@ -265,7 +273,13 @@ def test_a_server_gives_out_every_round():
     counts = {}
     for trust in ("silo", "server"):
         plan = PrivacyPlan(
-            np.array([5, 5]), (1,) * 5, 1.0, 2.0, 1e-5, trust=trust, schedule=schedule
+            silo_sizes=np.array([5, 5]),
+            steps=(1,) * 5,
+            clip_norm=1.0,
+            noise_multiplier=2.0,
+            delta=1e-5,
+            trust=trust,
+            schedule=schedule,
         )
         counts[trust] = plan.spent().n_releases
     assert counts == {"silo": 2, "server": 4}

@@ -40,7 +40,7 @@ def test_a_round_is_priced_with_all_its_messages():
 
 def test_what_silos_send_in_bits_is_their_gradient_on_average():
     """Multiples of a unit over the batch; 4,000 rounds are within 6 standard errors."""
-    one = dataclasses.replace(plan(), mechanism=ShuffledSums(2))
+    one = dataclasses.replace(plan(), size=2, mechanism=ShuffledSums())
     unit, who = one.mechanism.protocol(one, 2.0).unit, np.array([1, 3])
     kept = np.array([[0.3, -0.7], [0.21, 0.02]]) * unit
     sent = np.array(
@@ -54,7 +54,7 @@ def test_what_silos_send_in_bits_is_their_gradient_on_average():
 
 def test_sums_in_bits_are_clipped_for_the_grid_of_their_noise():
     """2 c + gamma sqrt(size) = (1 - 4e-4) 2 C, the grid gamma 2^-36 of the noise z C on a sum."""
-    one = dataclasses.replace(plan(z=1e5), mechanism=ShuffledSums(3))
+    one = dataclasses.replace(plan(z=1e5), size=3, mechanism=ShuffledSums())
     terms = one.mechanism.gradient_terms(one, 3, np.dtype(float))
     gamma = 1e5 * 1.5 * 2.0**-36
     assert terms.clip == pytest.approx((1 - 4e-4) * 1.5 - gamma * np.sqrt(3) / 2, rel=1e-10)
@@ -63,7 +63,7 @@ def test_sums_in_bits_are_clipped_for_the_grid_of_their_noise():
 
 def test_more_bits_than_doubles_can_count_are_refused():
     """2^53 + 1 ones are no double: low bits of the silos' sums would be left without noise."""
-    one = dataclasses.replace(plan(z=1e7), mechanism=ShuffledSums(3))
+    one = dataclasses.replace(plan(z=1e7), size=3, mechanism=ShuffledSums())
     assert 4 * one.mechanism.protocol(one, 1e7).noise_bits > 2**52
     with pytest.raises(PrecisionError, match="bits"):
         one.mechanism.gradient_terms(one, 3, np.dtype(float))
@@ -71,10 +71,10 @@ def test_more_bits_than_doubles_can_count_are_refused():
         binomial_quantiles(2**53, 0.5, np.full(3, 0.5))
 
 
-@pytest.mark.parametrize("mechanism", [ShuffledGradients(), ShuffledSums(3)])
+@pytest.mark.parametrize("mechanism", [ShuffledGradients(), ShuffledSums()])
 def test_plans_that_a_shuffler_does_not_protect_are_refused(mechanism):
     """The number of messages, or a factor on them, would tell; zeroing has other shifts."""
-    one = dataclasses.replace(plan(), mechanism=mechanism)
+    one = dataclasses.replace(plan(), size=3, mechanism=mechanism)
     with pytest.raises(ValueError, match="fixed size"):
         dataclasses.replace(one, sampling=PoissonSampling(0.2))
     with pytest.raises(ValueError, match="proportional"):
@@ -84,12 +84,18 @@ def test_plans_that_a_shuffler_does_not_protect_are_refused(mechanism):
     assert dataclasses.replace(one, weights=3 * one.weights).n_silos == 4
 
 
+def test_a_sum_of_bits_without_its_size_is_refused():
+    """It would be priced as a single number, which costs less."""
+    with pytest.raises(ValueError, match="give size"):
+        dataclasses.replace(plan(), mechanism=ShuffledSums())
+
+
 def test_all_messages_have_the_most_noise_that_a_silo_is_priced_at():
     unequal = np.array([2.0, 3.0, 5.0, 1.0])
     one = dataclasses.replace(plan(), noise_multiplier=unequal)
     std = one.mechanism.gradient_terms(one, 5, np.dtype(float)).noised.std
     np.testing.assert_allclose(std, 5.0 * 1.5 * np.sqrt([4, 6, 10, 20]))
-    sums = dataclasses.replace(one, mechanism=ShuffledSums(4000))
+    sums = dataclasses.replace(one, size=4000, mechanism=ShuffledSums())
     assert sums.mechanism.noise_on_mean(sums) >= 5.0 * 1.5 / 40
     noise = sums.mechanism.release(sums, Aggregate(np.zeros(4000), 1.0), 0, streams_for(0))
     assert noise.std() >= 0.94 * 5.0 * 1.5 / 40  # 5 standard errors
@@ -113,9 +119,9 @@ def test_rounds_of_less_noise_are_priced_at_their_own():
     assert set(one_pass.groups().compositions) == {shuffled_levels([(0.5, 1)], 65, 1.0, 1e-5)}
 
 
-@pytest.mark.parametrize("mechanism", [ShuffledGradients(), ShuffledSums(3)])
+@pytest.mark.parametrize("mechanism", [ShuffledGradients(), ShuffledSums()])
 def test_no_rounds_and_no_noise_limits(mechanism):
-    one = dataclasses.replace(plan(), mechanism=mechanism)
+    one = dataclasses.replace(plan(), size=3, mechanism=mechanism)
     assert mechanism.composition(one, 2.0, 20, [(2.0, 0)]) == ()
     assert mechanism.composition(one, np.inf, 20, [(np.inf, 3)]) == ()
 
@@ -154,7 +160,7 @@ def bits_plan(z=4.0, schedule=None, dimension=3):
     return PrivacyPlan(
         silo_sizes=SIZES, steps=(1,) * 5, clip_norm=0.5, noise_multiplier=z, delta=1e-5,
         trust="shuffler", sampling=sampling, weights=batches / batches.sum(), schedule=schedule,
-        mechanism=ShuffledSums(dimension),
+        size=dimension, mechanism=ShuffledSums(),
     )  # fmt: skip
 
 

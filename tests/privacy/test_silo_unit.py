@@ -612,7 +612,16 @@ def test_schedules_of_noise_on_records_are_refused():
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_noise_and_budget_are_one_for_all_silos(trust):
     """All messages are noised alike: by the most noise, for the least budget."""
-    plan = PrivacyPlan(None, (1,) * 3, 1.0, 20.0, 1e-5, unit="silo", trust=trust, silo_ids=range(4))
+    plan = PrivacyPlan(
+        silo_sizes=None,
+        steps=(1,) * 3,
+        clip_norm=1.0,
+        noise_multiplier=20.0,
+        delta=1e-5,
+        unit="silo",
+        trust=trust,
+        silo_ids=range(4),
+    )
     for z in ([0.5, 50.0, 50.0, 50.0], [50.0, 50.0, 50.0, 0.5]):
         noised = plan.with_noise(np.array(z))
         assert noised.noise_multiplier.tolist() == [50.0] * 4

@@ -88,11 +88,6 @@ class ShuffledSums(Mechanism):
     noise bits. The noise is about that of a trusted server; the price is communication
     (:meth:`message_bits`).
 
-    Parameters
-    ----------
-    dimension : int
-        The number of coordinates of a message.
-
     Notes
     -----
     **Formal guarantee.** The numbers of ones of each coordinate, of all rounds, are
@@ -104,7 +99,6 @@ class ShuffledSums(Mechanism):
     :mod:`skdpfl.privacy.mechanisms.binomial_law` bounds the error of simulating the bits.
     """
 
-    dimension: int = 1
     gradients_only = True
     noised_later = True
     serves = ("record", "shuffler")
@@ -115,15 +109,20 @@ class ShuffledSums(Mechanism):
     def check(self, plan: PublicNumbers) -> None:
         super().check(plan)
         _check_shuffled(plan)
+        if plan.size is None:
+            raise ValueError(
+                "The bits of a sum are priced by its number of coordinates: give size."
+            )
 
     def n_releases(self, plan: PublicNumbers) -> int:
         return n_sums(plan)
 
     def protocol(self, plan: PublicNumbers, z: float) -> BinomialSum:
         """Return the protocol of the smallest round at noise multiplier z."""
+        assert plan.size is not None  # checked with the plan
         return _protocol(
             max(z, LEAST_NOISE),
-            self.dimension,
+            plan.size,
             plan.clip_norm,
             smallest_cohort(plan),
             int(plan.expected_sizes.max()),

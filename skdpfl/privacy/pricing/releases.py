@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 from skdpfl.privacy.events import (
     Approximate,
@@ -18,20 +18,18 @@ from skdpfl.privacy.events import (
     Exact,
     FixedSizeGaussian,
     Gaussian,
+    Neighbours,
     PoissonGaussian,
     Profile,
+    change_of,
 )
 from skdpfl.privacy.pricing.loss_atoms import AtomsPair, approximate_pair, profile_pair
 from skdpfl.privacy.pricing.loss_pairs import FixedSizePair, ReplacePair, ZeroOutPair
 
-Neighbours = Literal["replace", "add_remove"]
 LossPair = ReplacePair | ZeroOutPair | FixedSizePair | AtomsPair
 
 #: Sampled sums with less noise count as exact, since squares of the loss would overflow.
 _NO_NOISE = 1e-60
-
-#: The change of a clipped sum by one record, in clip norms.
-_DISTANCE = {"replace": 2.0, "add_remove": 1.0}
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,7 @@ class Releases:
 
 def releases(composition: Composition, neighbours: Neighbours) -> Releases:
     """Return the squared mu and the pairs of a composition."""
-    if neighbours not in get_args(Neighbours):
-        raise ValueError(
-            f"neighbours={neighbours!r}: must be one of {', '.join(map(repr, _DISTANCE))}."
-        )
+    change_of(neighbours)  # raises if there is no such relation
     mu_squared, pairs = 0.0, []
     for event, count in composition:
         price = _PRICES.get(type(event))
@@ -80,7 +75,7 @@ def _exact(event: Exact, neighbours: Neighbours) -> _Price:
 
 def _gaussian(event: Gaussian, neighbours: Neighbours) -> _Price:
     z = _noise(event.noise_multiplier)
-    mu = math.inf if z == 0 else _DISTANCE[neighbours] / z
+    mu = math.inf if z == 0 else change_of(neighbours) / z
     return mu * mu, None  # not mu**2, which raises where this is infinite
 
 

@@ -34,6 +34,7 @@ from skdpfl.privacy.events import (
     Gaussian,
     PoissonGaussian,
     Profile,
+    change_of,
 )
 
 _CELLS = 20_000
@@ -65,7 +66,7 @@ def renyi(composition: Composition, order: float, neighbours: str) -> tuple[floa
 @lru_cache(maxsize=1024)
 def renyi_of_event(event: Event, order: float, neighbours: str) -> tuple[float, float]:
     """Return (D, delta) of a single release."""
-    distance = 2.0 if neighbours == "replace" else 1.0
+    distance = change_of(neighbours)
     if isinstance(event, Exact):
         return math.inf, 0.0
     if isinstance(event, Gaussian):

@@ -50,6 +50,7 @@ import math
 import numpy as np
 from numpy.typing import DTypeLike
 
+from skdpfl.privacy.events import change_of
 from skdpfl.privacy.release.grid import FINE_BITS, NORMALS, PrecisionError
 
 #: share of the clip norm that rounding may cost before a finer arithmetic is required
@@ -112,10 +113,3 @@ def noise_for(mu: np.ndarray, sensitivity: float, size: int, apart: np.ndarray) 
     if not (left > 0).all():
         raise PrecisionError(f"mu={mu.min():.3g} is too little for {size} coordinates.")
     return (sensitivity + 2 * apart) / left * (1 + 1e-15)
-
-
-def change_of(neighbours: str) -> int:
-    """Return D, the sensitivity of a sum in norms of a term."""
-    if neighbours not in ("replace", "add_remove"):
-        raise ValueError(f"neighbours must be 'replace' or 'add_remove', got {neighbours!r}.")
-    return 2 if neighbours == "replace" else 1

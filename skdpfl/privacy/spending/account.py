@@ -12,7 +12,7 @@ from typing import Any
 
 from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
-from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.spending.book import Book, Budget, Entry
 from skdpfl.privacy.spending.journal import Journal
 from skdpfl.privacy.spending.leaks import is_scored_exactly, warn_of_seeds

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from skdpfl.privacy.calibration import is_number
-from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.spending.fields import keys, one_of, require
 from skdpfl.privacy.spending.filters import FILTERS, Filter
 from skdpfl.privacy.spending.report import from_record, to_record

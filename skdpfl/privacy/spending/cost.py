@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
-from skdpfl.privacy.events import Composition, Exact, Gaussian
-from skdpfl.privacy.pricing.price import Neighbours, price_delta, price_epsilon
-
-Unit = Literal["record", "silo"]
-#: trust models, from the strongest protection to the weakest
-Trust = Literal["silo", "shuffler", "server"]
+from skdpfl.privacy.events import Composition, Exact, Gaussian, Neighbours
+from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,8 @@ import numpy as np
 
 from skdpfl._digits import at_least, at_most
 from skdpfl.exceptions import BudgetExceeded
-from skdpfl.privacy.events import Composition, Gaussian
+from skdpfl.privacy.events import Composition, Gaussian, Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.spending.spent import PrivacySpent
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from skdpfl.exceptions import LedgerError
-from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.spending.account import ENDED, Account, charge_all
 from skdpfl.privacy.spending.book import Budget
 from skdpfl.privacy.spending.journal import Journal, absolute, temporary_path

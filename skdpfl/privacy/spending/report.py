@@ -15,9 +15,8 @@ import numpy as np
 
 from skdpfl import __version__
 from skdpfl.privacy import events
-from skdpfl.privacy.events import Composition, Event
-from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.privacy.spending.cost import Cost, SiloCosts, Trust, Unit, fields_of
+from skdpfl.privacy.events import Composition, Event, Neighbours, Trust, Unit
+from skdpfl.privacy.spending.cost import Cost, SiloCosts, fields_of
 from skdpfl.privacy.spending.fields import (
     keys,
     listed,

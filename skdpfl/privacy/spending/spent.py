@@ -18,9 +18,8 @@ from typing import Any, get_args
 from skdpfl._digits import at_most, epsilon_text
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.privacy.events import Composition, Exact
-from skdpfl.privacy.pricing.price import Neighbours
-from skdpfl.privacy.spending.cost import Cost, SiloCosts, Trust, Unit, fields_of
+from skdpfl.privacy.events import Composition, Exact, Neighbours, Trust, Unit
+from skdpfl.privacy.spending.cost import Cost, SiloCosts, fields_of
 from skdpfl.privacy.spending.groups import NO_EPSILON, group_size, of_group
 from skdpfl.privacy.spending.report import from_report, to_report
 from skdpfl.privacy.spending.sums import combined, reprice, whatever_chosen

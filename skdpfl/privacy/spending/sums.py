@@ -24,9 +24,8 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TypeVar
 
-from skdpfl.privacy.events import Approximate, Composition, Exact, Profile, compose
+from skdpfl.privacy.events import Approximate, Composition, Exact, Neighbours, Profile, compose
 from skdpfl.privacy.pricing.dominance import undominated
-from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
 Paid = TypeVar("Paid", bound=SiloCosts)
