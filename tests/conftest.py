@@ -17,12 +17,12 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 @pytest.fixture(params=["compiled", "numpy"])
 def products(request, monkeypatch):
     """Have groups of silos use compiled products for any number of outputs, or NumPy's."""
-    from skdpfl.models import _groups, _rows
+    from skdpfl.models import _products
 
     if request.param == "numpy":
-        monkeypatch.setattr(_groups, "compiled", None)
-        monkeypatch.setattr(_rows, "compiled", None)
-    elif _groups.compiled is None:
+        monkeypatch.setattr(_products, "compiled", None)
+        monkeypatch.setattr(_products, "compiled", None)
+    elif _products.compiled is None:
         pytest.skip("no compiled products here")
-    monkeypatch.setattr(_groups, "FEW", 0)
+    monkeypatch.setattr(_products, "FEW", 0)
     return request.param

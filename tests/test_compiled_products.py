@@ -11,7 +11,7 @@ import pytest
 
 from skdpfl._compiled import products
 from skdpfl.models import Records
-from skdpfl.models._groups import CompiledProducts, NumpyProducts
+from skdpfl.models._products import CompiledProducts, NumpyProducts
 
 pytestmark = pytest.mark.skipif(products is None, reason="no compiled products here")
 
@@ -366,7 +366,7 @@ def test_they_can_be_turned_off(value, there):
     environment = {k: v for k, v in os.environ.items() if k != "SKDPFL_COMPILED"}
     if value is not None:
         environment["SKDPFL_COMPILED"] = value
-    code = "from skdpfl.models import _groups; print(_groups.compiled is not None)"
+    code = "from skdpfl.models import _products; print(_products.compiled is not None)"
     out = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )

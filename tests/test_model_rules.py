@@ -4,9 +4,7 @@ import math
 
 import pytest
 
-from skdpfl.models._linear_rules import LinearRules
-from skdpfl.models._network_rules import NetworkRules
-from skdpfl.models._rules import Task
+from skdpfl.models._rules import LinearRules, NetworkRules, Task
 
 RULES = LinearRules()
 #: rows of norm 2, nine parameters, 3 multiplications a record, 10,000 records in 5 silos

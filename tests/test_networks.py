@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skdpfl.losses import AbsoluteError, Hinge, LogLoss, SquaredError
-from skdpfl.models import MLP, Records, TemperedSigmoid, _layer_norms, _rows, public
+from skdpfl.models import MLP, Records, TemperedSigmoid, _clipping, _products, public
 from skdpfl.models._activations import ACTIVATIONS
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling import AffineScaling, Scales
@@ -93,9 +93,9 @@ def test_slopes_are_derivatives(activation, dtype):
 @pytest.fixture(params=["compiled", "without", "by output"])
 def products(request, monkeypatch):
     if request.param != "compiled":
-        monkeypatch.setattr(_rows, "compiled", None)
+        monkeypatch.setattr(_products, "compiled", None)
     if request.param == "by output":
-        monkeypatch.setattr(_rows, "_places_are_alike", lambda d, k, kind: False)
+        monkeypatch.setattr(_products, "_places_are_alike", lambda d, k, kind: False)
 
 
 def test_places_of_a_block_that_differ_are_found(monkeypatch):
@@ -106,10 +106,10 @@ def test_places_of_a_block_that_differ_are_found(monkeypatch):
         out[..., -1, :] = np.nextafter(out[..., -1, :], 9)
         return out
 
-    _rows._places_are_alike.cache_clear()
+    _products._places_are_alike.cache_clear()
     monkeypatch.setattr(np, "matmul", other_bits_at_the_end)
-    assert not _rows._places_are_alike(7, 3, np.dtype(np.float32))
-    _rows._places_are_alike.cache_clear()
+    assert not _products._places_are_alike(7, 3, np.dtype(np.float32))
+    _products._places_are_alike.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -234,7 +234,7 @@ def test_features_of_single_precision_in_double_products_do_not_exceed_it_either
 
 def test_without_its_margin_some_record_exceeds_the_clip_norm(monkeypatch):
     model, params, X, y = problem("tanh", SquaredError(), 1, n=100, dtype=np.float32)
-    monkeypatch.setattr(_layer_norms, "ROUNDINGS", 0)
+    monkeypatch.setattr(_clipping, "ROUNDINGS", 0)
     terms = terms_of(monkeypatch, model, params, X, y, SquaredError(), clip_norm=0.1)
     norms = [exact_norm(model, [(a[j], s[j]) for a, s in terms]) for j in range(100)]
     assert max(norms) > Fraction(0.1) ** 2

@@ -27,8 +27,8 @@ from skdpfl import (
 )
 from skdpfl.federation import LocalFederation, _data, _groups, _local
 from skdpfl.federation._data import SiloData
-from skdpfl.models import Records, _clipping, _linear, _products, _rows
-from skdpfl.models._groups import CompiledProducts
+from skdpfl.models import Records, _clipping, _linear, _products
+from skdpfl.models._products import CompiledProducts
 from skdpfl.privacy.randomness.words import SimulationWords
 
 COMMON = {
@@ -65,7 +65,7 @@ def counted(monkeypatch):
 
     count(_products, "_product", "products")
     count(_products, "products_by_class", "products")
-    count(_rows, "products_by_class", "products")
+    count(_products, "products_by_class", "products")
     count(CompiledProducts, "raw", "compiled")
     count(CompiledProducts, "sums", "compiled")
     count(_linear, "slope_limits", "limits")

@@ -6,7 +6,7 @@ Scores are accuracy or R2 on records that no fit sees. Two parts:
 
 auto    ``model="linear"`` and ``model=MLP((100,))`` at epsilon 1, 3 and 8, both trusts; where
         PyTorch is, also a small CNN on images, with a trusted server
-steps   what the rules of :mod:`skdpfl.models._network_rules` chose, changed one at a time: the
+steps   what the rules of :mod:`skdpfl.models._rules` chose, changed one at a time: the
         learning rate and the clip norm (per clip norm the step stays) by 1/3 and 3, half and twice
         the rounds, the average of the last half of the models; mean differences to "auto" over the
         small problems and both trusts at epsilon 1, 3 and 8

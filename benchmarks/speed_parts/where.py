@@ -19,10 +19,10 @@ PARTS = {
     "matrix products": [
         "skdpfl.models._linear.raw_by_class",
         "skdpfl.models._linear.sum_over_records",
-        "skdpfl.models._groups.NumpyProducts.raw",
-        "skdpfl.models._groups.NumpyProducts.sums",
-        "skdpfl.models._groups.CompiledProducts.raw",
-        "skdpfl.models._groups.CompiledProducts.sums",
+        "skdpfl.models._products.NumpyProducts.raw",
+        "skdpfl.models._products.NumpyProducts.sums",
+        "skdpfl.models._products.CompiledProducts.raw",
+        "skdpfl.models._products.CompiledProducts.sums",
     ],
     "loss and clipping": [
         "skdpfl.models._linear.LinearModel.clipped_gradient_sum",
@@ -43,7 +43,7 @@ PARTS = {
     "gathering rows": [
         "skdpfl.federation._data.SiloData.at",
         "skdpfl.federation._stacks.Stacks._whole",
-        "skdpfl.models._groups.Records.gathered",
+        "skdpfl.models._products.Records.gathered",
     ],
     "local steps": ["skdpfl.federation._local.LocalFederation._walk"],
     "rounds": ["skdpfl.estimators._training.run"],

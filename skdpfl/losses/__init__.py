@@ -1,12 +1,9 @@
 """Losses: convex functions of a target and a raw prediction (see `Loss`)."""
 
-from skdpfl.losses._base import Loss
-from skdpfl.losses._hinge import Hinge, SquaredHinge
-from skdpfl.losses._log import LogLoss
+from skdpfl.losses._base import Loss, Weighted, loss_for, with_weights
+from skdpfl.losses._classification import Hinge, LogLoss, SquaredHinge
 from skdpfl.losses._moreau import Kink, Kinked
-from skdpfl.losses._poisson import Poisson
-from skdpfl.losses._regression import AbsoluteError, Huber, Quantile, SquaredError
-from skdpfl.losses._weighted import Weighted, loss_for, with_weights
+from skdpfl.losses._regression import AbsoluteError, Huber, Poisson, Quantile, SquaredError
 
 #: every loss of this package, by the estimators' names; the property tests run over all
 NAMED: dict[str, type[Loss]] = {

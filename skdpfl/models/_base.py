@@ -8,11 +8,13 @@ Shapes (leading axes, written ``...``, are silos; they broadcast)::
     g_j      (..., P)       gradient of record j's loss in the parameters
 
 A model does not depend on silos, on privacy or on one particular loss. No other code depends on
-what its parameters mean.
+what its parameters mean. Estimators take an :class:`Architecture`, which makes a :class:`Model` for
+a number of features and outputs.
 """
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from math import inf
@@ -22,11 +24,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from skdpfl.losses import Loss
-from skdpfl.models._by_record import clipped_sums
-from skdpfl.models._clipping import row_norms
-from skdpfl.models._groups import Records
-from skdpfl.models._linear_rules import LinearRules
-from skdpfl.models._rules import Rules
+from skdpfl.models._clipping import clipped_sums, row_norms
+from skdpfl.models._products import Records
+from skdpfl.models._rules import LinearRules, Rules
 from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
 
@@ -306,3 +306,74 @@ class Model(ABC):
         norms = self.squared_row_norms(X)
         fit = loss.value(y, self.raw(params, X), squared_norms=norms).mean(axis=-1)
         return fit + alpha / 2 * np.square(params) @ self.penalty_mask()
+
+
+class Architecture(ABC):
+    """Base class of what ``model=`` takes beside "linear": a description of a model.
+
+    It knows no data and is never fitted: it is cloned, searched over (``model__activation``) and
+    pickled. A fit asks it for a :class:`Model` for its numbers of features and outputs. A subclass
+    has a constructor that keeps each argument under its own name, as estimators have, and
+    :meth:`build`, which checks them.
+    """
+
+    @abstractmethod
+    def build(self, n_features: int, n_outputs: int) -> Model:
+        """Return the model for records of so many features and raw predictions.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features of a record.
+        n_outputs : int
+            Number of raw predictions of a record.
+
+        Returns
+        -------
+        Model
+            Frozen; it can be pickled.
+        """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Ignored: no parameter has parameters of its own.
+
+        Returns
+        -------
+        dict
+            The values as they were given.
+        """
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in sorted(names)}
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        self : object
+        """
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}; it has {sorted(known)}."
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        """Return the constructor's call, without what is as by default."""
+        signature = inspect.signature(type(self)).parameters
+        given = ((name, getattr(self, name), p.default) for name, p in signature.items())
+        shown = (f"{n}={value!r}" for n, value, usual in given if repr(value) != repr(usual))
+        return f"{type(self).__name__}({', '.join(shown)})"

@@ -1,6 +1,6 @@
-"""Per-record clipping of gradients that are outer products, g_j = a_j s_j^T.
+"""Clipping of records' gradients to norm C, by factors that allow for their own rounding.
 
-Shapes::
+**One outer product**, g_j = a_j s_j^T, as linear models have (:func:`clip_slopes`)::
 
     slopes          (..., n, k)    s_j, the gradient of record j's loss in its raw predictions
     squared_norms   (..., n)       |a_j|^2
@@ -8,10 +8,42 @@ Shapes::
 
 As |g_j| = |a_j| |s_j|, clipping g_j to norm C is the same as clipping s_j to norm C / |a_j|.
 Neither g_j nor the product |a_j| |s_j|, which may overflow, is computed.
+
+**One outer product for each layer** (:func:`clip_factors`), layer l with fan-in h_l and h_{l+1}
+units; leading axes are silos::
+
+    a_l      (..., n, h_l)        what enters the layer; with the intercept's 1: (a_l, 1)
+    s_l      (..., n, h_{l+1})    the gradient of record j's loss in what the layer gives out
+    A_l      (..., n)             |a_l|^2 + 1, in the dtype of a_l
+    D_l      (..., n)             |s_l|^2
+
+Record j's gradient is the outer products (a_l, 1) s_l^T of all layers, so its squared norm is the
+sum of A_l D_l (Goodfellow, 2015, "Efficient per-example gradient computations"). One factor on the
+s_l of all layers clips it; no gradient of a record is formed.
+
+**Any gradients**, formed one record at a time: slow, but correct for any model
+(:func:`clipped_sums`).
+
+Formal guarantee
+----------------
+Let f be the result of :func:`clip_factors`. For the numbers as stored, and after ``s_l *= f`` in
+their dtype, the exact norm of record j's outer products is at most C, or f = 0.
+
+*Proof.* u is the unit roundoff of the coarsest dtype among the norms (that of the features may be
+float32 where products are not), v that of float64, h the number of terms in the longest sum. A_l
+and D_l are computed in float64 and rounded once (`row_norms`), and contain a bound of what is lost
+by underflow, so each is at least (1 - (h + 2) v - u) times its exact value. The norm N = (sum A_l
+D_l)^1/2 is computed in float64 from roots (no product of squares overflows), with fewer than 16
+operations for each layer. So the computed N is at least (1 - (h + 2) v - u - 16 L v) times the
+exact one. f <= C / (m N) with m = 1 + (h + 16 L + 16) 2 v + 16 u, rounded to the dtype. The
+rounding of f, and of f s_l, are factors of at most 1 + u each: the norm is at most C. A_l is finite
+in the dtype, so that C / N is far above the smallest normal number, below which products lose
+digits; subnormal f are 0. An infinite N gives f = 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from math import inf, isfinite
 
@@ -126,3 +158,96 @@ def row_norms(X: NDArray, constant: float) -> NDArray:
         total *= 1 + (n_terms + 2) * float(np.finfo(np.float64).eps)
     with np.errstate(over="ignore"):
         return total.astype(X.dtype, copy=False)
+
+
+#: more operations than there are for each layer, and for all
+ROUNDINGS = 16
+
+
+def clip_factors(
+    squared: Sequence[tuple[NDArray, NDArray]], clip_norm: float | NDArray, longest: int
+) -> NDArray | None:
+    """Return each record's factor f (..., n) in the dtype of the norms; None: nothing is clipped.
+
+    ``squared`` has A_l and D_l of each layer, finite; ``clip_norm``, C, broadcasts against the
+    records; ``longest`` is the number of terms h of the longest sum.
+    """
+    if np.size(clip_norm) == 1 and np.max(clip_norm) == inf:
+        return None
+    dtype = squared[0][1].dtype
+    norms = _layer_norm(*squared[0])
+    for pair in squared[1:]:
+        norms = np.hypot(norms, _layer_norm(*pair))
+    roundings = longest + ROUNDINGS * (len(squared) + 1)
+    margin = 1 + 2 * roundings * float(np.finfo(np.float64).eps)
+    margin += ROUNDINGS * max(float(np.finfo(part.dtype).eps) for pair in squared for part in pair)
+    factors = np.divide(np.asarray(clip_norm, np.float64) / margin, norms)
+    factors[np.isnan(factors)] = 0  # an infinite norm that is not clipped
+    factors = np.minimum(factors, 1, out=factors).astype(dtype, copy=False)
+    factors *= factors >= np.finfo(dtype).tiny
+    return factors
+
+
+def _layer_norm(entering: NDArray, slopes: NDArray) -> NDArray:
+    """Return (A D)^1/2 in float64."""
+    norms = np.sqrt(entering, dtype=np.float64)
+    return norms * np.sqrt(slopes, dtype=np.float64)
+
+
+#: gradient entries held in memory at once
+AT_ONCE = 2**20
+
+#: gradients (n, P) of one silo's records, from params (P,), X (n, d), y (n,), squared norms (n,)
+RecordGradients = Callable[[NDArray, NDArray, NDArray, NDArray], NDArray]
+
+
+def clipped_sums(
+    gradients: RecordGradients,
+    params: NDArray,
+    X: NDArray,
+    y: NDArray,
+    squared_norms: NDArray,
+    *,
+    clip_norm: float | NDArray,
+    weights: NDArray | None,
+    chunk: int | None,
+) -> NDArray:
+    """Return what `Model.clipped_gradient_sum` promises, silo by silo.
+
+    Notes
+    -----
+    **Formal guarantee.** That of `Model.clipped_gradient_sum`, if row j of ``gradients`` depends on
+    record j and params only. *Proof.* It is set to zero if it, the squared norm or the target is
+    not finite; else it is scaled to norm C by a factor that allows for its own rounding
+    (`clip_slopes`, with 1 for the norm of the features). Weights of 0 and 1 are exact.
+    """
+    shape = np.broadcast_shapes(X.shape[:-2], params.shape[:-1])
+    n, size = X.shape[-2], params.shape[-1]
+    params = np.broadcast_to(params, (*shape, size))
+    clips = np.broadcast_to(clip_norm, shape)
+    X = np.broadcast_to(X, (*shape, *X.shape[-2:]))
+    y, squared_norms, shares = (
+        np.broadcast_to(a, (*shape, n))
+        for a in (y, squared_norms, np.ones(n, params.dtype) if weights is None else weights)
+    )
+    at_once = max(1, min(chunk or n, AT_ONCE // size))
+    out = np.zeros((*shape, size), params.dtype)
+    with np.errstate(all="ignore"):
+        for i in np.ndindex(shape):
+            for start in range(0, n, at_once):
+                some = slice(start, start + at_once)
+                norms, targets = squared_norms[i][some], y[i][some]
+                each = gradients(params[i], X[i][some], targets, norms)
+                each = _clipped(each, targets, norms, clips[i])
+                out[i] += (each * shares[i][some, None]).sum(axis=0)
+    return out
+
+
+def _clipped(gradients: NDArray, y: NDArray, squared_norms: NDArray, clip_norm: NDArray) -> NDArray:
+    """Return gradients of norm at most `clip_norm`, zero for records that are not finite."""
+    good = np.isfinite(gradients).all(axis=-1) & np.isfinite(squared_norms)
+    if y.dtype.kind == "f":
+        good &= np.isfinite(y)
+    kept = np.where(good[:, None], gradients, gradients.dtype.type(0))
+    clip_slopes(kept, np.ones(len(kept), kept.dtype), clip_norm)
+    return kept

@@ -32,8 +32,15 @@ from skdpfl.models._clipping import (
     without_bad_records,
     zero_unless,
 )
-from skdpfl.models._groups import Records, converts, group_products
-from skdpfl.models._products import flat, in_one_piece, raw_by_class, sum_over_records
+from skdpfl.models._products import (
+    Records,
+    converts,
+    flat,
+    group_products,
+    in_one_piece,
+    raw_by_class,
+    sum_over_records,
+)
 from skdpfl.models._start import Maps
 from skdpfl.privacy.randomness.streams import Stream
 
@@ -171,7 +178,7 @@ class LinearModel(Model):
         by any other changes it by at most 2 w_j C.
 
         *Proof.* Row j of `raw` is a function of row j of X, bit for bit, however many rows there
-        are (:mod:`skdpfl.models._rows`), and `loss` of row j of `raw` and y.
+        are (:mod:`skdpfl.models._products`), and `loss` of row j of `raw` and y.
         If record j is finite, c_j = a_j s_j^T with ``|s_j|`` scaled to at most ``C / |a_j|``, and
         ``|c_j| = |a_j| |s_j| <= C``: the threshold is lowered by more than the rounding errors of
         both norms, and underflow is compensated, so this holds for the numbers as stored. If

@@ -1,4 +1,4 @@
-"""Fully connected networks, with flat parameters on the last axis.
+"""Fully connected networks, with flat parameters on the last axis, and how estimators ask for one.
 
 Shapes (leading axes, written ``...``, are silos; they broadcast)::
 
@@ -9,12 +9,17 @@ Shapes (leading axes, written ``...``, are silos; they broadcast)::
                                s_{l-1} = (s_l W_l^T) * activation'(..)
 
 The gradient of record j in (W_l, b_l) is (a_l, 1) s_l^T. Its norm follows from those of a_l and s_l
-(:mod:`skdpfl.models._layer_norms`), and the clipped sum is one matrix product for each layer.
+(:mod:`skdpfl.models._clipping`), and the clipped sum is one matrix product for each layer.
+
+Formal guarantee. Row j of every a_l and s_l depends on row j of the records and on the weights
+only, bit for bit (:func:`forward` with ``exact``, :func:`backward`): neither the number of rows nor
+a row's place changes it. *Proof.* Products are those of :mod:`skdpfl.models._products`; activations
+and losses act on single numbers or sum over a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -22,16 +27,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from skdpfl._arguments import check_count
 from skdpfl.losses import Loss
-from skdpfl.models._activations import Activation
-from skdpfl.models._base import Model
-from skdpfl.models._clipping import row_norms, zero_unless
-from skdpfl.models._layer_norms import clip_factors
-from skdpfl.models._network_rules import NetworkRules
-from skdpfl.models._passes import Layer, backward, finite, forward, outer_sums, pieces
-from skdpfl.models._products import in_one_piece
+from skdpfl.models._activations import ACTIVATIONS, Activation
+from skdpfl.models._base import Architecture, Model
+from skdpfl.models._clipping import clip_factors, row_norms, zero_unless
+from skdpfl.models._products import in_one_piece, row_products
+from skdpfl.models._rules import NetworkRules
 from skdpfl.models._start import Maps, Start
 from skdpfl.privacy.randomness.streams import Stream
+
+#: weights (..., h_l, h_{l+1}) and intercepts (..., h_{l+1}) of a layer
+Layer = tuple[NDArray, NDArray]
+
 
 #: standard deviation of a single output's first weights, over that of other weights
 _SINGLE = 0.3
@@ -171,8 +179,8 @@ class Network(Model):
         -----
         **Formal guarantee.** That of `Model.clipped_gradient_sum`. *Proof.* Row j of every a_l and
         s_l is a function of `params` and of row j of X and y, bit for bit
-        (`skdpfl.models._passes`). c_j consists of the outer products (a_l, 1) (f s_l)^T of stored
-        numbers, of norm at most C by `skdpfl.models._layer_norms`. If any of a_l, s_l, their
+        (`skdpfl.models._network`). c_j consists of the outer products (a_l, 1) (f s_l)^T of stored
+        numbers, of norm at most C by `skdpfl.models._clipping`. If any of a_l, s_l, their
         squared norms, or the target is not finite, all of the record's rows are set to 0, so
         c_j = 0; this is decided before clipping. Each coordinate of the sum is a sum over records
         of one product each, like the linear model's: at most `chunk` of them are added up, in some
@@ -236,3 +244,115 @@ class Network(Model):
         """Return raw predictions by the fitted layers."""
         layers = list(zip(attributes["coefs_"], attributes["intercepts_"], strict=True))
         return self._forward(layers, X)[1]
+
+
+@dataclass(eq=False, repr=False)
+class MLP(Architecture):
+    """A fully connected network, for the ``model`` of any estimator.
+
+    Records' gradients are clipped by the norms of the layers' inputs and slopes; none is ever
+    formed. Fitted estimators have ``coefs_`` and ``intercepts_``, lists with one array for each
+    layer, as scikit-learn's ``MLPClassifier``.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : sequence of int, default=(100,)
+        Units of the hidden layers.
+    activation : {"relu", "tanh"} or TemperedSigmoid, default="relu"
+        Of the hidden layers.
+    start : public weights, default=None
+        ``public(model)``: weights that are declared public, in the units of ``X`` and ``y``. None
+        draws them from ``random_state``, in a stream of their own.
+
+    See Also
+    --------
+    TemperedSigmoid : A bounded activation.
+    public : Declares weights to start from.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdpfl import DPFedAvgClassifier
+    >>> from skdpfl.models import MLP
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = DPFedAvgClassifier(
+    ...     20.0, model=MLP((30,)), feature_bounds=(0, 16), local_steps=1, random_state=0
+    ... )
+    >>> clf.fit(X, y, silos=[i % 3 for i in range(len(y))]).score(X, y) > 0.8
+    True
+    >>> [w.shape for w in clf.coefs_]
+    [(64, 30), (30, 10)]
+    """
+
+    hidden_layer_sizes: Any = (100,)
+    activation: Any = "relu"
+    start: Start | None = None
+
+    def build(self, n_features: int, n_outputs: int) -> Network:
+        sizes = self.hidden_layer_sizes
+        if isinstance(sizes, str) or np.ndim(sizes) > 1:
+            raise ValueError(f"hidden_layer_sizes must be a sequence of integers; got {sizes!r}.")
+        hidden = tuple(check_count("hidden_layer_sizes", h) for h in np.atleast_1d(sizes).tolist())
+        if self.start is not None and not isinstance(self.start, Start):
+            raise ValueError(
+                "start must be None or public(model): weights may be used if you declare that they "
+                f"are public; got {self.start!r}."
+            )
+        return Network(n_features, n_outputs, hidden, self._activation(), self.start)
+
+    def _activation(self) -> Activation:
+        given = self.activation
+        if isinstance(given, Activation):
+            return given
+        if isinstance(given, str) and given in ACTIVATIONS:
+            return ACTIVATIONS[given]
+        names = ", ".join(map(repr, ACTIVATIONS))
+        raise ValueError(
+            f"activation must be one of {names} or TemperedSigmoid(...); got {given!r}."
+        )
+
+
+def forward(
+    layers: Sequence[Layer], activation: Activation, X: NDArray, exact: bool = False
+) -> tuple[list[NDArray], NDArray]:
+    """Return what enters each layer, and the raw predictions."""
+    entering, z = [], X
+    product = row_products if exact else np.matmul
+    for i, (weights, intercept) in enumerate(layers):
+        entering.append(z if i == 0 else activation.value(z))
+        z = product(entering[-1], weights)
+        z += intercept[..., None, :]
+    return entering, z
+
+
+def backward(
+    layers: Sequence[Layer], activation: Activation, entering: Sequence[NDArray], last: NDArray
+) -> list[NDArray]:
+    """Return the slopes s_l of all layers, in their order, exact; ``last`` are those of raw."""
+    slopes = [last]
+    for (weights, _), a in zip(layers[:0:-1], entering[:0:-1], strict=True):
+        slopes.append(row_products(slopes[-1], np.swapaxes(weights, -1, -2)))
+        slopes[-1] *= activation.slope(a)
+    return slopes[::-1]
+
+
+def finite(squared: Sequence[tuple[NDArray, NDArray]], y: NDArray) -> NDArray:
+    """Return which records have finite norms and targets throughout, (..., n)."""
+    norms = [norm for pair in squared for norm in pair]
+    good = np.isfinite(norms[0])
+    for norm in norms[1:]:
+        good = good & np.isfinite(norm)
+    return good & np.isfinite(y) if y.dtype.kind == "f" else good
+
+
+def outer_sums(out: Sequence[Layer], entering: list[NDArray], slopes: list[NDArray]) -> None:
+    """Write each layer's sum over records of (a_l, 1) s_l^T into ``out``."""
+    for (weights, intercept), a, s in zip(out, entering, slopes, strict=True):
+        np.matmul(np.swapaxes(a, -1, -2), s, out=weights)
+        np.add.reduce(s, axis=-2, out=intercept)
+
+
+def pieces(n: int, chunk: int | None) -> Iterator[slice]:
+    """Yield slices of equal length, of at most ``chunk`` records."""
+    count = 1 if chunk is None else max(1, -(-n // chunk))
+    return (slice(a, b) for a, b in pairwise(n * i // count for i in range(count + 1)))

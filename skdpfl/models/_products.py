@@ -1,21 +1,151 @@
-"""The linear model's two matrix products, for one silo, a stack of equal silos, or a list of them.
+"""Products of records and weights, in which no record and no silo depends on another, bit for bit.
 
-Shapes (k' >= k: zero columns are added because they make products faster; they are not read)::
+Shapes (k' >= k and n' >= n: zero columns make products faster and are not read)::
 
-    X         (..., n, d)    for several silos at once: (S, n, d), or a list of S (n_i, d)
-    by_class  (..., k', n)   raw = X W + b, then slopes s_j, one row a class: reductions over
+    X         (..., n, d)    for several silos at once: (S, n, d), a list of S (n_i, d), or rows of
+                             one table, one silo after the other
+    by_class  (..., k', n')  raw = X W + b, then slopes s_j, one row a class: reductions over
                              classes run along contiguous records
-    sums      (..., k', d + intercept)    sum_j s_j a_j^T
+    sums      (..., k', d + intercept)    sum_j s_j a_j^T; of groups (S, P), flat
+
+Formal guarantee
+----------------
+*Records.* Row j of X W is the same, bit for bit, for any number of rows and at any place among
+them. This is not automatic. BLAS computes the last rows of a product in another way, so that their
+last bits tell how many rows there are; and at an edge of ReLU or of a clipped residual a last bit
+changes a gradient by O(clip norm). How many records a step drew is secret, and amplification by
+sampling compares a batch with the same batch and one more record: the others' gradients must not
+change. *Proof.* In C each number is one chain of operations over the features, the same for all
+rows (``dots.h``, ``tiles.h``). Where nothing is compiled, rows are multiplied in blocks of a fixed
+size, the last one filled up, so that no kernel is chosen by their number; made-up rows are tried at
+all places of a block first, for the numbers of features and outputs. If places differ, each row is
+multiplied by itself.
+
+*Silos.* A silo's part of either product depends on its own records, parameters and slopes only:
+products are formed silo by silo, by NumPy or in C. A record of zeros with slope zero does not
+change the compiled products. NumPy copies the records of a silo to remove one that is not finite,
+and may then add the others in another order; the rounding bounds hold for every order.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpfl.models._rows import products_by_class, products_of_stack
+from skdpfl._compiled import products as compiled
+from skdpfl.models._clipping import zero_unless
+
+#: rows that are multiplied at once where nothing is compiled
+BLOCK = 16
+#: outputs that `few` takes; with more, products in C are faster than BLAS (0.25 to 1 of its time,
+#: 0.65 to 1 without AVX-512)
+FEW = 4
+
+
+def products_by_class(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray) -> None:
+    """Write raw predictions without intercepts into ``out`` (k, n).
+
+    X (n, d) are the records, those of silo s from edges[s] to edges[s + 1]; weights (S, d, k).
+    """
+    (n, d), k, kind = X.shape, len(out), out.dtype
+    if compiled is None or kind.char not in "fd":
+        _by_numpy(np.ascontiguousarray(X, kind), edges, weights, out)
+        return
+    X, flat = _in_lines(X, kind), _in_lines(weights.reshape(-1, d * k), kind)
+    if k <= FEW:
+        compiled.few(X, edges, flat, out)
+        return
+    compiled.raw(X, np.arange(n), edges, flat, out, None, False)
+
+
+def _by_numpy(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray) -> None:
+    weights = np.ascontiguousarray(weights, out.dtype)
+    products = _in_blocks if _places_are_alike(*weights.shape[1:], out.dtype) else _by_output
+    (n, d), silos = X.shape, len(weights)
+    if silos and n % silos == 0 and (edges == np.arange(silos + 1) * (n // silos)).all():
+        stack = products(X.reshape(silos, n // silos, d), weights)
+        out[:, :n] = stack.reshape(n, len(out)).T
+        return
+    for W, (a, b) in zip(weights, pairwise(edges.tolist()), strict=True):
+        out[:, a:b] = products(X[None, a:b], W[None])[0].T
+
+
+def _in_blocks(X: NDArray, weights: NDArray) -> NDArray:
+    """Return X W, (S, n, k), by products of BLOCK rows each."""
+    (silos, n, d), k = X.shape, weights.shape[-1]
+    last = n % BLOCK
+    whole = X[:, : n - last].reshape(silos, -1, BLOCK, d) if n > last else X[:, None, :0]
+    products = np.matmul(whole, weights[:, None]).reshape(silos, n - last, k)
+    if not last:
+        return products
+    filled = np.zeros((silos, BLOCK, d), X.dtype)
+    filled[:, :last] = X[:, n - last :]
+    return np.concatenate([products, np.matmul(filled, weights)[:, :last]], axis=1)
+
+
+def _by_output(X: NDArray, weights: NDArray) -> NDArray:
+    """Return X W, (S, n, k), by products of each row and a contiguous vector."""
+    each = np.ascontiguousarray(np.moveaxis(weights, 2, 0))
+    return np.stack([np.einsum("sjd,sd->sj", X, w) for w in each], axis=-1)
+
+
+@lru_cache(maxsize=256)
+def _places_are_alike(d: int, k: int, kind: np.dtype) -> bool:
+    """Try whether made-up rows have the same bits at all places of a block."""
+    made_up = np.random.default_rng(0)
+    rows, W = made_up.normal(size=(5, d)).astype(kind), made_up.normal(size=(1, d, k)).astype(kind)
+    orders = [np.arange(BLOCK) % 5, np.arange(1, 3 * BLOCK) % 5]
+    found = [_in_blocks(rows[order][None], W)[0] for order in orders]
+    want = found[0][:5]
+    return all(np.array_equal(f, want[order]) for f, order in zip(found, orders, strict=True))
+
+
+def _in_lines(table: NDArray, kind: np.dtype) -> NDArray:
+    """Return a table whose rows lie in one line each, copied if necessary."""
+    if table.dtype == kind and table.strides[1] == kind.itemsize and table.flags.aligned:
+        return table
+    return np.array(table, kind, order="C")
+
+
+def row_products(X: NDArray, weights: NDArray) -> NDArray:
+    """Return X W, (..., n, h) of (..., n, d) and (..., d, h)."""
+    return np.ascontiguousarray(products_of_stack(X, weights).swapaxes(-1, -2))
+
+
+def products_of_stack(X: NDArray, weights: NDArray, height: int = 0) -> NDArray:
+    """Return (X W)^T, (..., k, n) of (..., n, d) and (..., d, k); rows up to height are zero."""
+    silos, (n, d), k = X.shape[:-2], X.shape[-2:], weights.shape[-1]
+    if weights.ndim > 2 and weights.shape[:-2] != silos:
+        silos = np.broadcast_shapes(silos, weights.shape[:-2])
+        X = np.broadcast_to(X, (*silos, n, d))
+        weights = np.broadcast_to(weights, (*silos, d, k))
+    kind = X.dtype if X.dtype == weights.dtype else np.result_type(X, weights)
+    each, count = weights.reshape(-1, d, k), math.prod(silos)
+    alike = len(each) if weights.ndim > 2 else 1  # silos, or all records as those of one
+    out = np.empty((max(k, height), count * n), kind)
+    edges = _edges(alike, count * n // max(1, alike))
+    products_by_class(X.reshape(-1, d), edges, each, out[:k] if height > k else out)
+    if height > k:
+        out[k:] = 0
+    if not silos or len(out) == 1:
+        return out.reshape(*silos, len(out), n)
+    return np.ascontiguousarray(np.moveaxis(out.reshape(-1, *silos, n), 0, -2))
+
+
+@lru_cache(maxsize=64)
+def _edges(count: int, n: int) -> NDArray:
+    """Return the edges of silos of n records each."""
+    edges = np.arange(count + 1) * n
+    edges.setflags(write=False)
+    return edges
+
 
 #: several silos' features: (S, n, d), or a list of (n_i, d)
 Features = NDArray | list[NDArray]
@@ -135,3 +265,139 @@ def flat(sums: NDArray, n_outputs: int) -> NDArray:
     """Return sums (..., k', d + intercept) as flat parameters (..., P)."""
     by_feature = sums[..., :n_outputs, :].swapaxes(-1, -2)
     return by_feature.reshape(*sums.shape[:-2], -1)
+
+
+#: bytes that the compiled products keep together
+LINE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Records of several silos: rows of a table (N, d), as row numbers or a slice for each silo."""
+
+    table: NDArray
+    rows: Sequence[NDArray | slice]
+
+    @classmethod
+    def in_turn(cls, table: NDArray, lengths: Iterable[int]) -> Records:
+        """Return the records of silos stored one after the other, ``lengths`` of each."""
+        return cls(table, [slice(*ends) for ends in pairwise([0, *accumulate(lengths)])])
+
+    @property
+    def lengths(self) -> list[int]:
+        """The silos' numbers of records."""
+        return [r.stop - r.start if isinstance(r, slice) else len(r) for r in self.rows]
+
+    def index(self) -> NDArray:
+        """Return all row numbers, int64."""
+        parts = [np.arange(r.start, r.stop) if isinstance(r, slice) else r for r in self.rows]
+        return np.concatenate(parts, dtype=np.int64)
+
+    def gathered(self) -> NDArray | list[NDArray]:
+        """Return the silos' records, stacked if silos have equal sizes; slices are not copied."""
+        if any(isinstance(r, slice) for r in self.rows):
+            each = [self.table[r] if isinstance(r, slice) else self._take(r) for r in self.rows]
+            return each[0][None] if len(each) == 1 else each
+        X, lengths = self._take(self.index()), self.lengths
+        if len(set(lengths)) == 1:
+            return X.reshape(len(lengths), lengths[0], X.shape[-1])
+        return np.split(X, np.cumsum(lengths)[:-1])
+
+    def _take(self, rows: NDArray) -> NDArray:
+        return self.table.take(rows, axis=0, mode="clip")
+
+
+class GroupProducts(Protocol):
+    """Both products of one group, the second after the first."""
+
+    def raw(self, params: NDArray, n_columns: int) -> NDArray:
+        """Return raw predictions (k', n_columns) of parameters (S, P)."""
+
+    def drop_unless(self, good: NDArray) -> None:
+        """Set the records that are not good to zero in the sums."""
+
+    def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
+        """Return sums (S, P) of slopes, at most ``chunk`` records at a time."""
+
+
+def group_products(records: Records, n_outputs: int, intercept: bool) -> GroupProducts:
+    """Return the fastest products available."""
+    make = CompiledProducts if _quick(n_outputs) else NumpyProducts
+    return make(records, n_outputs, intercept)
+
+
+def _quick(n_outputs: int) -> bool:
+    return compiled is not None and n_outputs > FEW
+
+
+def converts(n_outputs: int) -> bool:
+    """Return whether :func:`group_products` accepts records of another dtype than parameters.
+
+    NumPy's products convert them a few at a time. The result does not depend on the chunks.
+    """
+    return not _quick(n_outputs)
+
+
+class NumpyProducts:
+    """Gathers the records; sums are formed by BLAS, silo by silo."""
+
+    def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
+        X = records.gathered()
+        self._X = in_one_piece(X) if isinstance(X, np.ndarray) else [in_one_piece(x) for x in X]
+        self._n_outputs, self._intercept = n_outputs, intercept
+
+    def raw(self, params: NDArray, n_columns: int) -> NDArray:
+        n_weights = params.shape[-1] - self._intercept * self._n_outputs
+        weights = params[:, :n_weights].reshape(len(params), -1, self._n_outputs)
+        intercept = params[:, n_weights:] if self._intercept else None
+        return raws_by_class(self._X, weights, intercept, n_columns)
+
+    def drop_unless(self, good: NDArray) -> None:
+        each = zip(self._X, pairwise(edges_of(self._X)), strict=True)
+        # arrays of other silos are kept: products of a copy may differ in the last bits
+        self._X = [x if good[a:b].all() else zero_unless(good[a:b], x) for x, (a, b) in each]
+
+    def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
+        sums = sums_over_records(self._X, by_class, self._intercept, chunk)
+        return flat(sums, self._n_outputs)
+
+
+class CompiledProducts:
+    """Reads the records in place, and keeps a copy of them for the second product."""
+
+    def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
+        self._edges = np.array([0, *accumulate(records.lengths)], dtype=np.int64)
+        self._n_outputs, self._intercept = n_outputs, intercept
+        self._table, self._rows = records.table, records.index()
+        in_lines = self._table.strides[1] == self._table.itemsize
+        if not (in_lines and self._table.flags.aligned):
+            self._hold(self._table.take(self._rows, axis=0, mode="clip"))
+
+    def raw(self, params: NDArray, n_columns: int) -> NDArray:
+        if params.strides[1] != params.itemsize:
+            params = np.ascontiguousarray(params)
+        n, lanes = len(self._rows), LINE // self._table.itemsize
+        by_class = np.empty((self._n_outputs, n_columns), self._table.dtype)
+        by_class[:, n:] = 0
+        wide = -(-(self._table.shape[1] + self._intercept) // lanes) * lanes
+        self._copy = np.empty(wide * n + lanes, self._table.dtype)
+        where = self._table, self._rows, self._edges
+        compiled.raw(*where, params, by_class, self._copy, self._intercept)
+        return by_class
+
+    def drop_unless(self, good: NDArray) -> None:
+        n, size = len(self._rows), (self._table.shape[1] + self._intercept) * self._n_outputs
+        self._hold(zero_unless(good[:n], self._table.take(self._rows, axis=0, mode="clip")))
+        self.raw(np.zeros((len(self._edges) - 1, size), self._table.dtype), n)  # for its copy
+
+    def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
+        d = self._table.shape[1]
+        size = (d + self._intercept) * self._n_outputs
+        out = np.empty((len(self._edges) - 1, size), self._table.dtype)
+        at_once = chunk or max(1, len(self._rows))
+        compiled.sums(self._copy, self._edges, by_class, out, d, self._intercept, at_once)
+        return out
+
+    def _hold(self, X: NDArray) -> None:
+        """Replace the records by the rows of ``X``."""
+        self._table, self._rows = X, np.arange(len(X), dtype=np.int64)

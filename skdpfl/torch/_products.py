@@ -1,7 +1,7 @@
 """Products of matrices on a CPU whose numbers do not depend on how many rows there are.
 
-Each number is one chain of operations (:mod:`skdpfl.models._rows`). Linear layers compute theirs by
-:class:`LinearRows`. Others, of functions and of layers such as LSTM, are found by
+Each number is one chain of operations (:mod:`skdpfl.models._products`). Linear layers compute
+theirs by :class:`LinearRows`. Others, of functions and of layers such as LSTM, are found by
 :class:`RowProducts`, which looks at every operation and takes time for each. :class:`Seen` tells
 which other operations may treat records unlike.
 """

@@ -21,7 +21,7 @@ from skdpfl.federation import (
     _stacks,
 )
 from skdpfl.federation._kept import Memory
-from skdpfl.models._groups import group_products
+from skdpfl.models._products import group_products
 from skdpfl.privacy.randomness import draws
 from skdpfl.privacy.randomness.streams import Stream, streams_for
 from skdpfl.privacy.release import precision
