@@ -153,12 +153,8 @@ SHARED = {
     "Account",
     "Ball",
     "Cost",
-    "Map",
-    "Part",
     "Release",
-    "Seen",
     "Task",
-    "Terms",
 }
 
 

@@ -25,7 +25,7 @@ from skdpfl import (
     ISRLDPClassifier,
     ISRLDPRegressor,
 )
-from skdpfl.federation import LocalFederation, _data, _groups, _local
+from skdpfl.federation import LocalFederation, _batches, _data, _local
 from skdpfl.federation._data import SiloData
 from skdpfl.models import Records, _clipping, _linear, _products
 from skdpfl.models._products import CompiledProducts
@@ -87,7 +87,7 @@ def test_a_local_step_is_one_product_forward_and_one_per_chunk_back(
 ):
     """Of a group of silos that have equally many records; or of a silo alone."""
     if not together:
-        monkeypatch.setattr(_groups, "GROUP", 1)
+        monkeypatch.setattr(_batches, "GROUP", 1)
     X, y, silos = records(2800, 130, 4)  # 1,441 parameters and batches of 175 or 350: no stacks
     model = DPScaffoldClassifier(
         n_rounds=2, local_steps=5, sampling_rate=rate, sampling="without_replacement", **COMMON
@@ -157,7 +157,7 @@ def test_silos_of_unlike_sizes_draw_ahead_as_those_of_like_sizes_do(counted):
 
 def test_blocks_drawn_ahead_do_not_pile_up():
     """Cohorts that change bring new stacks: only the last ones' numbers are kept."""
-    from skdpfl.federation._ahead import STACKS, Ahead
+    from skdpfl.federation._gradient import STACKS, Ahead
 
     made = []
 
@@ -274,7 +274,7 @@ HERE |= {("scales found", "sorted")}
 )
 def test_large_data_are_not_copied(model, order, tmp_path, monkeypatch):
     """80 MB in 5 silos, large from 64 MB on: a quarter of X at most, y and ids included."""
-    monkeypatch.setattr(_groups, "PART", 2**18)
+    monkeypatch.setattr(_batches, "PART", 2**18)
     for module in (_data, _local):
         monkeypatch.setattr(module, "LARGE", 2**26)
     X, y, silos = records(100_000, 200, 5, mixed=order == "mixed")
@@ -331,7 +331,7 @@ def test_mixed_rows_take_at_most_the_data_once_more(case):
 
 def test_a_batch_is_gathered_once(monkeypatch):
     """A second copy of a batch would show: a batch is most of what this fit allocates."""
-    monkeypatch.setattr(_groups, "GROUP", 1)  # one silo at a time
+    monkeypatch.setattr(_batches, "GROUP", 1)  # one silo at a time
     X, y, silos = records(3200, 4000, 4)
     batch = 4 * 200 * 4000
 

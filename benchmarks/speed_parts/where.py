@@ -29,9 +29,9 @@ PARTS = {
         "skdpfl.models._linear.LinearModel.clipped_gradient_sums",
     ],
     "noise": [
-        "skdpfl.federation._noise.NoiseMaker._noise",
+        "skdpfl.federation._gradient.NoiseMaker._noise",
         "skdpfl.privacy.randomness.draws.units",
-        "skdpfl.federation._noise.NoiseMaker._draw",
+        "skdpfl.federation._gradient.NoiseMaker._draw",
     ],
     "exact release": [
         "skdpfl.privacy.release.noised_sum.snapped_release",

@@ -1,19 +1,17 @@
 """Back ends: they hold the silos' data and memory, and run rounds."""
 
-from skdpfl.federation._base import Federation, Map, Work
-from skdpfl.federation._cohort_sum import CohortSum
+from skdpfl.federation._base import CohortSum, Federation, RecordMap, Schema, Work
 from skdpfl.federation._data import SiloData, class_codes, in_rows
 from skdpfl.federation._local import LocalFederation
 from skdpfl.federation._question import Question
-from skdpfl.federation._schema import Schema
 from skdpfl.federation._silo import Silo
 
 __all__ = [
     "CohortSum",
     "Federation",
     "LocalFederation",
-    "Map",
     "Question",
+    "RecordMap",
     "Schema",
     "Silo",
     "SiloData",

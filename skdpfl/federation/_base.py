@@ -1,15 +1,16 @@
-"""The base class of back ends, which hold the silos' data and memory and compute for them.
+"""What back ends share: the base class, the work of a fit, public facts, sums of messages.
 
-A back end is one class with :meth:`Federation.start` and :meth:`Federation.round`. The same work
-and the same streams give the same messages on every back end.
+A back end holds the silos' data and memory and computes for them. It is one class with
+:meth:`Federation.start` and :meth:`Federation.round`. The same work and the same streams give the
+same messages on every back end.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from skdpfl.privacy.plan import PrivacyPlan
 NOBODY = np.zeros(0, dtype=int)
 
 
-class Map(Protocol):
+class RecordMap(Protocol):
     """A public map of features, or of targets."""
 
     def transform(self, values: np.ndarray) -> np.ndarray:
@@ -56,7 +57,7 @@ class Work:
         The dtype of the data and the parameters.
     alpha : float, default=0.0
         Strength of the penalty.
-    features, target : Map, optional
+    features, target : RecordMap, optional
         The maps of features and targets; None: no scaling.
     class_weights : tuple of float, optional
         What losses are multiplied by, for each class code; None: 1.
@@ -72,8 +73,8 @@ class Work:
     plan: PrivacyPlan
     dtype: np.dtype
     alpha: float = 0.0
-    features: Map | None = None
-    target: Map | None = None
+    features: RecordMap | None = None
+    target: RecordMap | None = None
     class_weights: tuple[float, ...] | None = None
 
     @property
@@ -162,3 +163,118 @@ class Federation(ABC):
 
     def on_release(self, round: int, released: Released) -> None:  # noqa: B027
         """Receive what a round released, which is public; by default nothing is done with it."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Public facts of the silos' data, known before a fit.
+
+    Parameters
+    ----------
+    silo_sizes : mapping
+        The name of each silo and its number of records, in the order of the federation. With
+        unit="silo" the numbers are not used.
+    n_features : int
+        The number of features.
+    feature_names : sequence of str, optional
+        The names of the features.
+    dtype : {"float64", "float32"}, default="float64"
+        The dtype that silos compute in.
+
+    See Also
+    --------
+    skdpfl.federation.Federation : The silos.
+    """
+
+    silo_sizes: Mapping[object, int]
+    n_features: int
+    feature_names: Sequence[str] | None = None
+    dtype: Literal["float64", "float32"] = "float64"
+
+
+#: numbers per product
+AT_ONCE = 2**16
+
+
+class CohortSum:
+    """The weighted sum of a cohort's messages; its bits do not depend on their order of arrival.
+
+    The cohort is cut into pieces of consecutive silos, whose lengths depend on its size and the
+    width of messages only. A piece is added when all its messages have arrived, in one product in
+    double precision, and pieces are added in order. If messages arrive in the order of the silos,
+    one piece is held at a time; otherwise pieces wait for missing messages.
+
+    Parameters
+    ----------
+    cohort : ndarray of shape (n,)
+        The silos, increasing.
+    weights : ndarray of shape (n,)
+        Their weights.
+    width : int
+        The number of numbers in a message.
+    """
+
+    def __init__(self, cohort: np.ndarray, weights: np.ndarray, width: int) -> None:
+        self._cohort, self._weights, self._width = cohort, weights, width
+        self._rows = max(1, AT_ONCE // width)
+        self._came: np.ndarray | None = None
+        self._missing = len(cohort)
+        #: incomplete pieces with their number of missing messages; sums of pieces that wait
+        self._open: dict[int, tuple[np.ndarray, int]] = {}
+        self._waiting: dict[int, np.ndarray] = {}
+        self._total, self._next = np.zeros(width), 0
+
+    def add(self, silos: np.ndarray, messages: np.ndarray) -> None:
+        """Add the messages (n, width) of some of the silos."""
+        cohort = self._cohort
+        first = self._missing == len(cohort) == len(silos) <= self._rows
+        # all of them, in order, in one piece
+        if first and (silos is cohort or np.logical_and.reduce(silos == cohort)):
+            self._missing = 0
+            self._total += self._weights @ np.ascontiguousarray(messages, np.float64)
+            return
+        places = self._places(silos)
+        pieces = places // self._rows
+        for piece in np.unique(pieces).tolist():
+            mine = pieces == piece
+            self._fill(piece, places[mine] - piece * self._rows, messages[mine])
+
+    def result(self) -> np.ndarray:
+        """Return the sum; every silo's message must have arrived."""
+        if self._missing:
+            raise ValueError(f"{self._missing} of the cohort's silos sent no message.")
+        return self._total
+
+    def _places(self, silos: np.ndarray) -> np.ndarray:
+        """Return the silos' positions in the cohort, and mark them as received."""
+        cohort, places = self._cohort, np.searchsorted(self._cohort, silos)
+        if self._came is None:
+            self._came = np.full(len(cohort), not self._missing)
+        came = self._came
+        if (places == len(cohort)).any() or (cohort[places] != silos).any():
+            raise ValueError("A message came from a silo that is not of the cohort.")
+        if came[places].any() or len(np.unique(places)) < len(places):
+            raise ValueError("A silo sent two messages in one round.")
+        came[places] = True
+        self._missing -= len(places)
+        return places
+
+    def _fill(self, piece: int, rows: np.ndarray, messages: np.ndarray) -> None:
+        """Put messages at their rows of a piece, and add the piece if it is complete."""
+        if piece not in self._open:
+            n = min(self._rows, len(self._cohort) - piece * self._rows)
+            self._open[piece] = np.empty((n, self._width)), n
+        table, missing = self._open.pop(piece)
+        table[rows] = messages
+        if missing > len(rows):
+            self._open[piece] = table, missing - len(rows)
+        else:
+            self._add_piece(piece, table)
+
+    def _add_piece(self, piece: int, messages: np.ndarray) -> None:
+        """Add a piece to the sum, and the pieces that waited for it."""
+        weights = self._weights[piece * self._rows : (piece + 1) * self._rows]
+        self._waiting[piece] = weights @ np.ascontiguousarray(messages, np.float64)
+        while self._next in self._waiting:
+            self._total += self._waiting.pop(self._next)
+            self._next += 1

@@ -1,12 +1,17 @@
-"""The private gradient, which algorithms get instead of data.
+"""The private gradient, which algorithms get instead of data, and its noise.
 
     gradient(params) = [ sum_{j in batch} clip_C(grad_j(params)) + noise ] / divisor + alpha params
+    noise            = grid * units,   units of shape (size,) or, for a stack, (n_silos, size)
 
 Sum and noise are added exactly, in the precision that the clip norm was reduced for
 (:mod:`skdpfl.privacy.release`). The parameters are public, so the penalty, which leaves out the
 intercept, is not noised. If the server or a shuffler adds the noise, noise and penalty are left out
 here, and the engine adds alpha params to the released mean. One instance is for a group or a stack
 of silos, with a leading axis, in one round.
+
+The plan's mechanism draws the noise for each silo and step. Each draw has a fixed overhead, so the
+numbers of several steps are drawn at once where one step needs few. Streams have addresses: numbers
+that are drawn ahead are the same as if they were drawn step by step.
 """
 
 from __future__ import annotations
@@ -20,6 +25,8 @@ import numpy as np
 from skdpfl.federation._base import Work
 from skdpfl.losses import loss_for
 from skdpfl.models import Records
+from skdpfl.privacy.mechanisms import GradientTerms
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import NoisedSum, Precision
 
 
@@ -57,7 +64,7 @@ class Noise(NamedTuple):
     noised: NoisedSum
 
 
-class Terms(NamedTuple):
+class SumTerms(NamedTuple):
     """A silo's (or stack's) gradient terms: clip norm (...,) and divisor, (...,) or (..., 1).
 
     ``dtype`` is that of gradients, ``precision`` that of their sums; None: unchanged.
@@ -77,7 +84,7 @@ class PrivateGradient:
         work: Work,
         batches: Sequence[Draw],
         noises: Callable[[int], Noise] | None,
-        terms: Terms,
+        terms: SumTerms,
         penalty: np.ndarray | None,
     ) -> None:
         self._work, self._batches, self._noises = work, batches, noises
@@ -151,3 +158,103 @@ class PrivateGradient:
                 f"The algorithm declared {self.n_steps} private gradients for this round and took "
                 f"{self.n_calls}; the plan is charged for what was declared."
             )
+
+
+#: at most this many numbers are drawn ahead for a stack
+AHEAD = 2**15
+#: and for at most this many stacks; the sizes of a fit's stacks differ by factors of two
+STACKS = 64
+
+#: (silos, steps) -> (len(steps), len(silos), ...)
+Make = Callable[[np.ndarray, range], np.ndarray]
+
+
+class Ahead:
+    """The results of ``make`` for stacks of silos, step by step; keeps each stack's last block.
+
+    ``stop`` is the first step at which the stack may be another one. Stacks are identified by
+    their array of silos, which must stay the same object.
+    """
+
+    def __init__(self, make: Make, per_silo: int) -> None:
+        self._make, self._per_silo = make, max(1, per_silo)
+        #: id of the array -> the array, the steps of the block, and the block
+        self._blocks: dict[int, tuple[np.ndarray, range, np.ndarray]] = {}
+
+    def get(self, silos: np.ndarray, step: int, stop: int) -> np.ndarray:
+        """Return a step's numbers, shape (len(silos), ...)."""
+        whose, steps, block = self._blocks.get(id(silos), (None, range(0), np.empty(0)))
+        if whose is not silos or step not in steps:
+            many = max(1, AHEAD // (self._per_silo * len(silos)))
+            steps = range(step, min(step + many, stop))
+            block = self._make(silos, steps)
+            if len(steps) > 1:
+                self._keep(silos, steps, block)
+        return block[step - steps.start]
+
+    def _keep(self, silos: np.ndarray, steps: range, block: np.ndarray) -> None:
+        """Keep a block; drop the oldest if there are too many."""
+        self._blocks.pop(id(silos), None)
+        self._blocks[id(silos)] = silos, steps, block
+        for first in list(self._blocks)[:-STACKS]:  # a copy, as other threads may add blocks
+            self._blocks.pop(first, None)
+
+
+class NoiseMaker:
+    """Draws the noise of the plan: that of each silo, times the factor of the step."""
+
+    def __init__(self, work: Work, terms: GradientTerms, streams: Streams) -> None:
+        assert terms.noised is not None
+        size, plan = work.model.size, work.plan
+        self._work, self._noised = work, terms.noised
+        self._by_factor: dict[float, NoisedSum] = {}
+        self._last: tuple[np.ndarray, float, NoisedSum] | None = None
+        self._none = terms.noised.std == 0  # silos whose own budget is infinite
+        self._some_none = bool(self._none.any())
+        self._source = plan.mechanism.noise(plan, streams, size, terms.noised.dtype)
+        # a mechanism with state draws its steps in order
+        self._ahead = Ahead(self._draw, size) if plan.mechanism.fresh_noise else None
+
+    def of_silos(self, silos: np.ndarray, round: int, stop: int) -> Callable[[int], Noise]:
+        """Return the noise of several silos, which stay together up to step ``stop`` of the fit."""
+        numbers = self._work.plan.step_numbers(round)
+
+        def noise(step: int) -> Noise:
+            number = numbers[step]
+            if self._ahead is None:
+                units = self._draw(silos, range(number, number + 1))[0]
+            else:
+                units = self._ahead.get(silos, number, stop)
+            return self._noise(round, step, silos, units)
+
+        return noise
+
+    def state(self, silo: int) -> dict[str, np.ndarray]:
+        """Return the state of a silo's noise that later steps need."""
+        return self._source.state(silo)
+
+    def restore(self, silo: int, state: dict[str, np.ndarray]) -> None:
+        """Restore what :meth:`state` returned."""
+        self._source.restore(silo, state)
+
+    def _noise(self, round: int, step: int, silos: np.ndarray, units: np.ndarray) -> Noise:
+        """Return the noise with these units (n, size)."""
+        factor = float(self._work.plan.factors[round][step])
+        if self._some_none:
+            units = units * ~self._none[silos, None]
+        last = self._last  # threads may replace it
+        if last is None or last[0] is not silos or last[1] != factor:
+            if factor not in self._by_factor:
+                self._by_factor[factor] = self._noised.scaled(factor)
+            self._last = last = silos, factor, self._by_factor[factor].of(silos)
+        return Noise(units, last[2])
+
+    def _draw(self, silos: np.ndarray, steps: range) -> np.ndarray:
+        units = self._source.units(silos, steps)
+        expected = len(steps), len(silos), self._work.model.size
+        if units.shape != expected:
+            raise ValueError(
+                f"{type(self._source).__name__}.units must return shape {expected} (steps, silos, "
+                f"size), got {units.shape}."
+            )
+        return units

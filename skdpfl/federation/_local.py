@@ -9,7 +9,7 @@ for any number of threads.
 
 Formal guarantee. A silo's message is a function of its own records, memory, deal and streams, of
 the plan's public numbers and of what was broadcast, to the last bit: stacks
-(:mod:`skdpfl.federation._stacking`) and groups do not change it. So if sizes and cohorts are secret
+(:mod:`skdpfl.federation._stacks`) and groups do not change it. So if sizes and cohorts are secret
 (unit "silo"), no bit of a silo's message depends on another silo's size, on its records, or on
 whether it takes part. This is not automatic: arrays of another length are added in another order,
 and many local steps can amplify a rounding error to O(clip norm) in the messages of all other
@@ -32,24 +32,78 @@ import numpy as np
 from joblib import cpu_count, effective_n_jobs
 
 from skdpfl.federation._base import Federation, Work
-from skdpfl.federation._batches import Batches
-from skdpfl.federation._data import LARGE, SiloData
-from skdpfl.federation._gradient import Draw, PrivateGradient, Terms
-from skdpfl.federation._groups import Groups
-from skdpfl.federation._kept import Kept
-from skdpfl.federation._noise import NoiseMaker
-from skdpfl.federation._pages import keep_freed_memory
+from skdpfl.federation._batches import Batches, GroupBatches
+from skdpfl.federation._data import LARGE, SiloData, keep_freed_memory
+from skdpfl.federation._gradient import Draw, NoiseMaker, PrivateGradient, SumTerms
 from skdpfl.federation._question import Question
-from skdpfl.federation._stacking import STACK_SIZE, Stacking
-from skdpfl.federation._stacks import Stacks
+from skdpfl.federation._stacks import STACK_SIZE, StackBatches, Stacking
 from skdpfl.privacy.mechanisms import Senders
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE
 from skdpfl.privacy.sampling import Everyone
 
+
+class Memory:
+    """A table with a vector for each silo, zero until written."""
+
+    def __init__(self, n_silos: int, size: int, dtype: np.dtype) -> None:
+        self._slot = np.full(n_silos, -1, dtype=np.int64)
+        self._rows = np.zeros((0, size), dtype=dtype)
+        self._used = 0
+        self.size = size
+
+    def read(self, silos: np.ndarray) -> np.ndarray:
+        """Return the vectors of ``silos``, shape (n, size)."""
+        if not self.size:
+            return np.zeros((len(silos), 0), dtype=self._rows.dtype)
+        slots = self._slot[silos]
+        values = np.zeros((len(silos), self.size), dtype=self._rows.dtype)
+        written = slots >= 0
+        values[written] = self._rows[slots[written]]
+        return values
+
+    def write(self, silos: np.ndarray, values: np.ndarray) -> None:
+        """Set the vectors of ``silos``."""
+        if not self.size:
+            return
+        new = silos[self._slot[silos] < 0]
+        self._slot[new] = np.arange(self._used, self._used + len(new))
+        self._used += len(new)
+        if self._used > len(self._rows):
+            grown = min(len(self._slot), max(self._used, 2 * len(self._rows)))
+            rows = np.zeros((grown, self.size), dtype=self._rows.dtype)
+            rows[: len(self._rows)] = self._rows
+            self._rows = rows
+        self._rows[self._slot[silos]] = values
+
+
+class SiloStates:
+    """The state of many silos in one fit: memory, deals, and the rounds that they answered."""
+
+    def __init__(self, n_silos: int, size: int, dtype: np.dtype) -> None:
+        self.memory = Memory(n_silos, size, dtype)
+        #: of each silo that was dealt (sampling "disjoint"), the records of each part
+        self.deals: dict[int, np.ndarray] = {}
+        #: of each silo, the first round that it may still answer, and the number it answered
+        self.next_round = np.zeros(n_silos, np.int32)
+        self.n_answered = np.zeros(n_silos, np.int32)
+
+    def answer(self, silos: np.ndarray, round: int) -> None:
+        """Record that ``silos`` answer a round; raise unless it is later than their last one.
+
+        A second answer would be a second release, and memory would be updated twice.
+        """
+        # increasing indices: all silos, if as many
+        who = silos if len(silos) < len(self.next_round) else slice(None)
+        if np.maximum.reduce(self.next_round[who], initial=0) > round:
+            raise ValueError(f"Silos answer each round once and in order; asked again for {round}.")
+        self.next_round[who] = round + 1
+        self.n_answered[who] += 1
+
+
 #: several small silos and their numbers
-Stack = tuple[np.ndarray, Terms]
+Stack = tuple[np.ndarray, SumTerms]
 #: a round with fewer multiplications is not worth starting threads
 WORTH_THREADS = 200_000_000
 #: no machine has more threads
@@ -106,7 +160,7 @@ class LocalFederation(Federation):
             self._streams.claim("the silos")
         self.started = True
         keep_freed_memory()
-        self.work, self.kept = work, Kept(self.n_silos, work.memory_size, work.dtype)
+        self.work, self.kept = work, SiloStates(self.n_silos, work.memory_size, work.dtype)
         if work.plan.silo_sizes is None:
             work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
         self._work, plan = work, work.plan
@@ -118,9 +172,9 @@ class LocalFederation(Federation):
         norms, deals = self._squared_norms(work), self.kept.deals
         batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
         self._stacking = Stacking(work)
-        self._groups = Groups(batches)
+        self._groups = GroupBatches(batches)
         self._clips = bool(np.isfinite(terms.clip).any())
-        self._stacks = Stacks(batches, self._stacking, terms.clip if self._clips else None)
+        self._stacks = StackBatches(batches, self._stacking, terms.clip if self._clips else None)
         self.noises = None if terms.noised is None else NoiseMaker(work, terms, self._streams)
         # single / single rounds to the same quotient in both precisions (53 digits >= 2 * 24 + 2)
         single = terms.divisor.astype(work.dtype)
@@ -189,18 +243,18 @@ class LocalFederation(Federation):
             batches = self._groups.of(silos, numbers)
         return self._walk(round, shared, silos, self._terms_of(silos), batches, numbers.stop)
 
-    def _stack(self, round: int, shared: Any, silos: np.ndarray, terms: Terms) -> np.ndarray:
+    def _stack(self, round: int, shared: Any, silos: np.ndarray, terms: SumTerms) -> np.ndarray:
         """Return the messages of several small silos, shape (n, size)."""
         numbers = self._work.plan.step_numbers(round)
         stop = self._together_until or numbers.stop
         batches = self._stacks.of(silos, numbers, stop)
         return self._walk(round, shared, silos, terms, batches, stop)
 
-    def _terms_of(self, silos: np.ndarray) -> Terms:
+    def _terms_of(self, silos: np.ndarray) -> SumTerms:
         """Return the numbers of some silos' gradients."""
         terms = self._terms
         clip = terms.clip[silos] if self._clips else math.inf
-        return Terms(clip, self._divisor[silos, None], self._dtype, terms.precision)
+        return SumTerms(clip, self._divisor[silos, None], self._dtype, terms.precision)
 
     @np.errstate(all="ignore")  # in each thread; a warning could depend on a single record
     def _walk(
@@ -208,7 +262,7 @@ class LocalFederation(Federation):
         round: int,
         shared: Any,
         silos: np.ndarray,
-        terms: Terms,
+        terms: SumTerms,
         batches: list[Draw],
         stop: int,
     ) -> np.ndarray:

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 from skdpfl.torch._layout import Params
-from skdpfl.torch._products import RowProducts, Seen
+from skdpfl.torch._products import RowProducts, SeenOperations
 from skdpfl.torch._tape import Tape
 
 #: records of a block, the largest first; smaller ones are for what is left, whole
@@ -88,9 +88,9 @@ def blocks_for(
     return Blocks((1,), looked_for)
 
 
-def _seen(tape: Tape, params: Params, rows: torch.Tensor, slopes: torch.Tensor) -> Seen:
+def _seen(tape: Tape, params: Params, rows: torch.Tensor, slopes: torch.Tensor) -> SeenOperations:
     """Return the operations that a block takes, and their results' shapes."""
-    with Seen() as seen:
+    with SeenOperations() as seen:
         _bits(tape, params, rows, slopes)
     return seen
 

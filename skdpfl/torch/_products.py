@@ -2,8 +2,8 @@
 
 Each number is one chain of operations (:mod:`skdpfl.models._products`). Linear layers compute
 theirs by :class:`LinearRows`. Others, of functions and of layers such as LSTM, are found by
-:class:`RowProducts`, which looks at every operation and takes time for each. :class:`Seen` tells
-which other operations may treat records unlike.
+:class:`RowProducts`, which looks at every operation and takes time for each.
+:class:`SeenOperations` tells which other operations may treat records unlike.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class RowProducts(TorchDispatchMode):
         return result
 
 
-class Seen(RowProducts):
+class SeenOperations(RowProducts):
     """Also keeps what is computed: ``results`` has operations, shapes and dtypes of their results.
 
     PyTorch computes many functions in pieces of two registers, and numbers at the end, that fill no

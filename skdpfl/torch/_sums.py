@@ -44,7 +44,7 @@ from skdpfl.models import clip_factors, underflow
 _SQUARED = 2**16
 
 
-class Part(NamedTuple):
+class GradientPart(NamedTuple):
     """Records' gradients in one or two parameters, flat and in their order.
 
     ``left`` is a (n, h), ``right`` s (n, h') of a ghost layer; of others ``right`` is G and
@@ -68,7 +68,7 @@ class Part(NamedTuple):
         """Return the number of terms of the longest sum in a norm."""
         return max(self.right.shape[1], 0 if self.left is None else self.left.shape[1] + 1)
 
-    def masked(self, good: torch.Tensor) -> Part:
+    def masked(self, good: torch.Tensor) -> GradientPart:
         """Return the part with zeros for records that are not good."""
         zero = self.right.new_zeros(())
         left = None if self.left is None else torch.where(good, self.left, zero)
@@ -94,7 +94,7 @@ class Part(NamedTuple):
 
 
 def factors_of(
-    parts: list[Part], clip_norm: float, finite: NDArray
+    parts: list[GradientPart], clip_norm: float, finite: NDArray
 ) -> tuple[NDArray | None, NDArray]:
     """Return each record's clip factor (None: no clipping), and which records are finite."""
     squared = [part.squared_norms() for part in parts]

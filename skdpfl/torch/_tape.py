@@ -19,7 +19,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from skdpfl.torch._layout import Params
 from skdpfl.torch._products import use_linear_rows
-from skdpfl.torch._sums import Part
+from skdpfl.torch._sums import GradientPart
 
 _CONVOLUTIONS = nn.Conv1d, nn.Conv2d, nn.Conv3d
 
@@ -100,10 +100,10 @@ class Tape:
 
     def parts(
         self, params: Params, X: torch.Tensor, raw: torch.Tensor, slopes: torch.Tensor
-    ) -> list[Part]:
+    ) -> list[GradientPart]:
         """Return the gradients after :meth:`forward`; ``slopes`` (n, k) are those of raw."""
         calls, self.calls = self.calls, []
-        found: list[Part] = []
+        found: list[GradientPart] = []
         if calls:
             outputs = [call.left for call in calls]
             with torch.enable_grad():
@@ -123,7 +123,9 @@ class Tape:
             found += self._of_mapped(params, X, slopes)
         return found
 
-    def _of_mapped(self, params: Params, X: torch.Tensor, slopes: torch.Tensor) -> Iterator[Part]:
+    def _of_mapped(
+        self, params: Params, X: torch.Tensor, slopes: torch.Tensor
+    ) -> Iterator[GradientPart]:
         """Return the gradients of all other parameters, each formed."""
         mine = {name: params[name] for name in self.mapped}
         others = {name: value for name, value in params.items() if name not in mine}
@@ -147,7 +149,7 @@ class Tape:
             columns = zip(*rows, strict=True)
             each = {name: torch.stack(c) for name, c in zip(mine, columns, strict=True)}
         for name, gradients in each.items():
-            yield Part((name,), None, gradients.detach().reshape(len(X), -1))
+            yield GradientPart((name,), None, gradients.detach().reshape(len(X), -1))
 
 
 def watched_layers(module: nn.Module, names: Collection[str]) -> dict[str, nn.Module]:
@@ -180,16 +182,16 @@ def _of_layer(
     names: tuple[str, ...],
     layer: nn.Module,
     passes: list[tuple[torch.Tensor, torch.Tensor]],
-) -> list[Part]:
+) -> list[GradientPart]:
     if isinstance(layer, nn.Linear) and len(passes) == 1 and passes[0][0].ndim == 2:
-        return [Part(names, *passes[0])]
+        return [GradientPart(names, *passes[0])]
     if isinstance(layer, _CONVOLUTIONS):
         kernel = layer.out_channels, *layer.kernel_size, layer.in_channels // layer.groups
         found = [_of_conv(layer, *seen) for seen in passes]
     else:
         kernel, found = None, [_of_rows(*seen) for seen in passes]
     weight, bias = found[0] if len(found) == 1 else map(sum, zip(*found, strict=True))
-    parts = [Part(names[:1], None, weight, kernel), Part(names[1:], None, bias)]
+    parts = [GradientPart(names[:1], None, weight, kernel), GradientPart(names[1:], None, bias)]
     return parts[: len(names)]
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpfl.engine import run
-from skdpfl.federation import _stacking
-from skdpfl.federation._noise import NoiseMaker
+from skdpfl.federation import _stacks
+from skdpfl.federation._gradient import NoiseMaker
 from skdpfl.models import LinearModel
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import FixedSizeGaussian, Gaussian, PoissonGaussian
@@ -181,7 +181,7 @@ class Noting(LinearModel):
 def test_each_silo_clips_to_the_norm_that_its_own_noise_pays_for(monkeypatch, dtype, stacked):
     """More noise, a wider grid, and so a smaller norm: silos of little noise have a larger one."""
     if not stacked:
-        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     p = problem(sizes=(5, 7, 6))
     s = Setting(1, [1], 0.1, 0.7, [0.5, 500.0, 20.0], np.full(3, 1 / 3))
     work = work_of("minibatch", p, s, dtype)

@@ -8,7 +8,7 @@ import pytest
 from skdpfl import DPScaffoldRegressor, ISRLDPRegressor
 from skdpfl.algorithms import MinibatchSGD
 from skdpfl.engine import run
-from skdpfl.federation import LocalFederation, SiloData, Work, _stacking
+from skdpfl.federation import LocalFederation, SiloData, Work, _stacks
 from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import MLP, Architecture, LinearRules, Model
 from skdpfl.privacy.mechanisms import mechanism_for
@@ -189,7 +189,7 @@ def messages(work, X, y):
 @pytest.mark.parametrize("kind", [OneLayer(), MLP((4, 3), "tanh")], ids=["outside", "inside"])
 def test_messages_hold_the_sums_by_hand_and_noise(monkeypatch, kind, sampling, trust, stacked):
     if not stacked:
-        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     model, (X, y) = kind.build(D, 1), records(SIZES.sum())
     work = work_of(model, sampling, trust=trust)
     # the same noise, and no record that counts

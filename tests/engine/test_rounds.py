@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.engine import rounds, run
-from skdpfl.federation import _local, _stacking
+from skdpfl.federation import _local, _stacks
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
 from skdpfl.privacy.sampling import PoissonSampling, WithoutReplacement
@@ -93,7 +93,7 @@ def test_noise_on_the_sum_agrees_with_the_reference(what, decay):
 @pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
 def test_large_silos_agree_with_the_reference(monkeypatch, algorithm, who):
     """The threaded back end, and sums in several chunks."""
-    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     s, decay = setting(algorithm, "noised", who)
     p = problem()
@@ -102,8 +102,8 @@ def test_large_silos_agree_with_the_reference(monkeypatch, algorithm, who):
 
 @pytest.mark.parametrize("mask_rate", [0.0, 2.0])
 def test_masked_and_gathered_stacks_agree_with_the_reference(monkeypatch, mask_rate):
-    monkeypatch.setattr(_stacking, "MASK_RATE", mask_rate)
-    monkeypatch.setattr(_stacking, "MASK_WORK", 0)
+    monkeypatch.setattr(_stacks, "MASK_RATE", mask_rate)
+    monkeypatch.setattr(_stacks, "MASK_WORK", 0)
     s, decay = setting("scaffold", "noised", "poisson-records")
     compare("scaffold", problem(), s, decay)
 

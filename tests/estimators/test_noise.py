@@ -8,8 +8,8 @@ independent normals a sample deviation is off by 5.2 / sqrt(2 N) of itself with 
 import numpy as np
 import pytest
 
-from skdpfl.federation import _local, _stacking
-from skdpfl.federation._noise import NoiseMaker
+from skdpfl.federation import _local, _stacks
+from skdpfl.federation._gradient import NoiseMaker
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.estimators.fits import ALL, CLASSIFIERS, data, plain
 
@@ -37,7 +37,7 @@ def test_noise_of_one_round(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_noise_of_large_silos_in_threads(name, monkeypatch):
-    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     assert deviation(name, n_jobs=2) == pytest.approx(0.01, rel=0.05)
 
@@ -46,7 +46,7 @@ def test_noise_of_large_silos_in_threads(name, monkeypatch):
 @pytest.mark.parametrize("name", ALL)
 def test_noise_in_single_precision(name, stacked, monkeypatch):
     if not stacked:
-        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     assert deviation(name, X=X0.astype(np.float32)) == pytest.approx(0.01, rel=0.05)
 
@@ -95,7 +95,7 @@ def test_no_two_noises_are_correlated(dtype, stacked, monkeypatch):
     A correlation beyond 6.4 / sqrt(4000) has probability 2e-10 for one pair, 3e-7 for any.
     """
     if not stacked:
-        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     drawn = []
     original = NoiseMaker._noise
@@ -118,10 +118,10 @@ def test_no_two_noises_are_correlated(dtype, stacked, monkeypatch):
 @pytest.mark.parametrize("stacked", [True, False])
 @pytest.mark.parametrize("rate", [1e-9, 0.3])
 def test_an_empty_batch_still_releases_noise(stacked, rate, trust, monkeypatch):
-    monkeypatch.setattr(_stacking, "MASK_RATE", 0.2 if rate == 1e-9 else 0.0)
-    monkeypatch.setattr(_stacking, "MASK_WORK", 0)
+    monkeypatch.setattr(_stacks, "MASK_RATE", 0.2 if rate == 1e-9 else 0.0)
+    monkeypatch.setattr(_stacks, "MASK_WORK", 0)
     if not stacked:
-        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     X, y, silos = np.ones((12, 5)), np.arange(12) % 2, np.arange(12) % 4
     seed = 0
@@ -142,8 +142,8 @@ def test_an_empty_batch_still_releases_noise(stacked, rate, trust, monkeypatch):
 @pytest.mark.parametrize("name", ALL)
 def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(name, monkeypatch):
     X, y, silos = data(name)
-    for stack_work in (_stacking.STACK_WORK, 0):
-        monkeypatch.setattr(_stacking, "STACK_WORK", stack_work)
+    for stack_work in (_stacks.STACK_WORK, 0):
+        monkeypatch.setattr(_stacks, "STACK_WORK", stack_work)
         fits = [
             plain(name, n_rounds=5, local_steps=2, sampling_rate=0.5, n_jobs=jobs)
             .fit(X, y, silos=silos)

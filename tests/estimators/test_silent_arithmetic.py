@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from skdpfl.federation import _data, _local, _stacking
+from skdpfl.federation import _data, _local, _stacks
 from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
 from tests.estimators.fits import ALL, REGRESSORS, data, make
 
@@ -66,7 +66,7 @@ def test_wild_records(name, scaling, dtype):
 
 @pytest.mark.parametrize("trust", ["silo", "server"])
 def test_large_silos_on_threads_transformed_batch_by_batch(trust, monkeypatch):
-    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_data, "LARGE", 0)
     monkeypatch.setattr(_local, "LARGE", 0)

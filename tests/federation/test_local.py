@@ -10,17 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.federation import (
-    LocalFederation,
-    SiloData,
-    _ahead,
-    _data,
-    _groups,
-    _local,
-    _stacking,
-    _stacks,
-)
-from skdpfl.federation._kept import Memory
+from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _gradient, _local, _stacks
+from skdpfl.federation._local import Memory
 from skdpfl.models._products import group_products
 from skdpfl.privacy.randomness import draws
 from skdpfl.privacy.randomness.streams import Stream, streams_for
@@ -55,7 +46,7 @@ def test_threads_and_stacks_give_the_same_model(monkeypatch, algorithm, sampling
     steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
     s = setting(sampling, **steps)
     stacked = run_rounds(algorithm, p, s, dtype)
-    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     threads = run_rounds(algorithm, p, s, dtype, federation=federation_of(p, dtype, n_jobs=2))
     np.testing.assert_allclose(stacked, threads, rtol=3e-4 if dtype == np.float32 else 1e-9)
@@ -72,10 +63,10 @@ AT_ONCE = {"parts": (10, 2**21), "groups": (2**20, 2**21), "small groups": (2**2
 def test_the_number_of_threads_never_changes_a_bit(
     monkeypatch, algorithm, sampling, dtype, at_once
 ):
-    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    monkeypatch.setattr(_groups, "PART", at_once[0])
-    monkeypatch.setattr(_groups, "GROUP", 8 * at_once[1])
+    monkeypatch.setattr(_batches, "PART", at_once[0])
+    monkeypatch.setattr(_batches, "GROUP", 8 * at_once[1])
     p = problem(sizes=SIZES, k=13, alpha=0.1)
     steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
     s = setting(sampling, **steps)
@@ -100,19 +91,19 @@ def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, 
     p, n = problem(sizes=tuple(sizes), k=k, seed=seed), len(sizes)
     s = setting(PoissonSampling(rate), z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_stacking, "STACK_WORK", 0)
+        patch.setattr(_stacks, "STACK_WORK", 0)
         patch.setattr(_local, "WORTH_THREADS", 0)
         whole = run_rounds("scaffold", p, s, np.float32)
-        patch.setattr(_groups, "GROUP", group)
+        patch.setattr(_batches, "GROUP", group)
         assert np.array_equal(run_rounds("scaffold", p, s, np.float32), whole)
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3, 8])
 def test_groups_keep_the_order_share_the_work_and_leave_large_batches_alone(monkeypatch, jobs):
-    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    monkeypatch.setattr(_groups, "PART", 2 * 40)
-    monkeypatch.setattr(_groups, "GROUP", 8 * 400)
+    monkeypatch.setattr(_batches, "PART", 2 * 40)
+    monkeypatch.setattr(_batches, "GROUP", 8 * 400)
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
     sizes = (10, 10, 10, 90, 10, 10, 10, 10, 10)
     p, n = problem(sizes=sizes, d=2), len(sizes)
@@ -139,7 +130,7 @@ def test_the_model_does_not_depend_on_how_stacks_are_cut(sizes, stack_size, samp
     s = setting(sampling, z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
     whole = run_rounds("scaffold", p, s)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_stacking, "STACK_SIZE", stack_size)
+        patch.setattr(_stacks, "STACK_SIZE", stack_size)
         np.testing.assert_allclose(run_rounds("scaffold", p, s), whole, rtol=1e-9, atol=1e-12)
 
 
@@ -150,7 +141,7 @@ def test_sums_in_chunks_are_the_same_sums(monkeypatch, chunk, stacked):
     whole = run_rounds("fedavg", p, s)
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: chunk)
     if not stacked:
-        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     np.testing.assert_allclose(run_rounds("fedavg", p, s), whole, rtol=1e-9)
 
@@ -160,7 +151,7 @@ def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
     """It has a probability below 2^-100; so the bound is lowered for this test."""
     monkeypatch.setattr(PoissonSampling, "largest_batch", lambda self, n: 3)
     if not stacked:
-        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
         monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     p, s = problem(sizes=(20, 20, 20, 20, 20)), setting(PoissonSampling(0.6))
     work = work_of("fedavg", p, s)
@@ -185,10 +176,10 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     """Parts have whole chunks; records that stand together are not copied."""
     p, s = problem(sizes=(50, 64)), setting(sampling, z=[1.0] * 2, weights=np.full(2, 0.5))
     whole = run_rounds("fedavg", p, s, federation=federation_of(p, shuffle=order == "mixed"))
-    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", 0)
     monkeypatch.setattr(_local, "MANY_PASSES", np.inf)
-    monkeypatch.setattr(_groups, "PART", 30)
+    monkeypatch.setattr(_batches, "PART", 30)
     monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
     federation = federation_of(p, shuffle=order == "mixed")
     parted = run_rounds("fedavg", p, s, federation=federation)
@@ -222,7 +213,7 @@ def test_data_read_often_are_put_in_order_once(monkeypatch, sampling):
 @pytest.mark.parametrize("k", [1, 3, 6])
 def test_where_features_are_cast_no_bit_tells_whether_data_are_in_order(monkeypatch, k):
     """Single precision data, products in double precision: the last of 2049 is cast by itself."""
-    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     double = precision.Precision(precision.DOUBLE, 4096, precision.DOUBLE)
     monkeypatch.setattr(precision, "_candidates", lambda *_: iter([double]))
     sizes = (2049, 2050, 300)
@@ -456,7 +447,7 @@ def test_threads_are_started_only_for_rounds_that_are_worth_it(monkeypatch, leas
     started = []
     pool = _local.ThreadPoolExecutor
     monkeypatch.setattr(_local, "ThreadPoolExecutor", lambda n: started.append(n) or pool(n))
-    monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     monkeypatch.setattr(_local, "WORTH_THREADS", least)
     p, s = problem(sizes=SIZES), setting()
     run_rounds("fedavg", p, s, federation=federation_of(p, n_jobs=2))
@@ -465,12 +456,12 @@ def test_threads_are_started_only_for_rounds_that_are_worth_it(monkeypatch, leas
 
 def test_threads_may_draw_ahead_at_once(monkeypatch):
     """Without care one of two runs breaks, as threads throw away the same oldest block."""
-    monkeypatch.setattr(_ahead, "STACKS", 2)
+    monkeypatch.setattr(_gradient, "STACKS", 2)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(3):
-            ahead = _ahead.Ahead(lambda silos, steps: np.full((len(steps), 1), silos[0]), 1)
+            ahead = _gradient.Ahead(lambda silos, steps: np.full((len(steps), 1), silos[0]), 1)
 
             def walk(first, ahead=ahead):
                 silos = [np.array([first + i]) for i in range(15_000)]
@@ -488,7 +479,7 @@ def test_threads_may_draw_ahead_at_once(monkeypatch):
 @pytest.mark.parametrize("mask_work", [0, 20_000])
 def test_no_bit_tells_how_many_records_another_silo_drew(monkeypatch, mask_work, rate, dtype, k):
     """Sampling keeps secret whether a record was drawn; a longer stack would add up otherwise."""
-    monkeypatch.setattr(_stacking, "MASK_WORK", mask_work)
+    monkeypatch.setattr(_stacks, "MASK_WORK", mask_work)
     p, n = problem(sizes=(90, 80, 85, 70), d=7, k=k), 4
     s = setting(
         PoissonSampling(rate), z=[1.0] * n, weights=np.full(n, 0.25), n_rounds=1, steps=[6], lr=50

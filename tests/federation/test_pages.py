@@ -10,7 +10,7 @@ import pytest
 SCRIPT = """
 import resource
 import numpy as np
-from skdpfl.federation._pages import keep_freed_memory
+from skdpfl.federation._data import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

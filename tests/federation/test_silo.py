@@ -12,7 +12,7 @@ from sklearn.base import clone
 import skdpfl
 from skdpfl.engine import rounds, run
 from skdpfl.estimators import _data
-from skdpfl.federation import LocalFederation, Question, Schema, Silo, SiloData, _stacking
+from skdpfl.federation import LocalFederation, Question, Schema, Silo, SiloData, _stacks
 from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import Gaussian, compose
 from skdpfl.privacy.mechanisms import SiloGradients
@@ -46,7 +46,7 @@ SAMPLINGS = [
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 @pytest.mark.parametrize(("algorithm", "k"), [("minibatch", 1), ("fedavg", 3), ("scaffold", 13)])
 def test_a_silo_alone_sends_the_same_bits(monkeypatch, algorithm, k, sampling, dtype, stack_work):
-    monkeypatch.setattr(_stacking, "STACK_WORK", stack_work)
+    monkeypatch.setattr(_stacks, "STACK_WORK", stack_work)
     p = problem(sizes=SIZES, k=k, alpha=0.1)
     disjoint = isinstance(sampling, Disjoint)
     steps = {} if algorithm != "minibatch" or disjoint else {"steps": [1] * 4}

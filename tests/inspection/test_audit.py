@@ -17,7 +17,7 @@ from skdpfl import (
     ISRLDPRegressor,
 )
 from skdpfl.algorithms import MinibatchSGD
-from skdpfl.federation import LocalFederation, _gradient, _noise
+from skdpfl.federation import LocalFederation, _gradient
 from skdpfl.models import LinearModel
 from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy import audit_epsilon
@@ -56,13 +56,13 @@ def sampled(n_rounds=100, z=2.0, rate=0.05, **kw):
 
 
 def halve(patch):
-    draw = _noise.NoiseMaker._draw
-    patch.setattr(_noise.NoiseMaker, "_draw", lambda *a: draw(*a) // 2)
+    draw = _gradient.NoiseMaker._draw
+    patch.setattr(_gradient.NoiseMaker, "_draw", lambda *a: draw(*a) // 2)
 
 
 def one_for_all(patch):
-    draw = _noise.NoiseMaker._draw
-    patch.setattr(_noise.NoiseMaker, "_draw", lambda *a: 0 * draw(*a) + draw(*a)[:, :1])
+    draw = _gradient.NoiseMaker._draw
+    patch.setattr(_gradient.NoiseMaker, "_draw", lambda *a: 0 * draw(*a) + draw(*a)[:, :1])
 
 
 def reuse(patch):
@@ -194,8 +194,8 @@ def test_one_run_with_many_canaries():
 
 
 def test_one_run_finds_noise_that_is_not_there(monkeypatch):
-    draw = _noise.NoiseMaker._draw
-    monkeypatch.setattr(_noise.NoiseMaker, "_draw", lambda *a: draw(*a) // 8)
+    draw = _gradient.NoiseMaker._draw
+    monkeypatch.setattr(_gradient.NoiseMaker, "_draw", lambda *a: draw(*a) // 8)
     estimator = full(n_rounds=1, z=4.0)
     assert audit(estimator, size=10, n_features=10, n_fits=1).contradicted
 
@@ -207,8 +207,8 @@ def test_data_of_the_user(monkeypatch):
     kw = {"X": X, "y": y, "silos": silos, "n_fits": 15, "random_state": 0}
     assert not audit_epsilon(full(), **kw).contradicted
     halve(monkeypatch)
-    draw = _noise.NoiseMaker._draw
-    monkeypatch.setattr(_noise.NoiseMaker, "_draw", lambda *a: draw(*a) // 2)
+    draw = _gradient.NoiseMaker._draw
+    monkeypatch.setattr(_gradient.NoiseMaker, "_draw", lambda *a: draw(*a) // 2)
     assert audit_epsilon(full(), **kw).contradicted
 
 

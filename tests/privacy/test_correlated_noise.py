@@ -9,8 +9,8 @@ import pytest
 from skdpfl import DPFederatedClassifier
 from skdpfl.algorithms import MinibatchSGD
 from skdpfl.engine import run
-from skdpfl.federation import Federation, LocalFederation, SiloData, Work, _stacking
-from skdpfl.federation._noise import NoiseMaker
+from skdpfl.federation import Federation, LocalFederation, SiloData, Work, _stacks
+from skdpfl.federation._gradient import NoiseMaker
 from skdpfl.losses import AbsoluteError
 from skdpfl.models import LinearModel
 from skdpfl.privacy.events import Gaussian
@@ -151,7 +151,7 @@ def test_a_record_moves_the_nodes_by_what_is_priced(sampling, n):
 def test_sums_up_to_a_step_have_the_noise_of_its_nodes(stacked, monkeypatch):
     """As many normals as t has binary ones. False alarms: below 2e-7 for 6 % of 4000 numbers."""
     if not stacked:
-        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     plan = plan_of([4, 4, 4], 8, Everyone())
     X = np.zeros((12, 4000))
     units = released(plan, X, np.ones(12), np.arange(12) % 3)

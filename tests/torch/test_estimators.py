@@ -76,10 +76,10 @@ def test_estimators_train_modules_and_spend_their_budget(make):
 
 @pytest.mark.parametrize("stacked", [True, False])
 def test_threads_change_nothing(stacked, monkeypatch):
-    from skdpfl.federation import _stacking
+    from skdpfl.federation import _stacks
 
     if not stacked:
-        monkeypatch.setattr(_stacking, "STACK_WORK", 0)
+        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
     fits = [
         DPScaffoldClassifier(5.0, model=TorchModel(small), n_rounds=3, n_jobs=jobs, **BOUNDS)
         .fit(X, Y, silos=SILOS)

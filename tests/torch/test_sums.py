@@ -419,11 +419,11 @@ def test_functions_end_within_no_block(function, dtype):
 
 def test_a_sum_with_a_factor_ends_within_no_block():
     """It is rounded once or twice, as the compiler had it."""
-    from skdpfl.torch._products import Seen
+    from skdpfl.torch._products import SeenOperations
 
     x = torch.ones(8, 3)
     for alpha, expected in ((1, False), (0.3, True)):
-        with Seen() as seen:
+        with SeenOperations() as seen:
             torch.add(x, x, alpha=alpha)
         assert seen.has_ends(8) is expected
         assert not seen.has_ends(7)

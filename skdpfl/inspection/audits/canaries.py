@@ -34,7 +34,15 @@ from sklearn.utils.validation import check_array
 from skdpfl._arguments import check_count, refuse_sparse
 from skdpfl._input_errors import advising
 from skdpfl.algorithms import Released, sends_one_gradient
-from skdpfl.federation import Federation, LocalFederation, Map, Question, Schema, SiloData, Work
+from skdpfl.federation import (
+    Federation,
+    LocalFederation,
+    Question,
+    RecordMap,
+    Schema,
+    SiloData,
+    Work,
+)
 from skdpfl.losses import Loss
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -113,7 +121,7 @@ class CanaryLoss(Loss):
 class KeepsMarks:
     """A map of targets that leaves marked records as they are."""
 
-    inner: Map
+    inner: RecordMap
 
     def transform(self, values: NDArray) -> NDArray:
         """Return the mapped targets."""
