@@ -15,7 +15,6 @@ import importlib
 import json
 import os
 import socket
-import struct
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -23,7 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_LENGTH = struct.Struct("<Q")
+from skdpfl.remote import receive, send
+
 #: seconds that a letter may take
 _PATIENCE = 600.0
 
@@ -50,8 +50,8 @@ def asked(path: Path, letter: bytes) -> bytes | None:
         line.settimeout(_PATIENCE)
         try:
             line.connect(str(path))
-            line.sendall(_LENGTH.pack(len(letter)) + letter)
-            return _received(line)
+            send(line, letter)
+            return receive(line)
         except OSError:
             return None
 
@@ -65,19 +65,6 @@ def leave_behind(
     closed = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1)]
     command = [sys.executable, "-m", "skdpfl.flower._resident", *words]
     os.posix_spawn(sys.executable, command, environment, file_actions=closed)
-
-
-def _received(line: socket.socket) -> bytes:
-    """Return a whole message; an OSError if the other side leaves before its end."""
-    data, wanted = b"", _LENGTH.size
-    while len(data) < wanted:
-        piece = line.recv(min(wanted - len(data), 2**20))
-        if not piece:
-            raise OSError("The other side left.")
-        data += piece
-        if len(data) == _LENGTH.size == wanted:
-            wanted += _LENGTH.unpack(data)[0]
-    return data[_LENGTH.size :]
 
 
 def serve(path: Path, seconds: float, answer: Callable[[bytes], bytes]) -> None:
@@ -101,8 +88,7 @@ def _answer_one(line: socket.socket, answer: Callable[[bytes], bytes]) -> None:
     """Answer whoever called; one that leaves too early is no matter."""
     with line, suppress(OSError):
         line.settimeout(_PATIENCE)
-        reply = answer(_received(line))
-        line.sendall(_LENGTH.pack(len(reply)) + reply)
+        send(line, answer(receive(line)))
 
 
 def main(arguments: list[str]) -> None:

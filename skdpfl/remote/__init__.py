@@ -1,6 +1,6 @@
 """Silos elsewhere: what crosses between machines, and the rules by which a silo takes part.
 
-_wire        values as bytes, without code; ``_declared``: which classes are sent
+_wire        values as bytes, without code; ``_declared``: which classes are sent; ``_limits``
 _letters     what server and silos say to each other
 _row         one silo's row of a plan
 _gate        a silo's rules: it prices, pays, writes down, answers once
@@ -28,9 +28,11 @@ _WHERE = {
     "Terms": "_terms",
     "WireError": "_wire",
     "score_federation": "_score",
+    "send": "_socket",
     "answer_of": "_gate",
     "declare": "_declared",
     "pack": "_declared",
+    "receive": "_socket",
     "unpack": "_declared",
 }
 __all__ = sorted(_WHERE)

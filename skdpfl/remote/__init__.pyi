@@ -22,5 +22,9 @@ from skdpfl.remote._score import (
     Scores as Scores,
     score_federation as score_federation,
 )
+from skdpfl.remote._socket import (
+    receive as receive,
+    send as send,
+)
 from skdpfl.remote._terms import Terms as Terms
 from skdpfl.remote._wire import WireError as WireError

@@ -14,6 +14,8 @@ from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._letters import Offer
+from skdpfl.remote._limits import LIMITS
+from skdpfl.remote._terms import Refused
 
 
 class Account:
@@ -32,7 +34,12 @@ class Account:
 
     def check(self, spent: PrivacySpent) -> None:
         """Raise unless a fit can be paid for."""
-        self._open().check(spent)
+        ledger = self._open()
+        if len(ledger.entries) >= LIMITS.fits:
+            raise Refused(
+                f"This silo's ledger has {LIMITS.fits:,} fits; its operator begins another."
+            )
+        ledger.check(spent)
 
     def has_paid(self, offer: bytes) -> bool:
         """Whether the fit of an offer is in the ledger."""

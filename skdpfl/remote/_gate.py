@@ -121,19 +121,20 @@ class Gate:
             return pack(Introduction(self.records.name, self._store.mark))
         if not isinstance(letter, Offer | Ask):
             raise Refused("A silo answers to Hello, Offer and Ask only.")
+        if isinstance(letter, Ask):
+            with self._store.locked():
+                return self._released(letter, data)
+        letter.check_size()
+        letter.check_silo(self.records.name, self.allow_simulation)
+        spent = letter.row.spent(letter.seed)  # it takes a while: before others have to wait
         with self._store.locked():
-            if isinstance(letter, Offer):
-                return self._agreed(letter, data)
-            return self._released(letter, data)
+            return self._agreed(letter, data, spent)
 
-    def _agreed(self, offer: Offer, data: bytes) -> bytes:
+    def _agreed(self, offer: Offer, data: bytes, spent: PrivacySpent) -> bytes:
         """Agree to a fit, or raise; nothing is paid, and no answer depends on records."""
         kept = self._store.read(offer.fit)
         if kept is not None and bytes(kept["offer"]) != data:
             raise Refused("This silo agreed to another offer under the name of this fit.")
-        if kept is None:
-            offer.check_silo(self.records.name, self.allow_simulation)
-        spent = offer.row.spent(offer.seed)
         if kept is None:
             self.terms.check(spent)  # before the records: sizes may be a secret by the terms
             self.records.check(offer.facts)

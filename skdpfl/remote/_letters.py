@@ -23,16 +23,14 @@ from skdpfl.losses import Loss
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare
+from skdpfl.remote._limits import LIMITS
 from skdpfl.remote._row import Row
 from skdpfl.remote._score_row import Predictor, ScoreRow
 from skdpfl.remote._terms import Refused
-from skdpfl.remote._wire import MOST_BYTES
 
 #: what an answer is about
 Purpose = Literal["scales", "round", "temperature", "shift", "score"]
 Label = bool | int | float | str
-#: the longest name of a fit
-_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,11 @@ class Facts:
         """Raise unless classes are labels of one kind, each named once and in order."""
         if self.classes is None:
             return
+        longest = max((len(label) for label in self.classes if isinstance(label, str)), default=0)
+        if len(self.classes) > LIMITS.classes or longest > LIMITS.name:
+            raise Refused(
+                f"A fit has at most {LIMITS.classes:,} classes, of at most {LIMITS.name} letters."
+            )
         if len({type(label) for label in self.classes}) != 1:
             raise Refused("The fit's classes are labels of different kinds.")
         if tuple(np.unique(np.asarray(self.classes)).tolist()) != self.classes:
@@ -105,7 +108,7 @@ class Task:
             or self.model.n_outputs != self.loss.n_outputs(n_classes)
         ):
             raise Refused("The fit's loss or model is not for these classes.")
-        if 8 * self.model.size > MOST_BYTES:
+        if 8 * self.model.size > LIMITS.message_bytes:
             raise Refused("The fit's model is larger than what is sent between machines.")
         d = facts.n_features
         if not (_keeps(self.features, (1, d), (2, d)) and _keeps(self.target, (1,), (2,))):
@@ -123,6 +126,8 @@ def _keeps(values: Any, *shapes: tuple[int, ...]) -> bool:
     """Whether a map, if there is one, gives out arrays of the shapes that it is given."""
     if values is None:
         return True
+    if not hasattr(values, "transform"):
+        return False
     with np.errstate(all="ignore"):
         return all(values.transform(np.zeros(shape)).shape == shape for shape in shapes)
 
@@ -145,14 +150,28 @@ class Offer:
     task: Task | None = None
     masked: bool = False
 
+    def check_size(self) -> None:
+        """Raise for what would take long to price, whoever it is for; the first of all checks."""
+        names = self.fit, self.estimator, self.row.name
+        if max(map(len, names)) > LIMITS.name:
+            raise Refused(f"What a fit, or a silo, is called has at most {LIMITS.name} letters.")
+        if isinstance(self.row, ScoreRow):
+            return
+        steps, scales = self.row.steps, self.row.scales
+        if len(steps) > LIMITS.rounds or sum(steps) > LIMITS.steps:
+            raise Refused(
+                f"A fit of silos elsewhere has at most {LIMITS.rounds:,} rounds, of "
+                f"{LIMITS.steps:,} steps together."
+            )
+        if scales is not None and len(scales.moments) > LIMITS.releases:
+            raise Refused(f"The scales of a fit have at most {LIMITS.releases} releases.")
+
     def check_silo(self, name: str, allow_simulation: bool) -> None:
         """Raise unless the offer is for this silo, and its noise is the silo's own."""
         if self.row.name != name:
             raise Refused(f"This silo is {name!r}, the offer is for {self.row.name!r}.")
         if self.row.size != self.facts.n_records:
             raise Refused("The plan and the declared facts name different numbers of records.")
-        if len(self.estimator) > _LONGEST_NAME:
-            raise Refused(f"What a fit is called has at most {_LONGEST_NAME} letters.")
         if self.seed is not None and not allow_simulation:
             raise Refused(
                 "Whoever knows the seed knows the noise: give random_state=None, so that this silo "

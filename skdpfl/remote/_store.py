@@ -1,6 +1,8 @@
 """What a silo keeps of its fits on disk: one file a fit, written before an answer leaves.
 
-A file is replaced as a whole (:mod:`skdpfl._durable`). It holds the silo's memory, which is as
+``.fit`` is a fit that began, and stays. ``.offer`` is one that was agreed to: nothing was released,
+so the oldest are forgotten when there are many. A file is replaced as a whole
+(:mod:`skdpfl._durable`). It holds the silo's memory, which is as
 secret as its records: only its owner may read it.
 """
 
@@ -19,6 +21,7 @@ from typing import Any
 
 from skdpfl._durable import replace_file
 from skdpfl.remote._declared import pack, unpack
+from skdpfl.remote._limits import LIMITS
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
 
@@ -35,7 +38,7 @@ class Store:
 
     @property
     def has_fits(self) -> bool:
-        """Whether anything was kept."""
+        """Whether any fit began."""
         return any(self.folder.glob("*.fit"))
 
     @property
@@ -60,9 +63,8 @@ class Store:
 
     def read(self, fit: str) -> dict[str, Any] | None:
         """Return what was kept of a fit; None if there is nothing."""
-        try:
-            data = self._path(fit).read_bytes()
-        except FileNotFoundError:
+        data = _content(self._path(fit, "fit")) or _content(self._path(fit, "offer"))
+        if data is None:
             return None
         try:
             kept = unpack(data)
@@ -76,10 +78,38 @@ class Store:
 
     def write(self, fit: str, kept: dict[str, Any]) -> None:
         """Keep this of a fit; it is on the disk when this returns."""
-        replace_file(self._path(fit), pack(kept))
+        data, waiting = pack(kept), self._path(fit, "offer")
+        if "words" in kept:
+            replace_file(self._path(fit, "fit"), data)
+            waiting.unlink(missing_ok=True)
+        else:
+            self._make_room(len(data))
+            replace_file(waiting, data)
 
-    def _path(self, fit: str) -> Path:
-        return self.folder / f"{hashlib.sha256(fit.encode()).hexdigest()[:32]}.fit"
+    def _make_room(self, size: int) -> None:
+        """Forget offers that are old, and the oldest of many; dates may be wrong, and do no harm.
+
+        A fit that was paid for and did not begin is not begun again: its ledger has it.
+        """
+        states = [(path, path.stat()) for path in self.folder.glob("*.offer")]
+        states.sort(key=lambda pair: -pair[1].st_mtime)
+        oldest = time.time() - LIMITS.waiting_days * 86400
+        for number, (path, state) in enumerate(states, start=2):
+            size += state.st_size
+            few = number <= LIMITS.waiting_offers and size <= LIMITS.waiting_bytes
+            if not few or state.st_mtime < oldest:
+                path.unlink()
+
+    def _path(self, fit: str, ending: str) -> Path:
+        name = hashlib.sha256(fit.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return self.folder / f"{name}.{ending}"
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def _wait_for(lock: int) -> None:

@@ -7,7 +7,8 @@
 The header is JSON; numbers of arrays follow it, little-endian, one array after the other. There are
 numbers, text, tuples, mappings from text, arrays of the types in ``DTYPES``, and objects of classes
 that were declared (:mod:`skdpfl.remote._declared`), field by field. Reading bytes runs no code but
-the constructors of declared classes, and ends in a value or in a :class:`WireError`.
+the constructors of declared classes, and ends in a value or in a :class:`WireError`. It takes time
+and memory in proportion to the message, up to ``LIMITS``.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from skdpfl.remote._limits import LIMITS
+
 MAGIC, VERSION = b"skdpflw", 1
-#: longer messages, longer headers and deeper nesting are refused
-MOST_BYTES, MOST_HEADER, MOST_DEPTH = 2**30, 2**26, 24
 DTYPES = {"<f8", "<f4", "<i8", "<i4", "|i1", "|u1", "|b1"}
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _START = struct.Struct("<7sBI")
@@ -40,11 +41,14 @@ class WireError(ValueError):
 def to_bytes(value: Any, opened: Open) -> bytes:
     """Return a value as bytes; ``opened`` names a declared object and its fields."""
     arrays: list[np.ndarray] = []
-    header = json.dumps(_packed(value, arrays, opened, 0), allow_nan=False).encode()
+    values = _packed(value, arrays, opened, 0)
+    header = json.dumps(values, allow_nan=False, separators=(",", ":")).encode()
     blocks = [a.astype(a.dtype.newbyteorder("<"), copy=False).tobytes() for a in arrays]
     data = b"".join([_START.pack(MAGIC, VERSION, len(header)), header, *blocks])
-    if len(data) > MOST_BYTES or len(header) > MOST_HEADER:
-        raise WireError(f"The message has {len(data):,} bytes; at most {MOST_BYTES:,} are sent.")
+    if len(data) > LIMITS.message_bytes:
+        most = LIMITS.message_bytes
+        raise WireError(f"The message has {len(data):,} bytes; at most {most:,} are sent.")
+    _check_header(header)
     return data
 
 
@@ -59,7 +63,7 @@ def from_bytes(data: bytes, make: Make) -> Any:
 
 
 def _read(data: bytes, make: Make) -> Any:
-    if not isinstance(data, bytes) or not _START.size <= len(data) <= MOST_BYTES:
+    if not isinstance(data, bytes) or not _START.size <= len(data) <= LIMITS.message_bytes:
         raise WireError("A message is a string of bytes that has a beginning and is not too long.")
     magic, version, length = _START.unpack_from(data)
     if magic != MAGIC:
@@ -69,15 +73,27 @@ def _read(data: bytes, make: Make) -> Any:
             f"The message is of version {version}, this installation reads version {VERSION}; "
             "server and silos need the same release of skdpfl."
         )
-    if length > MOST_HEADER or _START.size + length > len(data):
-        raise WireError("The message ends too early.")
     start = _START.size + length
-    header = json.loads(data[_START.size : start].decode(), parse_constant=_refuse_constant)
+    if start > len(data):
+        raise WireError("The message ends too early.")
+    text = data[_START.size : start]
+    _check_header(text)
+    header = json.loads(text.decode(), parse_constant=_refuse_constant)
     reader = _Arrays(memoryview(data)[start:])
     value = _unpacked(header, reader, make, 0)
     if reader.left:
         raise WireError(f"The message has {reader.left} bytes too many.")
     return value
+
+
+def _check_header(header: bytes) -> None:
+    """Raise unless a header is short, and of few parts: a part of two bytes takes a hundred."""
+    parts = sum(header.count(each) for each in b",:[{")
+    if len(header) > LIMITS.header_bytes or parts > LIMITS.header_parts:
+        raise WireError(
+            f"What is sent beside arrays has {len(header):,} bytes in {parts:,} parts; at most "
+            f"{LIMITS.header_bytes:,} in {LIMITS.header_parts:,} are read."
+        )
 
 
 def _refuse_constant(name: str) -> Any:
@@ -115,7 +131,7 @@ class _Arrays:
 
 def _packed(value: Any, arrays: list[np.ndarray], opened: Open, depth: int) -> Any:
     """Return a value as JSON, its arrays appended to ``arrays``."""
-    if depth > MOST_DEPTH:
+    if depth > LIMITS.depth:
         raise WireError("The value is nested too deep to be sent.")
     if isinstance(value, np.generic):
         value = value.item()
@@ -147,9 +163,19 @@ def _packed_array(value: np.ndarray, arrays: list[np.ndarray]) -> Any:
     return {"a": dtype, "s": list(value.shape)}
 
 
+def _text_array(texts: Any, shape: Any) -> np.ndarray:
+    """Return an array of text; NumPy gives each entry the room of the longest one."""
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise WireError("Arrays of text hold text.")
+    width = max(map(len, texts), default=0)
+    if 4 * width * len(texts) > LIMITS.text_bytes:
+        raise WireError(f"Arrays of text have at most {LIMITS.text_bytes:,} bytes.")
+    return np.array(texts, dtype=np.str_).reshape(shape)
+
+
 def _unpacked(node: Any, arrays: _Arrays, make: Make, depth: int) -> Any:
     """Return the value that a part of the header stands for."""
-    if depth > MOST_DEPTH:
+    if depth > LIMITS.depth:
         raise WireError("The message is nested too deep.")
     if isinstance(node, list):
         return tuple(_unpacked(v, arrays, make, depth + 1) for v in node)
@@ -161,9 +187,7 @@ def _unpacked(node: Any, arrays: _Arrays, make: Make, depth: int) -> Any:
     if kinds == ("a", "s"):
         return arrays.take(node["a"], node["s"])
     if kinds == ("t", "s"):
-        if not all(isinstance(text, str) for text in node["t"]):
-            raise WireError("Arrays of text hold text.")
-        return np.array(node["t"], dtype=np.str_).reshape(node["s"])
+        return _text_array(node["t"], node["s"])
     if kinds == ("d",):
         return {k: _unpacked(v, arrays, make, depth + 1) for k, v in node["d"].items()}
     if kinds == ("o", "v") and isinstance(node["o"], str):
