@@ -47,8 +47,8 @@ FIGURES = (
     "scaffold/theory", "scaffold/emnist", "scaffold/local_steps", "scaffold/emnist_paper",
     "scaffold/network",
     "isrl/bounds", "isrl/insurance", "isrl/obesity", "isrl/mnist", "drift/bounds", "drift/schemes",
-    "fedexp/small", "fedexp/synthetic", "fedexp/mnist", "pfl/epochs", "pfl/silos", "pfl/grid",
-    "pfl/cifar",
+    "fedexp/start", "fedexp/small", "fedexp/synthetic", "fedexp/mnist",
+    "pfl/epochs", "pfl/silos", "pfl/grid", "pfl/cifar",
 )  # fmt: skip
 #: run where they are named: hours, and data of 170 MB
 NAMED_ONLY = ("pfl/grid", "pfl/cifar")

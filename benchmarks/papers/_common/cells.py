@@ -1,9 +1,10 @@
 """A figure is a list of cells; a cell is one method in one setting at one epsilon.
 
-Tuning, the same for all methods. A cell names its axes: a start, a factor, ends. The search takes
-the best of three starts, far from each other on the first axis (a score may have two hills), and
-walks over the lattice {start * factor^k}: along one axis after the other, uphill, and on two at
-once where that ends, until no neighbour is better. So the optimum lies inside the points that were
+Tuning, the same for all methods. A cell names its axes: a start, a factor, ends. A score may have
+several hills, so the search walks from three starts, far from each other on the first axis, each
+the best of three on the second. It walks over the lattice {start * factor^k}: along one axis after
+the other, uphill, and on two at once where that ends, until no neighbour is better; the best end
+is taken. So the optimum lies inside the points that were
 tried, or at an end that the axis has by itself (one local step), or ``inside`` says that the tries
 ran out, or that it lies at an end that was only set. What "auto" chooses is tried as well where a
 cell says so. It is chosen on seeds (splits, cohorts, noise) of their own and is not paid for:
@@ -22,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 #: fits that a cell may spend on choosing, and the seeds it does so on
-MOST, QUICK_MOST, TUNING = 40, 6, (101,)
+MOST, QUICK_MOST, TUNING = 60, 6, (101,)
 SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
-#: where a full search starts on its first axis, in steps of the lattice
-STARTS = (0, -4, 4)
+#: where a full search starts on its first two axes, in steps of the lattice
+STARTS = ((0, -4, 4), (0, -2, 2))
 
 
 class Axis(NamedTuple):
@@ -179,16 +180,11 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
             seen[place] = worth(point)
         return seen.get(place, -np.inf)
 
-    best, moved = (0,) * len(cell.axes), bool(cell.axes)
-    if moved and not quick:
-        best = max([shifted(best, 0, by) for by in STARTS], key=score)
-    while moved:
-        start = best
-        for axis in range(len(cell.axes)):
-            best = climb(score, best, axis)
-        if best == start:  # hyper-parameters may hang together: a ridge across the axes
-            best = max([best, *corners(best)], key=score)
-        moved = best != start
+    begins = [(0,) * len(cell.axes)]
+    if cell.axes and not quick:  # the best start for each of those on the first axis
+        places = itertools.groupby(starts(len(cell.axes)), key=lambda place: place[0])
+        begins = [max(near, key=score) for _, near in places]
+    best = max([walk(score, begin) for begin in begins], key=score)
     inside = all(
         near in seen or any(axis.ends_before(k) for axis, k in zip(cell.axes, near, strict=True))
         for near in neighbours(best)
@@ -196,6 +192,24 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
     if cell.auto and worth({}) > score(best):
         return Tuned({}, True, len(seen) + 1)
     return Tuned(point_at(cell.axes, best) or {}, inside, len(seen) + cell.auto)
+
+
+def starts(n_axes: int) -> list[tuple[int, ...]]:
+    """Return the places where a search starts."""
+    return [(*near, *(0,) * (n_axes - len(near))) for near in itertools.product(*STARTS[:n_axes])]
+
+
+def walk(score: Callable[[tuple[int, ...]], float], best: tuple[int, ...]) -> tuple[int, ...]:
+    """Return where a walk uphill ends."""
+    moved = bool(best)
+    while moved:
+        start = best
+        for axis in range(len(best)):
+            best = climb(score, best, axis)
+        if best == start:  # hyper-parameters may hang together: a ridge across the axes
+            best = max([best, *corners(best)], key=score)
+        moved = best != start
+    return best
 
 
 def climb(

@@ -18,8 +18,15 @@ import numpy as np
 from _common.cells import Axis, Cell, known
 from _common.claims import CLAIM
 
-from skdpfl import DPFedAvgClassifier
-from skdpfl.algorithms import Algorithm, FedAvg, FedExp, Released, Scaffold
+from skdpfl import DPFedAvgClassifier, DPFederatedRegressor
+from skdpfl.algorithms import (
+    Algorithm,
+    FedAvg,
+    FedExp,
+    Released,
+    Scaffold,
+    whole_silo_control_rate,
+)
 from skdpfl.privacy.mechanisms import PrivUnitMessages
 from skdpfl.privacy.published import takakura2025
 
@@ -59,14 +66,14 @@ def axes(method: str, private: bool) -> tuple[Axis, ...]:
 
 def algorithm(
     method: str, size: int, local_steps: int, noise: float, *, learning_rate: float,
-    server_step: float = 1.0,
+    server_step: float = 1.0, control_rate: float = 1.0,
 ) -> Algorithm:  # fmt: skip
     """Return the algorithm; ``noise`` is the standard deviation on a message."""
     if "EXP" in method:
         excess = size * noise**2 if "naive" in method else 0.0
         return WatchedFedExp(learning_rate, local_steps, excess=excess)
     if "SCAFFOLD" in method:
-        return Scaffold(learning_rate, local_steps)
+        return Scaffold(learning_rate, local_steps, control_rate=control_rate)
     return FedAvg(learning_rate, local_steps, server_step)
 
 
@@ -81,6 +88,23 @@ def budget(setting: str, epsilon: float) -> dict[str, Any]:
     return {"epsilon": epsilon, "trust": "server"}
 
 
+@functools.cache
+def scaffold_rate(setting: str, epsilon: float, n_silos: int, n_rounds: int, size: int) -> float:
+    """Return the rate of control variates that ``DPScaffold`` takes under this noise.
+
+    The server's control variate sums up the noise of all rounds: at the published rate of 1 it is a
+    random walk, see :class:`skdpfl.algorithms.Scaffold`.
+    """
+    if math.isinf(epsilon):
+        return 1.0
+    model = DPFederatedRegressor(
+        **budget(setting, epsilon), algorithm=FedAvg(1.0), unit="silo", n_rounds=n_rounds,
+        clip_norm=1.0, scaling=None, fit_intercept=False,
+    )  # fmt: skip
+    plan = model.plan_for(silo_sizes=[10] * n_silos, n_features=size)
+    return whole_silo_control_rate(n_rounds, 1.0, plan.mechanism.noise_norm(plan, size))
+
+
 #: where the noise is -> epsilons; what that of silos' own costs depends on the rounds
 TRUSTED, OWN = "trusted server", "noise of silos' own, 0.7 C"
 PRIVUNIT = "PrivUnit, 6 a message"
@@ -90,15 +114,13 @@ PANELS = {TRUSTED: (3.0, 1.0, np.inf), OWN: (np.nan,), PRIVUNIT: (np.nan,)}
 def panels(n_silos: int, n_rounds: int) -> Iterator[tuple[str, str, float]]:
     """Yield (setting, method, epsilon).
 
-    Without a bias in the numerator none is corrected; PrivUnit is for one message a round, while
-    SCAFFOLD has two.
+    Without a bias in the numerator none is corrected.
     """
     paid = {OWN: priced(n_silos, n_rounds)[0], PRIVUNIT: MESSAGE * n_rounds}
     for setting, epsilons in PANELS.items():
         for epsilon in epsilons:
             for method in METHODS:
-                idle = "SCAFFOLD" in method and setting == PRIVUNIT
-                if ("naive" not in method or setting == OWN) and not idle:
+                if "naive" not in method or setting == OWN:
                     yield setting, method, paid.get(setting, epsilon)
 
 

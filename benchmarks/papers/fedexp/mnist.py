@@ -22,6 +22,7 @@ from fedexp.methods import (
     budget,
     claims,
     panels,
+    scaffold_rate,
 )
 from skdpfl import DPFederatedClassifier
 from skdpfl.datasets import fetch_mnist
@@ -50,10 +51,12 @@ def accuracy(
     """Return the last accuracy and that of every second round."""
     data, clip_norm = problem(seed, quick), chosen.pop("clip_norm", "auto")
     noise = LOCAL_NOISE * clip_norm if setting == OWN else 0.0
+    rounds = 5 if quick else ROUNDS
+    rate = scaffold_rate(setting, epsilon, 1000, rounds, 7850)
+    how = algorithm(method, 7850, LOCAL_STEPS, noise, control_rate=rate, **chosen)
     model = DPFederatedClassifier(
-        **budget(setting, epsilon), algorithm=algorithm(method, 7850, LOCAL_STEPS, noise, **chosen),
-        unit="silo", n_rounds=5 if quick else ROUNDS, clip_norm=clip_norm, scaling=None,
-        average=False, random_state=seed,
+        **budget(setting, epsilon), algorithm=how, unit="silo", n_rounds=rounds,
+        clip_norm=clip_norm, scaling=None, average=False, random_state=seed,
     )  # fmt: skip
     if seed >= 100:
         model.fit(data.X, data.y, silos=data.silos)

@@ -26,6 +26,7 @@ from fedexp.methods import (
     budget,
     claims,
     panels,
+    scaffold_rate,
 )
 from skdpfl import DPFederatedRegressor
 
@@ -62,7 +63,8 @@ def model_of(
     """Return the unfitted model of a method."""
     clip_norm = chosen.pop("clip_norm", "auto")
     noise = LOCAL_NOISE * clip_norm if setting == OWN else 0.0
-    how = algorithm(method, size.features, LOCAL_STEPS, noise, **chosen)
+    rate = scaffold_rate(setting, epsilon, size.silos, size.rounds, size.features)
+    how = algorithm(method, size.features, LOCAL_STEPS, noise, control_rate=rate, **chosen)
     return DPFederatedRegressor(
         **budget(setting, epsilon), algorithm=how, unit="silo", n_rounds=size.rounds,
         clip_norm=clip_norm, fit_intercept=False, scaling=None, average=False, random_state=seed,
