@@ -1,4 +1,6 @@
-"""Image data sets in idx files, dealt to silos as asked."""
+"""Images dealt to silos as asked: MNIST and Fashion-MNIST, and what all image data sets share."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +10,11 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from skdpfl._arguments import check_choice
-from skdpfl.datasets._bunch import Shape, Table
-from skdpfl.datasets._files import DataFile, Source
+from skdpfl.datasets._loading import DataFile, Shape, Source, Table, shared_docs
 from skdpfl.datasets._split import HOW, split_into_silos
 
 _UNSIGNED_BYTE = 8
-SILOS_DESCR = """
+_SILOS_DESCR = """
 Silos: made by split_into_silos; every way but "iid" looks at the labels, so that the silo ids,
 which are public, then tell something about them.
 
@@ -47,15 +48,18 @@ class Dealing:
 
 
 def image_bunch(
-    images: np.ndarray,
-    labels: np.ndarray,
+    data: tuple[np.ndarray, np.ndarray],
     dealing: Dealing,
     shape: Shape,
     unit_norm: bool,
-    **extra: Any,
+    *,
+    target_names: np.ndarray,
+    DESCR: str,
 ) -> Any:
-    """Return the Bunch of images as flat rows; of those in no silo as test set."""
+    """Return the Bunch of (images, labels) as flat rows; of those in no silo as test set."""
+    images, labels = data
     X, target = images.reshape(len(images), -1), labels.astype(np.int64)
+    extra: dict[str, Any] = {"target_names": target_names, "DESCR": DESCR + _SILOS_DESCR}
     if unit_norm:
         X = normalize(X.astype(np.float32))
     names = [f"pixel{j}" for j in range(1, X.shape[1] + 1)]
@@ -65,10 +69,11 @@ def image_bunch(
     if dealing.records_per_silo is None:
         return shape.bunch(table, **extra)
     rest, inside = silos < 0, silos >= 0
-    data, test = Shape(shape.as_frame, True, None).bunch(table.rows(rest))
-    sizes = np.bincount(silos[inside], minlength=dealing.n_silos)
-    more = {"data_test": data, "target_test": test, "silo_sizes": sizes}
-    return shape.bunch(table.rows(inside), **more, **extra)
+    extra["data_test"], extra["target_test"] = Shape(shape.as_frame, True, None).bunch(
+        table.rows(rest)
+    )
+    extra["silo_sizes"] = np.bincount(silos[inside], minlength=dealing.n_silos)
+    return shape.bunch(table.rows(inside), **extra)
 
 
 def read_idx(files: Sequence[DataFile], source: Source) -> tuple[np.ndarray, np.ndarray]:
@@ -94,3 +99,210 @@ def parse_idx(content: bytes, name: str) -> np.ndarray:
     if len(content) - start != np.prod(shape):
         raise OSError(f"{name} is damaged: {len(content) - start} values for shape {shape}")
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+
+
+#: the parts of each data set that a subset has
+_SUBSETS = {"train": ("train",), "test": ("t10k",), "all": ("train", "t10k")}
+#: images and labels of a part
+Part = tuple[DataFile, DataFile]
+
+
+def _parts(folder: str, mirrors: tuple[str, ...], sha256: tuple[str, ...]) -> dict[str, Part]:
+    """Return the files of each part; ``sha256`` of train images, labels, test images, labels."""
+    sums = iter(sha256)
+
+    def one(name: str) -> DataFile:
+        urls = tuple(f"{mirror}/{name}.gz" for mirror in mirrors)
+        return DataFile(f"{folder}/{name}.gz", next(sums), urls)
+
+    return {
+        part: (one(f"{part}-images-idx3-ubyte"), one(f"{part}-labels-idx1-ubyte"))
+        for part in ("train", "t10k")
+    }
+
+
+MNIST = _parts(
+    "mnist",
+    (
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+        "https://storage.googleapis.com/cvdf-datasets/mnist",
+    ),
+    (
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    ),
+)
+FASHION_MNIST = _parts(
+    "fashion_mnist",
+    (
+        "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion",
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+    ),
+    (
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    ),
+)
+DIGITS = np.array(list("0123456789"))
+CLOTHES = np.array(
+    [
+        *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+        *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+    ]
+)
+
+
+@shared_docs
+def fetch_mnist(
+    *,
+    subset: str = "all",
+    n_silos: int = 10,
+    split: str = "iid",
+    alpha: float = 0.5,
+    similarity: float = 0.0,
+    records_per_silo: int | None = None,
+    unit_norm: bool = False,
+    random_state: Any = 0,
+    silo_column: str | None = None,
+    as_frame: bool = False,
+    return_X_y: bool = False,
+    data_home: Any = None,
+    download_if_missing: bool = True,
+    cache: bool = True,
+) -> Any:
+    """Load MNIST (ten handwritten digits) in silos.
+
+    ================   =========================
+    Records            60,000 train, 10,000 test
+    Features           784 bytes
+    Classes            10
+    Silos              as asked
+    ================   =========================
+
+    The files are looked for in ``$SKDPFL_DATA/mnist``, then in the cache, then downloaded; the
+    SHA-256 of their contents are checked.
+
+    Parameters
+    ----------
+    subset : {"all", "train", "test"}, default="all"
+        Which images; train comes first.
+    n_silos : int, default=10
+        Number of silos.
+    [dealing]
+    [shape]
+    [source]
+
+    Returns
+    -------
+    bunch : :class:`~sklearn.utils.Bunch`
+        `data` (uint8, 0 to 255), `target`, `silos`, `feature_names`, `target_names`,
+        `feature_bounds`, `frame`, `DESCR`; with `records_per_silo` also `data_test`, `target_test`
+        and `silo_sizes`.
+
+    See Also
+    --------
+    fetch_fashion_mnist : Pictures of clothes.
+    fetch_emnist : Handwritten letters and digits.
+    split_into_silos : Other silos for the same records.
+
+    Examples
+    --------
+    >>> from skdpfl.datasets import fetch_mnist
+    >>> d = fetch_mnist(subset="test", n_silos=25, split="similarity")  # doctest: +SKIP
+    >>> d.data.shape, d.data.dtype, len(set(d.silos))  # doctest: +SKIP
+    ((10000, 784), dtype('uint8'), 25)
+    """
+    shape = Shape(as_frame, return_X_y, silo_column)
+    source = Source(data_home, download_if_missing, cache)
+    return image_bunch(
+        read_idx(_files(MNIST, subset), source),
+        Dealing(n_silos, split, alpha, similarity, records_per_silo, random_state),
+        shape,
+        unit_norm,
+        target_names=DIGITS,
+        DESCR="MNIST: 28 x 28 grey images of handwritten digits (LeCun, Cortes, Burges). "
+        "OpenML 554.\n",
+    )
+
+
+@shared_docs
+def fetch_fashion_mnist(
+    *,
+    subset: str = "all",
+    n_silos: int = 10,
+    split: str = "iid",
+    alpha: float = 0.5,
+    similarity: float = 0.0,
+    records_per_silo: int | None = None,
+    unit_norm: bool = False,
+    random_state: Any = 0,
+    silo_column: str | None = None,
+    as_frame: bool = False,
+    return_X_y: bool = False,
+    data_home: Any = None,
+    download_if_missing: bool = True,
+    cache: bool = True,
+) -> Any:
+    """Load Fashion-MNIST (ten kinds of clothes) in silos.
+
+    ================   =========================
+    Records            60,000 train, 10,000 test
+    Features           784 bytes
+    Classes            10
+    Silos              as asked
+    ================   =========================
+
+    The files are looked for in ``$SKDPFL_DATA/fashion_mnist``, then in the cache, then downloaded;
+    the SHA-256 of their contents are checked.
+
+    Parameters
+    ----------
+    subset : {"all", "train", "test"}, default="all"
+        Which images; train comes first.
+    n_silos : int, default=10
+        Number of silos.
+    [dealing]
+    [shape]
+    [source]
+
+    Returns
+    -------
+    bunch : :class:`~sklearn.utils.Bunch`
+        `data` (uint8, 0 to 255), `target`, `silos`, `feature_names`, `target_names`,
+        `feature_bounds`, `frame`, `DESCR`; with `records_per_silo` also `data_test`, `target_test`
+        and `silo_sizes`.
+
+    See Also
+    --------
+    fetch_mnist : Handwritten digits.
+    fetch_emnist : Handwritten letters and digits.
+    split_into_silos : Other silos for the same records.
+
+    Examples
+    --------
+    >>> from skdpfl.datasets import fetch_fashion_mnist
+    >>> d = fetch_fashion_mnist(subset="test", split="sorted")  # doctest: +SKIP
+    >>> [str(d.target_names[k]) for k in sorted(set(d.target[d.silos == 9]))]  # doctest: +SKIP
+    ['Ankle boot']
+    """
+    shape = Shape(as_frame, return_X_y, silo_column)
+    source = Source(data_home, download_if_missing, cache)
+    return image_bunch(
+        read_idx(_files(FASHION_MNIST, subset), source),
+        Dealing(n_silos, split, alpha, similarity, records_per_silo, random_state),
+        shape,
+        unit_norm,
+        target_names=CLOTHES,
+        DESCR="Fashion-MNIST: 28 x 28 grey images of articles from Zalando's shop (Xiao, Rasul, "
+        "Vollgraf, 2017). MIT licence. OpenML 40996.\n",
+    )
+
+
+def _files(parts: dict[str, Part], subset: str) -> list[DataFile]:
+    """Return the files of a subset."""
+    check_choice("subset", subset, tuple(_SUBSETS))
+    return [file for part in _SUBSETS[subset] for file in parts[part]]

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from skdpfl.datasets import _files
-from skdpfl.datasets._files import DataFile, Source
+from skdpfl.datasets import _loading
+from skdpfl.datasets._loading import DataFile, Source
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 300_000, dtype=np.uint8).tobytes()
 
@@ -39,7 +39,7 @@ def mirror(tmp_path, monkeypatch):
     """A running server, what it serves and what it was asked for, and an empty cache."""
     monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SKDPFL_DATA", raising=False)
-    monkeypatch.setattr(_files, "DELAY", 0)
+    monkeypatch.setattr(_loading, "DELAY", 0)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Mirror)
     server.cuts, server.asked, server.content = [], [], CONTENT
     server.url = f"http://127.0.0.1:{server.server_address[1]}/table.csv"

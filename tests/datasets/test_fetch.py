@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from skdpfl import datasets
-from skdpfl.datasets import _cifar, _emnist, _heart, _insurance, _mnist, _obesity
+from skdpfl.datasets import _archives, _images, _tables
 
 INSURANCE = b"""age,sex,bmi,children,smoker,region,charges
 19,female,27.9,0,yes,southwest,400.5
@@ -65,16 +65,16 @@ def fake(tmp_path, monkeypatch):
     """A data folder with tiny files."""
     monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
     monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "none"))
-    monkeypatch.setattr(_insurance, "FILE", put(tmp_path, _insurance.FILE, INSURANCE))
-    monkeypatch.setattr(_obesity, "FILE", put(tmp_path, _obesity.FILE, OBESITY))
-    heart = {name: put(tmp_path, _heart.FILES[name], text) for name, text in HEART.items()}
-    monkeypatch.setattr(_heart, "FILES", heart)
+    monkeypatch.setattr(_tables, "INSURANCE_FILE", put(tmp_path, _tables.INSURANCE_FILE, INSURANCE))
+    monkeypatch.setattr(_tables, "OBESITY_FILE", put(tmp_path, _tables.OBESITY_FILE, OBESITY))
+    heart = {name: put(tmp_path, _tables.HEART_FILES[name], text) for name, text in HEART.items()}
+    monkeypatch.setattr(_tables, "HEART_FILES", heart)
     for name in ("MNIST", "FASHION_MNIST"):
         parts = {
             part: (put(tmp_path, images, idx(IMAGES)), put(tmp_path, labels, idx(LABELS)))
-            for part, (images, labels) in getattr(_mnist, name).items()
+            for part, (images, labels) in getattr(_images, name).items()
         }
-        monkeypatch.setattr(_mnist, name, parts)
+        monkeypatch.setattr(_images, name, parts)
     return tmp_path
 
 
@@ -237,10 +237,10 @@ class TestCifar:
         """Six files of three records each."""
         monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
         monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "none"))
-        monkeypatch.setattr(_cifar, "_RECORDS", 3)
+        monkeypatch.setattr(_archives, "_RECORDS", 3)
         (tmp_path / "cifar10").mkdir()
         planes = np.arange(3 * 3 * 1024, dtype=np.uint32).reshape(3, 3072) // 1024
-        for i, file in enumerate(_cifar.SUBSETS["all"]):
+        for i, file in enumerate(_archives.CIFAR_SUBSETS["all"]):
             labels = np.array([i, 9, 0])[:, None]
             content = np.concatenate([labels, planes], axis=1).astype(np.uint8)
             (tmp_path / file.name).write_bytes(content.tobytes())
@@ -279,15 +279,15 @@ class TestCifar:
         with tarfile.open(archive, "w:gz") as tar:
             tar.add(files, "cifar-10-batches-bin")
         monkeypatch.setenv("SKDPFL_DATA", str(tmp_path / "none"))
-        (file,) = _cifar.SUBSETS["test"]
+        (file,) = _archives.CIFAR_SUBSETS["test"]
         sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
         mirror = {"urls": (f"file://localhost{archive}",), "archive_sha256": sha256}
         for member, message in (("absent", "absent"), ("cifar-10-batches-bin", "is no file")):
             wrong = replace(file, member=member, **mirror)
-            monkeypatch.setitem(_cifar.SUBSETS, "test", (wrong,))
+            monkeypatch.setitem(_archives.CIFAR_SUBSETS, "test", (wrong,))
             with pytest.raises(OSError, match=message):
                 datasets.fetch_cifar10(subset="test", n_silos=1)
-        monkeypatch.setitem(_cifar.SUBSETS, "test", (replace(file, **mirror),))
+        monkeypatch.setitem(_archives.CIFAR_SUBSETS, "test", (replace(file, **mirror),))
         assert (datasets.fetch_cifar10(subset="test", n_silos=1).data == want.data).all()
         assert (tmp_path / "none" / file.name).is_file()
 
@@ -296,7 +296,7 @@ def test_emnist_from_npz(tmp_path, monkeypatch):
     buffer = io.BytesIO()
     np.savez(buffer, X=IMAGES.reshape(3, 4), y=LABELS)
     monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
-    monkeypatch.setattr(_emnist, "MERGED", put(tmp_path, _emnist.MERGED, buffer.getvalue()))
+    monkeypatch.setattr(_archives, "MERGED", put(tmp_path, _archives.MERGED, buffer.getvalue()))
     bunch = datasets.fetch_emnist(n_silos=2, **COMMON)
     np.testing.assert_array_equal(bunch.data, IMAGES.reshape(3, 4))
     assert bunch.target.tolist() == [2, 0, 1]
@@ -307,7 +307,7 @@ def test_emnist_never_unpickles(tmp_path, monkeypatch):
     buffer = io.BytesIO()
     np.savez(buffer, X=np.array([{}], dtype=object), y=LABELS)
     monkeypatch.setenv("SKDPFL_DATA", str(tmp_path))
-    monkeypatch.setattr(_emnist, "MERGED", put(tmp_path, _emnist.MERGED, buffer.getvalue()))
+    monkeypatch.setattr(_archives, "MERGED", put(tmp_path, _archives.MERGED, buffer.getvalue()))
     with pytest.raises(ValueError, match="allow_pickle=False"):
         datasets.fetch_emnist(n_silos=2, **COMMON)
 
@@ -315,18 +315,18 @@ def test_emnist_never_unpickles(tmp_path, monkeypatch):
 def test_emnist_from_the_archive_is_turned_upright(tmp_path, monkeypatch):
     monkeypatch.delenv("SKDPFL_DATA", raising=False)
     monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "cache"))
-    files = {f.member: f for f in _emnist.SUBSETS["balanced_test"][0]}
+    files = {f.member: f for f in _archives.EMNIST_SUBSETS["balanced_test"][0]}
     with zipfile.ZipFile(tmp_path / "gzip.zip", "w") as archive:
         for member, array in zip(files, (IMAGES, LABELS), strict=True):
             archive.writestr(member, gzip.compress(idx(array)))
     sha256 = hashlib.sha256((tmp_path / "gzip.zip").read_bytes()).hexdigest()
     urls = (f"file://localhost{tmp_path}/gzip.zip",)
     pair = tuple(replace(f, urls=urls, archive_sha256=sha256) for f in files.values())
-    monkeypatch.setitem(_emnist.SUBSETS, "balanced_test", (pair, 3))
+    monkeypatch.setitem(_archives.EMNIST_SUBSETS, "balanced_test", (pair, 3))
     bunch = datasets.fetch_emnist(subset="balanced_test", n_silos=3)
     np.testing.assert_array_equal(bunch.data[0], [0, 2, 1, 3])
     assert bunch.target.tolist() == [2, 0, 1]
-    monkeypatch.setitem(_emnist.SUBSETS, "balanced_test", (pair, 4))
+    monkeypatch.setitem(_archives.EMNIST_SUBSETS, "balanced_test", (pair, 4))
     with pytest.raises(OSError, match="3 images and 3 labels, expected 4"):
         datasets.fetch_emnist(subset="balanced_test", n_silos=3)
     with pytest.raises(ValueError, match=r"subset must be one of .*got 'letters'"):

@@ -8,8 +8,8 @@ import zipfile
 import pytest
 import sklearn.datasets._base
 
-from skdpfl.datasets import _files
-from skdpfl.datasets._files import DataFile, Source
+from skdpfl.datasets import _loading
+from skdpfl.datasets._loading import DataFile, Source
 
 CONTENT = b"age,charges\n1,2\n"
 
@@ -25,7 +25,7 @@ def places(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("SKDPFL_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SKDPFL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(_files, "RETRIES", 0)
+    monkeypatch.setattr(_loading, "RETRIES", 0)
     return tmp_path
 
 

@@ -103,7 +103,7 @@ def test_labels_follow_the_silo_s_own_model(sizes, n_models):
     sizes = np.array(sizes)
     rng = np.random.default_rng(0)
     means, weights, intercepts = synthetic._models(rng, n_models, 6, 4, 1.0, 1.0)
-    X, y = synthetic._records(rng, sizes, means, weights, intercepts)
+    X, y = synthetic._labelled(rng, sizes, means, weights, intercepts)
     for row, (x, silo) in enumerate(zip(X, np.repeat(np.arange(3), sizes), strict=True)):
         model = min(silo, n_models - 1)
         assert y[row] == np.argmax(x @ weights[model] + intercepts[model, 0])
