@@ -15,11 +15,10 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl import ISRLDPRegressor
 from skdpfl.model_selection import SharedBudget
-from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, limit_rows
+from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, RowTransformer, limit_rows
 
 rng = np.random.default_rng(0)
 people, n = 6000, 12_000
@@ -54,19 +53,15 @@ X, y = visits[kept].drop(columns="patient_id"), cost[kept].to_numpy()
 patients = visits.loc[kept, "patient_id"]
 
 # %%
-# **Free steps.** Each looks at one row at a time, or is declared. A date becomes its season; a
-# skewed target is learnt as its logarithm (the bounds of a cost are public: 50 to 50,000).
+# **Free steps.** Each looks at one row at a time, or is declared. A date becomes its season, by a
+# function that ``RowTransformer`` runs row by row; a skewed target is learnt as its logarithm (the
+# bounds of a cost are public: 50 to 50,000).
 
 
 def season(dates):
-    """Return 1 for admissions in winter, which a row tells by itself."""
-    months = pd.to_datetime(dates.iloc[:, 0], format="%d.%m.%Y").dt.month
+    """Return 1 for an admission in winter."""
+    months = pd.to_datetime(dates["admitted"], format="%d.%m.%Y").dt.month
     return months.isin([12, 1, 2]).to_numpy(float)[:, None]
-
-
-def named_winter(transformer, names):
-    """Name the column that ``season`` gives out."""
-    return ["winter"]
 
 
 passing = {"silo_column": "clinic", "keep_silo_column": False}
@@ -74,7 +69,7 @@ levels = {"ward": "auto", "insured": ["public", "private"]}  # the second is in 
 bounds = {"age": (18, 100), "bmi": (10, 60)}
 columns = ColumnTransformer(
     [
-        ("winter", FunctionTransformer(season, feature_names_out=named_winter), ["admitted"]),
+        ("winter", RowTransformer(season, feature_names_out=["winter"]), ["admitted"]),
         ("gaps", DPSimpleImputer(feature_bounds=bounds, **passing), ["age", "bmi", "clinic"]),
         (
             "words",

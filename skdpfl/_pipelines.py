@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn import get_config
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import SelectFromModel
@@ -28,10 +27,17 @@ from sklearn.preprocessing import (
     SplineTransformer,
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
+from sklearn.utils.validation import _num_samples
 
+from skdpfl._functions import WAYS_OUT, Declared, is_entrywise, mixes, name_of
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.preprocessing import DPMinMaxScaler, DPOneHotEncoder, ScatteringTransformer
+from skdpfl.preprocessing import (
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    RowTransformer,
+    ScatteringTransformer,
+)
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote import Refused
 
@@ -45,14 +51,11 @@ NOTHING = (
     Normalizer,
     PolynomialFeatures,
     RBFSampler,
+    RowTransformer,
     ScatteringTransformer,
     SkewedChi2Sampler,
     SparseRandomProjection,
 )
-
-
-#: made-up rows, how many of them are tried by themselves, and columns if the function has none yet
-_ROWS, _PART, _WIDTH = 7, 3, 4
 
 
 def private_step(model: Any) -> tuple[str, Any]:
@@ -130,7 +133,7 @@ def learns_nothing(step: Any) -> bool:
     if isinstance(step, DPOneHotEncoder):
         return step.all_declared
     if isinstance(step, FunctionTransformer):
-        return rows_stay_apart(step)
+        return is_entrywise(step)
     if isinstance(step, SimpleImputer):
         return step.strategy == "constant" and not step.add_indicator and not _dropped(step)
     if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
@@ -171,30 +174,68 @@ def _declared(encoder: Any) -> bool:
     return given and rare == [None, None] and not if_binary
 
 
-def rows_stay_apart(step: FunctionTransformer) -> bool:
-    """Return whether a function treats each row by itself, as far as made-up rows can tell.
+def leaves(step: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the path and the step of all innermost steps, except frozen ones."""
+    if isinstance(step, FrozenEstimator):
+        return
+    if isinstance(step, Pipeline):
+        parts = step.steps
+    elif isinstance(step, FeatureUnion):
+        parts = step.transformer_list
+    elif isinstance(step, ColumnTransformer):
+        parts = [*(t[:2] for t in step.transformers), ("remainder", step.remainder)]
+        if hasattr(step, "transformers_"):  # copies that were fitted
+            parts = [t[:2] for t in step.transformers_]
+    else:
+        yield path, step
+        return
+    for name, part in parts:
+        yield from leaves(part, f"{path}__{name}" if path else name)
 
-    A ``FunctionTransformer`` stores nothing, but its function may mix the records it is given:
-    ``lambda Z: (Z - Z.mean(0)) / Z.std(0)`` standardises by them and so learns from the records
-    every time it is called. NumPy's ufuncs cannot; other functions are tried on made-up rows,
-    together and in parts. What cannot be tried (text, dates) is taken to be independent.
+
+def chosen_by_functions(step: Any) -> list[str]:
+    """Return the parts of a ColumnTransformer whose columns a function of the records chooses.
+
+    A ``make_column_selector`` reads the columns' names and types, which are public.
     """
-    if step.func is None or isinstance(step.func, np.ufunc):
-        return True
-    width = getattr(step, "n_features_in_", _WIDTH)
-    rows = np.random.default_rng(0).uniform(0.1, 0.9, (_ROWS, width))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            together = _called(step, rows)[:_PART]
-            apart = _called(step, rows[:_PART])
-    except Exception:  # whatever the function does not like about made-up rows
-        return True
-    return together.shape == apart.shape and bool(np.allclose(together, apart, equal_nan=True))
+    if not isinstance(step, ColumnTransformer):
+        return []
+    return [
+        name
+        for name, _, columns in step.transformers
+        if callable(columns) and not isinstance(columns, make_column_selector)
+    ]
 
 
-def _called(step: FunctionTransformer, rows: np.ndarray) -> np.ndarray:
-    names = getattr(step, "feature_names_in_", None)
-    given: Any = rows if names is None else pd.DataFrame(rows, columns=names)
-    with np.errstate(all="ignore"):
-        return np.asarray(step.func(given, **(step.kw_args or {})), dtype=float)
+def is_declared(step: Any, path: str, public: Declared, like: Any) -> bool:
+    """Return whether a step that will be fitted is a function which its user declares.
+
+    Raise if it is seen to mix rows of the kind of ``like``, or learns and so cannot be declared.
+    """
+    if not public.covers_part(path) or learns_nothing(step):
+        return False
+    if not isinstance(step, FunctionTransformer):
+        raise ValueError(
+            f"public names {path!r}, and {type(step).__name__} is fitted on the records here: only "
+            "functions can be declared. Give FrozenEstimator(fitted) if it was fitted on public "
+            "data."
+        )
+    if mixes(step, like, _num_samples(like)):
+        raise ValueError(
+            f"public names {path!r}, but {name_of(step)} mixes records: on made-up rows, what it "
+            f"gave out for one row changed with the others. {WAYS_OUT.partition('; or')[0]}."
+        )
+    return True
+
+
+def check_columns_are_named(model: Any, public: Declared) -> None:
+    """Raise if a function of the records chooses the columns of a step, unless it is declared."""
+    for path, part in {"": model, **model.get_params()}.items():
+        for name in chosen_by_functions(part):
+            place = f"{path}__{name}" if path else name
+            if not public.covers_part(place):
+                raise ValueError(
+                    f"{place}: a function of the records chooses the columns, and nothing pays for "
+                    "it. Name them, choose them by make_column_selector, or declare the step by "
+                    f"public=[{name!r}] if they follow from the columns' names and types."
+                )

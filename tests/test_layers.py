@@ -45,6 +45,7 @@ LAYERS = [
     {"preprocessing"},
     {"choosing"},
     {"estimators"},
+    {"_functions"},
     {"_pipelines"},
     {"datasets", "model_selection"},
     {"inspection"},

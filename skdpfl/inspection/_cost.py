@@ -13,6 +13,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from skdpfl._functions import Declared
 from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
@@ -25,6 +26,8 @@ from skdpfl.inspection._leaks import (
     SCORES,
     SIZES,
     Leak,
+    leak_of,
+    leaks_of_declared,
     own_leaks,
 )
 from skdpfl.inspection._on_split import (
@@ -48,8 +51,10 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     fitted : estimator
         A fitted object that contains estimators of this library.
     public : collection of str, default=()
-        Names of steps (as in a pipeline; ``"a__b"`` for a step b within a step a) that learnt from
-        public data only, so that they cost nothing.
+        Names of steps (as in a pipeline; ``"a__b"`` for a step b within a step a) that cost
+        nothing: they learnt from public data only, or are a ``FunctionTransformer`` whose function
+        treats every row by itself. Functions are tried on made-up rows all the same, and one that
+        is seen to mix them is not free.
 
     Returns
     -------
@@ -72,6 +77,10 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     is priced for the largest multiplicity. An estimator in a ``FrozenEstimator`` counts as if it
     was fitted there.
 
+    Of the functions in a ``FunctionTransformer`` only those are known not to mix records that
+    compute each entry by itself, such as ``np.log1p`` and ``np.clip``. Any function is free in a
+    :class:`~skdpfl.preprocessing.RowTransformer`, which shows it one row at a time.
+
     Where an earlier step has found how many columns the next one sees (a ``DPOneHotEncoder`` of
     unknown categories without ``max_categories``), plans of later steps follow from an output. They
     are then priced as any releases of their epsilon and delta: sound, and somewhat more expensive.
@@ -88,7 +97,7 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     PrivacySpent(ε=2.00, δ=0.0001, unit='record', trust='silo', neighbours='replace')
     """
     _check(fitted)
-    names = _Public((public,) if isinstance(public, str) else public)
+    names = Declared(public)
     found = list(_visit(fitted, "", names))
     names.check()
     paid = told_alike([f for f in found if isinstance(f, PrivacySpent)])
@@ -119,26 +128,6 @@ def _warn_if_noise_repeats(costs: Sequence[PrivacySpent]) -> None:
         )
 
 
-class _Public:
-    """The names that were declared public, and the steps that exist."""
-
-    def __init__(self, names: Collection[str]) -> None:
-        self._names, self._used, self._seen = frozenset(names), set[str](), list[str]()
-
-    def covers(self, path: str) -> bool:
-        """Whether a step is declared public, by its path or its name."""
-        self._seen.append(path)
-        used = self._names & {path, path.rsplit("__", 1)[-1]}
-        self._used |= used
-        return bool(used)
-
-    def check(self) -> None:
-        """Raise for names that no step has."""
-        unknown = sorted(self._names - self._used)
-        if unknown:
-            raise ValueError(f"public={unknown!r} names no step; there are {self._seen!r}.")
-
-
 def _check(fitted: Any) -> None:
     """Raise for objects that are not fitted or not estimators."""
     if not hasattr(fitted, "fit"):
@@ -154,13 +143,14 @@ def _check(fitted: Any) -> None:
 
 
 def _visit(
-    obj: Any, path: str, public: _Public, chosen: bool = False
+    obj: Any, path: str, public: Declared, chosen: bool = False
 ) -> Iterator[PrivacySpent | Leak]:
     """Yield the costs and leaks of a fitted object and its parts.
 
     ``chosen``: an output of an earlier step has chosen their plans.
     """
     if path and public.covers(path):
+        yield from leaks_of_declared(obj, path)
         return
     if isinstance(obj, FrozenEstimator):  # its earlier fit counts as well
         obj = obj.estimator
@@ -179,14 +169,9 @@ def _visit(
         for each in _told_alike(found) if isinstance(obj, Pipeline) else found:
             yield from (_of_copies(f, times) for f in each)
         yield from _cross_fits(obj, path, chosen)
-        yield from own_leaks(obj, path)
+        yield from own_leaks(obj, path, public)
     elif not learns_nothing(obj):
-        yield Leak(
-            path,
-            f"{type(obj).__name__} learnt from the records",
-            "Declare what it needs (categories, constants), use a paid-for transformer, or name "
-            "it in public=[...] if it saw public data only.",
-        )
+        yield leak_of(obj, path)
 
 
 def _paid(fitted: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | Leak]:
@@ -202,12 +187,15 @@ def _paid(fitted: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | Leak]
     yield chosen_by_outputs(spent, budget(fitted)) if chosen else spent
 
 
-def _beside(search: Any, path: str, public: _Public) -> Iterator[PrivacySpent | Leak]:
+def _beside(search: Any, path: str, public: Declared) -> Iterator[PrivacySpent | Leak]:
     """Yield what the search's own cost does not cover: earlier steps of its best pipeline."""
     best = getattr(search, "best_estimator_", None)
     if isinstance(best, Pipeline):
+        own = Declared(getattr(search, "public", ()))
         for name, part in best.steps[:-1]:
-            yield from _visit(part, f"{path}__{name}" if path else name, public)
+            here = list(_visit(part, f"{path}__{name}" if path else name, public))
+            told = list(_visit(part, name, own))  # what was declared to the search
+            yield from min(here, told, key=lambda each: sum(isinstance(f, Leak) for f in each))
 
 
 def _told_alike(found: list[list[PrivacySpent | Leak]]) -> list[list[PrivacySpent | Leak]]:
@@ -242,14 +230,14 @@ def costs_of_search(search: BaseSearchCV) -> list[PrivacySpent]:
 
     The last one is infinite if something that was fitted was not paid for, or is not known.
     """
-    found = list(_search(search, "", _Public(()), chosen=False))
+    found = list(_search(search, "", Declared(), chosen=False))
     paid = [each for each in found if isinstance(each, PrivacySpent)]
     unpaid = any(each.what not in PAID_FITS for each in found if isinstance(each, Leak))
     return [*paid, _nothing(paid, exact=True)] if unpaid else paid
 
 
 def _search(
-    search: BaseSearchCV, path: str, public: _Public, chosen: bool
+    search: BaseSearchCV, path: str, public: Declared, chosen: bool
 ) -> Iterator[PrivacySpent | Leak]:
     """Yield the cost of every fit of a search."""
     best = getattr(search, "best_estimator_", None)

@@ -8,6 +8,10 @@ from typing import Any, NamedTuple
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.multiclass import OneVsOneClassifier
+from sklearn.preprocessing import FunctionTransformer
+
+from skdpfl._functions import WAYS_OUT, Declared, mixes, name_of
+from skdpfl._pipelines import chosen_by_functions, leaves
 
 
 class Leak(NamedTuple):
@@ -40,8 +44,52 @@ OTHER_FOLDS = (
 )
 
 
-def own_leaks(obj: Any, path: str) -> Iterator[Leak]:
+def leak_of(step: Any, path: str) -> Leak:
+    """Return the leak of a step that nothing pays for."""
+    name = path.rsplit("__", 1)[-1] or "name"
+    if not isinstance(step, FunctionTransformer):
+        return Leak(
+            path,
+            f"{type(step).__name__} learnt from the records",
+            "Declare what it needs (categories, constants), use a paid-for transformer, or name "
+            "it in public=[...] if it saw public data only.",
+        )
+    if mixes(step):
+        return _mixing(step, path)
+    return Leak(
+        path,
+        f"nobody can tell whether {name_of(step)}, a function that is given all records at once, "
+        "mixes them",
+        WAYS_OUT.format(public=f"privacy_spent(..., public=[{name!r}])"),
+    )
+
+
+def leaks_of_declared(step: Any, path: str) -> Iterator[Leak]:
+    """Yield the leaks of functions in a declared step that are seen to mix records."""
+    for place, inner in leaves(step, path):
+        if isinstance(inner, FunctionTransformer) and mixes(inner):
+            yield _mixing(inner, place)
+
+
+def _mixing(step: FunctionTransformer, path: str) -> Leak:
+    what = (
+        f"{name_of(step)} mixes records: on made-up rows, what it gave out for one row changed "
+        "with the others"
+    )
+    return Leak(path, what, WAYS_OUT.partition("; or")[0] + ".")
+
+
+def own_leaks(obj: Any, path: str, public: Declared) -> Iterator[Leak]:
     """Yield what a meta-estimator itself learns, beside its members."""
+    for name in chosen_by_functions(obj):
+        place = f"{path}__{name}" if path else name
+        if not public.covers(place):
+            yield Leak(
+                place,
+                "a function of the records chose the columns",
+                "Name them, choose them by make_column_selector, or declare the step by "
+                f"public=[{name!r}] if they follow from the columns' names and types.",
+            )
     if isinstance(obj, OneVsOneClassifier):
         yield Leak(
             path,

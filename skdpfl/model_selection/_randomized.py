@@ -20,6 +20,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdpfl._arguments import check_count, check_positive, check_share
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
+from skdpfl._functions import Declared
 from skdpfl._missing import not_elsewhere
 from skdpfl._pipelines import private_step
 from skdpfl.model_selection._candidates import Candidate, Runs, Space, seed_from, warnings_off
@@ -75,6 +76,9 @@ class DPRandomizedSearchCV(
     holdout : float, default=0.2
         The share of each silo's records that is held out to score the candidates; with
         ``unit="silo"`` the share of whole silos.
+    public : collection of str, default=()
+        Names of steps, each a ``FunctionTransformer`` whose function you declare to treat every
+        row by itself; functions are tried on made-up rows first.
     random_state : int, RandomState, Generator or None, default=None
         None: cryptographically secure noise; anything else is for simulations. Every run has fresh
         noise.
@@ -150,6 +154,7 @@ class DPRandomizedSearchCV(
     epsilon: float = 1.0
     delta: Any = "auto"
     holdout: float = 0.2
+    public: Any = ()
     random_state: Any = None
 
     @with_callbacks
@@ -186,7 +191,7 @@ class DPRandomizedSearchCV(
             reference = public("reference", REFERENCE, distinct=False) if law else candidates
             drawn = [candidate.model() for candidate in [*reference, *candidates]]
             check_protection(drawn, inner)
-            unpaid = unpaid_steps(drawn)
+            unpaid = unpaid_steps(drawn, Declared(self.public), X)
             prices = [candidate.price for candidate in reference]
             budget = divide_budget(guarantee.neighbours, prices, self.epsilon, delta, law)
         warn_of(unpaid)

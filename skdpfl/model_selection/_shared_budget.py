@@ -15,11 +15,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
 from skdpfl._compat import as_frame
+from skdpfl._functions import Declared
 from skdpfl._missing import not_elsewhere
 from skdpfl._pipelines import gives_out_width, private_step, told_alike
 from skdpfl.choosing import relation
 from skdpfl.model_selection._candidates import seed_from
 from skdpfl.model_selection._shares import (
+    check_paid,
     check_steps,
     has_relation,
     largest,
@@ -57,6 +59,10 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         How much of the budget each step before the last gets: ``{"imputer": 0.05, "columns__cat":
         0.1}``. Shares are of the squared Gaussian noise budget, which is what adds up: 0.1 leaves
         the last step noise that is 5 % larger. "auto": 0.1 in all, in equal parts.
+    public : collection of str, default=()
+        Names of steps, each a ``FunctionTransformer`` whose function you declare to treat every
+        row by itself. Functions are tried on made-up rows first. NumPy's entrywise functions need
+        no declaration, nor does a :class:`~skdpfl.preprocessing.RowTransformer`.
     random_state : int, RandomState, Generator or None, default=None
         None draws cryptographic noise; anything else is a simulation. Each step has its own noise.
 
@@ -117,6 +123,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
     epsilon: float = 1.0
     delta: Any = "auto"
     shares: Any = "auto"
+    public: Any = ()
     random_state: Any = None
 
     def fit(self, X: Any, y: Any, *, silos: Any = None) -> SharedBudget:
@@ -135,10 +142,11 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         -------
         self : SharedBudget
         """
-        model = self._checked()
+        X = as_frame(X)
+        model = self._checked(X)
         name, last = model.steps[-1]
         paying = paying_steps(model)
-        X, streams = as_frame(X), streams_for(self.random_state)
+        streams = streams_for(self.random_state)
         n = _num_samples(X)
         delta = delta_of(self.delta, n)
         self._give(last, paying, delta, streams)
@@ -168,7 +176,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         self.epsilons_[name] = float(epsilon)
         return self
 
-    def _checked(self) -> Pipeline:
+    def _checked(self, X: Any) -> Pipeline:
         """Check the parameters; return an unfitted copy of the pipeline."""
         check_budget_parameters(self.epsilon, self.delta)
         model = clone(self.estimator)
@@ -177,6 +185,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
                 "SharedBudget divides a budget among the steps of a Pipeline; an estimator alone "
                 f"has its own epsilon. Got {type(model).__name__}."
             )
+        check_paid(model, Declared(self.public), X)
         check_steps(private_step(model)[1], paying_steps(model))
         return model
 

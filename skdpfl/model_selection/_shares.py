@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl._arguments import check_share, is_auto
-from skdpfl._pipelines import learns_nothing
+from skdpfl._functions import WAYS_OUT, Declared, name_of
+from skdpfl._pipelines import check_columns_are_named, is_declared, learns_nothing
 from skdpfl.choosing import relation
 from skdpfl.model_selection._wrapped import steps_before_last
 from skdpfl.privacy.spending.recording import Recorded
@@ -22,19 +24,29 @@ _CLOSE = 1.003
 
 
 def paying_steps(model: Pipeline) -> dict[str, Any]:
-    """Return the steps before the last that pay, by path; refuse those that learn unpaid."""
-    found = {}
+    """Return the steps before the last that pay, by path."""
+    steps = steps_before_last(model)
+    return {p: step for p, step in steps if isinstance(step, Recorded) and not learns_nothing(step)}
+
+
+def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
+    """Refuse pipelines with a step that learns unpaid, unless it is a function that is declared."""
+    check_columns_are_named(model, public)
     for path, step in steps_before_last(model):
-        if learns_nothing(step):
+        if is_declared(step, path, public, X) or learns_nothing(step) or isinstance(step, Recorded):
             continue
-        if not isinstance(step, Recorded):
+        if isinstance(step, FunctionTransformer):
+            name = path.rsplit("__", 1)[-1]
             raise ValueError(
-                f"{path}: {type(step).__name__} learns from the records, and nothing pays for it. "
-                "Use a transformer of skdpfl.preprocessing, declare what it needs (categories, "
-                "constants), or give FrozenEstimator(fitted) if it was fitted on public data."
+                f"{path}: {name_of(step)} is given all records at once and may mix them, and "
+                f"nothing pays for that. {WAYS_OUT.format(public=f'public=[{name!r}]')}"
             )
-        found[path] = step
-    return found
+        raise ValueError(
+            f"{path}: {type(step).__name__} learns from the records, and nothing pays for it. "
+            "Use a transformer of skdpfl.preprocessing, declare what it needs (categories, "
+            "constants), or give FrozenEstimator(fitted) if it was fitted on public data."
+        )
+    public.check()
 
 
 def check_steps(last: Any, paying: Mapping[str, Any]) -> None:

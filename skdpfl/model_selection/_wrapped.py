@@ -14,16 +14,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.compose import ColumnTransformer
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from skdpfl._arguments import refuse_sparse
-from skdpfl._pipelines import learns_nothing, private_step
+from skdpfl._functions import WAYS_OUT, Declared, name_of
+from skdpfl._pipelines import (
+    check_columns_are_named,
+    is_declared,
+    learns_nothing,
+    leaves,
+    private_step,
+)
 from skdpfl._warnings import warn
 from skdpfl.choosing import relation
 from skdpfl.exceptions import PrivacyLeakWarning
@@ -104,16 +110,18 @@ def width_seen(model: Any, X: Any) -> int:
     return np.shape(X)[1] - int(inner.silo_column is not None and inner.silo_column in columns)
 
 
-def unpaid_steps(models: Iterable[Any]) -> dict[str, str]:
-    """Return the steps that learn without privacy, {path: kind}; raise for private ones."""
-    found: dict[str, str] = {}
+def unpaid_steps(models: Iterable[Any], public: Declared, X: Any) -> dict[str, Any]:
+    """Return the steps that learn without privacy, by path; raise for private ones."""
+    found: dict[str, Any] = {}
     for model in models:
+        check_columns_are_named(model, public)
         for path, step in steps_before_last(model):
-            if learns_nothing(step):
+            if is_declared(step, path, public, X) or learns_nothing(step):
                 continue
             if isinstance(step, Recorded):
                 raise ValueError(_PAYS_APART.format(path=path, kind=type(step).__name__))
-            found[path] = type(step).__name__
+            found[path] = step
+    public.check()
     return found
 
 
@@ -127,14 +135,23 @@ def check_budgets(names: Iterable[str]) -> None:
             )
 
 
-def warn_of(unpaid: dict[str, str]) -> None:
+def warn_of(unpaid: dict[str, Any]) -> None:
     """Warn of each step that learns without privacy."""
-    for path, kind in unpaid.items():
+    for path, step in unpaid.items():
+        if isinstance(step, FunctionTransformer):
+            name = path.rsplit("__", 1)[-1]
+            warn(
+                f"{path}: {name_of(step)} is given all records at once and may mix them, and "
+                "nothing pays for that: the cost of the search is infinite. "
+                f"{WAYS_OUT.format(public=f'public=[{name!r}]')}",
+                PrivacyLeakWarning,
+            )
+            continue
         warn(
-            f"{path}: {kind} learns from the records in every run of the search, and nothing pays "
-            "for it: the cost of the search is infinite. Declare what it needs (categories, "
-            "constants), leave scales to the estimator (scaling='auto'), or wrap what was fitted "
-            "on public data in FrozenEstimator.",
+            f"{path}: {type(step).__name__} learns from the records in every run of the search, "
+            "and nothing pays for it: the cost of the search is infinite. Declare what it needs "
+            "(categories, constants), leave scales to the estimator (scaling='auto'), or wrap what "
+            "was fitted on public data in FrozenEstimator.",
             PrivacyLeakWarning,
         )
 
@@ -150,26 +167,7 @@ def steps_before_last(model: Any, *, whole: bool = False) -> Iterator[tuple[str,
     """Yield (path, step) of all steps before the last; ``whole``: of the last, too."""
     if isinstance(model, Pipeline):
         for name, part in model.steps[: None if whole else -1]:
-            yield from _leaves(part, name)
-
-
-def _leaves(step: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the innermost steps, except frozen ones."""
-    if isinstance(step, FrozenEstimator):
-        return
-    if isinstance(step, Pipeline):
-        parts = step.steps
-    elif isinstance(step, FeatureUnion):
-        parts = step.transformer_list
-    elif isinstance(step, ColumnTransformer):
-        parts = [*(t[:2] for t in step.transformers), ("remainder", step.remainder)]
-        if hasattr(step, "transformers_"):  # copies that were fitted
-            parts = [t[:2] for t in step.transformers_]
-    else:
-        yield path, step
-        return
-    for name, part in parts:
-        yield from _leaves(part, f"{path}__{name}")
+            yield from leaves(part, name)
 
 
 def _best_has(method: str) -> Callable[[Any], bool]:

@@ -5,6 +5,7 @@ from skdpfl.preprocessing._encoder import DPOneHotEncoder
 from skdpfl.preprocessing._imputer import DPSimpleImputer
 from skdpfl.preprocessing._paying import PayingTransformer as PayingTransformer
 from skdpfl.preprocessing._people import limit_rows
+from skdpfl.preprocessing._row_transformer import RowTransformer
 from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler
 from skdpfl.preprocessing._scalers import PrivateScaler as PrivateScaler
 from skdpfl.preprocessing._scattering_transformer import ScatteringTransformer
@@ -15,6 +16,7 @@ __all__ = [
     "DPOneHotEncoder",
     "DPSimpleImputer",
     "DPStandardScaler",
+    "RowTransformer",
     "ScatteringTransformer",
     "limit_rows",
 ]

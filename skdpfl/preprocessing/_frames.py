@@ -102,7 +102,7 @@ class PassesSilos:
         values = self._map(values, inverse)  # type: ignore[attr-defined]
         passed = features is not X and self._silo_position is not None  # type: ignore[attr-defined]
         silos = X[column] if passed else None
-        kind = _output_kind(self)
+        kind = output_kind(self)
         if kind == "default":
             kind = "default" if silos is None else _kind_of(X)
         if kind == "default":
@@ -111,7 +111,7 @@ class PassesSilos:
         return _frame(kind, values, self._names_of(), X, column, silos, position)
 
 
-def _output_kind(transformer: Any) -> str:
+def output_kind(transformer: Any) -> str:
     """Return the output format of ``set_output`` or scikit-learn's configuration."""
     own = getattr(transformer, "_sklearn_output_config", {})
     return own.get("transform", get_config()["transform_output"])

@@ -45,7 +45,7 @@ from sklearn.preprocessing import (
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.model_selection import LeaveOneSiloOut, SharedBudget, SiloKFold, SiloStratifiedKFold
-from skdpfl.preprocessing import DPMinMaxScaler, DPOneHotEncoder, DPSimpleImputer
+from skdpfl.preprocessing import DPMinMaxScaler, DPOneHotEncoder, DPSimpleImputer, RowTransformer
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.events import Approximate
 
@@ -64,7 +64,8 @@ STEPS_THAT_LEARN_NOTHING = [
     FunctionTransformer(np.log1p),
     PolynomialFeatures(2, interaction_only=True, include_bias=False),
     SplineTransformer(knots=np.repeat([[-1.0], [0.0], [1.0]], 30, axis=1), degree=1),
-    FunctionTransformer(lambda Z: Z[:, :2] ** 2),
+    FunctionTransformer(np.clip, kw_args={"a_min": -0.5, "a_max": 0.5}),
+    RowTransformer(lambda Z: Z[:, :2] ** 2),
     SimpleImputer(strategy="constant", fill_value=0),
     SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True),
     FeatureUnion([("a", Normalizer()), ("b", "passthrough")]),
@@ -83,7 +84,6 @@ STEPS_THAT_LEARN = [
     SplineTransformer(3, degree=1),
     SimpleImputer(),
     SimpleImputer(strategy="constant", add_indicator=True),
-    FunctionTransformer(lambda Z: (Z - Z.mean(0)) / Z.std(0)),
     ColumnTransformer([("scale", StandardScaler(), [0, 1])], remainder="passthrough"),
 ]
 

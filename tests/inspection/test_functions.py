@@ -1,0 +1,215 @@
+"""Functions in pipelines: free if they are known to treat rows alone, or declared to."""
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.compose import (
+    ColumnTransformer,
+    TransformedTargetRegressor,
+    make_column_selector,
+)
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer
+
+import skdpfl
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
+from skdpfl.preprocessing import RowTransformer
+
+rng = np.random.default_rng(0)
+X = pd.DataFrame(rng.uniform(0, 1, (300, 3)), columns=["a", "b", "c"])
+y = (X["a"] > 0.5).to_numpy()
+BOUNDS = {"feature_bounds": (0, 1), "delta": 1e-5, "n_rounds": 2}
+
+
+def fitted(step, table=X, **params):
+    clf = skdpfl.ISRLDPClassifier(**({"clip_features": True, "scaling": None} | BOUNDS | params))
+    return make_pipeline(step, clf).fit(table, y)
+
+
+def ffill(D):
+    return pd.DataFrame(D).ffill().fillna(0)
+
+
+def outliers_to_the_mean(D):
+    D = np.array(D, float)
+    return np.where(np.abs(D) > 1e3, np.where(np.abs(D) > 1e3, 0, D).mean(0), D)
+
+
+#: what mixes records, and is seen to on made-up rows
+MIXING = {
+    "mean": lambda D: D.fillna(D.mean()).fillna(0),
+    "nanmean": lambda D: np.nan_to_num(np.where(np.isnan(D), np.nanmean(D, axis=0), D)),
+    "ffill": ffill,
+    "units": lambda D: D / 100 if np.nanmax(D) > 1 else D,
+    "outliers": outliers_to_the_mean,
+    "standardised": lambda D: (D - D.mean(axis=0)) / np.std(np.asarray(D), axis=0),
+    "ranks": lambda D: pd.DataFrame(D).rank() / len(D),
+    "whole": lambda D: D * 0 + len(D),
+}
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_a_function_that_mixes_is_never_free(name):
+    step = FunctionTransformer(MIXING[name])
+    clean = FunctionTransformer(np.nan_to_num)
+    pipe = make_pipeline(step, clean, skdpfl.ISRLDPClassifier(clip_features=True, **BOUNDS))
+    pipe.fit(X.where(X > 0.1), y)
+    for public in ([], ["functiontransformer-1"]):
+        with pytest.warns(PrivacyLeakWarning, match="functiontransformer-1: .* mixes records"):
+            assert skdpfl.privacy_spent(pipe, public=public).epsilon == np.inf
+    shared = SharedBudget(make_pipeline(step, pipe[-1]), epsilon=1.0)
+    with pytest.raises(ValueError, match="mix"):
+        shared.fit(X, y)
+    with pytest.raises(ValueError, match="mixes records"):
+        shared.set_params(public="functiontransformer").fit(X, y)
+
+
+def test_a_function_that_mixes_for_one_value_in_a_million_needs_a_declaration():
+    def rarely(D):
+        return D / 100 if np.any((D > 1370.4) & (D < 1370.41)) else D
+
+    pipe = fitted(FunctionTransformer(rarely))
+    with pytest.warns(PrivacyLeakWarning, match="rarely.*RowTransformer.*DPSimpleImputer.*public="):
+        assert skdpfl.privacy_spent(pipe).epsilon == np.inf
+    with pytest.raises(ValueError, match=r"rarely .* may mix .*public=\['functiontransformer'\]"):
+        SharedBudget(pipe, epsilon=1.0).fit(X, y)
+    search = DPRandomizedSearchCV(pipe, {"isrldpclassifier__alpha": [0, 1]}, n_iter=2)
+    with pytest.warns(PrivacyLeakWarning, match="rarely .* infinite"):
+        assert search.fit(X, y).privacy_spent_.epsilon == np.inf
+
+
+def test_a_rare_category_does_not_become_the_name_of_a_column():
+    words = pd.DataFrame({"a": ["u", "v"] * 150, "b": X["b"]})
+    for dummies in (pd.get_dummies, lambda D: pd.get_dummies(D, columns=["a"])):
+        pipe = fitted(FunctionTransformer(dummies), words, epsilon=3.0)
+        for public in ([], ["functiontransformer"]):
+            with pytest.warns(PrivacyLeakWarning, match="mixes records"):
+                assert skdpfl.privacy_spent(pipe, public=public).epsilon == np.inf
+    with pytest.raises(ValueError, match="other columns for some rows"):
+        RowTransformer(pd.get_dummies).fit_transform(words)
+
+
+ENTRYWISE = [
+    FunctionTransformer(),
+    FunctionTransformer(np.log1p),
+    FunctionTransformer(expit),
+    FunctionTransformer(np.clip, kw_args={"a_min": 0.1, "a_max": 0.5}),
+    FunctionTransformer(partial(np.clip, min=0.1, max=0.5)),
+    FunctionTransformer(np.nan_to_num, kw_args={"nan": 0.5}),
+    FunctionTransformer(np.power, kw_args=None).set_params(func=partial(np.round, decimals=1)),
+    FunctionTransformer(pd.isna),
+    RowTransformer(lambda row: row.fillna(row.mean())),
+    ColumnTransformer([("a", Normalizer(), make_column_selector(dtype_include=float))]),
+]
+
+
+@pytest.mark.parametrize("step", ENTRYWISE, ids=str)
+def test_what_is_known_to_treat_rows_alone_is_free(step):
+    pipe = fitted(step)
+    assert skdpfl.privacy_spent(pipe) == pipe[-1].privacy_spent_
+    shared = SharedBudget(pipe, epsilon=1.0, delta=1e-5).fit(X, y)
+    assert shared.privacy_spent_.epsilon <= 1.0
+
+
+def test_ufuncs_that_see_several_entries_are_not_entrywise():
+    everything = np.frompyfunc(lambda value: value, 1, 1)
+    for func in (np.linalg._umath_linalg.inv, everything, partial(np.add, 1), np.vectorize(abs)):
+        assert not skdpfl._functions.is_entrywise(FunctionTransformer(func))
+
+
+HONEST = {
+    "product": lambda D: np.asarray(D)[:, :2] @ np.array([[1.0, 2.0], [0.5, 0.25]]),
+    "shares": lambda D: np.asarray(D) / (1e-9 + np.abs(np.asarray(D)).sum(axis=1, keepdims=True)),
+    "table": lambda D: pd.DataFrame(D).iloc[:, :2] ** 2,
+    "gaps": lambda D: pd.DataFrame(D).fillna(0.5),
+    "ffill across columns": lambda D: pd.DataFrame(D).ffill(axis=1).fillna(0),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_function_is_free_once_declared(name):
+    pipe = fitted(FunctionTransformer(HONEST[name]))
+    with pytest.warns(PrivacyLeakWarning, match="nobody can tell whether"):
+        assert skdpfl.privacy_spent(pipe).epsilon == np.inf
+    declared = ["functiontransformer"]
+    assert skdpfl.privacy_spent(pipe, public=declared) == pipe[-1].privacy_spent_
+    shared = SharedBudget(pipe, epsilon=1.0, delta=1e-5, public=declared).fit(X, y)
+    assert shared.privacy_spent_.epsilon <= 1.0
+    search = DPRandomizedSearchCV(
+        pipe, {"isrldpclassifier__alpha": [0, 1]}, n_iter=2, delta=1e-5, public=declared
+    ).fit(X, y)
+    assert skdpfl.privacy_spent(search) == search.privacy_spent_
+    assert search.privacy_spent_.epsilon <= 1.0
+
+
+def test_functions_of_dates_and_words_are_tried_on_dates_and_words():
+    days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=300).strftime("%d.%m.%Y")})
+
+    def month(D):
+        return pd.to_datetime(D["day"], format="%d.%m.%Y").dt.month.to_frame() / 12
+
+    def since_the_first(D):
+        found = pd.to_datetime(D["day"], format="%d.%m.%Y")
+        return (found - found.min()).dt.days.to_frame() / 1e4
+
+    for func, epsilon in ((month, 1.0), (since_the_first, np.inf)):
+        pipe = fitted(FunctionTransformer(func), days)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore" if epsilon == np.inf else "error", PrivacyLeakWarning)
+            found = skdpfl.privacy_spent(pipe, public="functiontransformer")
+        assert found.epsilon == pytest.approx(epsilon, rel=0.02)
+
+
+def test_declared_names_must_exist_and_be_functions():
+    pipe = fitted(Normalizer())
+    with pytest.raises(ValueError, match="names no step"):
+        SharedBudget(pipe, public=["other"]).fit(X, y)
+    from sklearn.preprocessing import StandardScaler
+
+    learns = make_pipeline(StandardScaler(), pipe[-1])
+    with pytest.raises(ValueError, match="only functions can be declared"):
+        SharedBudget(learns, public=["standardscaler"]).fit(X, y)
+
+
+def test_targets_are_transformed_one_by_one():
+    bounds = {"target_bounds": (-5, 5), "random_state": 0, **BOUNDS}
+    target = X["a"].to_numpy()
+    for func, epsilon in ((np.log1p, 1.0), (lambda t: t - t.mean(), np.inf)):
+        model = TransformedTargetRegressor(
+            skdpfl.ISRLDPRegressor(**bounds), func=func, inverse_func=np.expm1, check_inverse=False
+        ).fit(X, target)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore" if epsilon == np.inf else "error", PrivacyLeakWarning)
+            assert skdpfl.privacy_spent(model).epsilon == pytest.approx(epsilon, rel=0.02)
+
+
+def test_columns_that_a_function_of_the_records_chooses_are_not_free():
+    full = lambda D: D.columns[D.notna().all()].tolist()  # noqa: E731
+    step = ColumnTransformer([("full", "passthrough", full)])
+    pipe = fitted(step)
+    with pytest.warns(PrivacyLeakWarning, match="columntransformer__full: .* chose the columns"):
+        assert skdpfl.privacy_spent(pipe).epsilon == np.inf
+    assert skdpfl.privacy_spent(pipe, public=["full"]) == pipe[-1].privacy_spent_
+    with pytest.raises(ValueError, match="chooses the columns"):
+        SharedBudget(pipe).fit(X, y)
+    assert SharedBudget(pipe, public=["full"]).fit(X, y).privacy_spent_.epsilon <= 1.0
+
+
+def test_functions_inside_unions_and_columns_are_found():
+    mean = FunctionTransformer(lambda D: pd.DataFrame(D).fillna(pd.DataFrame(D).mean()))
+    for step in (
+        FeatureUnion([("inner", mean)]),
+        ColumnTransformer([("inner", mean, ["a", "b"])]),
+        make_pipeline(Normalizer(), mean),
+    ):
+        pipe = fitted(step)
+        with pytest.warns(PrivacyLeakWarning, match="mixes records"):
+            assert skdpfl.privacy_spent(pipe).epsilon == np.inf
+        with pytest.warns(PrivacyLeakWarning, match="mixes records"):
+            whole = skdpfl.privacy_spent(pipe, public=[pipe.steps[0][0]])
+        assert whole.epsilon == np.inf
