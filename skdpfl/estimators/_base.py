@@ -161,8 +161,9 @@ class FederatedEstimator(Trained):
         sample_weight : array-like of shape (n_samples,), default=None
             Each record's weight, at least 0: what its loss is multiplied by before its gradient is
             clipped. It costs nothing as long as it is part of the record; weights that were
-            computed from other records are not paid for. Noise and everything that "auto" chooses
-            ignore weights, so let them be about 1: weights that sum to 1 leave little but noise.
+            computed from other records are not paid for. They are taken as they are, since their
+            largest is a record's secret: divide them by a public number so that they are at most
+            about 1. Clipping undoes larger ones, and weights that sum to 1 leave little but noise.
         *unnamed
             Not allowed: ``silos`` and ``sample_weight`` are keyword-only.
         **refused

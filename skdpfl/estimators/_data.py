@@ -145,9 +145,10 @@ def check_class_weight(weights: Any) -> None:
 
 
 def weights_of_classes(weights: Any, classes: np.ndarray) -> tuple[float, ...] | None:
-    """Return the weight of each class by its code; classes without an entry count 1.
+    """Return the weight of each class by its code, over the largest; without an entry it is 1.
 
-    An entry of no class is an error where a class has none, as it may be mistyped.
+    Gradients are clipped after they are weighted, so weights above 1 would be cut away. An entry of
+    no class is an error where a class has none, as it may be mistyped.
     """
     if weights is None:
         return None
@@ -159,7 +160,11 @@ def weights_of_classes(weights: Any, classes: np.ndarray) -> tuple[float, ...] |
             f"class_weight has entries for {strange[:5]!r}, which are no labels, and none for "
             f"{missing[:5]!r}."
         )
-    return tuple(float(entries.get(label, 1.0)) for label in labels)
+    values = [float(entries.get(label, 1.0)) for label in labels]
+    largest = max(values)
+    if largest == 0:
+        raise ValueError(f"class_weight must be positive for one of the labels; got {weights!r}.")
+    return tuple(value / largest for value in values)
 
 
 class DataSource(ABC):

@@ -64,8 +64,8 @@ GROUPS = {
         "class_weight": """mapping, default=None
     Weights of the classes, at least 0: the losses of a class are multiplied by its weight before
     gradients are clipped. Weights are public numbers and cost nothing; a class without an entry has
-    weight 1. The largest should be about 1, as noise does not shrink with them. "balanced" is not
-    allowed, since it counts labels.""",
+    weight 1. They are divided by the largest, so that clipping does not undo them: a common factor
+    changes nothing. "balanced" is not allowed, since it counts labels.""",
     },
     "Privacy": {
         "unit": """{"record", "silo"}, default="record"

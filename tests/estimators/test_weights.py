@@ -125,7 +125,7 @@ def test_weights_of_one_change_no_bit(name, rate):
 def test_weights_of_classes_are_weights_of_their_records(name, n_classes):
     X, y, silos = data(name, n_classes=n_classes)
     labels, table = np.array(["a", "b", "c"])[y], {"b": 3.0, "a": 0.5}
-    own = np.array([0.5, 3.0, 1.0])[y]
+    own = np.array([0.5, 3.0, 1.0])[y] / 3
     kw = {"n_rounds": 4} | BOUNDED
     by_class = make(name, class_weight=pd.Series(table), **kw)
     by_class.fit(X, labels, silos=silos, sample_weight=weights_of())
@@ -133,10 +133,32 @@ def test_weights_of_classes_are_weights_of_their_records(name, n_classes):
     np.testing.assert_allclose(by_class.coef_, by_record.coef_, rtol=1e-9)
 
 
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("factor", [10.0, 1 / 64])
+def test_a_common_factor_of_the_classes_weights_changes_no_bit(name, factor):
+    X, y, silos = data(name, n_classes=3)
+    kw = {"n_rounds": 4} | BOUNDED
+    table = {0: 1.0, 1: 10.0, 2: 3.0}
+    model = make(name, class_weight=table, **kw).fit(X, y, silos=silos)
+    scaled = {label: factor * weight for label, weight in table.items()}
+    twin = make(name, class_weight=scaled, **kw).fit(X, y, silos=silos)
+    assert np.array_equal(model.coef_, twin.coef_)
+    assert np.array_equal(model.intercept_, twin.intercept_)
+
+
+def test_weights_above_one_are_not_clipped_away():
+    X, y, silos = data("ISRLDPClassifier")
+    heavy, plain = (
+        make("ISRLDPClassifier", class_weight=table, n_rounds=20, **BOUNDED).fit(X, y, silos=silos)
+        for table in ({0: 1, 1: 10}, None)
+    )
+    assert heavy.predict(X).mean() > plain.predict(X).mean() + 0.1
+
+
 @pytest.mark.parametrize("by", ["record", "class"])
 def test_without_privacy_it_is_the_weighted_optimum(by):
     X, y, silos = data("ISRLDPClassifier")
-    weights = weights_of() if by == "record" else np.array([0.3, 4.0])[y]
+    weights = weights_of() if by == "record" else np.array([0.3, 4.0])[y] / 4
     kw = {"epsilon": np.inf, "alpha": 0.05, "scaling": None, "silo_weights": "size"}
     kw |= {"class_weight": {0: 0.3, 1: 4.0}} if by == "class" else {}
     model = make("ISRLDPClassifier", **kw)
@@ -240,3 +262,10 @@ def test_a_fold_without_a_class_is_no_mistake():
     X, y, silos = data("ISRLDPClassifier")
     clf = make("ISRLDPClassifier", class_weight={0: 1.0, 1: 2.0, 2: 5.0}, n_rounds=2, **BOUNDED)
     assert clf.fit(X, y, silos=silos).classes_.tolist() == [0, 1]
+
+
+def test_a_class_of_the_data_has_a_weight():
+    X, y, silos = data("ISRLDPClassifier")
+    clf = make("ISRLDPClassifier", class_weight={0: 0.0, 1: 0.0, 2: 5.0}, n_rounds=2, **BOUNDED)
+    with pytest.raises(ValueError, match="positive for one of the labels"):
+        clf.fit(X, y, silos=silos)
