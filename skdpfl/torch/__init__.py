@@ -4,7 +4,6 @@ The only package that imports PyTorch.
 """
 
 from skdpfl.torch._fitted import FittedModule
-from skdpfl.torch._model import TorchModel
-from skdpfl.torch._network import TorchNetwork
+from skdpfl.torch._network import TorchModel, TorchNetwork
 
 __all__ = ["FittedModule", "TorchModel", "TorchNetwork"]

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from skdpfl.torch._layout import Params
+from skdpfl.torch._fitted import Params
 from skdpfl.torch._products import RowProducts, SeenOperations
 from skdpfl.torch._tape import Tape
 
