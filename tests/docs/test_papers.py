@@ -192,10 +192,10 @@ def test_a_run_goes_on_seed_by_seed_where_nothing_is_tuned(papers, tmp_path, mon
 
 
 def test_a_search_that_was_stopped_goes_on(papers, tmp_path):
-    made = []
+    made, enough = [], 4
 
     def measure(seed, step):
-        if len(made) == 4:
+        if len(made) == enough:
             raise KeyboardInterrupt
         made.append((seed, step))
         return -abs(step - 27)
@@ -210,7 +210,7 @@ def test_a_search_that_was_stopped_goes_on(papers, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         chosen()
-    before, made = made, []
+    before, made, enough = made, [], None
     again, point = chosen()
     assert point == {"step": 27.0}
     assert before
