@@ -1,11 +1,25 @@
-"""Warnings that point at the user's line, however deep inside they arise."""
+"""Warnings that point at the user's line, however deep inside they arise.
+
+Those about data go by names alone: unseen silos, forgotten silo columns, columns of people or of
+years. Silo ids and the names of columns are public; nothing else is read here.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdpfl.exceptions import UnseenSiloWarning
 
 #: this package, and what may stand between (pipelines, searches, callbacks); found without
 #: importing it, for silos elsewhere do not need it
@@ -23,3 +37,155 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+#: a column of one of these names (with "id", "code" and the like, or a step's name) may hold silos
+_NAMES = {"silo", "hospital", "site", "clinic", "centre", "center", "school", "bank", "ward"}
+_NAMES |= {"group", "region"}
+_BESIDE = {"id", "ids", "code", "no", "nr", "num", "number", "name", "key", "remainder"}
+#: a column of one of these names, alone or with a word for an id, holds people's ids
+_PEOPLE = {"patient", "person", "subject", "participant", "mrn"}
+#: these only with a word for an id: alone they may be a yes or no
+_ROLES = {"client", "customer", "employee", "member", "pupil", "respondent", "student", "user"}
+_IDS = _BESIDE - {"remainder", "name"}
+#: a column of one of these names holds dates as numbers; "year" also beside one of the others
+_DATES = {"year", "yearofbirth", "birthyear", "yob", "timestamp", "unixtime"}
+_OF_YEARS = {"birth", "born", "built", "admission", "diagnosis", "entry", "calendar", "model"}
+_OF_YEARS |= {"sold", "of", "remainder", "num"}
+
+_EXPECTED = ContextVar("silos that were not in the fit are scored on purpose", default=False)
+
+
+class LeftOut(np.ndarray):
+    """Rows of a test set whose silos were kept out of the training set on purpose."""
+
+
+@contextmanager
+def new_silos_expected() -> Iterator[None]:
+    """Give no UnseenSiloWarning inside: silos are scored one by one, and named."""
+    token = _EXPECTED.set(True)
+    try:
+        yield
+    finally:
+        _EXPECTED.reset(token)
+
+
+def warn_of_unseen_silos(model: Any, X: Any) -> None:
+    """Warn, once per fitted model, of silos in X's silo column that were not in the fit."""
+    name = model.silo_column
+    if name is None or model._told_of_silos or name not in list(getattr(X, "columns", ())):
+        return
+    unseen = _ids(X[name])
+    unseen = unseen[~unseen.isin(model.silo_ids_)].tolist()
+    if not unseen or _EXPECTED.get() or _left_out_on_purpose():
+        return
+    model._told_of_silos.append(True)  # in place: predicting sets no attribute
+    more = f" and {len(unseen) - 5} more" if len(unseen) > 5 else ""
+    warn(
+        f"X has records of silo(s) that were not in the fit: {unseen[:5]!r}{more}; the model has "
+        "seen nothing like them. In a cross-validation SiloStratifiedKFold(silo_column=...) has "
+        "every silo in each training set; LeaveOneSiloOut and SiloKFold leave silos out on purpose "
+        "and give no such warning. It is given once per fitted model.",
+        UnseenSiloWarning,
+    )
+
+
+def _ids(column: Any) -> pd.Index:
+    """Return the distinct ids of a frame's column, missing ones left out."""
+    values = column if isinstance(column, pd.Series) else pd.Series(column.to_list())
+    return pd.Index(np.asarray(values.dropna().unique()), tupleize_cols=False)
+
+
+def _left_out_on_purpose() -> bool:
+    """Tell whether scikit-learn, or this library, scores a fold that our splitters left out.
+
+    The splitters mark the rows of such test sets; the mark is found where those rows are in use,
+    also in another process.
+    """
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(PACKAGES):
+            here = frame.f_locals  # scikit-learn makes plain arrays of what its workers are given
+            given = (*here.get("args", ()), *dict(here.get("kwargs", ())).values())
+            if any(isinstance(value, LeftOut) for value in (*here.values(), *given)):
+                return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def silo_like(names: Any) -> list[str]:
+    """Return the names of columns that may well hold silo ids."""
+    return [name for name in names if isinstance(name, str) and _is_silo_like(name)]
+
+
+def _is_silo_like(name: str) -> bool:
+    words = [word for word in _words(name) if word not in _BESIDE]
+    return len(words) == 1 and _one_of(words[0], _NAMES)
+
+
+def person_like(names: Any) -> list[str]:
+    """Return the names of columns that may well hold people's ids."""
+    return [name for name in names if isinstance(name, str) and _is_person_like(name)]
+
+
+def _is_person_like(name: str) -> bool:
+    every = [word for word in _words(name) if word not in {"remainder", "num"}]
+    words = [word for word in every if word not in _IDS]
+    if len(words) != 1:
+        return False
+    who = words[0]
+    joined = who.removesuffix("id")  # patientid
+    named = len(words) < len(every) or joined != who
+    return _one_of(who, _PEOPLE) or (named and _one_of(joined, _PEOPLE | _ROLES))
+
+
+def _words(name: str) -> list[str]:
+    apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    return [word.lower() for word in re.split(r"[^A-Za-z]+", apart) if word]
+
+
+def _one_of(word: str, names: set[str]) -> bool:
+    return word in names or word.removesuffix("s") in names
+
+
+def warn_of_forgotten_column(X: Any, silos: Any) -> None:
+    """Warn where no silos are given and a column has the name of some.
+
+    It goes by the name alone. Names are public; how many distinct values a column has, or whether
+    they are all whole numbers, is learnt from the records.
+    """
+    if silos is None and (found := silo_like(getattr(X, "columns", ()))):
+        warn(
+            f"X has a column {found[0]!r}, and neither silos nor silo_column was given: the column "
+            "is used as a feature, and all records are one silo. If it says who holds a record, "
+            f"give silo_column={found[0]!r}; if not, rename it or leave it out."
+        )
+
+
+def warn_of_people(X: Any) -> None:
+    """Warn where a feature has the name of people's ids; by the name alone, as above."""
+    if found := person_like(getattr(X, "columns", ())):
+        warn(
+            f"X has a column {found[0]!r}, which is used as a feature. If it says whose row this "
+            f"is, leave it out: X.drop(columns={found[0]!r}). And epsilon protects one row: "
+            "where people have several, keep at most k of each, "
+            f"skdpfl.preprocessing.limit_rows(X[{found[0]!r}], k), and report "
+            "privacy_spent_.group(k); the page 'People with several rows' shows how."
+        )
+
+
+def warn_of_dates(X: Any) -> None:
+    """Warn where a feature without bounds has the name of dates as numbers; by the name alone."""
+    names = [name for name in getattr(X, "columns", ()) if isinstance(name, str)]
+    if found := [name for name in names if _is_date_like(name)]:
+        warn(
+            f"X has a column {found[0]!r}. Years and times lie far from 0 and vary little beside "
+            "that, so without bounds their scales may not be found, and what they say is lost. "
+            f"Subtract a public number (X[{found[0]!r}] - 2000, say), or give feature_bounds."
+        )
+
+
+def _is_date_like(name: str) -> bool:
+    words = [word for word in _words(name) if word not in _OF_YEARS]
+    indicator = any(letter.isdigit() for letter in name)  # year_2019
+    return len(words) == 1 and words[0] in _DATES and not indicator

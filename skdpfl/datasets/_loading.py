@@ -26,8 +26,8 @@ import pandas as pd
 from sklearn.datasets import fetch_file
 from sklearn.utils import Bunch
 
-from skdpfl import _docs
 from skdpfl._arguments import check_count
+from skdpfl._surface import filled_docs
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def check_sizes(n_records: Any, n_silos: int) -> np.ndarray:
 
 
 #: decorator of the functions here, for the descriptions of arguments that several of them have
-shared_docs = _docs.shared_docs(
+shared_docs = filled_docs(
     {
         "shape": """
     silo_column : str or None, default=None

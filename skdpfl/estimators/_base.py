@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpfl._arguments import refuse_sparse
+from skdpfl._arguments import advising, refuse_dates, refuse_sparse
 from skdpfl._compat import as_frame, fitting, with_callbacks, with_names
-from skdpfl._input_errors import advising, refuse_dates
-from skdpfl._silo_warnings import (
+from skdpfl._warnings import (
     warn_of_dates,
     warn_of_forgotten_column,
     warn_of_people,

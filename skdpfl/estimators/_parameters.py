@@ -19,7 +19,7 @@ from skdpfl._arguments import (
     check_share,
     is_auto,
 )
-from skdpfl._missing import Missing
+from skdpfl._surface import Missing
 from skdpfl.choosing import check_cohort
 from skdpfl.estimators._data import check_class_weight
 from skdpfl.losses import Loss

@@ -35,8 +35,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_X_y
 
-from skdpfl._arguments import check_choice, check_not_negative
-from skdpfl._input_errors import advising
+from skdpfl._arguments import advising, check_choice, check_not_negative
 from skdpfl._pipelines import private_step
 from skdpfl._warnings import warn
 from skdpfl.choosing import noise_of_plan

@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import type_of_target
 
 from skdpfl._pipelines import private_step, silos_argument
-from skdpfl._silo_warnings import LeftOut, new_silos_expected
+from skdpfl._warnings import LeftOut, new_silos_expected
 from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
 
 #: the colour-blind safe palette of Okabe and Ito, dark colours first

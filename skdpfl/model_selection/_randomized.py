@@ -21,8 +21,8 @@ from sklearn.utils.validation import _num_samples
 from skdpfl._arguments import check_count, check_positive, check_share
 from skdpfl._compat import CallbackSupportMixin, with_callbacks
 from skdpfl._functions import Declared
-from skdpfl._missing import not_elsewhere
 from skdpfl._pipelines import private_step
+from skdpfl._surface import not_elsewhere
 from skdpfl.model_selection._candidates import Candidate, Runs, Space, seed_from, warnings_off
 from skdpfl.model_selection._noisy_score import NoisyScore
 from skdpfl.model_selection._search_budget import SearchBudget, divide_budget, within

@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdpfl._compat import as_frame
-from skdpfl._silo_warnings import new_silos_expected
+from skdpfl._warnings import new_silos_expected
 from skdpfl.silos import read_silos, split_silo_column
 
 

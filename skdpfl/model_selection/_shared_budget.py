@@ -16,8 +16,8 @@ from sklearn.utils.validation import _num_samples
 
 from skdpfl._compat import as_frame
 from skdpfl._functions import Declared
-from skdpfl._missing import not_elsewhere
 from skdpfl._pipelines import gives_out_width, private_step, told_alike
+from skdpfl._surface import not_elsewhere
 from skdpfl.choosing import relation
 from skdpfl.model_selection._candidates import seed_from
 from skdpfl.model_selection._shares import (

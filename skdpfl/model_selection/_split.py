@@ -21,8 +21,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.metadata_routing import UNUSED
 
 from skdpfl._arguments import as_generator, check_count
-from skdpfl._silo_warnings import LeftOut
-from skdpfl._warnings import warn
+from skdpfl._warnings import LeftOut, warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.silos import Silos, read_silos, split_silo_column
 

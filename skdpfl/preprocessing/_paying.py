@@ -10,11 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
-from skdpfl import _docs
-from skdpfl._arguments import check_choice
+from skdpfl import _surface
+from skdpfl._arguments import advising, check_choice, refuse_dates
 from skdpfl._compat import as_frame, fitting, with_names
-from skdpfl._input_errors import advising, refuse_dates
-from skdpfl._missing import not_elsewhere
+from skdpfl._surface import not_elsewhere
 from skdpfl._warnings import warn
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.preprocessing._sums import Held
@@ -28,7 +27,7 @@ from skdpfl.silos import Silos, read_silos, split_silo_column
 #: types of features that are numbers
 FLOATS = (np.float64, np.float32)
 #: decorator of the transformers here, for the descriptions that they share
-shared_docs: Callable[[_docs.T], _docs.T] = _docs.shared_docs(
+shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
     {
         "delta": """
     delta : "auto" or float, default="auto"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl._missing import not_elsewhere
+from skdpfl._surface import not_elsewhere
 from skdpfl.federation import LocalFederation, SiloData
 from skdpfl.preprocessing._paying import FLOATS, Cost, PayingTransformer, shared_docs
 from skdpfl.preprocessing._sums import Held

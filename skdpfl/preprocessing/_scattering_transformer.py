@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, check_memory, validate_data
 
 from skdpfl._arguments import check_count
-from skdpfl._links import DocLinks
+from skdpfl._surface import DocLinks
 from skdpfl.preprocessing._scattering import Array, Scattering
 
 #: raised when the numbers change, so that results on disk are not taken for them

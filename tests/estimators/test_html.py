@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.fixes import parse_version
 
 import skdpfl
-from skdpfl import _links
+from skdpfl import _surface
 from skdpfl._digits import at_most
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
@@ -39,7 +39,7 @@ def fitted(model):
 @pytest.mark.parametrize("model", EACH, ids=lambda m: type(m).__name__)
 def test_the_picture_is_quick_and_shows_what_was_fitted(model, monkeypatch):
     monkeypatch.delenv("SKDPFL_DOCS", raising=False)
-    monkeypatch.setattr(_links, "declared_home", lambda: "")
+    monkeypatch.setattr(_surface, "declared_home", lambda: "")
     model = fitted(sklearn.clone(model))
     start = time.perf_counter()
     html = model._repr_html_()

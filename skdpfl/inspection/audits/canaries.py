@@ -31,8 +31,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from skdpfl._arguments import check_count, refuse_sparse
-from skdpfl._input_errors import advising
+from skdpfl._arguments import advising, check_count, refuse_sparse
 from skdpfl.algorithms import Released, sends_one_gradient
 from skdpfl.federation import (
     Federation,

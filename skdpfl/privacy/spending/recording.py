@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdpfl._links import DocLinks
+from skdpfl._surface import DocLinks
 from skdpfl.privacy.spending.account import charge_all
 from skdpfl.privacy.spending.leaks import times_drawn
 from skdpfl.privacy.spending.ledger import PrivacyLedger, open_ledgers

@@ -1,5 +1,6 @@
-"""An estimator's HTML picture: links to its page of this documentation, and what it cost.
+"""What a class shows beside its methods: shared docstrings, its HTML picture, reasons for gaps.
 
+The HTML picture of an estimator links to its page of this documentation and says what it cost.
 Where the pages are is for whoever serves them to say: ``$SKDPFL_DOCS`` (any URL, ``file:///...``
 too), else the package's "Documentation" URL. Where neither is set there is no link, not a dead one.
 """
@@ -9,9 +10,29 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from skdpfl._digits import at_most
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+def filled_docs(parts: Mapping[str, str]) -> Callable[[T], T]:
+    """Return a decorator that writes parts of a docstring in place of lines with their names.
+
+    A part begins with a line break; it replaces a line that is its name in brackets, indented by
+    four spaces as the part itself.
+    """
+
+    def fill(documented: T) -> T:
+        text = documented.__doc__ or ""  # none under python -OO
+        for name, part in parts.items():
+            text = text.replace(f"\n    [{name}]", part)
+        documented.__doc__ = text
+        return documented
+
+    return fill
 
 
 class DocLinks:
@@ -80,3 +101,21 @@ def declared_home() -> str:
         return ""
     named = dict(url.split(", ", 1) for url in urls)
     return named.get("Documentation", "")
+
+
+class Missing:
+    """Descriptor in place of a method; its error says why there is none, and what to do instead."""
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+
+    def __get__(self, owner: Any, kind: type) -> Any:
+        raise AttributeError(f"{kind.__name__}: {self._words}")
+
+
+def not_elsewhere(instead: str) -> Missing:
+    """Return what stands for ``fit_federation`` where records have to be in one place."""
+    return Missing(
+        "there is no fit_federation: silos elsewhere answer the questions of the estimators' own "
+        f"fits only, and pay for nothing else. {instead}"
+    )
