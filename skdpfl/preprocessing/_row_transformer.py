@@ -21,7 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from skdpfl._arguments import refuse_sparse
 from skdpfl._compat import as_frame
-from skdpfl._links import DocLinks
+from skdpfl._surface import DocLinks
 from skdpfl.preprocessing._frames import output_kind
 
 #: rows that are run once more, in the opposite order
