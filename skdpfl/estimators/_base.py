@@ -24,7 +24,13 @@ from skdpfl._warnings import (
     warn_of_unseen_silos,
 )
 from skdpfl.choosing import PublicFacts, choose, make_plan
-from skdpfl.estimators._data import DataElsewhere, LocalData, numbers_in_rows, read_sample_weight
+from skdpfl.estimators._data import (
+    DataElsewhere,
+    LocalData,
+    numbers_in_rows,
+    read_sample_weight,
+    warn_of_counted,
+)
 from skdpfl.estimators._docs import refuse_parameters, refusing_parameters, with_constructor
 from skdpfl.estimators._noise_error import summary
 from skdpfl.estimators._parameters import (
@@ -295,7 +301,10 @@ class FederatedEstimator(Trained):
         read = read_silos(silos, len(features), X)
         facts = self._facts(read.ids, read.sizes, features.shape[1], self._n_outputs())
         weights = read_sample_weight(sample_weight, len(features), X, features.dtype)
-        return LocalData(features, y, read, facts, weights, self._class_weights())
+        class_weights = self._class_weights()
+        classes = self.classes_ if self._is_classifier() else None
+        warn_of_counted(weights, class_weights, y, classes)
+        return LocalData(features, y, read, facts, weights, class_weights)
 
     def _facts(
         self, ids: pd.Index, sizes: np.ndarray, n_features: int, n_outputs: int

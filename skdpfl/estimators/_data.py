@@ -13,7 +13,8 @@ cohorts, divisors, steps and clip norms are the same for all weights, so that we
 The weights of the classes are the same for all data.
 
 The second premise is the caller's: a weight that depends on *other* records (shares of a class
-counted from the data, what boosting finds) is not part of one record, and nothing pays for it.
+counted from the data, what boosting finds) is not part of one record, and nothing pays for it. Two
+kinds can be told by the numbers, and are warned of (:func:`warn_of_counted`).
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ import pandas as pd
 from sklearn.utils.validation import check_array
 
 from skdpfl._arguments import check_not_negative
+from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Committed, PublicFacts, with_curvature
+from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes, in_rows
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling import Scales
@@ -116,11 +119,75 @@ def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndar
             f"{weights.shape}."
         )
     if weights.min() < 0:
-        raise ValueError(f"sample_weight must not be negative; got {weights.min():g}.")
+        raise ValueError(
+            f"sample_weight must not be negative; that of row {int(np.argmax(weights < 0))} is."
+        )
     if not weights.any():
         raise ValueError("sample_weight must not be zero everywhere: nothing would be learnt.")
     # no error where a finite weight does not fit single precision: it would tell of a record
     return np.minimum(weights, np.finfo(dtype).max).astype(dtype, copy=False)
+
+
+#: weights that were counted agree with the counts this well
+_COUNTED = 1e-6
+_PUBLIC_WEIGHTS = (
+    "One record changes the weights of many then, and nothing pays for that. Give class_weight, a "
+    "mapping from label to weight, by what is publicly known of how common labels are."
+)
+
+
+def warn_of_counted(
+    weights: np.ndarray | None,
+    class_weights: tuple[float, ...] | None,
+    y: np.ndarray,
+    classes: np.ndarray | None,
+) -> None:
+    """Warn of weights that were computed from all records, as far as the numbers show it.
+
+    That is: weights of labels that fall as the labels' counts in y
+    (``compute_sample_weight("balanced", y)``), and weights that were divided by their sum or mean.
+    ``y`` holds codes of ``classes``; None: numbers.
+    """
+    if classes is not None:
+        codes = class_codes(y, len(classes))
+        counts = np.bincount(codes, minlength=len(classes))
+        present = counts > 0
+        for name, each in (
+            ("class_weight", class_weights),
+            ("sample_weight", None if weights is None else _weights_of_labels(weights, codes)),
+        ):
+            if each is not None and _falls_as(np.asarray(each, float)[present], counts[present]):
+                warn(
+                    f"{name} is as the inverse of how often each label is in y: it was counted "
+                    f"from the records. {_PUBLIC_WEIGHTS}",
+                    PrivacyLeakWarning,
+                )
+                return
+    if weights is None or np.ptp(weights) == 0 or np.array_equal(weights, np.round(weights)):
+        return  # copies of records, as bagging counts them, are whole numbers
+    total = float(weights.sum(dtype=np.float64))
+    close = 1e-9 if weights.dtype == np.float64 else _COUNTED
+    if any(abs(total / whole - 1) < close for whole in (1, len(weights))):
+        warn(
+            "sample_weight was divided by its sum or mean, which all records change, and nothing "
+            "pays for that. Divide by a public number, such as the largest weight there can be.",
+            PrivacyLeakWarning,
+        )
+
+
+def _weights_of_labels(weights: np.ndarray, codes: np.ndarray) -> np.ndarray | None:
+    """Return each label's weight, where all its records have the same."""
+    of_label = np.ones(codes.max() + 1, dtype=weights.dtype)
+    of_label[codes] = weights
+    return of_label if np.array_equal(of_label[codes], weights) else None
+
+
+def _falls_as(weights: np.ndarray, counts: np.ndarray) -> bool:
+    """Return whether weights are as the inverse of counts; whole numbers are somebody's choice."""
+    if np.ptp(counts) == 0 or np.array_equal(weights, np.round(weights)):
+        return False
+    products = weights * counts
+    return float(np.ptp(products)) < _COUNTED * float(products.max())
 
 
 def check_class_weight(weights: Any) -> None:

@@ -8,8 +8,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.class_weight import compute_sample_weight
 
 import skdpfl
+from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import LocalFederation, Silo, SiloData, Work
 from skdpfl.losses import LogLoss, loss_for, with_weights
 from skdpfl.models import MLP, LinearModel
@@ -269,3 +271,42 @@ def test_a_class_of_the_data_has_a_weight():
     clf = make("ISRLDPClassifier", class_weight={0: 0.0, 1: 0.0, 2: 5.0}, n_rounds=2, **BOUNDED)
     with pytest.raises(ValueError, match="positive for one of the labels"):
         clf.fit(X, y, silos=silos)
+
+
+RECORDS, LABELS, _ = data("ISRLDPClassifier")
+IMBALANCED = np.arange(N) % 5 == 0
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        compute_sample_weight("balanced", IMBALANCED),
+        compute_sample_weight("balanced", IMBALANCED).astype(np.float32),
+        3 * compute_sample_weight("balanced", IMBALANCED),
+        (1 + IMBALANCED) / (1 + IMBALANCED).sum(),
+        (1 + RECORDS[:, 0] ** 2) / (1 + RECORDS[:, 0] ** 2).mean(),
+    ],
+)
+def test_weights_that_were_counted_from_the_records_are_warned_of(weights):
+    with pytest.warns(PrivacyLeakWarning, match="counted from the records|its sum or mean"):
+        make("ISRLDPClassifier").fit(RECORDS, IMBALANCED, sample_weight=weights)
+    counted = {label: 1 / np.mean(label == IMBALANCED) for label in (False, True)}
+    with pytest.warns(PrivacyLeakWarning, match="class_weight is as the inverse"):
+        make("ISRLDPClassifier", class_weight=counted).fit(RECORDS, IMBALANCED)
+
+
+@pytest.mark.parametrize(
+    "weights", [1 + IMBALANCED, np.arange(N) % 3, 0.5 + np.abs(RECORDS[:, 0]), np.full(N, 2.0)]
+)
+def test_other_weights_are_taken_without_a_word(weights):
+    make("ISRLDPClassifier", class_weight={False: 1, True: 2}).fit(
+        RECORDS, IMBALANCED, sample_weight=weights
+    )
+
+
+def test_a_negative_weight_is_named_by_its_row_alone():
+    weights = np.ones(N)
+    weights[7] = -123.25
+    with pytest.raises(ValueError, match="row 7") as error:
+        make("ISRLDPClassifier").fit(RECORDS, LABELS, sample_weight=weights)
+    assert "123" not in str(error.value)
