@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import inspect
 import os
+import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -21,14 +23,14 @@ T = TypeVar("T", bound=Callable[..., Any])
 def filled_docs(parts: Mapping[str, str]) -> Callable[[T], T]:
     """Return a decorator that writes parts of a docstring in place of lines with their names.
 
-    A part begins with a line break; it replaces a line that is its name in brackets, indented by
-    four spaces as the part itself.
+    A part begins with a line break; it replaces a line that is its name in brackets. All
+    indentation goes, as Python 3.13 takes away that of every docstring.
     """
 
     def fill(documented: T) -> T:
-        text = documented.__doc__ or ""  # none under python -OO
+        text = inspect.cleandoc(documented.__doc__ or "")  # none under python -OO
         for name, part in parts.items():
-            text = text.replace(f"\n    [{name}]", part)
+            text = text.replace(f"\n[{name}]", textwrap.dedent(part))
         documented.__doc__ = text
         return documented
 
