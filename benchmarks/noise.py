@@ -27,9 +27,8 @@ import numpy as np
 
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel, Records
-from skdpfl.privacy.randomness.secure import AesWords, ShakeWords
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.privacy.randomness.words import SimulationWords
+from skdpfl.privacy.randomness.words import AesWords, ShakeWords, SimulationWords
 from skdpfl.privacy.release import grid_for, snapped_release
 
 SOURCES: dict[str, Callable] = {

@@ -17,7 +17,6 @@ import numpy as np
 
 from skdpfl.algorithms import Algorithm, Released, sends_one_gradient
 from skdpfl.federation import CohortSum, Federation, Work
-from skdpfl.privacy.cohorts import draw_cohort
 from skdpfl.privacy.mechanisms import Aggregate
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -265,6 +264,6 @@ def _cohorts(work: Work, streams: Streams) -> Iterator[np.ndarray]:
         yield from plan.schedule
         return
     whole = plan.unit == "record" or plan.silo_fraction >= 1
-    drawn = None if whole else draw_cohort(plan, streams)
+    drawn = None if whole else plan.cohorts(streams)
     for _ in range(plan.n_rounds):
         yield everyone if drawn is None else next(drawn)

@@ -49,15 +49,14 @@ LAYERS = [
 ]
 #: the same inside skdpfl/privacy: what is counted lies under what is run
 INSIDE_PRIVACY = [
-    {"events", "lower_bounds", "randomness", "schedules", "published"},
+    {"events", "lower_bounds", "randomness", "published"},
     {"sampling", "pricing", "release"},
     {"calibration", "spending"},
     {"accounting"},
     {"shuffling"},
     {"public_numbers"},
-    {"cohorts", "mechanisms"},
+    {"mechanisms"},
     {"silo_releases"},
-    {"least_noise"},
     {"plan"},
 ]
 #: numerical layers know numpy and scipy, not the scikit-learn surface

@@ -30,7 +30,7 @@ PARTS = {
     ],
     "noise": [
         "skdpfl.federation._gradient.NoiseMaker._noise",
-        "skdpfl.privacy.randomness.draws.units",
+        "skdpfl.privacy.randomness.normals.units",
         "skdpfl.federation._gradient.NoiseMaker._draw",
     ],
     "exact release": [

@@ -39,7 +39,7 @@ from skdpfl.models import Task
 from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
-from skdpfl.privacy.schedules import NoiseSchedule, noise_factors
+from skdpfl.privacy.public_numbers import NoiseSchedule, noise_factors
 
 #: a larger (D / z)^2 is no privacy, and exp((D / z)^2) is to be computed
 _MOST = 50.0

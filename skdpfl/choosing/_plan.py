@@ -13,13 +13,12 @@ from skdpfl.choosing._choose import Choice
 from skdpfl.choosing._facts import PublicFacts
 from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._request import Request
-from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms import LearntClip, Mechanism, NoPrivacy, SiloGradients, WholeMessages
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, PrecisionError
-from skdpfl.privacy.sampling import Disjoint, Sampling
+from skdpfl.privacy.sampling import Disjoint, Sampling, draw_cohorts
 
 #: the silos that take part in each round; None: all
 Schedule = tuple[np.ndarray, ...] | None

@@ -52,8 +52,8 @@ from skdpfl.choosing._method import (
     smoothed,
 )
 from skdpfl.choosing._request import Request
+from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.mechanisms import Mechanism, ShuffledSums, mechanism_for
-from skdpfl.privacy.pricing.automatic_delta import automatic_delta
 from skdpfl.privacy.sampling import PoissonSampling
 
 MOST_ROUNDS = 100

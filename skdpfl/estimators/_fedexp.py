@@ -17,8 +17,7 @@ from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._docs import documented, with_constructor
 from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 from skdpfl.privacy.mechanisms import Mechanism, PrivUnitMessages
-from skdpfl.privacy.mechanisms.privunit import largest_error, split_epsilon
-from skdpfl.privacy.mechanisms.privunit_messages import MOST_EPSILON
+from skdpfl.privacy.mechanisms.privunit import MOST_EPSILON, largest_error, split_epsilon
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 

@@ -26,7 +26,7 @@ is. Proof: each clipped gradient sum is moved by at most twice the clip norm, th
 sampling are those of ``plan_``, everything else post-processes them, and ``privacy_spent_``
 composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages
 together are, as long as the other silos add their noise too: proofs are in
-:mod:`skdpfl.privacy.shuffling.rounds` (single messages: minibatch) and
+:mod:`skdpfl.privacy.shuffling` (single messages: minibatch) and
 :mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage)."""
 
     _trusts = ("silo", "shuffler", "server")

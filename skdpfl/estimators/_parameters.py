@@ -24,8 +24,7 @@ from skdpfl.choosing import check_cohort
 from skdpfl.estimators._data import check_class_weight
 from skdpfl.losses import Loss
 from skdpfl.models import Architecture
-from skdpfl.privacy.public_numbers import MOST_STEPS
-from skdpfl.privacy.schedules import check_schedule
+from skdpfl.privacy.public_numbers import MOST_STEPS, check_schedule
 from skdpfl.scaling import read_target_bounds
 
 #: The largest number of rounds: cohorts are drawn, and prices computed, for each round.

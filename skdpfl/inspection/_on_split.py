@@ -34,8 +34,8 @@ from skdpfl._pipelines import gives_out_width, learns_nothing
 from skdpfl.inspection._parts import parts
 from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
 from skdpfl.preprocessing import DPPCA, PayingTransformer, PrivateScaler
+from skdpfl.privacy.calibration import delta_of
 from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
-from skdpfl.privacy.pricing.automatic_delta import delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs

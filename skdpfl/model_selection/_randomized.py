@@ -37,8 +37,8 @@ from skdpfl.model_selection._wrapped import (
     warn_of,
 )
 from skdpfl.model_selection.holdout import split
+from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.events import Exact
-from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.repetition import Repetition

@@ -15,8 +15,8 @@ import numpy as np
 
 from skdpfl.privacy.accounting import calibrate
 from skdpfl.privacy.events import Composition, Gaussian, compose
-from skdpfl.privacy.pricing.dominance import undominated
 from skdpfl.privacy.pricing.price import Neighbours, price_epsilon
+from skdpfl.privacy.pricing.releases import undominated
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.repetition import ORDERS, Repetition

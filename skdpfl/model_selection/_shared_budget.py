@@ -30,7 +30,7 @@ from skdpfl.model_selection._shares import (
     takes_silos,
 )
 from skdpfl.model_selection._wrapped import BestModel
-from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
+from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import Recorded

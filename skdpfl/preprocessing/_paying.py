@@ -17,8 +17,8 @@ from skdpfl._surface import not_elsewhere
 from skdpfl._warnings import warn
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.preprocessing._sums import Held
+from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.events import Composition, Neighbours, Unit
-from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent

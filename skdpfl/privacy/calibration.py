@@ -1,4 +1,4 @@
-"""The smallest noise that meets a budget, rounded up.
+"""Budgets, and the smallest noise that meets one, rounded up.
 
 A search over log(noise) for log(price) = log(budget), almost a line. It starts at the central-limit
 approximation: the variances of the releases' losses sum to the mu^2 of the Gaussian with that
@@ -16,9 +16,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
+from skdpfl._arguments import check_number, check_share, is_auto
 from skdpfl.privacy.events import Composition, Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_elasticity, gaussian_mu
 from skdpfl.privacy.pricing.price import price_epsilon
@@ -195,3 +197,20 @@ def _inside(z: float, low: float, high: float) -> float:
     if low < z < high:
         return max(z, _LEAST)
     return max(_LEAST, math.sqrt(low * high) if low else high / 4)
+
+
+def automatic_delta(n: int) -> float:
+    """Return the largest power of ten that is at most 1 / (10 n), for n records or silos."""
+    return float(f"1e{math.floor(1e-12 - math.log10(10 * n))}")
+
+
+def check_budget_parameters(epsilon: Any, delta: Any) -> None:
+    """Raise unless epsilon is a positive number or inf, and delta "auto" or in (0, 1)."""
+    check_number("epsilon", epsilon, low=0, open_low=True, words=" (inf for no privacy)")
+    if not is_auto(delta):
+        check_share("delta", delta, words=' (or "auto")')
+
+
+def delta_of(delta: Any, n: int) -> float:
+    """Return the delta of a checked budget, for n records or silos."""
+    return automatic_delta(n) if is_auto(delta) else float(delta)

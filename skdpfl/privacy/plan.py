@@ -11,10 +11,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdpfl.privacy.least_noise import allowed, least_noise
 from skdpfl.privacy.mechanisms import Mechanism, NoPrivacy, mechanism_for
 from skdpfl.privacy.public_numbers import PublicNumbers
-from skdpfl.privacy.silo_releases import SiloGroups, costliest, groups_of, outsider_multipliers
+from skdpfl.privacy.silo_releases import (
+    SiloGroups,
+    allowed,
+    costliest,
+    groups_of,
+    least_noise,
+    outsider_multipliers,
+)
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 
@@ -46,7 +52,7 @@ class PrivacyPlan(PublicNumbers):
     cohort, silo_fraction : str and float
         How cohorts are drawn; for unit "silo" the engine draws them secretly.
     noise_schedule : tuple, optional
-        Decaying noise, see :mod:`skdpfl.privacy.schedules`.
+        Decaying noise, see :mod:`skdpfl.privacy.public_numbers`.
     setup : tuple of Composition
         The releases of silos in addition to training (scales, calibration): one entry for
         all silos, or one for each; (): none.

@@ -1,4 +1,4 @@
-"""Who takes part in a step: drawing a batch and naming its event, in one object.
+"""Who takes part: the records of a step, drawn and priced by one object, and the silos of a round.
 
 Whatever is drawn here is what is priced: a sampling's ``draw`` and its ``composition`` read the
 same rate. ``n`` is a silo's number of records (public), ``z`` the noise multiplier of a step.
@@ -10,11 +10,21 @@ same rate. ``n`` is a silo's number of records (public), ``z`` the noise multipl
     Disjoint(T)         the t-th of T equal parts       floor(n / T)   1 Gaussian(smallest z)
 
 The normaliser is public: never the size that was realised, which stays secret under Poisson.
+
+The silos of a round (its cohort) are drawn from a stream of their own, before any data are read::
+
+    cohort      a round's silos                                            a silo's rounds
+    balanced    without replacement: equal numbers of rounds, up to one    T m / M
+    uniform     m = max(1, round(l M)) of M, independent each round        Binomial(T, m / M)
+    poisson     each with probability l, independent; may be empty         Binomial(T, l)
+
+Under unit="record" the schedule may be public and each silo pays for the rounds it is in. Under
+unit="silo" it is secret: it is drawn inside the run and never returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,3 +152,36 @@ class Disjoint(Sampling):
     def composition(self, n: int, levels: Levels) -> Composition:
         present = [z for z, count in levels if count]
         return compose([(Gaussian(min(present)), 1)] if present else [])
+
+
+def draw_cohorts(
+    cohort: str, fraction: float, n_silos: int, n_rounds: int, stream: Stream
+) -> Iterator[np.ndarray]:
+    """Yield the cohort of each of ``n_rounds`` rounds."""
+    size = min(n_silos, max(1, round(fraction * n_silos)))
+    if cohort == "balanced":
+        yield from _deal(size, n_silos, n_rounds, stream)
+        return
+    for _ in range(n_rounds):
+        if cohort == "poisson":
+            yield stream.poisson_sample(n_silos, fraction)
+        else:
+            yield stream.subset(n_silos, size)
+
+
+def _deal(size: int, n_silos: int, n_rounds: int, stream: Stream) -> Iterator[np.ndarray]:
+    """Draw ``size`` silos per round from a random permutation, and a new one when it runs out.
+
+    The remaining silos of the old permutation take part first; none of them is drawn twice in that
+    round. After any number of rounds two silos' counts differ by at most 1.
+    """
+    left = np.zeros(0, dtype=np.int64)
+    for _ in range(n_rounds):
+        hand, left = left[:size], left[size:]
+        if len(hand) < size:
+            pack = stream.permutation(n_silos)
+            fresh = pack[~np.isin(pack, hand)]
+            hand_new = fresh[: size - len(hand)]
+            left = pack[~np.isin(pack, hand_new)]
+            hand = np.concatenate([hand, hand_new])
+        yield np.sort(hand)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skdpfl.federation import Federation, Question, Schema, Work
-from skdpfl.privacy.mechanisms.shuffler import smallest_cohort
+from skdpfl.privacy.mechanisms.records import smallest_cohort
 from skdpfl.remote._declared import pack
 from skdpfl.remote._exchange import Courier, SilosMissing, exchange, in_words, odd_ones
 from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer, Part, Task

@@ -12,10 +12,15 @@ from skdpfl.engine import run
 from skdpfl.federation import _stacks
 from skdpfl.federation._gradient import NoiseMaker
 from skdpfl.models import LinearModel
-from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import FixedSizeGaussian, Gaussian, PoissonGaussian
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
+from skdpfl.privacy.sampling import (
+    Disjoint,
+    Everyone,
+    PoissonSampling,
+    WithoutReplacement,
+    draw_cohorts,
+)
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
 

@@ -9,7 +9,7 @@ import pytest
 from skdpfl import DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.choosing._noise_level import cost_of_decay
 from skdpfl.estimators import _base
-from skdpfl.privacy.schedules import noise_factors
+from skdpfl.privacy.public_numbers import noise_factors
 
 
 def charges(seed):

@@ -7,7 +7,7 @@ import pytest
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.privacy.mechanisms import mechanism_for
-from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients, ShuffledSums
+from skdpfl.privacy.mechanisms.records import ShuffledGradients, ShuffledSums
 from tests.estimators.fits import data
 
 SIZES = np.array([20, 30, 50, 100])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _gradient, _local, _stacks
 from skdpfl.federation._local import Memory
 from skdpfl.models._products import group_products
-from skdpfl.privacy.randomness import draws
+from skdpfl.privacy.randomness import streams
 from skdpfl.privacy.randomness.streams import Stream, streams_for
 from skdpfl.privacy.release import precision
 from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
@@ -495,7 +495,7 @@ def test_no_bit_tells_how_many_records_another_silo_drew(monkeypatch, mask_work,
         return out
 
     before = messages()
-    poisson_sample, threshold = Stream.poisson_sample, draws.below
+    poisson_sample, threshold = Stream.poisson_sample, streams.below
 
     def all_of_silo_0(stream, n, q):
         return np.arange(n) if stream._silo == 0 else poisson_sample(stream, n, q)
@@ -506,7 +506,7 @@ def test_no_bit_tells_how_many_records_another_silo_drew(monkeypatch, mask_work,
         return chosen
 
     monkeypatch.setattr(Stream, "poisson_sample", all_of_silo_0)
-    monkeypatch.setattr(draws, "below", all_of_the_first)
+    monkeypatch.setattr(streams, "below", all_of_the_first)
     after = messages()
     assert not np.array_equal(after[0], before[0])
     for i in range(1, n):

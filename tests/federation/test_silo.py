@@ -13,12 +13,17 @@ import skdpfl
 from skdpfl.engine import rounds, run
 from skdpfl.estimators import _data
 from skdpfl.federation import LocalFederation, Question, Schema, Silo, SiloData, _stacks
-from skdpfl.privacy.cohorts import draw_cohorts
 from skdpfl.privacy.events import Gaussian, compose
 from skdpfl.privacy.mechanisms import SiloGradients
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import StepNoise
-from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
+from skdpfl.privacy.sampling import (
+    Disjoint,
+    Everyone,
+    PoissonSampling,
+    WithoutReplacement,
+    draw_cohorts,
+)
 from tests.engine.settings import federation_of, plan_of, problem, work_of
 from tests.federation.apart import Apart
 from tests.federation.test_local import setting

@@ -31,7 +31,7 @@ from skdpfl.privacy.lower_bounds import (
     rates_from_counts,
     wins_from_scores,
 )
-from skdpfl.privacy.mechanisms import SiloGradients, shuffler
+from skdpfl.privacy.mechanisms import SiloGradients, records
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.release.noise import FreshNoise
 from skdpfl.privacy.release.noised_sum import NoisedSum
@@ -284,12 +284,12 @@ def test_sums_of_shuffled_bits_have_teeth(monkeypatch):
     kw = {"n_silos": 3, "size": 4, "n_fits": 70, "n_features": 2, "confidence": 0.95}
     right = audit(estimator, **kw)
     assert right.view == "server" and not right.contradicted
-    drawn = shuffler.binomial_draws
+    drawn = records.binomial_draws
 
     def quieter(bits, p, stream, shape):
         return bits * p + np.rint((drawn(bits, p, stream, shape) - bits * p) / 4)
 
-    monkeypatch.setattr(shuffler, "binomial_draws", quieter)
+    monkeypatch.setattr(records, "binomial_draws", quieter)
     assert audit(estimator, **kw).contradicted
 
 

@@ -24,8 +24,8 @@ from skdpfl.privacy.events import (
     Profile,
     compose,
 )
-from skdpfl.privacy.pricing.dominance import undominated
 from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from skdpfl.privacy.pricing.releases import undominated
 from skdpfl.privacy.pricing.renyi import renyi
 from tests.privacy._reference import exact_gaussian_delta
 

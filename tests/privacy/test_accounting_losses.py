@@ -10,12 +10,18 @@ from scipy.stats import binom
 
 from skdpfl.privacy.events import Approximate, Gaussian, PoissonGaussian, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
-from skdpfl.privacy.pricing.loss_atoms import approximate_pair, profile_pair
-from skdpfl.privacy.pricing.loss_grid import Grid, TooFine, normal_masses
-from skdpfl.privacy.pricing.loss_pairs import FixedSizePair, ReplacePair, ZeroOutPair, gaussian_pair
-from skdpfl.privacy.pricing.loss_sum import LossSum
-from skdpfl.privacy.pricing.loss_window import Window
+from skdpfl.privacy.pricing.loss_pairs import (
+    FixedSizePair,
+    Grid,
+    ReplacePair,
+    TooFine,
+    ZeroOutPair,
+    gaussian_pair,
+    normal_masses,
+)
+from skdpfl.privacy.pricing.loss_sum import LossSum, Window
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
+from skdpfl.privacy.pricing.releases import approximate_pair, profile_pair
 from tests.privacy import _reference as reference
 
 PAIRS = [

@@ -13,12 +13,13 @@ from scipy.special import log_ndtr, ndtri
 
 from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian
-from skdpfl.privacy.mechanisms import binomial_law
-from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
-from skdpfl.privacy.mechanisms.binomial_law import (
+from skdpfl.privacy.mechanisms import binomial
+from skdpfl.privacy.mechanisms.binomial import (
+    BinomialSum,
     TooFewBits,
     binomial_draws,
     binomial_quantiles,
+    binomial_sum,
     largest_step,
 )
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
@@ -197,7 +198,7 @@ def test_the_failure_is_the_least_of_guarantee_5(z, d, monkeypatch):
         seen.append(largest_step(*args))
         return seen[-1]
 
-    monkeypatch.setattr(binomial_law, "largest_step", step)
+    monkeypatch.setattr(binomial, "largest_step", step)
     release = binomial_sum(z, dimension=d, clip_norm=1.0, n_contributors=10)
     mu, failure = release._priced
     large = np.linspace(0, mu**2 / 2 + 30 * mu, 3001)

@@ -7,22 +7,24 @@ import pytest
 from scipy.stats import binom
 
 from skdpfl.privacy.accounting import epsilon_of, n_steps_for, noise_multiplier_for
-from skdpfl.privacy.calibration import check_budget
+from skdpfl.privacy.calibration import check_budget, check_budget_parameters, delta_of
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian, PoissonGaussian, compose
 from skdpfl.privacy.lower_bounds import Rates, epsilon_from_rates
-from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum
-from skdpfl.privacy.mechanisms.binomial_law import TooFewBits, dominating_gaussian
+from skdpfl.privacy.mechanisms.binomial import (
+    BinomialSum,
+    TooFewBits,
+    binomial_sum,
+    dominating_gaussian,
+)
 from skdpfl.privacy.mechanisms.cap import privunit
-from skdpfl.privacy.mechanisms.learnt_clip import LearntClip
-from skdpfl.privacy.mechanisms.privunit_messages import split_epsilon
-from skdpfl.privacy.mechanisms.scalardp import ScalarDP
-from skdpfl.privacy.pricing.automatic_delta import check_budget_parameters, delta_of
+from skdpfl.privacy.mechanisms.privunit import ScalarDP, split_epsilon
+from skdpfl.privacy.mechanisms.whole_silos import LearntClip
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
+from skdpfl.privacy.public_numbers import check_schedule
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release.grid import grid_for
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling
-from skdpfl.privacy.schedules import check_schedule
-from skdpfl.privacy.shuffling.rounds import shuffled_profile
+from skdpfl.privacy.shuffling import shuffled_profile
 from skdpfl.privacy.spending.filters import renyi_budget
 from skdpfl.privacy.spending.groups import group_size
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from skdpfl import ISRLDPClassifier
-from skdpfl.privacy import least_noise
+from skdpfl.privacy import silo_releases
 from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.mechanisms import Mechanism
-from skdpfl.privacy.pricing.dominance import dominates
 from skdpfl.privacy.pricing.price import price_epsilon
+from skdpfl.privacy.pricing.releases import dominates
 from skdpfl.privacy.silo_releases import cells_of, composition_of, costliest_silos
 
 M = 10_000
@@ -33,7 +33,7 @@ def counted(monkeypatch):
         asked.add(composition)
         return price_epsilon(composition, delta, neighbours)
 
-    monkeypatch.setattr(least_noise, "price_epsilon", price)
+    monkeypatch.setattr(silo_releases, "price_epsilon", price)
     return asked
 
 

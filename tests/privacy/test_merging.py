@@ -14,7 +14,7 @@ from skdpfl.privacy.events import (
     compose,
 )
 from skdpfl.privacy.pricing import price
-from skdpfl.privacy.pricing.merging import merged
+from skdpfl.privacy.pricing.releases import merged
 
 STEP = Profile((0.0, 1.0), (0.3, 0.0))
 

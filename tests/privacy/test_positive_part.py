@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from skdpfl.privacy.shuffling import blanket, positive_part
-from skdpfl.privacy.shuffling.positive_part import GridLaw, positive_part_of_sum
+from skdpfl.privacy import shuffling
+from skdpfl.privacy.pricing import positive_part
+from skdpfl.privacy.pricing.positive_part import GridLaw, positive_part_of_sum
 
 #: so small that what lies beyond the window does not count
 NOTHING = 1e-280
@@ -143,7 +144,7 @@ def ratio_at(t, mu, alpha):
 def test_the_law_of_the_ratio_by_quadrature(mu, alpha, kappa):
     """Its mass and mean are kept; it lies above in the convex order, and by little."""
     reach = mu / 2 + 4.0
-    law = blanket._law_of_ratio(mu, kappa, alpha, reach)
+    law = shuffling._law_of_ratio(mu, kappa, alpha, reach)
     t, weights = nodes(reach)
     x, least = ratio_at(t, mu, alpha)
     weights = weights * least
@@ -169,8 +170,8 @@ def test_tails_that_are_revealed_have_the_stated_probability(mu, slack, monkeypa
         given.append(tolerance)
         return 0.0
 
-    monkeypatch.setattr(blanket, "positive_part_of_sum", nothing)
-    revealed = blanket.blanket_delta(mu, 0.01, 500, 1.1, slack)
+    monkeypatch.setattr(shuffling, "positive_part_of_sum", nothing)
+    revealed = shuffling.blanket_delta(mu, 0.01, 500, 1.1, slack)
     assert slack / 2 <= revealed <= slack * (1 + 1e-9)
     assert given == [pytest.approx(slack / 10 * 500 * 0.01)]
 
@@ -179,9 +180,9 @@ def test_grids_of_more_points_than_allowed_give_no_bound(monkeypatch):
     """Either side of the largest number of points."""
     sizes = []
     monkeypatch.setattr(
-        blanket, "positive_part_of_sum", lambda law, *_: sizes.append(len(law.masses)) or 0.0
+        shuffling, "positive_part_of_sum", lambda law, *_: sizes.append(len(law.masses)) or 0.0
     )
-    bounds = [blanket.blanket_delta(mu, 0.5, 10, 1.0, 1e-9) for mu in np.arange(1.0, 3.0, 0.02)]
+    bounds = [shuffling.blanket_delta(mu, 0.5, 10, 1.0, 1e-9) for mu in np.arange(1.0, 3.0, 0.02)]
     known = [b < 1.0 for b in bounds]
     assert known == sorted(known, reverse=True)
     assert 0.8 * 2**15 < max(sizes) < 2**15 + 3 and 0 < known.count(False) < 99
@@ -190,7 +191,7 @@ def test_grids_of_more_points_than_allowed_give_no_bound(monkeypatch):
 @pytest.mark.parametrize("alpha", [1.0, 1.5])
 def test_the_grid_is_fine_enough(alpha, monkeypatch):
     """Eight steps per root mean square: within 1 % of 64."""
-    coarse = blanket.blanket_delta(0.7, 0.05, 300, alpha, 1e-9)
-    monkeypatch.setattr(blanket, "_STEPS", 64)
-    fine = blanket.blanket_delta(0.7, 0.05, 300, alpha, 1e-9)
+    coarse = shuffling.blanket_delta(0.7, 0.05, 300, alpha, 1e-9)
+    monkeypatch.setattr(shuffling, "_STEPS", 64)
+    fine = shuffling.blanket_delta(0.7, 0.05, 300, alpha, 1e-9)
     assert fine <= coarse * (1 + 1e-9) and coarse <= 1.01 * fine

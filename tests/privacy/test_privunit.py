@@ -16,11 +16,11 @@ from scipy.special import gammaln
 from skdpfl.privacy.mechanisms.privunit import (
     N_UNIFORMS,
     PrivUnitMechanism,
+    ScalarDP,
     largest_error,
     privunit,
     split_epsilon,
 )
-from skdpfl.privacy.mechanisms.scalardp import ScalarDP
 
 CAPS = [(1, 2.0), (2, 1.0), (3, 4.0), (50, 4.0), (500, 6.0), (36_895, 5.0), (10**6, 8.0)]
 SMALL_CAPS = [c for c in CAPS if c[0] <= 500]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skdpfl.privacy import epsilon_of, published
-from skdpfl.privacy.published._chang_schedule import Schedule
+from skdpfl.privacy.published._chang import Schedule
 from skdpfl.privacy.published._renyi import gaussian_curve, smallest_epsilon, wang_sampled
 
 # ----------------------------------------------------------------------------- Renyi curves

@@ -15,12 +15,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpfl.privacy.randomness import draws as _draws
-from skdpfl.privacy.randomness import samples as _sampling
-from skdpfl.privacy.randomness import secure as _secure
-from skdpfl.privacy.randomness.secure import AesWords, ShakeWords
+from skdpfl.privacy.randomness import streams as _streams
+from skdpfl.privacy.randomness import words as _words
 from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.randomness.words import SimulationWords
+from skdpfl.privacy.randomness.words import AesWords, ShakeWords, SimulationWords
 
 SOURCES = {"simulation": lambda: SimulationWords(7), "aes": AesWords, "shake": ShakeWords}
 SILOS = [3, 1, 5, 900, 1]
@@ -242,7 +240,7 @@ def test_no_random_state_is_secure():
 
 
 def test_without_cryptography_the_standard_library_will_do(monkeypatch):
-    monkeypatch.setattr(_secure, "Cipher", None)
+    monkeypatch.setattr(_words, "Cipher", None)
     assert type(streams_for(None)._source) is ShakeWords
 
 
@@ -288,7 +286,7 @@ def test_aes_words_are_aes_in_counter_mode():
 def test_the_last_words_of_a_long_draw_are_drawn(more):
     """Long draws are made in pieces of `_ZEROS`, of which the last may be one block."""
     words = AesWords()
-    count = 3 * (len(_secure._ZEROS) // 8) + more
+    count = 3 * (len(_words._ZEROS) // 8) + more
     short, long = (words.words("noise", [5], 0, 0, n)[0] for n in (count, count + 40))
     np.testing.assert_array_equal(short, long[:count])
     assert len(np.unique(short)) == count
@@ -349,19 +347,19 @@ def test_poisson_samples_hold_each_record_with_its_chance(streams, n, q):
 
 def test_bytes_then_ties_is_comparing_whole_words():
     """The law for large silos: exactly 2^64 q of the 2^64 (byte, rest) pairs are chosen."""
-    limit = _sampling.threshold(0.3)
+    limit = _streams.threshold(0.3)
     first, rest = limit >> 56, limit & (1 << 56) - 1
     heads = np.array([first - 1, first, first, first, first + 1] + [255] * 3, dtype=np.uint8)
     ties = np.array([rest - 1, rest, 0], dtype=np.uint64) << np.uint64(8)
     answers = iter([heads.view(np.uint64), ties])
-    chosen = _sampling._by_bytes(5, limit, lambda count: next(answers))
+    chosen = _streams._by_bytes(5, limit, lambda count: next(answers))
     assert chosen.tolist() == [0, 1, 3]
 
 
 @pytest.mark.parametrize("q", [0.5, 0.1, 1 / 3, 2.0**-60, math.nextafter(1, 0)])
 def test_thresholds_are_the_probability(q):
-    assert 0 <= q - _sampling.threshold(q) / 2**64 <= 2**-64
-    assert _sampling.threshold(q) < 2**64
+    assert 0 <= q - _streams.threshold(q) / 2**64 <= 2**-64
+    assert _streams.threshold(q) < 2**64
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 10_000])
@@ -406,9 +404,9 @@ def test_integers_reject_what_would_favour_some():
         [np.array([5, 6 << 61, 2**64 - 1], np.uint64), np.array([7 << 61, 9], np.uint64)]
     )
     answers = iter([*answers, np.array([width + 8], np.uint64)])
-    assert _sampling.integers(width, 3, lambda count: next(answers)).tolist() == [5, 8, 9]
+    assert _streams.integers(width, 3, lambda count: next(answers)).tolist() == [5, 8, 9]
     words = np.array([7, 8, 2**64 - 1], np.uint64)  # 2^64 is a multiple of 8: none is refused
-    assert _sampling.integers(8, 3, lambda count: words).tolist() == [7, 0, 7]
+    assert _streams.integers(8, 3, lambda count: words).tolist() == [7, 0, 7]
 
 
 # -- bad input -----------------------------------------------------------------------------------
@@ -478,8 +476,8 @@ def test_a_word_is_below_a_rate_from_zero_to_one_less_than_its_share_of_them(q):
     words = [max(share - 1, 0), share, min(share + 1, 2**64 - 1)]
     expected = [word < share for word in words]
     given = np.array([[words, words]], np.uint64)
-    mask = _draws.below(given, np.array([3, 2]), np.array([q, q]))
+    mask = _streams.below(given, np.array([3, 2]), np.array([q, q]))
     assert mask[0, 0].tolist() == expected
     assert mask[0, 1].tolist() == [*expected[:2], False]
-    alone = _sampling.poisson(3, q, lambda n: np.array(words, np.uint64)[:n])
+    alone = _streams.poisson(3, q, lambda n: np.array(words, np.uint64)[:n])
     assert alone.tolist() == np.flatnonzero(expected).tolist()

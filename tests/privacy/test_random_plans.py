@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdpfl import DPFedAvgClassifier, DPFedEXPClassifier, DPScaffoldClassifier, ISRLDPClassifier
-from skdpfl.privacy import least_noise as noise
+from skdpfl.privacy import silo_releases as noise
 from skdpfl.privacy.accounting import price_epsilon
 
 KINDS = [ISRLDPClassifier, DPScaffoldClassifier, DPFedAvgClassifier, DPFedEXPClassifier]

@@ -12,10 +12,15 @@ from scipy.special import log_ndtr
 from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import Approximate, FixedSizeGaussian, Gaussian, PoissonGaussian
 from skdpfl.privacy.pricing import price, refining
-from skdpfl.privacy.pricing.loss_atoms import approximate_pair, profile_pair
-from skdpfl.privacy.pricing.loss_grid import Grid, GridLoss
-from skdpfl.privacy.pricing.loss_pairs import FixedSizePair, ReplacePair, ZeroOutPair
-from skdpfl.privacy.pricing.loss_product import LossProduct
+from skdpfl.privacy.pricing.loss_pairs import (
+    FixedSizePair,
+    Grid,
+    GridLoss,
+    ReplacePair,
+    ZeroOutPair,
+)
+from skdpfl.privacy.pricing.refining import LossProduct
+from skdpfl.privacy.pricing.releases import approximate_pair, profile_pair
 from tests.privacy import _reference as reference
 
 # ---- the truth ------------------------------------------------------------------------------

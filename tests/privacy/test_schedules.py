@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl.privacy.schedules import MAX_LEVELS, check_schedule, noise_factors
+from skdpfl.privacy.public_numbers import MAX_LEVELS, check_schedule, noise_factors
 
 
 def test_no_schedule():

@@ -7,14 +7,13 @@ import pytest
 
 from skdpfl.privacy.events import compose
 from skdpfl.privacy.mechanisms import Aggregate, Senders
-from skdpfl.privacy.mechanisms.binomial_law import binomial_quantiles
-from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients, ShuffledSums, smallest_round
+from skdpfl.privacy.mechanisms.binomial import binomial_quantiles
+from skdpfl.privacy.mechanisms.records import ShuffledGradients, ShuffledSums, smallest_round
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import PrecisionError
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, WithoutReplacement
-from skdpfl.privacy.shuffling.one_round import shuffled_profile
-from skdpfl.privacy.shuffling.rounds import shuffled_levels
+from skdpfl.privacy.shuffling import shuffled_levels, shuffled_profile
 
 SIZES = np.array([20, 30, 50, 100])
 

@@ -9,23 +9,28 @@ import math
 import numpy as np
 import pytest
 
+from skdpfl.privacy import shuffling
 from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import FixedSizeGaussian, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
-from skdpfl.privacy.shuffling import one_round
-from skdpfl.privacy.shuffling.blanket import CELLS, blanket_delta, largest_kappa
-from skdpfl.privacy.shuffling.positive_part import (
+from skdpfl.privacy.pricing.positive_part import (
     _exponential_moments,
     _integer_power,
     positive_part_of_sum,
     spread,
 )
-from skdpfl.privacy.shuffling.rounds import shuffled_levels, shuffled_profile
+from skdpfl.privacy.shuffling import (
+    CELLS,
+    blanket_delta,
+    largest_kappa,
+    shuffled_levels,
+    shuffled_profile,
+)
 
 
 def shuffled_deltas(epsilons, *, noise_multiplier, n_reports, slack):
     """The bounds on delta for one round without sampling, at each epsilon."""
-    bound = one_round.RoundBound(noise_multiplier, n_reports, slack)
+    bound = shuffling.RoundBound(noise_multiplier, n_reports, slack)
     return np.minimum.accumulate([bound.delta(epsilon) for epsilon in epsilons.tolist()])
 
 
@@ -271,7 +276,7 @@ def test_a_profile_looks_at_no_more_cells_than_it_must(monkeypatch):
         looks.append(args)
         return blanket_delta(*args)
 
-    monkeypatch.setattr(one_round, "blanket_delta", counted)
+    monkeypatch.setattr(shuffling, "blanket_delta", counted)
     shuffled_profile.__wrapped__(1.9, 2000, 0.1, slack=2e-7)
     assert len(looks) < 440
 

@@ -18,7 +18,6 @@ from skdpfl.engine import Round, _round, run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
-from skdpfl.privacy.cohorts import draw_cohort
 from skdpfl.privacy.mechanisms import (
     LearntClip,
     NoPrivacy,
@@ -314,7 +313,7 @@ SECRET = {"n_silos": 100, "cohort": "poisson"}
 def test_the_sum_is_divided_by_the_expected_cohort():
     plan = plan_of(ServerMessages(True), z=1e-3, n_rounds=30, silo_fraction=0.25, **SECRET)
     answers, _ = all_released(plan, np.full((100, D), 0.1))
-    drawn = draw_cohort(plan, streams_for(0))
+    drawn = plan.cohorts(streams_for(0))
     sizes = [len(next(drawn)) for _ in range(30)]
     assert max(sizes) > min(sizes) + 10
     for n, answer in zip(sizes, answers, strict=True):
@@ -336,7 +335,7 @@ def test_cohorts_of_a_known_size_are_divided_by_it(fraction):
     who = {"cohort": "uniform", "silo_fraction": fraction, "weights": weights, "n_rounds": 12}
     plan = plan_of(ServerMessages(), n_silos=4, z=1e-6, **who)
     messages = np.arange(4)[:, None] * np.full(D, 0.02)
-    drawn = None if fraction == 1 else draw_cohort(plan, streams_for(0))
+    drawn = None if fraction == 1 else plan.cohorts(streams_for(0))
     for answer in all_released(plan, messages)[0]:
         cohort = np.arange(4) if drawn is None else next(drawn)
         total = weights[cohort] @ messages[cohort]
@@ -348,7 +347,7 @@ def test_an_empty_cohort_is_released_with_noise():
     plan = plan_of(ServerMessages(), n_rounds=50, silo_fraction=0.01, **SECRET)
     answers, _ = all_released(plan, np.full((100, D), 0.1))
     assert len(answers) == 50  # a round that is left out would tell that nobody took part
-    drawn = draw_cohort(plan, streams_for(0))
+    drawn = plan.cohorts(streams_for(0))
     empty = [answer for answer in answers if not len(next(drawn))]
     assert len(empty) > 5
     assert min(np.abs(answer.mean).min() for answer in empty) > 0
@@ -396,7 +395,7 @@ def test_a_balanced_deal_is_never_kinder_than_what_it_is_charged_for():
         plan = plan_of(ServerMessages(), n_silos=n, n_rounds=rounds, **who)
         for seed in range(20):
             took = np.zeros(n, int)
-            for cohort in draw_cohort(plan, streams_for(seed)):
+            for cohort in plan.cohorts(streams_for(seed)):
                 took[cohort] += 1
             assert took.max() <= plan.spent().n_releases
 

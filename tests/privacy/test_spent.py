@@ -24,7 +24,7 @@ from skdpfl.privacy.events import (
     compose,
 )
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
-from skdpfl.privacy.shuffling.rounds import shuffled_levels
+from skdpfl.privacy.shuffling import shuffled_levels
 from skdpfl.privacy.spending import cost as cost_module
 from skdpfl.privacy.spending.cost import Cost
 from skdpfl.privacy.spending.spent import chosen_by_outputs, total

@@ -11,7 +11,7 @@
     silo     server    ServerMessages     the sum of clipped messages         the server
 
 The base class is in ``base``, mechanisms for records in ``records``, for whole silos in
-``whole_silos`` and ``privunit_messages``, and for shufflers in ``shuffler``.
+``whole_silos`` and ``privunit``.
 
 Formal guarantee
 ----------------
@@ -31,11 +31,19 @@ from skdpfl.privacy.mechanisms.base import (
     Senders,
     Statistics,
 )
-from skdpfl.privacy.mechanisms.learnt_clip import LearntClip
-from skdpfl.privacy.mechanisms.privunit_messages import PrivUnitMessages
-from skdpfl.privacy.mechanisms.records import ServerGradients, SiloGradients
-from skdpfl.privacy.mechanisms.shuffler import ShuffledGradients, ShuffledSums
-from skdpfl.privacy.mechanisms.whole_silos import ServerMessages, SiloMessages, WholeMessages
+from skdpfl.privacy.mechanisms.privunit import PrivUnitMessages
+from skdpfl.privacy.mechanisms.records import (
+    ServerGradients,
+    ShuffledGradients,
+    ShuffledSums,
+    SiloGradients,
+)
+from skdpfl.privacy.mechanisms.whole_silos import (
+    LearntClip,
+    ServerMessages,
+    SiloMessages,
+    WholeMessages,
+)
 
 __all__ = [
     "MECHANISMS",
@@ -61,7 +69,7 @@ __all__ = [
 MECHANISMS: dict[tuple[str, str], Mechanism] = {
     ("record", "silo"): SiloGradients(),
     ("record", "server"): ServerGradients(),
-    ("record", "shuffler"): ShuffledGradients(),
+    ("record", "records"): ShuffledGradients(),
     ("silo", "silo"): SiloMessages(),
     ("silo", "server"): ServerMessages(),
 }

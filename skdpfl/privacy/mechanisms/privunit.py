@@ -1,4 +1,4 @@
-r"""A whole message under pure local privacy: its direction by PrivUnit, its norm by ScalarDP.
+"""Whole messages under pure local privacy: directions by PrivUnit, norms by ScalarDP.
 
 For a silo's message ``x`` in R^d with ``D = clip_C(x)``, ``u = D / |D|`` and ``r = |D|``::
 
@@ -8,22 +8,47 @@ For a silo's message ``x`` in R^d with ``D = clip_C(x)``, ``u = D / |D|`` and ``
     E |c - D|^2 = E r_hat^2 / m^2 - r^2
     s_hat     from the same level as r_hat           E s_hat = r^2 + rounding, see ScalarDP
 
-A zero message has no direction: V is then uniform, and ``E r_hat = 0`` keeps c unbiased. A message
-that is not finite counts as zero. s_hat is the server's estimate of |D|^2: |c|^2 is larger by a
-factor of about ``1 / m^2``, and its bias is not a constant.
+PrivUnit is in :mod:`skdpfl.privacy.mechanisms.cap`. A zero message has no direction: V is then
+uniform, and ``E r_hat = 0`` keeps c unbiased. A message that is not finite counts as zero. s_hat is
+the server's estimate of |D|^2: |c|^2 is larger by a factor of about ``1 / m^2``, and its bias is
+not a constant.
 
-Formal guarantee
-----------------
+Formal guarantee: the message
+-----------------------------
 V is eps_direction-DP and the level eps_norm-DP for any two messages, and they are drawn
 independently given the message: together pure (eps_direction + eps_norm)-DP by basic composition,
 attained when direction and norm both change. (In floating point up to a total variation of about
 d * 1e-12 a message, which is not priced: :mod:`skdpfl.privacy.mechanisms.cap`.) Clipping comes
 before and c, s_hat after. This holds for any replacement of a silo's data, against everyone outside
 the silo.
+
+**ScalarDP** rounds a number in [0, C] at random to a level, which is then randomised. For r in [0,
+C], k + 1 levels and ``x = k r / C``::
+
+    J = floor(x) + Bernoulli(x - floor(x))                                  E J = x
+    Jhat = J     with probability P = e^eps / (e^eps + k)
+           j     with probability q = 1 / (e^eps + k), each other level j
+    r_hat = (C / k) (Jhat - q k (k+1) / 2) / (P - q)                        E r_hat = r
+    s_hat = (C / k)^2 (Jhat^2 - q k (k+1) (2k+1) / 6) / (P - q)             E s_hat = E (C J / k)^2
+
+The square's estimate is unbiased at the levels; between them rounding adds ``(C/k)^2 f (1 - f)``,
+f the fractional part of x: at most C^2 / (4 k^2).
+
+Formal guarantee: the norm
+--------------------------
+Given J, Jhat has probability P at J and q elsewhere, ``P / q = exp(eps)``; given r its distribution
+is a mixture of two such. Every ratio of probabilities between two inputs is at most exp(eps), with
+equality between two levels: pure eps-DP, exactly.
+
+References
+----------
+.. [1] Bhowmick, Duchi, Freudiger, Kapoor & Rogers, "Protection against reconstruction and its
+   applications in private federated learning", arXiv:1812.00984, section 4.2.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -31,10 +56,101 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from skdpfl.privacy.mechanisms import cap as _cap
-from skdpfl.privacy.mechanisms import scalardp
+from skdpfl.privacy.events import Approximate, Composition, compose
+from skdpfl.privacy.mechanisms.base import Senders, Statistics
+from skdpfl.privacy.mechanisms.cap import N_UNIFORMS as CAP_UNIFORMS
 from skdpfl.privacy.mechanisms.cap import PrivUnit, privunit
-from skdpfl.privacy.mechanisms.scalardp import ScalarDP
+from skdpfl.privacy.mechanisms.whole_silos import WholeMessages, within
+from skdpfl.privacy.public_numbers import PublicNumbers
+from skdpfl.privacy.release import DOUBLE, NoisedSum
+from skdpfl.privacy.sampling import Levels
+
+#: Uniforms used for one number: rounding, keeping, the other level.
+NORM_UNIFORMS = 3
+
+
+@dataclass(frozen=True)
+class ScalarDP:
+    """The randomiser of numbers in [0, ``bound``].
+
+    Parameters
+    ----------
+    epsilon : float
+        Pure privacy of one release, in (0, 20].
+    bound : float
+        C, the largest number.
+    n_levels : int, optional
+        k, the number of steps; by default ``ceil(exp(epsilon / 3))``, which balances the errors of
+        rounding and noise.
+    """
+
+    epsilon: float
+    bound: float
+    n_levels: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.epsilon <= 20.0:
+            raise ValueError(f"epsilon must be in (0, 20], got {self.epsilon!r}.")
+        if not 0.0 < self.bound < math.inf:
+            raise ValueError(f"bound must be positive and finite, got {self.bound!r}.")
+        if self.n_levels < 0:
+            raise ValueError(f"n_levels must be at least 1, got {self.n_levels!r}.")
+        if not self.n_levels:
+            object.__setattr__(self, "n_levels", math.ceil(math.exp(self.epsilon / 3)))
+
+    @property
+    def step(self) -> float:
+        """C / k, the distance between two levels."""
+        return self.bound / self.n_levels
+
+    @property
+    def other(self) -> float:
+        """q, the probability of each level that is not J."""
+        return 1.0 / (math.exp(self.epsilon) + self.n_levels)
+
+    @property
+    def contrast(self) -> float:
+        """P - q."""
+        return math.expm1(self.epsilon) * self.other
+
+    @cached_property
+    def transition(self) -> np.ndarray:
+        """P[Jhat = j | J = i], shape (k + 1, k + 1)."""
+        n = self.n_levels + 1
+        return np.full((n, n), self.other) + self.contrast * np.eye(n)
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """r_hat of each level, shape (k + 1,)."""
+        levels = np.arange(self.n_levels + 1.0)
+        return self.step * (levels - self.other * levels.sum()) / self.contrast
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """s_hat of each level, shape (k + 1,)."""
+        squares = np.arange(self.n_levels + 1.0) ** 2
+        return self.step**2 * (squares - self.other * squares.sum()) / self.contrast
+
+    def randomise(self, values: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+        """Return the private levels of ``values`` (M,), given uniforms (M, 3).
+
+        Numbers outside [0, C] are clipped.
+        """
+        x = np.clip(np.asarray(values, dtype=float) / self.step, 0.0, self.n_levels)
+        level = np.floor(x)
+        level = (level + (uniforms[:, 0] < x - level)).astype(np.int64)
+        # the k other levels, as offsets 1..k modulo k + 1
+        offset = 1 + np.floor(uniforms[:, 2] * self.n_levels).astype(np.int64)
+        moved = (level + offset) % (self.n_levels + 1)
+        keep = uniforms[:, 1] < self.other + self.contrast
+        return np.where(keep, level, moved)
+
+    def second_moment(self, values: np.ndarray) -> np.ndarray:
+        """Return E r_hat^2 for true values in [0, C], any shape."""
+        at_level = self.transition @ self.numbers**2
+        x = np.clip(np.asarray(values, dtype=float) / self.step, 0.0, self.n_levels)
+        return np.interp(x, np.arange(self.n_levels + 1.0), at_level)
+
 
 __all__ = [
     "N_UNIFORMS",
@@ -47,7 +163,7 @@ __all__ = [
 ]
 
 #: Uniforms used for one message.
-N_UNIFORMS = _cap.N_UNIFORMS + scalardp.N_UNIFORMS
+N_UNIFORMS = CAP_UNIFORMS + NORM_UNIFORMS
 
 
 class PrivateMessages(NamedTuple):
@@ -92,8 +208,8 @@ class PrivUnitMechanism:
         """
         direction = self.direction_randomiser(vectors.shape[1])
         directions, norms = _polar(vectors)
-        points = direction.randomise(directions, uniforms[:, : _cap.N_UNIFORMS], normals)
-        levels = self.norm_randomiser.randomise(norms, uniforms[:, _cap.N_UNIFORMS :])
+        points = direction.randomise(directions, uniforms[:, :CAP_UNIFORMS], normals)
+        levels = self.norm_randomiser.randomise(norms, uniforms[:, CAP_UNIFORMS:])
         points *= self.norm_randomiser.numbers[levels, None]
         return PrivateMessages(points, self.norm_randomiser.squares[levels])
 
@@ -144,3 +260,66 @@ def split_epsilon(epsilon: float, dimension: int) -> tuple[float, float]:
     found = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-4})
     share = float(found.x) if found.fun < error(shares[best]) else float(shares[best])
     return (1.0 - share) * epsilon, epsilon - (1.0 - share) * epsilon
+
+
+#: the largest epsilon per message that PrivUnit and ScalarDP support
+MOST_EPSILON = 20.0
+
+
+@dataclass(frozen=True)
+class PrivUnitMessages(WholeMessages):
+    """Server not trusted, pure local privacy: direction by PrivUnit, norm by ScalarDP.
+
+    The noise multiplier is the reciprocal of a message's epsilon. In addition to the message, a
+    silo sends two functions of the private level of its norm: unbiased estimates of its square, and
+    of whether it is at the highest level. From these the clip norm is learnt at no privacy cost.
+    """
+
+    gaussian = False
+    serves = ("silo", "silo")
+    least_noise = 1 / MOST_EPSILON
+
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
+        return compose((Approximate(1 / level), count) for level, count in levels)
+
+    def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
+        return NoisedSum(0.0, 0.0, clip_norm)
+
+    def randomiser(self, plan: PublicNumbers, size: int, clip_norm: float) -> PrivUnitMechanism:
+        """Return the randomiser of a round's messages."""
+        return PrivUnitMechanism(*split_epsilon(self._epsilon(plan), size), clip_norm)
+
+    def _epsilon(self, plan: PublicNumbers) -> float:
+        return min(MOST_EPSILON, 1 / float(plan.noise_multiplier[0]))
+
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
+        randomiser = self.randomiser(plan, kept.shape[-1], by.clip_norm)
+        uniforms = by.keys.uniform_block("message level", by.silos, by.round, (N_UNIFORMS,))
+        normals = by.keys.normal_block("message", by.silos, by.round, kept.shape[1:], DOUBLE)
+        sent = randomiser.randomise(kept, uniforms, normals)
+        extra = [sent.squared_norms] if self.squared_norms else []
+        if self.clipping is not None:
+            extra.append(1 - _at_top(sent.squared_norms, randomiser.norm_randomiser))
+        return np.column_stack([sent.messages, *extra])
+
+    def statistics(self, plan: PublicNumbers, extra: np.ndarray, clip_norm: float) -> Statistics:
+        norm = within(float(extra[0]), clip_norm) if self.squared_norms else float("nan")
+        return Statistics(norm, float("nan") if self.clipping is None else float(extra[-1]))
+
+    def noise_norm(self, plan: PublicNumbers, size: int) -> float:
+        each = largest_error(*split_epsilon(self._epsilon(plan), size), size)
+        each *= float(np.square(plan.weights).sum()) / plan.silo_fraction
+        return plan.clip_norm * float(np.sqrt(each))
+
+    def noise_on_share(self, plan: PublicNumbers) -> float:
+        # the level is wrong with probability k / (e^eps + k); the split of epsilon hardly
+        # depends on the number of coordinates
+        norms = self.randomiser(plan, 100, 1.0).norm_randomiser
+        variance = norms.other * (1 - norms.other) / norms.contrast**2
+        return float(np.sqrt(variance * np.square(plan.weights).sum() / plan.silo_fraction))
+
+
+def _at_top(squares: np.ndarray, norms: ScalarDP) -> np.ndarray:
+    """Return unbiased estimates of whether norms were rounded to the highest level."""
+    top = squares == norms.squares[-1]
+    return (top - norms.other) / norms.contrast

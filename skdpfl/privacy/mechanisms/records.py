@@ -1,16 +1,36 @@
-"""Record unit: clipped gradient sums are noised, by each silo or by the server.
+"""Record unit: clipped gradient sums are noised by each silo, by the server or behind a shuffler.
 
-The guarantees are in :mod:`skdpfl.privacy.mechanisms`.
+    unit     trust     class              noised                              released by
+    record   silo      SiloGradients      each silo's clipped gradient sums   each silo
+    record   server    ServerGradients    the cohort's weighted sum of those  the server
+    record   shuffler  ShuffledGradients  each record's clipped gradient      the shuffler
+    record   shuffler  ShuffledSums       each silo's sum, bit by bit         the shuffler
+
+The guarantees of the first two are in :mod:`skdpfl.privacy.mechanisms`. A shuffler permutes a
+round's messages before the server sees them, so that nobody knows who sent which. Batches have a
+fixed size there, because the server would see a random number of messages, and all records count
+alike, because a factor on its messages would name a silo.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
-from skdpfl.privacy.events import Composition
-from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism
+from skdpfl.privacy.calibration import Search
+from skdpfl.privacy.events import Composition, compose
+from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Mechanism, Senders
+from skdpfl.privacy.mechanisms.binomial import (
+    LEAST_NOISE,
+    MOST_BITS,
+    BinomialSum,
+    binomial_draws,
+    binomial_sum,
+)
 from skdpfl.privacy.public_numbers import PublicNumbers
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import (
@@ -18,11 +38,13 @@ from skdpfl.privacy.release import (
     SINGLE,
     GradientSums,
     NoisedSum,
+    PrecisionError,
     choose_precision,
     grid_for,
     relative_error,
 )
-from skdpfl.privacy.sampling import Levels
+from skdpfl.privacy.sampling import Disjoint, Levels, PoissonSampling
+from skdpfl.privacy.shuffling import shuffled_levels
 
 
 @dataclass(frozen=True)
@@ -125,3 +147,205 @@ def gradient_sums(plan: PublicNumbers, std: np.ndarray, size: int) -> GradientSu
         plan.neighbours,
         np.zeros(plan.n_silos),
     )
+
+
+@dataclass(frozen=True)
+class ShuffledGradients(Mechanism):
+    """Each record's clipped gradient is a separate message with its own noise; they are shuffled.
+
+    The plan's noise multiplier z is that of one message: N(0, (z C)^2) in each coordinate, the same
+    in all silos. The server adds the messages up, so a silo of batch size K is simulated as one sum
+    with noise of standard deviation z C sqrt(K).
+
+    Notes
+    -----
+    **Formal guarantee.** The messages of all rounds, each round's in random order, are
+    (epsilon, delta)-DP under replacement of a record, against everyone who sees them: the proof is
+    in :mod:`skdpfl.privacy.shuffling`. Rounds of different noise are priced separately. The
+    number of messages among which a record's is hidden is that of the smallest round. The guarantee
+    assumes that all silos add their noise and do not tell the server which messages they sent.
+    """
+
+    gradients_only = True
+    serves = ("record", "shuffler")
+    #: computing a price takes tenths of a second, and the bounds are not continuous
+    search: ClassVar[Search] = Search(start=3.0, share=0.99, narrow=1e-3)
+
+    def check(self, plan: PublicNumbers) -> None:
+        super().check(plan)
+        _check_shuffled(plan)
+
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
+        met, rate = _releases_of_record(plan, n, levels)
+        return shuffled_levels(met, smallest_round(plan), rate, float(plan.delta.min()))
+
+    def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
+        return np.ones(plan.n_silos)
+
+    def noise_on_mean(self, plan: PublicNumbers) -> float:
+        each = plan.record_shares * self._std(plan)
+        return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
+
+    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
+        sums = gradient_sums(plan, self._std(plan), size)
+        precision, noised = choose_precision(sums, dtype)
+        return GradientTerms(noised.clip, plan.expected_sizes, noised, precision)
+
+    def _std(self, plan: PublicNumbers) -> np.ndarray:
+        """Return the noise on the sum of a silo's messages."""
+        return _shared_noise(plan) * plan.clip_norm * np.sqrt(plan.expected_sizes)
+
+
+@dataclass(frozen=True)
+class ShuffledSums(Mechanism):
+    """The vector-sum protocol: silos send bits, and the shuffler reveals only their sums.
+
+    The plan's noise multiplier z is that on the sum over all silos: the protocol's binomial noise
+    is at least as private as a Gaussian of z C (:mod:`skdpfl.privacy.mechanisms.binomial`). A silo
+    rounds its sum of clipped gradients at random to the protocol's grid and adds its share of the
+    noise bits. The noise is about that of a trusted server; the price is communication
+    (:meth:`message_bits`).
+
+    Notes
+    -----
+    **Formal guarantee.** The numbers of ones of each coordinate, of all rounds, are
+    (epsilon, delta)-DP under replacement of a record, against everyone who sees the shuffled bits:
+    a round is dominated by a Gaussian release of multiplier ``protocol(plan, z).noise_multiplier``
+    and a procedure that fails with probability ``failure``; both are priced, at the z of each round
+    and with the bits of the smallest round. If a share s of the silos omits its noise bits, the
+    multiplier is smaller by sqrt(1 - s). The penalty's gradient is public and not part of the sums.
+    :mod:`skdpfl.privacy.mechanisms.binomial` bounds the error of simulating the bits.
+    """
+
+    gradients_only = True
+    noised_later = True
+    serves = ("record", "shuffler")
+    least_noise = LEAST_NOISE
+    #: prices are not continuous, because the number of bits is an integer
+    search: ClassVar[Search] = Search(share=0.99, narrow=1e-4)
+
+    def check(self, plan: PublicNumbers) -> None:
+        super().check(plan)
+        _check_shuffled(plan)
+        if plan.size is None:
+            raise ValueError(
+                "The bits of a sum are priced by its number of coordinates: give size."
+            )
+
+    def n_releases(self, plan: PublicNumbers) -> int:
+        return n_sums(plan)
+
+    def protocol(self, plan: PublicNumbers, z: float) -> BinomialSum:
+        """Return the protocol of the smallest round at noise multiplier z."""
+        assert plan.size is not None  # checked with the plan
+        return _protocol(
+            max(z, LEAST_NOISE),
+            plan.size,
+            plan.clip_norm,
+            smallest_cohort(plan),
+            int(plan.expected_sizes.max()),
+        )
+
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
+        met, rate = _releases_of_record(plan, n, levels)
+        rounds = [self.protocol(plan, level).composition(count, rate) for level, count in met]
+        return compose(part for parts in rounds for part in parts)
+
+    def message_bits(self, plan: PublicNumbers) -> int:
+        """Return how many bits a silo sends in a round, at most."""
+        return max(self._run(plan, r).bits_per_contributor for r in range(plan.n_rounds))
+
+    def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
+        return np.ones(plan.n_silos)
+
+    def noise_on_mean(self, plan: PublicNumbers) -> float:
+        protocol = self.protocol(plan, _shared_noise(plan))
+        n_silos = plan.n_silos * plan.silo_fraction
+        p = protocol.probability
+        each = protocol.noise_bits * p * (1 - p) + 1 / 4  # the rounding's variance at most
+        noise = protocol.unit * math.sqrt(n_silos * each)
+        return noise / (float(plan.expected_sizes.sum()) * plan.silo_fraction)
+
+    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
+        sums = gradient_sums(plan, plan.noise_multiplier * plan.clip_norm, size)
+        precision, noised = choose_precision(sums, dtype, DOUBLE)
+        most = self.protocol(plan, _shared_noise(plan) * plan.largest_factor)
+        if most.noise_bits * plan.n_silos > MOST_BITS:
+            raise PrecisionError(f"{most.noise_bits} bits of each silo are too many to simulate.")
+        return GradientTerms(noised.clip, plan.expected_sizes, precision=precision)
+
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
+        unit, sizes = self._run(plan, by.round).unit, plan.expected_sizes[by.silos, None]
+        uniforms = by.keys.uniform_block("rounding", by.silos, by.round, kept.shape[-1:])
+        return np.floor(kept * (sizes / unit) + uniforms) * (unit / sizes)
+
+    def release(
+        self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
+    ) -> np.ndarray:
+        protocol, scale = self._run(plan, round), float(plan.expected_sizes.sum())
+        bits = protocol.noise_bits * int(np.rint(aggregate.divisor * plan.n_silos))
+        stream = keys.stream("aggregate", round=round)
+        ones = np.rint(aggregate.total * (scale / protocol.unit))  # the weights are sizes / scale
+        ones += binomial_draws(bits, protocol.probability, stream, aggregate.total.shape)
+        ones -= bits * protocol.probability
+        return ones * (protocol.unit / scale) / aggregate.divisor
+
+    def _run(self, plan: PublicNumbers, round: int) -> BinomialSum:
+        """Return the protocol that runs in a round."""
+        return self.protocol(plan, _shared_noise(plan) * float(plan.factors[round][0]))
+
+
+def _shared_noise(plan: PublicNumbers) -> float:
+    """Return the noise multiplier that all silos run with: the largest that one is priced at."""
+    return float(plan.noise_multiplier.max())
+
+
+def _check_shuffled(plan: PublicNumbers) -> None:
+    """Raise for plans that the guarantees do not cover."""
+    if plan.neighbours != "replace":
+        raise ValueError(
+            f'trust="shuffler" is priced under neighbours="replace" only; got {plan.neighbours!r}.'
+        )
+    if isinstance(plan.sampling, PoissonSampling):
+        raise ValueError(
+            'trust="shuffler" needs batches of a fixed size, since the number of messages is seen; '
+            f"got {plan.sampling!r}. Use WithoutReplacement, Disjoint or Everyone."
+        )
+    sizes = plan.expected_sizes
+    if not np.allclose(plan.weights * sizes.sum(), sizes * plan.weights.sum(), rtol=1e-9, atol=0.0):
+        raise ValueError(
+            'trust="shuffler" counts every record alike, since messages have no sender: weights '
+            "must be proportional to the silos' batch sizes (plan.expected_sizes)."
+        )
+
+
+@lru_cache(maxsize=256)
+def _protocol(
+    z: float, dimension: int, clip_norm: float, n_silos: int, records: int
+) -> BinomialSum:
+    return binomial_sum(
+        z, dimension=dimension, clip_norm=clip_norm, n_contributors=n_silos, records=records
+    )
+
+
+def _releases_of_record(plan: PublicNumbers, n: int, levels: Levels) -> tuple[Levels, float]:
+    """Return the noise multipliers of a record's releases, and the sampling rate of a batch."""
+    present = [(z, count) for z, count in levels if count and math.isfinite(z)]  # inf: pure noise
+    if isinstance(plan.sampling, Disjoint):  # one round only, perhaps that of the least noise
+        return ([(min(present)[0], 1)] if present else []), 1.0
+    return present, plan.sampling.expected_size(n) / n
+
+
+def smallest_cohort(plan: PublicNumbers) -> int:
+    """Return the smallest number of silos in a round, empty rounds excluded."""
+    if plan.schedule is None:
+        return plan.n_silos
+    return min((len(silos) for silos in plan.schedule if len(silos)), default=1)
+
+
+def smallest_round(plan: PublicNumbers) -> int:
+    """Return the smallest number of messages in a round, empty rounds excluded."""
+    sizes = plan.expected_sizes
+    if plan.schedule is None:
+        return int(sizes.sum())
+    return int(min((sizes[silos].sum() for silos in plan.schedule if len(silos)), default=1))

@@ -3,7 +3,7 @@ r"""The price of a composition of releases: epsilon at a given delta, and delta 
 Plain Gaussian releases have a closed form (:mod:`skdpfl.privacy.pricing.gaussian`). Everything else
 is priced by privacy loss distributions: each release's dominating pair
 (:mod:`skdpfl.privacy.pricing.loss_pairs`) is made discrete on the safe side
-(:mod:`skdpfl.privacy.pricing.loss_grid`) and all are convolved at once
+(:mod:`skdpfl.privacy.pricing.loss_pairs`) and all are convolved at once
 (:mod:`skdpfl.privacy.pricing.loss_sum`). The grid's step follows the composition::
 
     h = f sqrt(sum_k n_k Var L_k / sum_k n_k),   1/64 <= f <= 1/16
@@ -13,7 +13,7 @@ then a fixed fraction of epsilon, for any epsilon and any number of steps: epsil
 large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. If the error is estimated
 to be larger, or the sum would need more than ``_MAX_WINDOW`` points, the price is computed again
 (:mod:`skdpfl.privacy.pricing.refining`). With more than ``_MOST_DISTINCT`` distinct releases,
-similar ones are priced as the most expensive of them (:mod:`skdpfl.privacy.pricing.merging`): for
+similar ones are priced as the most expensive of them (:mod:`skdpfl.privacy.pricing.releases`): for
 noise multipliers within a factor of four epsilon is 0.5 % too large (batches of fixed size: 1.4 %).
 
 Compared with dp-accounting: its distributions agree with these (tested), but it composes one event
@@ -35,14 +35,10 @@ from functools import lru_cache
 
 from skdpfl.privacy.events import Composition
 from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon
-from skdpfl.privacy.pricing.loss_atoms import AtomsPair
-from skdpfl.privacy.pricing.loss_grid import Grid, GridLoss, TooFine
-from skdpfl.privacy.pricing.loss_pairs import gaussian_pair
-from skdpfl.privacy.pricing.loss_sum import LossSum
-from skdpfl.privacy.pricing.loss_window import Bound
-from skdpfl.privacy.pricing.merging import merged
+from skdpfl.privacy.pricing.loss_pairs import Grid, GridLoss, TooFine, gaussian_pair
+from skdpfl.privacy.pricing.loss_sum import Bound, LossSum
 from skdpfl.privacy.pricing.refining import TOLERATED, Pairs, refined, unlike
-from skdpfl.privacy.pricing.releases import Neighbours, Releases, releases
+from skdpfl.privacy.pricing.releases import AtomsPair, Neighbours, Releases, merged, releases
 
 __all__ = ["Neighbours", "price_delta", "price_epsilon"]
 

@@ -1,4 +1,4 @@
-r"""Finer grids for prices that the first grid makes too large.
+"""Finer grids for prices that the first grid makes too large.
 
 The step of the first grid is a share of the standard deviation of one release's loss. That is too
 coarse if one release differs from the others: a record that is hardly ever sampled, but exposed
@@ -6,29 +6,107 @@ when it is, has losses a thousand times as large. They determine the deviation, 
 price. And if delta is tiny next to the rate of such a sampling, the rounding error of a transform,
 or the share of delta for losses beyond the grid, is not small.
 
-So if a :class:`~skdpfl.privacy.pricing.loss_window.Window` estimates an excess above ``TOLERATED``,
+So if a :class:`~skdpfl.privacy.pricing.loss_sum.Window` estimates an excess above ``TOLERATED``,
 or the sum would have too many points, the composition is priced again: on a grid that ends somewhat
 above the last price, with the probability beyond kept at its end, and with smaller and smaller
-steps until the price does not change; if the rounding error of a transform dominates, by
-:mod:`skdpfl.privacy.pricing.loss_product`.
+steps until the price does not change; if the rounding error of a transform dominates, without
+one (:class:`LossProduct`).
 
-Formal guarantee
-----------------
+Formal guarantee: finer grids
+-----------------------------
 Each of these prices is an upper bound, hence so is the least of them. The first one is the sum of
 losses c_k that the releases exceed with probabilities that sum to at most delta.
+
+**Without a transform.** The rounding errors of a fast Fourier transform are relative to the largest
+tilted probability. For heavy-tailed losses (a record is rarely sampled, but exposed when it is) and
+tiny delta, no tilt makes the relevant probabilities large enough. Here products of positive numbers
+are added, so that the relative error is small for every probability, however small.
+
+Formal guarantee: sums without a transform
+------------------------------------------
+For grid losses that dominate the true ones the result bounds the true delta (or epsilon) from
+above. Sums below the window are rounded up to its first point. Sums l above its last point l' share
+their probability p: ``p e^{l' - l}`` stays at l', which keeps Q's probability, the rest goes to
+infinity (:mod:`skdpfl.privacy.pricing.loss_pairs` says why that dominates). A convolution of N
+points adds N + 2 roundings to the relative errors of its two factors, which add up: n releases are
+right to n (N + 2) roundings. That share is added to delta, and ``_LOST``, far above what
+underflows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property, reduce
 
-from skdpfl.privacy.pricing.loss_atoms import AtomsPair
-from skdpfl.privacy.pricing.loss_grid import Grid, GridLoss, TooFine
-from skdpfl.privacy.pricing.loss_product import LossProduct
-from skdpfl.privacy.pricing.loss_sum import LossSum
-from skdpfl.privacy.pricing.loss_window import Bound
-from skdpfl.privacy.pricing.releases import LossPair
+import numpy as np
+
+from skdpfl.privacy.pricing.loss_pairs import SURE, Grid, GridLoss, TooFine
+from skdpfl.privacy.pricing.loss_sum import Bound, LossSum, Window
+from skdpfl.privacy.pricing.releases import AtomsPair, LossPair
+
+#: The least relative error that is assumed, and a bound on what underflows.
+_PRODUCT_ROUND, _LOST = 1e-9, 1e-290
+
+
+class LossProduct(LossSum):
+    """Independent losses on one grid: ``parts`` are (loss, how many times)."""
+
+    @property
+    def infinite(self) -> float:
+        """The probability that some loss is infinite."""
+        return self._law.infinite * (1.0 + self._rounding)
+
+    @property
+    def _rounding(self) -> float:
+        """A bound on the relative rounding error of each probability."""
+        return max(_PRODUCT_ROUND, self.n_releases * (self._law.probs.size + 2) * 2.0**-52)
+
+    @cached_property
+    def _law(self) -> GridLoss:
+        """The distribution of the sum, in a window that holds all losses."""
+        most = max(max(-loss.low, loss.low + loss.probs.size - 1) for loss, _ in self.parts)
+        return reduce(
+            lambda a, b: _sum(a, b, most), (_times(loss, n, most) for loss, n in self.parts)
+        )
+
+    def _window(self, saddle: float, epsilon: float, log_size: float) -> Window:
+        law = self._law
+        losses = law.losses
+        centre = float(min(max(epsilon, losses[0]), losses[-1]))
+        return Window(
+            self.h, losses, law.probs, 0.0, centre, 0.0, _LOST, self.n_releases, self._rounding
+        )
+
+
+def _times(loss: GridLoss, n: int, most: int) -> GridLoss:
+    """The sum of n identically distributed losses, by doubling."""
+    total = None
+    while True:
+        if n % 2:
+            total = loss if total is None else _sum(total, loss, most)
+        n //= 2
+        if not n:
+            assert total is not None
+            return total
+        loss = _sum(loss, loss, most)
+
+
+def _sum(a: GridLoss, b: GridLoss, most: int) -> GridLoss:
+    """The sum of two losses, on at most ``most`` points on either side of 0."""
+    low, probs = a.low + b.low, np.convolve(a.probs, b.probs)
+    infinite = a.infinite + b.infinite
+    if (cut := -most - low) > 0:
+        probs[cut] += probs[:cut].sum()
+        low, probs = -most, probs[cut:]
+    if (keep := most - low + 1) < probs.size:
+        kept = probs[keep:] * SURE * np.exp(-a.h * np.arange(1, probs.size - keep + 1))
+        infinite += float((probs[keep:] - kept).sum())
+        probs = probs[:keep].copy()
+        probs[-1] += kept.sum()
+    return replace(a, low=low, probs=probs, infinite=infinite)
+
 
 Pairs = tuple[tuple[LossPair, int], ...]
 Question = Callable[[LossSum], Bound]

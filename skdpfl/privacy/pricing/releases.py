@@ -1,20 +1,55 @@
-"""From events to privacy losses: the dominating pair that prices each event.
+"""From events to privacy losses: the dominating pair that prices each event, and which costs more.
 
 Plain Gaussians compose in closed form and are kept apart as one squared mu; everything else becomes
 a list of (pair, how many times). An event class that is not in the table is refused.
+
+**Profiles.** Of some releases only the privacy profile is known. A profile delta(eps), as a
+function of alpha = e^eps, is convex, non-increasing, 1 at alpha = 0, and (since the bounds cover
+both directions) ``delta(-eps) = 1 - e^-eps (1 - delta(eps))``. Given bounds at some points, the
+largest such function is their lower convex hull; it belongs to a pair whose losses are the hull's
+corners, with (slopes in alpha)::
+
+    Q(L = eps_i) = slope_i - slope_{i-1},   P(L = eps_i) = e^{eps_i} Q(L = eps_i),
+    P(L = inf) = the last delta
+
+For one point (eps, delta) this is randomised response that fails with probability delta.
+
+Formal guarantee: profiles
+--------------------------
+Every pair within the bounds has its profile below the hull, hence is dominated by this pair, also
+under composition. Each atom is then shared between the two nearest grid points so that both its P-
+and its Q-probability are kept, which dominates again (:mod:`skdpfl.privacy.pricing.loss_pairs`).
+
+**Merging.** Of very many distinct releases similar ones are priced as the most expensive of them.
+Cells are steps of a factor e^width in noise multiplier and sampling rate (or in epsilon and delta);
+all releases of a cell become one with the least noise and the highest rate among them. Prices are
+about proportional to 1/z and to the rate, so each adds a factor of at most e^width, half of that on
+average. The width is the smallest with few enough cells.
+
+Formal guarantee: domination
+----------------------------
+Event by event, more noise, a lower sampling rate and fewer releases cost at most as much, at every
+delta and in any composition: noise can be added afterwards; a sample at rate q' < q is a sample at
+rate q that is replaced, with probability 1 - q'/q, by a draw that does not depend on the record
+(joint convexity of the hockey-stick divergence); and a release can be ignored. A larger epsilon or
+delta dominates, too, and domination is kept under composition: merged releases cost at least as
+much.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from skdpfl.privacy.events import (
     Approximate,
     Composition,
+    Event,
     Exact,
     FixedSizeGaussian,
     Gaussian,
@@ -22,9 +57,96 @@ from skdpfl.privacy.events import (
     PoissonGaussian,
     Profile,
     change_of,
+    compose,
 )
-from skdpfl.privacy.pricing.loss_atoms import AtomsPair, approximate_pair, profile_pair
-from skdpfl.privacy.pricing.loss_pairs import FixedSizePair, ReplacePair, ZeroOutPair
+from skdpfl.privacy.pricing.loss_pairs import (
+    SURE,
+    FixedSizePair,
+    Grid,
+    GridLoss,
+    ReplacePair,
+    ZeroOutPair,
+)
+
+#: Larger values of epsilon are not used, as e^epsilon would overflow.
+_LARGEST = 600.0
+
+
+@dataclass(frozen=True)
+class AtomsPair:
+    """Losses with probabilities, and ``infinite``, the probability of an infinite loss."""
+
+    losses: tuple[float, ...]
+    masses: tuple[float, ...]
+    infinite: float
+
+    def variance(self, largest: float = math.inf) -> float:
+        """Variance of the (finite) loss, cut off at ``largest``."""
+        losses, masses = np.clip(self.losses, -largest, largest), np.array(self.masses)
+        return max(0.0, float(masses @ losses**2 - (masses @ losses) ** 2))
+
+    def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
+        """The loss on the grid in both directions (the same one twice)."""
+        losses, masses = np.array(self.losses), np.array(self.masses)
+        low, high = grid.indices(losses.min(), losses.max())
+        index = np.clip(np.floor(losses / grid.h).astype(np.int64), low, high - 1)
+        rest = np.clip(losses - grid.h * index, 0.0, grid.h)
+        upper = masses * np.expm1(-rest) / math.expm1(-grid.h)
+        probs = np.bincount(index - low, masses - upper, high - low + 1)
+        probs += np.bincount(index - low + 1, upper, high - low + 1)
+        infinite = self.infinite
+        if losses.max() > grid.largest:  # split between the last point and infinity
+            beyond = masses * (1.0 - SURE * np.exp(np.minimum(0.0, grid.h * high - losses)))
+            beyond[losses <= grid.h * high] = 0.0
+            probs[-1] -= beyond.sum()
+            infinite += float(beyond.sum())
+        loss = GridLoss(grid.h, low, probs, infinite)
+        return loss, loss
+
+    def largest(self, tail: float) -> float:
+        """The largest finite loss."""
+        return max(self.losses)
+
+
+def approximate_pair(epsilon: float, delta: float) -> AtomsPair:
+    """The worst pair of an (epsilon, delta)-DP release."""
+    up = (1.0 - delta) / (1.0 + math.exp(-epsilon))
+    return AtomsPair((-epsilon, epsilon), (1.0 - delta - up, up), delta)
+
+
+def profile_pair(epsilons: tuple[float, ...], deltas: tuple[float, ...]) -> AtomsPair:
+    """The worst pair whose delta at each given epsilon is at most the delta given there."""
+    points = [(e, d) for e, d in zip(epsilons, deltas, strict=True) if abs(e) <= _LARGEST]
+    points += [(-e, 1.0 - math.exp(-e) * (1.0 - d)) for e, d in points if e != 0.0]
+    corners = _lower_hull(sorted(points))
+    if not corners:
+        return AtomsPair((0.0,), (0.0,), 1.0)
+    alphas = np.array([0.0] + [math.exp(e) for e, _ in corners])
+    heights = np.array([1.0] + [d for _, d in corners])
+    slopes = np.append(np.diff(heights) / np.diff(alphas), 0.0)
+    masses = np.maximum(0.0, np.diff(slopes)) * alphas[1:]
+    return AtomsPair(tuple(e for e, _ in corners), tuple(masses.tolist()), float(heights[-1]))
+
+
+def _lower_hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Decreasing corners of the lower convex hull in (e^epsilon, delta), starting at (0, 1)."""
+    hull: list[tuple[float, float]] = []
+    for epsilon, delta in points:
+        if delta >= (hull[-1][1] if hull else 1.0):
+            continue
+        while hull and _slope(hull[-2] if len(hull) > 1 else None, hull[-1]) >= _slope(
+            hull[-1], (epsilon, delta)
+        ):
+            hull.pop()
+        hull.append((epsilon, delta))
+    return hull
+
+
+def _slope(a: tuple[float, float] | None, b: tuple[float, float]) -> float:
+    """Slope between two points; None is the point (alpha, delta) = (0, 1)."""
+    alpha, delta = (0.0, 1.0) if a is None else (math.exp(a[0]), a[1])
+    return (b[1] - delta) / (math.exp(b[0]) - alpha) if math.exp(b[0]) > alpha else -math.inf
+
 
 LossPair = ReplacePair | ZeroOutPair | FixedSizePair | AtomsPair
 
@@ -144,3 +266,80 @@ def _rate(value: float, name: str = "sampling_rate") -> float:
     if not 0 <= value <= 1:
         raise ValueError(f"{name}={value!r} must lie in [0, 1].")
     return float(value)
+
+
+#: The first width that is tried, and the factor between two widths.
+_WIDTH, _WIDER = 2e-4, 1.25
+
+
+def merged(composition: Composition, most: int) -> Composition:
+    """Return a composition that costs at least as much, with about ``most`` distinct releases.
+
+    Plain Gaussians, which compose in closed form, and profiles are not changed.
+    """
+    alike = [part for part in composition if isinstance(part[0], _Mergeable)]
+    if len(alike) <= most:
+        return composition
+    others = [part for part in composition if not isinstance(part[0], _Mergeable)]
+    width, cells = _WIDTH, _cells(alike, _WIDTH)
+    while len(cells) > most and width < 10.0:
+        width *= _WIDER
+        cells = _cells(alike, width)
+    return compose([*others, *((_most_expensive(cell), sum(n for _, n in cell)) for cell in cells)])
+
+
+_Mergeable = PoissonGaussian | FixedSizeGaussian | Approximate
+
+
+def _cells(parts: list[tuple[Event, int]], width: float) -> list[list[tuple[Event, int]]]:
+    """Releases of the same kind whose parameters lie in the same steps."""
+    cells: dict[tuple[object, ...], list[tuple[Event, int]]] = {}
+    for event, count in parts:
+        steps = (_step(number, width) for number in vars(event).values())
+        cells.setdefault((type(event), *steps), []).append((event, count))
+    return list(cells.values())
+
+
+def _step(number: float, width: float) -> int | str:
+    """The index of a number's step; 0 and infinity have their own."""
+    return math.floor(math.log(number) / width) if 0 < number < math.inf else str(number)
+
+
+def _most_expensive(cell: list[tuple[Event, int]]) -> Event:
+    """Return a release that costs at least as much as each one of the cell."""
+    numbers = [tuple(vars(event).values()) for event, _ in cell]
+    first, second = zip(*numbers, strict=True)
+    if isinstance(cell[0][0], Approximate):
+        return Approximate(max(first), max(second))
+    kind = PoissonGaussian if isinstance(cell[0][0], PoissonGaussian) else FixedSizeGaussian
+    return kind(min(first), max(second))
+
+
+def undominated(compositions: Sequence[Composition]) -> list[int]:
+    """Return the indices of compositions that are not dominated by another one."""
+    kept: list[int] = []
+    for i, composition in enumerate(compositions):
+        if any(dominates(compositions[j], composition) for j in kept):
+            continue
+        kept = [j for j in kept if not dominates(composition, compositions[j])] + [i]
+    return kept
+
+
+def dominates(a: Composition, b: Composition) -> bool:
+    """Whether each event of ``a`` costs at least as much as that of ``b``; False if unknown."""
+    return len(a) == len(b) and all(
+        m >= n and _costs_more(x, y) for (x, m), (y, n) in zip(a, b, strict=True)
+    )
+
+
+def _costs_more(x: Event, y: Event) -> bool:
+    if x == y:
+        return True
+    if type(x) is not type(y):
+        return False
+    if isinstance(x, Gaussian) and isinstance(y, Gaussian):
+        return x.noise_multiplier <= y.noise_multiplier
+    if isinstance(x, PoissonGaussian | FixedSizeGaussian):
+        assert isinstance(y, PoissonGaussian | FixedSizeGaussian)
+        return x.noise_multiplier <= y.noise_multiplier and x.sampling_rate >= y.sampling_rate
+    return False

@@ -10,9 +10,8 @@ reports".
 Sound numbers come from :func:`skdpfl.privacy.epsilon_of`.
 """
 
-from skdpfl.privacy.published._chang import chang2022
+from skdpfl.privacy.published._chang import chang2022, chang2022_rounds, chang2022_variances
 from skdpfl.privacy.published._chang_convergence import ConvergenceBound, chang2022_convergence
-from skdpfl.privacy.published._chang_schedule import chang2022_rounds, chang2022_variances
 from skdpfl.privacy.published._lowy import lowy2023_batch, lowy2023_sigma
 from skdpfl.privacy.published._noble import noble2022, noble2022_rounds, noble2022_sigma
 from skdpfl.privacy.published._takakura import takakura2025

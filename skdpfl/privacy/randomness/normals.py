@@ -41,6 +41,9 @@ holds. F interpolates N's law linearly, which adds e of at most 2e-13 (1 + x^2) 
 and the tail is cut at 12.4 standard deviations (P = 3e-35). Both add up over a fit's normals, 1e-22
 for 1e12 of them: with the 2e-23 above, what no epsilon covers is far below any delta that can be
 asked for in practice.
+
+One stream or a stack of them are drawn by the same code, with the same numbers: ``silos`` (S,),
+words (S, count), normals (S, n).
 """
 
 from __future__ import annotations
@@ -48,13 +51,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from decimal import Decimal, localcontext
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
 from skdpfl._compiled import noise as compiled
+from skdpfl.privacy.randomness.words import REFINED, Silos, WordSource, bucket
 
 UNIT_BITS = 20
 FINE_BITS = 36
@@ -192,3 +196,88 @@ def _masses() -> tuple[list[int], int]:
             sides.append(side)
     above, under = sides
     return under[:0:-1] + above, len(under) - 1
+
+
+#: normals are drawn in pieces of this many: part of the definition of a stream
+_PIECE = 1 << 16
+#: about so many normals are finished at once
+_FINISHED = 1 << 18
+
+
+def units(
+    source: WordSource, purpose: str, silos: Silos, round: int, draw: int, n: int, dtype: np.dtype
+) -> np.ndarray:
+    """Return (S, n) normals in units."""
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
+    out = np.empty((len(silos), n), np.int64 if dtype == np.float64 else np.int32)
+    most = max(1, _FINISHED // max(n, 1))
+    for i in range(0, len(silos), most):
+        some, group = silos[i : i + most], out[i : i + most]
+        _fill(source, purpose, some, round, draw, group)
+        fresh = partial(_fresh, source, purpose, some, round, REFINED + draw, n)
+        finish(group, fresh)
+    return out
+
+
+def _fill(
+    source: WordSource, purpose: str, silos: Silos, round: int, draw: int, out: np.ndarray
+) -> None:
+    """Fill (S, n) with unfinished normals; several silos at once if they fit into a piece."""
+    n, fine = out.shape[1], out.dtype == np.int64
+    rows = max(1, _PIECE // max(n, 1))
+    for i in range(0, len(silos), rows):
+        for k, start in enumerate(range(0, n, _PIECE)):
+            piece = out[i : i + rows, start : start + _PIECE]
+            count = n_words(piece.shape[1], fine)
+            words = source.words(purpose, silos[i : i + rows], round, draw + k, count, scratch=True)
+            fill(words, piece)
+
+
+def units_of_rounds(
+    source: WordSource, purpose: str, silos: np.ndarray, rounds: range, n: int, dtype: np.dtype
+) -> np.ndarray:
+    """Return (R, S, n): the first draws of several rounds, short ones at once."""
+    if n > _PIECE or len(rounds) == 1:
+        each = [units(source, purpose, silos, round, 0, n, dtype) for round in rounds]
+        return np.stack(each)
+    out = np.empty((len(rounds), len(silos), n), np.int64 if dtype == np.float64 else np.int32)
+    count = n_words(n, dtype == np.float64)
+    words = source.words_of_rounds(purpose, silos, rounds, count)
+    rows = len(rounds) * len(silos)
+    fill(words.reshape(rows, count), out.reshape(rows, n))
+    for r in unfinished(out):
+        finish(out[r], partial(_fresh, source, purpose, silos, rounds[r], REFINED, n))
+    return out
+
+
+def _fresh(source, purpose, silos, round, draw, n, places, more) -> np.ndarray:
+    """Return one word for each flat place in (S, n): the first words of those silos' draws."""
+    purpose = f"{purpose}, more" if more else purpose
+    if len(silos) == 1 or len(places) == 1:
+        row = int(places[0]) // n
+        return source.words(purpose, silos[row : row + 1], round, draw, len(places))[0]
+    counts = np.bincount(places // n, minlength=len(silos))
+    rows = np.flatnonzero(counts)
+    counts, who = counts[rows], np.asarray(silos)[rows]
+    words = np.empty((len(rows), counts.max()), np.uint64)
+    # one bucket at a time, see words.py: a silo's words must not depend on the others
+    buckets = np.array([bucket(count) for count in counts.tolist()])
+    for size in set(buckets.tolist()):
+        like = buckets == size
+        width = int(counts[like].max())
+        words[like, :width] = source.words(purpose, who[like], round, draw, width)
+    return words[np.arange(words.shape[1]) < counts[:, None]]
+
+
+def n_pieces(n: int) -> int:
+    """Return how many draws ``n`` normals take."""
+    return -(-n // _PIECE)
+
+
+def floats(units: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return normals as floats; exact in float64, and in float32 up to 16 standard deviations."""
+    bits = UNIT_BITS if dtype == np.float32 else FINE_BITS
+    floats = units.astype(dtype)
+    floats *= dtype.type(2.0**-bits)
+    return floats

@@ -14,19 +14,22 @@ a number, and different purposes (noise, batches, schedule) never share one.
 ``random_state=None`` draws a secret from the operating system; numbers cannot be predicted or
 repeated. An integer makes a *simulation*: anyone who knows it knows the noise. A NumPy generator
 provides one integer for a simulation.
+
+**Samples** of records have the distributions that are accounted for: a probability q is rounded to
+T / 2^64, T = floor(2^64 q) (exact for every float64 q >= 2^-11, else at most 2^-64 too small), and
+compared as ``word < T``. Uniform choices use rejection sampling.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from skdpfl.privacy.randomness import draws as _draws
-from skdpfl.privacy.randomness import samples as _sampling
-from skdpfl.privacy.randomness.secure import secure_words
+from skdpfl.privacy.randomness.normals import floats, n_pieces, units, units_of_rounds
 from skdpfl.privacy.randomness.words import (
     LIMIT,
     REFINED,
@@ -34,7 +37,116 @@ from skdpfl.privacy.randomness.words import (
     Silos,
     SimulationWords,
     WordSource,
+    secure_words,
 )
+
+#: count -> that many fresh words
+Next = Callable[[int], np.ndarray]
+
+#: up to this many records one word is drawn for each; beyond, one byte, and a word for ties
+WORDS_UP_TO = 4096
+
+
+def threshold(q: float) -> int:
+    """Return floor(2^64 q) for q < 1."""
+    return int(q * 2.0**64)
+
+
+def poisson(n: int, q: float, next_words: Next) -> np.ndarray:
+    """Return the sorted indices of a Poisson sample of ``n`` at probability q."""
+    if q <= 0 or n == 0:
+        return np.empty(0, np.intp)
+    if q >= 1:
+        return np.arange(n)
+    if n <= WORDS_UP_TO:
+        return np.flatnonzero(next_words(n) < np.uint64(threshold(q)))
+    if q < 2**-6:
+        return _by_gaps(n, q, next_words)
+    return _by_bytes(n, threshold(q), next_words)
+
+
+def _by_bytes(n: int, limit: int, next_words: Next) -> np.ndarray:
+    """Compare first bytes, and 56 bits more for ties: same distribution as full 64-bit words."""
+    chances = next_words((n + 7) // 8).view(np.uint8)[:n]
+    first, rest = limit >> 56, limit & (1 << 56) - 1
+    chosen = chances < np.uint8(first)
+    ties = np.flatnonzero(chances == np.uint8(first))
+    if len(ties):
+        chosen[ties] = next_words(len(ties)) >> np.uint64(8) < np.uint64(rest)
+    return np.flatnonzero(chosen)
+
+
+def _by_gaps(n: int, q: float, next_words: Next) -> np.ndarray:
+    """Draw geometric gaps between chosen records, exact to about 1e-15 in probability."""
+    found, last = [], -1
+    while last < n:
+        expected = (n - last) * q
+        words = next_words(int(expected + 6 * expected**0.5) + 16)
+        # log of a uniform on (0, 1]; 2^-65 keeps it finite
+        gaps = np.log(words * 2.0**-64 + 2.0**-65) / np.log1p(-q)
+        # a gap beyond n ends the sample: clip it before it overflows
+        steps = np.minimum(gaps, n).astype(np.int64) + 1
+        found.append(last + np.cumsum(steps))
+        last = int(found[-1][-1])
+    indices = np.concatenate(found)
+    return indices[indices < n]
+
+
+def subset(n: int, b: int, next_words: Next) -> np.ndarray:
+    """Return ``b`` of ``n`` indices, sorted, every subset equally likely."""
+    if 8 * b >= n:
+        return np.sort(np.argpartition(next_words(n), b - 1)[:b]) if 0 < b < n else np.arange(b)
+    # the first b distinct values of a sequence of uniform indices
+    chosen = np.empty(0, np.int64)
+    while len(chosen) < b:
+        chosen = np.concatenate([chosen, integers(n, b - len(chosen) + 8, next_words)])
+        _, first = np.unique(chosen, return_index=True)
+        chosen = chosen[np.sort(first)]
+    return np.sort(chosen[:b])
+
+
+def permutation(n: int, next_words: Next) -> np.ndarray:
+    """Return a uniform permutation of 0..n-1 (two keys are equal with probability n^2 / 2^65)."""
+    return np.argsort(next_words(n))
+
+
+def integers(width: int, count: int, next_words: Next) -> np.ndarray:
+    """Return ``count`` uniform integers on 0..width-1."""
+    words = next_words(count)
+    fair = (1 << 64) // width * width
+    if fair < 1 << 64:
+        while len(unfair := np.flatnonzero(words >= np.uint64(fair))):
+            words[unfair] = next_words(len(unfair))
+    return (words % np.uint64(width)).astype(np.int64)
+
+
+def uniforms(words: np.ndarray) -> np.ndarray:
+    """Return uniforms on [0, 1) from the first 53 bits of words."""
+    return (words >> np.uint64(11)) * 2.0**-53
+
+
+def below(words: np.ndarray, sizes: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Return which of each silo's first ``sizes`` words (..., S, count) fall below its rate."""
+    limits = [threshold(q) if q < 1 else 2**64 - 1 for q in rates.tolist()]
+    chosen = words < np.array(limits, dtype=np.uint64)[:, None]
+    chosen[..., rates == 1, :] = True
+    chosen &= np.arange(words.shape[-1]) < sizes[:, None]
+    return chosen
+
+
+def alike(sizes: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    """Yield (rows, width) whose draws are read at once, and (one row, 0) for a large silo."""
+    small = np.flatnonzero((sizes > 0) & (sizes <= WORDS_UP_TO))
+    buckets = 1 << np.ceil(np.log2(np.maximum(sizes[small], 4))).astype(np.int64)
+    for size in np.unique(buckets):
+        rows = small[buckets == size]
+        width = int(sizes[rows].max())
+        step = max(1, (1 << 20) // int(size))
+        for i in range(0, len(rows), step):
+            yield rows[i : i + step], width
+    for row in np.flatnonzero(sizes > WORDS_UP_TO):
+        yield np.array([row]), 0
+
 
 #: so many numbers are drawn ahead
 _AHEAD = 1 << 12
@@ -59,7 +171,7 @@ class Stream:
     def random(self, shape: Shape = ()) -> np.ndarray:
         """Return uniforms on [0, 1), multiples of 2^-53."""
         shape = _as_shape(shape)
-        return _draws.uniforms(self.words(math.prod(shape))).reshape(shape)
+        return uniforms(self.words(math.prod(shape))).reshape(shape)
 
     def units(self, shape: Shape = (), dtype: DTypeLike = np.float32) -> np.ndarray:
         """Return standard normals as integers, to be released in ``dtype``.
@@ -67,37 +179,37 @@ class Stream:
         For float32: int32 in units of 2^-20. For float64: int64 in units of 2^-36.
         """
         shape = _as_shape(shape)
-        draw = self._next(_draws.n_pieces(math.prod(shape)))
+        draw = self._next(n_pieces(math.prod(shape)))
         address = self._source, self._purpose, (self._silo,), self._round, draw
-        return _draws.units(*address, math.prod(shape), np.dtype(dtype)).reshape(shape)
+        return units(*address, math.prod(shape), np.dtype(dtype)).reshape(shape)
 
     def normal(self, shape: Shape = (), dtype: DTypeLike = np.float64) -> np.ndarray:
         """Return standard normals: :meth:`units` as floats."""
-        return _draws.floats(self.units(shape, dtype), np.dtype(dtype))
+        return floats(self.units(shape, dtype), np.dtype(dtype))
 
     def poisson_sample(self, n: int, q: float) -> np.ndarray:
         """Return the sorted indices of a Poisson sample: each of ``n``, with probability ``q``."""
         _check_sample(n, 0)
         if not 0 <= q <= 1:
             raise ValueError(f"q must lie in [0, 1], got {q!r}.")
-        return _sampling.poisson(n, float(q), self.words)
+        return poisson(n, float(q), self.words)
 
     def subset(self, n: int, b: int) -> np.ndarray:
         """Return ``b`` of ``n`` indices, sorted, every subset equally likely."""
         _check_sample(n, b)
-        return _sampling.subset(n, b, self.words)
+        return subset(n, b, self.words)
 
     def permutation(self, n: int) -> np.ndarray:
         """Return a uniform permutation of 0..n-1."""
         _check_sample(n, 0)
-        return _sampling.permutation(n, self.words)
+        return permutation(n, self.words)
 
     def integers(self, low: int, high: int, size: Shape = ()) -> np.ndarray:
         """Return uniform integers from ``low`` to ``high`` - 1, int64."""
         if not 0 < high - low < 1 << 63:
             raise ValueError(f"high must lie above low, got low={low!r}, high={high!r}.")
         size = _as_shape(size)
-        return (low + _sampling.integers(high - low, math.prod(size), self.words)).reshape(size)
+        return (low + integers(high - low, math.prod(size), self.words)).reshape(size)
 
     def _next(self, count: int) -> int:
         """Reserve the next ``count`` draws; return the number of the first."""
@@ -153,9 +265,7 @@ class Streams:
         """Return (len(silos), *shape): the :meth:`Stream.units` of all silos' fresh streams."""
         who, shape = _as_silos(silos, round), _as_shape(shape)
         n, dtype = math.prod(shape), np.dtype(dtype)
-        return _draws.units(self._source, purpose, who, round, 0, n, dtype).reshape(
-            len(who), *shape
-        )
+        return units(self._source, purpose, who, round, 0, n, dtype).reshape(len(who), *shape)
 
     def units_blocks(
         self, purpose: str, silos: Silos, rounds: range, shape: Shape, dtype: DTypeLike = np.float32
@@ -163,7 +273,7 @@ class Streams:
         """Return (len(rounds), len(silos), *shape): the :meth:`units_block` of several rounds."""
         who, shape = _as_silos(silos, max(rounds)), _as_shape(shape)
         n, dtype = math.prod(shape), np.dtype(dtype)
-        blocks = _draws.units_of_rounds(self._source, purpose, who, rounds, n, dtype)
+        blocks = units_of_rounds(self._source, purpose, who, rounds, n, dtype)
         return blocks.reshape(len(rounds), len(who), *shape)
 
     def units_ahead(self, purpose: str, rounds: range, n: int, dtype: np.dtype) -> np.ndarray:
@@ -184,13 +294,13 @@ class Streams:
         self, purpose: str, silos: Silos, round: int, shape: Shape, dtype: DTypeLike = np.float64
     ) -> np.ndarray:
         """Return (len(silos), *shape): the normals of all silos' fresh streams."""
-        return _draws.floats(self.units_block(purpose, silos, round, shape, dtype), np.dtype(dtype))
+        return floats(self.units_block(purpose, silos, round, shape, dtype), np.dtype(dtype))
 
     def uniform_block(self, purpose: str, silos: Silos, round: int, shape: Shape) -> np.ndarray:
         """Return (len(silos), *shape): the uniforms of all silos' fresh streams."""
         who, shape = _as_silos(silos, round), _as_shape(shape)
         words = self._source.words(purpose, who, round, 0, math.prod(shape))
-        return _draws.uniforms(words).reshape(len(who), *shape)
+        return uniforms(words).reshape(len(who), *shape)
 
     def poisson_mask_blocks(
         self,
@@ -213,10 +323,10 @@ class Streams:
         if not np.all((chances >= 0) & (chances <= 1)):
             raise ValueError(f"rates must lie in [0, 1], got {rates!r}.")
         mask = np.zeros((len(rounds), len(who), n_max), bool)
-        for rows, width in _draws.alike(lengths):
+        for rows, width in alike(lengths):
             if width:
                 words = self._source.words_of_rounds(purpose, who[rows], rounds, width)
-                mask[:, rows, :width] = _draws.below(words, lengths[rows], chances[rows])
+                mask[:, rows, :width] = below(words, lengths[rows], chances[rows])
                 continue
             for marked, round in zip(mask[:, rows[0]], rounds, strict=True):
                 large = self.stream(purpose, int(who[rows[0]]), round)

@@ -16,9 +16,9 @@ import math
 
 from skdpfl.privacy.calibration import check_budget
 from skdpfl.privacy.events import Composition, Exact, Gaussian, Profile, compose
-from skdpfl.privacy.pricing.dominance import undominated
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.pricing.price import price_delta
+from skdpfl.privacy.pricing.releases import undominated
 from skdpfl.privacy.spending.chains import Chain
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 

@@ -25,7 +25,7 @@ from functools import reduce
 from typing import TypeVar
 
 from skdpfl.privacy.events import Approximate, Composition, Exact, Neighbours, Profile, compose
-from skdpfl.privacy.pricing.dominance import undominated
+from skdpfl.privacy.pricing.releases import undominated
 from skdpfl.privacy.spending.cost import Cost, SiloCosts
 
 Paid = TypeVar("Paid", bound=SiloCosts)

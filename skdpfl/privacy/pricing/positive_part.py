@@ -1,6 +1,6 @@
-r"""A certified upper bound on ``E (S)_+``, S the sum of n independent copies of a bounded X.
+"""A certified upper bound on ``E (S)_+``, S the sum of n independent copies of a bounded X.
 
-Bounds for shuffling need this number (:mod:`skdpfl.privacy.shuffling.rounds`). X takes values on a
+Bounds for shuffling need this number (:mod:`skdpfl.privacy.shuffling`). X takes values on a
 grid of width h and is 0 otherwise; the distribution of S is computed as the n-th power of a
 discrete Fourier transform.
 

@@ -1,1 +1,0 @@
-"""Privacy amplification by a shuffler between silos and server: bounds with proofs."""
