@@ -4,7 +4,8 @@ _wire        values as bytes, without code; ``_declared``: which classes are sen
 _letters     what server and silos say to each other
 _row         one silo's row of a plan
 _gate        a silo's rules: it prices, pays, writes down, answers once
-_releases    what it computes, and refuses to compute; ``_account``: pays, ``_store``: on disk
+_releases    what it computes, and refuses to compute
+_memory      what it has agreed to, paid and answered, on disk
 _federation  the server's side; a ``Courier`` takes the letters (``_exchange``)
 _masks       sums of which the server sees no summand
 _score       how good a model is at each silo (``_score_row``: the guarantee)

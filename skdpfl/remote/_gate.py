@@ -19,13 +19,12 @@ from skdpfl._digits import at_most
 from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.remote._account import Account
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Agreement, Answer, Ask, Hello, Introduction, Offer, Refusal
 from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
+from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Release, planned, streams_of
-from skdpfl.remote._store import Store
 from skdpfl.remote._terms import Refused, Terms
 from skdpfl.remote._wire import WireError
 
@@ -51,6 +50,10 @@ class Gate:
     folder : path-like, optional
         Where it keeps what it must remember; by default beside the ledger's file. It is as secret
         as the records.
+    counter : path-like, optional
+        A file with the number of answers, by which a ledger or a folder that was put back from an
+        old copy is noticed; by default beside the ledger's file. On another disk it tells of old
+        copies of both.
     allow_simulation : bool, default=False
         Take part in simulations, whose seed, and so whose noise, the server knows.
 
@@ -76,6 +79,7 @@ class Gate:
         *,
         terms: Terms | None = None,
         folder: str | os.PathLike[str] | None = None,
+        counter: str | os.PathLike[str] | None = None,
         allow_simulation: bool = False,
     ) -> None:
         if not isinstance(records, SiloRecords):
@@ -84,8 +88,7 @@ class Gate:
             raise ValueError("A silo's ledger needs a file: PrivacyLedger(..., path=...).")
         self.records, self.terms = records, terms or Terms()
         self.allow_simulation = allow_simulation
-        self._store = Store(f"{ledger.record}.fits" if folder is None else folder)
-        self._account = Account(ledger, took_part=self._store.has_fits)
+        self._memory = SiloMemory(ledger, folder, counter)
 
     def answer(self, data: bytes) -> bytes:
         """Answer a letter.
@@ -118,21 +121,28 @@ class Gate:
 
     def _answered(self, letter: object, data: bytes) -> bytes:
         if isinstance(letter, Hello):
-            return pack(Introduction(self.records.name, self._store.mark))
+            return pack(Introduction(self.records.name, self._memory.mark))
         if not isinstance(letter, Offer | Ask):
             raise Refused("A silo answers to Hello, Offer and Ask only.")
         if isinstance(letter, Ask):
-            with self._store.locked():
+            with self._at_work():
                 return self._released(letter, data)
         letter.check_size()
         letter.check_silo(self.records.name, self.allow_simulation)
         spent = letter.row.spent(letter.seed)  # it takes a while: before others have to wait
-        with self._store.locked():
+        with self._at_work():
             return self._agreed(letter, data, spent)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Answer one letter at a time, by a ledger and a memory that belong together."""
+        with self._memory.store.locked():
+            self._memory.check_copies()
+            yield
 
     def _agreed(self, offer: Offer, data: bytes, spent: PrivacySpent) -> bytes:
         """Agree to a fit, or raise; nothing is paid, and no answer depends on records."""
-        kept = self._store.read(offer.fit)
+        kept = self._memory.store.read(offer.fit)
         if kept is not None and bytes(kept["offer"]) != data:
             raise Refused("This silo agreed to another offer under the name of this fit.")
         if kept is None:
@@ -140,19 +150,19 @@ class Gate:
             self.records.check(offer.facts)
             offer.check_parts()
             self._check_budget(spent)
-            if self._account.has_paid(data):
+            if self._memory.has_paid(data):
                 raise Refused("This silo paid for this fit, but its memory of it is gone.")
             kept = {"offer": _array(data), "task": None, "silo": None}
             if offer.masked:
                 kept["key"] = new_key()
-            self._store.write(offer.fit, kept)
+            self._memory.agree(offer.fit, kept)
         key = public_of(kept["key"]) if offer.masked else None
         return pack(Agreement(offer.fit, spent.epsilon, key))
 
     def _check_budget(self, spent: PrivacySpent) -> None:
         """Raise unless the ledger has as much left; how much that is, only the log says."""
         try:
-            self._account.check(spent)
+            self._memory.check_budget(spent)
         except BudgetExceeded as error:
             _LOG.warning("Silo %s. %s", self.records.name, error)
             raise Refused(
@@ -162,7 +172,7 @@ class Gate:
 
     def _released(self, ask: Ask, data: bytes) -> bytes:
         """Return the answer to a question: the one that was sent before, or a new one."""
-        kept = self._store.read(ask.fit)
+        kept = self._memory.store.read(ask.fit)
         if kept is None:
             raise Refused("This silo agreed to no such fit.")
         words = _array(hashlib.sha256(data).digest())
@@ -174,10 +184,10 @@ class Gate:
         offer = unpack(agreed)
         with _one_blas_thread(), np.errstate(all="ignore"):
             release = planned(ask, offer, self.records, kept, streams_of(offer))
-            self._account.pay(agreed, offer, answered="words" in kept)
+            self._memory.pay(agreed, offer)
             answer, state = self._drawn(ask, release)
         now = {"words": words, "answer": _array(answer)}
-        self._store.write(ask.fit, kept | now | state)
+        self._memory.answered(ask.fit, kept | now | state)
         return answer
 
     def _drawn(self, ask: Ask, release: Release) -> tuple[bytes, dict[str, Any]]:

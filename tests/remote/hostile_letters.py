@@ -19,7 +19,7 @@ import numpy as np
 
 from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.privacy.sampling import Everyone, Poisson, WithoutReplacement
+from skdpfl.privacy.sampling import Everyone, PoissonSampling, WithoutReplacement
 from skdpfl.remote import Gate, SiloRecords, pack, unpack
 from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
 
@@ -78,7 +78,7 @@ def plain_rows(offer):
     yield "a round of 10^12 steps", offered(steps=[10**12, 1], noise_multiplier=1e4)
     for z in (1e-9, 1e4):
         for schedule in (None, ("step", 0.99999, 3)):
-            for sampling in (Everyone(), Poisson(0.01), WithoutReplacement(0.3)):
+            for sampling in (Everyone(), PoissonSampling(0.01), WithoutReplacement(0.3)):
                 name = f"{sampling}, {schedule}, z={z:g}"
                 many = {"steps": [10] * 50_000, "noise_multiplier": z}
                 yield name, offered(schedule, sampling, **many)
@@ -164,7 +164,7 @@ def letters_of_a_fit(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit_elsewhere(fit, here)
-    assert isinstance(unpack(here.letters[0][1]).row.sampling, Poisson)
+    assert isinstance(unpack(here.letters[0][1]).row.sampling, PoissonSampling)
     return [letter for name, letter in here.letters if name == "north"]
 
 

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import os
+import shutil
 import stat
 from types import SimpleNamespace
 
@@ -25,8 +26,8 @@ from skdpfl.remote._letters import (
     Offer,
     Refusal,
 )
+from skdpfl.remote._memory import Store
 from skdpfl.remote._releases import _check_clip_norm
-from skdpfl.remote._store import Store
 from skdpfl.scaling import AffineScaling, Boxes, LinearGrid, MagnitudeGrid, MomentsIn, Slope
 from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
 
@@ -292,8 +293,12 @@ def test_a_fit_whose_memory_is_gone_is_not_begun_again(silo, said):
     told(silo, said[0][:2])
     for kept in silo.path.parent.rglob("*.fit"):
         kept.unlink()
+    refused(silo.tell(said[0][0]), "ledger cannot be used")
+    shutil.rmtree(f"{silo.path}.fits")  # all of it: a new memory begins
     refused(silo.tell(said[0][0]), "its memory of it is gone")
+    refused(silo.tell(said[0][1]), "agreed to no such fit")
     assert silo.n_charged == 1
+    told(silo, [offer_of(said, fit="another")])
 
 
 def test_rounds_beyond_the_plan_are_refused(silo, said):
@@ -463,7 +468,7 @@ def test_files_are_the_owners_alone(silo, said):
     silo.tell(Hello())
     files = [p for p in silo.path.parent.rglob("*") if p.is_file()]
     assert {p.name for p in files if not p.suffix} == {"lock", "mark"}
-    assert {p.suffix for p in files} == {".ledger", ".fit", ""}
+    assert {p.suffix for p in files} == {".ledger", ".fit", ".count", ""}
     for path in files:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE((silo.path.parent / "north.ledger.fits").stat().st_mode) == 0o700

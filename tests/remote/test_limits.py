@@ -17,7 +17,7 @@ from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Gate, SiloRecords, WireError, pack, receive, send, unpack
 from skdpfl.remote._limits import LIMITS, Limits
-from skdpfl.remote._store import Store
+from skdpfl.remote._memory import Store
 from skdpfl.remote._wire import from_bytes
 from tests.remote.hostile_letters import letters_of_a_fit, message, with_field
 from tests.remote.silos_here import problem
@@ -72,7 +72,7 @@ def test_hostile_letters_take_a_second_and_64_megabytes(tmp_path, seed):
 
 def less(monkeypatch, **limits):
     """Make limits small, where they are read."""
-    for module in ("_wire", "_letters", "_store", "_account", "_socket"):
+    for module in ("_wire", "_letters", "_memory", "_socket"):
         monkeypatch.setattr(f"skdpfl.remote.{module}.LIMITS", LIMITS._replace(**limits))
 
 
@@ -172,7 +172,7 @@ def offered(gate, letters, number):
 def waiting_offers(monkeypatch, gate, letters):
     """Whoever was asked first is forgotten; what began stays."""
     less(monkeypatch, waiting_offers=3)
-    folder = gate._store.folder
+    folder = gate._memory.store.folder
     offered(gate, letters, 0)
     gate.answer(with_field(letters[1], "v", "fit", value="0"))
     for number in range(1, 6):
@@ -190,16 +190,16 @@ def waiting_bytes(monkeypatch, gate, letters):
     less(monkeypatch, waiting_bytes=3 * len(letters[0]))
     for number in range(9):
         offered(gate, letters, number)
-    assert 1 <= len(list(gate._store.folder.glob("*.offer"))) <= 3
+    assert 1 <= len(list(gate._memory.store.folder.glob("*.offer"))) <= 3
 
 
 def waiting_days(monkeypatch, gate, letters):
     offered(gate, letters, 1)
-    (old,) = gate._store.folder.glob("*.offer")
+    (old,) = gate._memory.store.folder.glob("*.offer")
     when = time.time() - (LIMITS.waiting_days + 1) * 86400
     os.utime(old, (when, when))
     offered(gate, letters, 2)
-    assert not old.exists() and len(list(gate._store.folder.glob("*.offer"))) == 1
+    assert not old.exists() and len(list(gate._memory.store.folder.glob("*.offer"))) == 1
 
 
 def fits(monkeypatch, gate, letters):

@@ -143,7 +143,7 @@ def silo(tmp_path):
         fit_elsewhere(estimator(**PLAIN), here, masked=True, n_attempts=1)
     for path in tmp_path.glob("east.ledger.fits/*.fit"):
         kept = unpack(path.read_bytes())
-        fresh = {k: kept[k] for k in ("offer", "key")} | {"task": None, "silo": None}
+        fresh = {k: kept[k] for k in ("offer", "key", "n_answers")} | {"task": None, "silo": None}
         path.write_bytes(pack(fresh))
     first = next(unpack(d) for n, d in here.letters if n == "east" and isinstance(unpack(d), Ask))
     return here, first

@@ -1,0 +1,275 @@
+"""What a silo remembers on disk: its ledger, its fits, and a count by which each knows the other.
+
+::
+
+    L   hospital.ledger          each fit that was paid for, by the digest of its offer
+    M   hospital.ledger.fits/    one file a fit: FIT.OFFER.offer was agreed to, FIT.OFFER.N.fit
+                                 has N answers, the state of the silo and the last answer
+    C   hospital.ledger.count    how many answers M has in all, and how many fits L has
+
+An answer is written in this order: its fit in L, the answer in M, then C; only then it leaves. So
+
+    each fit in M that began is in L                   or L is an old copy
+    each fit in L, since M is there, is in M           or M is an old copy
+    L has at least as many fits as C says              or L is an old copy
+    M has as many answers as C says, or one more       or one of them is an old copy
+
+and where one of these does not hold, nothing is agreed to and nothing is answered.
+
+**Formal guarantee.** A fit is known by its offer's digest, so no two fits share an entry, whatever
+a server calls them. An entry is written before the first release of its fit and is never taken
+back. A release is drawn once: it is in M before it leaves, and M is not used where it is older than
+what left. Copies of L, M and C that are put back together, all of one moment, cannot be told from
+the real ones; C can lie on another disk.
+
+Files are replaced as a whole (:mod:`skdpfl._durable`). The memory is as secret as the records: only
+its owner may read it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from skdpfl._durable import replace_file
+from skdpfl.exceptions import LedgerError
+from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.remote._declared import pack, unpack
+from skdpfl.remote._letters import Offer
+from skdpfl.remote._limits import LIMITS
+from skdpfl.remote._terms import Refused
+from skdpfl.remote._wire import WireError
+
+#: seconds to wait for another process of this silo that answers
+PATIENCE = 600.0
+#: how many digits of a digest are in a file's name
+_SHORT = 32
+_NAME = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{32})\.(?:offer|([0-9]+)\.fit)")
+#: how a fit's name ends in the ledger
+_ENTRY = re.compile(r", offer ([0-9a-f]{64})$")
+
+
+class _File(NamedTuple):
+    """A fit's file, by its name."""
+
+    path: Path
+    fit: str
+    offer: str
+    n_answers: int
+
+
+class Store:
+    """The fits of one silo, in a folder of its own."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let one process of this silo answer at a time."""
+        lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _wait_for(lock)
+            yield
+        finally:
+            os.close(lock)  # and unlocked, as when the process is killed
+
+    def files(self) -> list[_File]:
+        """Return the file of each fit: the one with most answers, which comes last."""
+        found: dict[str, _File] = {}
+        for path in sorted(self.folder.iterdir()):
+            parts = _NAME.fullmatch(path.name)
+            if parts is not None:
+                new = _File(path, parts[1], parts[2], int(parts[3] or 0))
+                old = found.get(new.fit)
+                if old is None or new.n_answers >= old.n_answers:
+                    found[new.fit] = new
+        return list(found.values())
+
+    def read(self, fit: str) -> dict[str, Any] | None:
+        """Return what was kept of a fit; None if there is nothing."""
+        file = next((f for f in self.files() if f.fit == _digest_of(fit)), None)
+        if file is None:
+            return None
+        try:
+            kept = unpack(file.path.read_bytes())
+        except WireError as error:
+            raise Refused(
+                "What this silo kept of the fit is damaged, so it takes part no more; its spending "
+                "is in its ledger."
+            ) from error
+        assert isinstance(kept, dict)
+        return kept
+
+    def write(self, fit: str, kept: dict[str, Any]) -> None:
+        """Keep this of a fit; it is on the disk when this returns."""
+        start = f"{_digest_of(fit)}.{hashlib.sha256(kept['offer']).hexdigest()[:_SHORT]}"
+        data, n = pack(kept), kept["n_answers"]
+        if not n:
+            replace_file(self.folder / f"{start}.offer", data)
+            return
+        replace_file(self.folder / f"{start}.{n}.fit", data)
+        for old in (f"{start}.{n - 1}.fit", f"{start}.offer"):
+            (self.folder / old).unlink(missing_ok=True)
+
+    def make_room(self, size: int, paid: set[str]) -> None:
+        """Forget offers that are old, and the oldest of many, but none that was paid for.
+
+        Dates may be wrong: what is forgotten did not begin, and can be offered again.
+        """
+        waiting = [f.path for f in self.files() if not f.n_answers and f.offer not in paid]
+        states = [(path, path.stat()) for path in waiting]
+        states.sort(key=lambda pair: -pair[1].st_mtime)
+        oldest = time.time() - LIMITS.waiting_days * 86400
+        for number, (path, state) in enumerate(states, start=2):
+            size += state.st_size
+            few = number <= LIMITS.waiting_offers and size <= LIMITS.waiting_bytes
+            if not few or state.st_mtime < oldest:
+                path.unlink()
+
+
+class SiloMemory:
+    """What one silo has agreed to, paid and answered; all calls but the first hold its lock."""
+
+    def __init__(
+        self,
+        ledger: PrivacyLedger,
+        folder: str | os.PathLike[str] | None = None,
+        counter: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.path = str(ledger.record)
+        self.store = Store(f"{self.path}.fits" if folder is None else folder)
+        self._counter = Path(f"{self.path}.count" if counter is None else counter)
+        with self.store.locked():
+            self._begin(ledger)
+        #: a random text that stays the same as long as the memory does, and the entries before it
+        self.mark, base = (self.store.folder / "mark").read_text("ascii").split()
+        self._base = int(base)
+
+    def _begin(self, ledger: PrivacyLedger) -> None:
+        """Make the files that are not there, where none can be missing."""
+        began = any(file.n_answers for file in self.store.files())
+        _, n_fits = self._counted() or (0, 0)
+        if not os.path.lexists(self.path):
+            if began or n_fits:
+                raise LedgerError(
+                    f"The silo took part in fits, but its ledger {self.path!r} is gone. Put it "
+                    "back."
+                )
+            with ledger:
+                pass  # the file is there from now on
+        mark = self.store.folder / "mark"
+        if not mark.exists():
+            paid = len(self._paid())
+            if began or paid < n_fits:
+                raise LedgerError(self._old("the ledger, or the folder of the fits"))
+            self._count(0, paid)
+            replace_file(mark, f"{secrets.token_hex(8)} {paid}".encode())
+
+    def check_copies(self) -> None:
+        """Raise unless ledger, fits and count belong together."""
+        files, paid = self.store.files(), self._paid()
+        counted = self._counted()
+        if counted is None:
+            raise LedgerError(
+                f"The count {str(self._counter)!r} is gone. Put it back; if it is lost, and ledger "
+                "and folder are not from a copy, write "
+                f"'{sum(f.n_answers for f in files)} {len(paid)}' into it."
+            )
+        n_answers, n_fits = counted
+        known, began = {f.offer for f in files}, {f.offer for f in files if f.n_answers}
+        if not began <= set(paid) or len(paid) < n_fits:
+            raise LedgerError(self._old("the ledger"))
+        if not known >= set(paid[self._base :]):
+            raise LedgerError(self._old("the folder of the fits"))
+        has = sum(file.n_answers for file in files)
+        if not n_answers <= has <= n_answers + 1:
+            raise LedgerError(self._old(f"the {'count' if has > n_answers else 'folder'}"))
+        if (has, len(paid)) != counted:  # the process was killed before it counted
+            self._count(has, len(paid))
+
+    def _old(self, what: str) -> str:
+        return (
+            f"An old copy of {what} was put back: the ledger {self.path!r}, the folder "
+            f"{str(self.store.folder)!r} and the count {str(self._counter)!r} do not belong "
+            "together. Nothing is answered. Put back copies of one moment, the newest there are."
+        )
+
+    def check_budget(self, spent: PrivacySpent) -> None:
+        """Raise unless a fit can be paid for."""
+        ledger = self._open()
+        if len(ledger.entries) >= LIMITS.fits:
+            raise Refused(
+                f"This silo's ledger has {LIMITS.fits:,} fits; its operator begins another."
+            )
+        ledger.check(spent)
+
+    def has_paid(self, offer: bytes) -> bool:
+        """Whether the fit of an offer is in the ledger."""
+        return hashlib.sha256(offer).hexdigest()[:_SHORT] in self._paid()
+
+    def agree(self, fit: str, kept: dict[str, Any]) -> None:
+        """Keep an offer."""
+        self.store.make_room(len(kept["offer"]), set(self._paid()))
+        self.store.write(fit, kept | {"n_answers": 0})
+
+    def pay(self, agreed: bytes, offer: Offer) -> None:
+        """Write down what a whole fit costs, once."""
+        if not self.has_paid(agreed):
+            with self._open() as ledger:
+                name = f"{offer.estimator}, offer {hashlib.sha256(agreed).hexdigest()}"
+                ledger.charge(name, offer.row.spent(offer.seed))
+
+    def answered(self, fit: str, kept: dict[str, Any]) -> None:
+        """Keep an answer, one more; it may leave when this returns."""
+        self.store.write(fit, kept | {"n_answers": kept["n_answers"] + 1})
+        files = self.store.files()
+        self._count(sum(file.n_answers for file in files), len(self._paid()))
+
+    def _open(self) -> PrivacyLedger:
+        return PrivacyLedger(path=self.path, must_exist=True)
+
+    def _paid(self) -> list[str]:
+        """Return the beginning of each fit's digest, in the ledger's order."""
+        found = (_ENTRY.search(entry.name) for entry in self._open().entries)
+        return [each[1][:_SHORT] for each in found if each]
+
+    def _counted(self) -> tuple[int, int] | None:
+        """Return how many answers and fits there were; None where nothing was counted."""
+        try:
+            words = self._counter.read_text("ascii").split()
+        except FileNotFoundError:
+            return None
+        if len(words) != 2 or not all(word.isdecimal() for word in words):
+            raise LedgerError(f"The count {str(self._counter)!r} is damaged. Put it back.")
+        return int(words[0]), int(words[1])
+
+    def _count(self, n_answers: int, n_fits: int) -> None:
+        replace_file(self._counter, f"{n_answers} {n_fits}\n".encode())
+
+
+def _digest_of(fit: str) -> str:
+    return hashlib.sha256(fit.encode("utf-8", "surrogatepass")).hexdigest()[:_SHORT]
+
+
+def _wait_for(lock: int) -> None:
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES) or time.monotonic() > end:
+                raise
+            time.sleep(0.05)
