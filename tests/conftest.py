@@ -21,7 +21,6 @@ def products(request, monkeypatch):
 
     if request.param == "numpy":
         monkeypatch.setattr(_products, "compiled", None)
-        monkeypatch.setattr(_products, "compiled", None)
     elif _products.compiled is None:
         pytest.skip("no compiled products here")
     monkeypatch.setattr(_products, "FEW", 0)

@@ -108,7 +108,7 @@ ENTRYWISE = [
 ]
 
 
-@pytest.mark.parametrize("step", ENTRYWISE, ids=str)
+@pytest.mark.parametrize("step", ENTRYWISE)
 def test_what_is_known_to_treat_rows_alone_is_free(step):
     pipe = fitted(step)
     assert skdpfl.privacy_spent(pipe) == pipe[-1].privacy_spent_
