@@ -26,20 +26,23 @@ from skdpfl.inspection._leaks import (
     SCORES,
     SIZES,
     Leak,
+    changed_after,
     leak_of,
+    leaks_of_changes,
     leaks_of_declared,
     own_leaks,
 )
 from skdpfl.inspection._on_split import (
-    Unknown,
     budget,
+    changed_candidate,
     costs_of_candidate,
     costs_on_splits,
     follows_labels,
     follows_sizes,
 )
-from skdpfl.inspection._parts import cross_fits, multiplicity, parts
+from skdpfl.inspection._parts import Unknown, cross_fits, multiplicity, parts, private_parts
 from skdpfl.privacy.events import Exact
+from skdpfl.privacy.spending.as_fitted import changed
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, of_copies, total
 
 
@@ -80,6 +83,10 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     Of the functions in a ``FunctionTransformer`` only those are known not to mix records that
     compute each entry by itself, such as ``np.log1p`` and ``np.clip``. Any function is free in a
     :class:`~skdpfl.preprocessing.RowTransformer`, which shows it one row at a time.
+
+    Parameters tell what discarded fits cost, and whether a step learnt. Every private fit keeps
+    digests of those it ran with, of the pipeline and the meta-estimator around it, too: where they
+    were changed since, the cost is infinite. (Not known where fits ran in other processes.)
 
     Where an earlier step has found how many columns the next one sees (a ``DPOneHotEncoder`` of
     unknown categories without ``max_categories``), plans of later steps follow from an output. They
@@ -168,6 +175,7 @@ def _visit(
             chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(part))
         for each in _told_alike(found) if isinstance(obj, Pipeline) else found:
             yield from (_of_copies(f, times) for f in each)
+        yield from leaks_of_changes(obj, private_parts(obj), path)
         yield from _cross_fits(obj, path, chosen)
         yield from own_leaks(obj, path, public)
     elif not learns_nothing(obj):
@@ -177,6 +185,8 @@ def _visit(
 def _paid(fitted: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | Leak]:
     """Yield the cost of a fit; what an output has chosen costs the budget that it was given."""
     spent: PrivacySpent = fitted.privacy_spent_
+    if chosen and (names := changed(fitted)):
+        yield changed_after(path, type(fitted).__name__, names)
     if chosen and fitted.epsilon is None:
         yield Leak(
             path,
@@ -191,6 +201,7 @@ def _beside(search: Any, path: str, public: Declared) -> Iterator[PrivacySpent |
     """Yield what the search's own cost does not cover: earlier steps of its best pipeline."""
     best = getattr(search, "best_estimator_", None)
     if isinstance(best, Pipeline):
+        yield from leaks_of_changes(best, private_parts(best), path)
         own = Declared(getattr(search, "public", ()))
         for name, part in best.steps[:-1]:
             here = list(_visit(part, f"{path}__{name}" if path else name, public))
@@ -214,6 +225,8 @@ def _cross_fits(obj: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | Le
     try:
         members = list(cross_fits(obj))
         for member, found in members:
+            if names := changed(member):
+                yield changed_after(path, type(member).__name__, names)
             yield from costs_on_splits(member, member, obj.cv, chosen=chosen or found)
         if members and follows_labels(obj.cv, classifier=is_classifier(obj)):
             yield Leak(path, FOLDS, OTHER_FOLDS)
@@ -245,6 +258,10 @@ def _search(
         what = "the fits of a search without refit are not known any more"
         yield Leak(path, what, "Use refit=True, or record the search in a PrivacyLedger.")
         return
+    kept = clone(search.estimator).set_params(**search.best_params_)
+    if names := changed_candidate(kept, best):
+        yield changed_after(path, f"the estimator of {type(search).__name__}", names)
+    yield from leaks_of_changes(search, private_parts(best), path)
     halves = getattr(search, "resource", None) == "n_samples"  # training sets of several sizes
     cv = iter(()) if halves else search.cv
     for params in search.cv_results_["params"]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl._functions import WAYS_OUT, Declared, mixes, name_of
 from skdpfl._pipelines import chosen_by_functions, leaves
+from skdpfl.privacy.spending.as_fitted import changed_around, differences, own_digests
 
 
 class Leak(NamedTuple):
@@ -77,6 +79,28 @@ def _mixing(step: FunctionTransformer, path: str) -> Leak:
         "with the others"
     )
     return Leak(path, what, WAYS_OUT.partition("; or")[0] + ".")
+
+
+def leaks_of_changes(obj: Any, fits: Iterable[Any], path: str) -> Iterator[Leak]:
+    """Yield a leak where parameters that tell what a fit cost are not those of the fit any more."""
+    names = changed_around(obj, fits)
+    if isinstance(obj, ColumnTransformer):  # copies of its steps were fitted
+        asked = {name: step for name, step, _ in obj.transformers}
+        for name, step, _ in obj.transformers_:
+            if name in asked and hasattr(step, "get_params") and hasattr(asked[name], "get_params"):
+                unlike = differences(own_digests(asked[name]), own_digests(step))
+                names += [f"{name}__{each}" for each in unlike]
+    if names:
+        yield changed_after(path, type(obj).__name__, names)
+
+
+def changed_after(path: str, kind: str, names: Iterable[str]) -> Leak:
+    """Return the leak of a cost that would be priced by other parameters than the fit's."""
+    return Leak(
+        path,
+        f"{', '.join(names)} of {kind} changed after the fit, so that what it cost is not known",
+        "Set it back or fit again; a PrivacyLedger sees every fit as it is made.",
+    )
 
 
 def own_leaks(obj: Any, path: str, public: Declared) -> Iterator[Leak]:

@@ -31,12 +31,13 @@ from sklearn.model_selection import (
 )
 
 from skdpfl._pipelines import gives_out_width, learns_nothing
-from skdpfl.inspection._parts import parts
+from skdpfl.inspection._parts import Unknown, parts
 from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
 from skdpfl.preprocessing import DPPCA, PayingTransformer, PrivateScaler
 from skdpfl.privacy.calibration import delta_of
 from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.spending.as_fitted import differences, own_digests
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs
 
@@ -53,10 +54,6 @@ _OF_LABELS = (
 _OF_GROUPS = (LeaveOneGroupOut, LeavePGroupsOut)
 #: made-up silos, and records of each, that splits of records are tried on
 _TRIED = 50
-
-
-class Unknown(Exception):
-    """The cost of fits that were discarded cannot be derived from what is left."""
 
 
 def follows_labels(cv: Any, *, classifier: bool) -> bool:
@@ -162,7 +159,7 @@ def costs_of_candidate(
     one, whose sizes determine its price. ``chosen``: an output of an earlier step has chosen the
     plans.
     """
-    twins = dict(_fitted(best, ""))
+    twins = dict(fitted_parts(best, ""))
     given = {"": candidate, **candidate.get_params(deep=True)}
     for name, inner in given.items():
         if isinstance(inner, Recorded) and not learns_nothing(inner):
@@ -178,7 +175,18 @@ def costs_of_candidate(
     return found
 
 
-def _fitted(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
+def changed_candidate(candidate: Any, best: Any) -> list[str]:
+    """Return the parameters of the best candidate's private parts that are not those of its fit."""
+    given, found = {"": candidate, **candidate.get_params(deep=True)}, []
+    for path, twin in fitted_parts(best, ""):
+        before = getattr(twin, "_as_fitted", None)
+        if before is not None and hasattr(given.get(path), "get_params"):
+            names = differences(before.own, own_digests(given[path]))
+            found += [f"{path}__{name}" if path else name for name in names]
+    return found
+
+
+def fitted_parts(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield (path, part) of all fitted private parts, except frozen ones."""
     if isinstance(obj, FrozenEstimator):
         return
@@ -186,7 +194,7 @@ def _fitted(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, obj
         return
     for name, part in parts(obj) or []:
-        yield from _fitted(part, f"{path}__{name}" if path else name)
+        yield from fitted_parts(part, f"{path}__{name}" if path else name)
 
 
 def _is_within(name: str, path: str) -> bool:

@@ -49,6 +49,10 @@ ENSEMBLES = (
 )
 
 
+class Unknown(Exception):
+    """The cost of fits that were discarded cannot be derived from what is left."""
+
+
 def parts(obj: Any) -> list[tuple[str, Any]] | None:
     """Return the fitted estimators inside a meta-estimator; None if it is not a known kind."""
     if isinstance(obj, Pipeline):
@@ -86,10 +90,20 @@ def cross_fits(obj: Any) -> Iterator[tuple[Any, bool]]:
     if not isinstance(obj, (*_STACKS, *_CHAINS)):
         return
     cv = obj.cv
-    if (isinstance(cv, str) and cv == "prefit") or (isinstance(obj, _CHAINS) and cv is None):
+    if isinstance(obj, _CHAINS) and cv is None:
+        return
+    if isinstance(cv, str) and cv == "prefit":
+        given = [each for _, each in obj.estimators]
+        if not all(any(member is each for each in given) for member in obj.estimators_):
+            raise Unknown("cv changed after the fit, which made copies of its members")
         return
     for member in obj.estimators_ if isinstance(obj, _STACKS) else obj.estimators_[:-1]:
         yield from _paying_parts(member)
+
+
+def private_parts(obj: Any) -> list[Any]:
+    """Return the fitted private estimators inside an object, without those inside searches."""
+    return [part for part, _ in _paying_parts(obj)]
 
 
 def _paying_parts(member: Any, chosen: bool = False) -> Iterator[tuple[Any, bool]]:
@@ -115,6 +129,9 @@ def _last(obj: Any) -> list[tuple[str, Any]]:
 
 def multiplicity(obj: Any) -> int:
     """Return how often the most often drawn record is in a member's sample."""
-    if not isinstance(obj, _BAGS) or not obj.bootstrap:
+    if not isinstance(obj, _BAGS):
         return 1
-    return max(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_)
+    seen = [part._as_fitted.times for part in private_parts(obj) if hasattr(part, "_as_fitted")]
+    if not obj.bootstrap:
+        return max(seen, default=1)
+    return max(*seen, *(int(np.bincount(drawn).max()) for drawn in obj.estimators_samples_))

@@ -10,6 +10,7 @@ from typing import Any
 
 from skdpfl._surface import DocLinks
 from skdpfl.privacy.spending.account import charge_all
+from skdpfl.privacy.spending.as_fitted import as_fitted
 from skdpfl.privacy.spending.leaks import times_drawn
 from skdpfl.privacy.spending.ledger import PrivacyLedger, open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent, of_copies
@@ -28,11 +29,13 @@ class Recorded(DocLinks):
         ``paid_to``: ledgers that have it already; they and those that it was recorded in are
         returned, by the digest of their beginning.
         """
+        times = times_drawn()
+        self._as_fitted = as_fitted(self, times)
         if self.__dict__.get("_covered", False) or not any(c.composition for c in spent.costs):
             return paid_to
         ledgers = [each for each in _ledgers_of(self) if _birth(each) not in paid_to]
         if ledgers:
-            charge_all(ledgers, type(self).__name__, of_copies(spent, times_drawn()))
+            charge_all(ledgers, type(self).__name__, of_copies(spent, times))
         return (*paid_to, *(birth for each in ledgers if (birth := _birth(each))))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,0 +1,162 @@
+"""What a fit was given: its own parameters, and those of the objects of scikit-learn around it.
+
+Costs of fits that were discarded, and whether a step learnt anything, follow from parameters. These
+can be changed after the fit (``search.estimator.set_params(epsilon=0.1)``), and then tell of a fit
+that never was. So every private fit keeps digests of them, to compare.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import pickle
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+#: parameters on which no cost depends, of any object
+_FREE = ("memory", "n_jobs", "steps", "verbose")
+#: parameters of meta-estimators that decide what their fits cost
+_PRICED = (
+    "bootstrap",
+    "cv",
+    "importance_getter",
+    "max_features",
+    "max_samples",
+    "oob_score",
+    "prefit",
+    "threshold",
+)
+
+Digests = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class AsFitted:
+    """Digests of parameters at the time of a fit.
+
+    ``own``: those of the estimator. ``around``: kind and parameters of the pipelines and
+    meta-estimators that were fitting it. ``times``: how often a record was drawn, at most.
+    """
+
+    own: Digests
+    around: tuple[tuple[str, Digests], ...]
+    times: int
+
+
+def as_fitted(estimator: Any, times: int) -> AsFitted:
+    """Return what an estimator is given that is being fitted now."""
+    return AsFitted(own_digests(estimator), tuple(_around(estimator)), times)
+
+
+def own_digests(estimator: Any) -> dict[str, str]:
+    """Return digests of an estimator's parameters, but for threads and the like."""
+    given = estimator.get_params(deep=False)
+    return {name: _digest(value) for name, value in given.items() if name not in _FREE}
+
+
+def changed(fitted: Any) -> list[str]:
+    """Return the parameters of an estimator that were changed after its fit."""
+    before: AsFitted | None = getattr(fitted, "_as_fitted", None)
+    return [] if before is None else differences(before.own, own_digests(fitted))
+
+
+def changed_around(obj: Any, fits: Iterable[Any]) -> list[str]:
+    """Return the parameters of a meta-estimator or pipeline that were changed after its fit.
+
+    ``fits`` are the private estimators inside. Nothing is known, and nothing returned, where they
+    were fitted in other processes.
+    """
+    now = _digests_around(obj)
+    found: list[str] = []
+    for fitted in fits:
+        before: AsFitted | None = getattr(fitted, "_as_fitted", None)
+        kinds = [] if before is None else [d for kind, d in before.around if kind == _kind(obj)]
+        if kinds:
+            unlike = [differences(digests, now) for digests in kinds]
+            found += unlike[int(np.argmin([len(names) for names in unlike]))]
+    return sorted(set(found))
+
+
+def differences(before: Digests, now: Digests) -> list[str]:
+    """Return the names whose values are not the same."""
+    return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+
+
+def _around(estimator: Any) -> Iterator[tuple[str, Digests]]:
+    """Yield kind and parameters of each object of scikit-learn that is fitting the estimator."""
+    frame: types.FrameType | None = sys._getframe()
+    seen = {id(estimator)}
+    while frame is not None:
+        if "sklearn" in frame.f_code.co_filename:
+            obj = frame.f_locals.get("self")
+            if hasattr(obj, "get_params") and hasattr(obj, "fit") and id(obj) not in seen:
+                seen.add(id(obj))
+                yield _kind(obj), _digests_around(obj)
+        frame = frame.f_back
+
+
+def _kind(obj: Any) -> str:
+    """Return the class of an object; pipelines that end alike are of one kind."""
+    steps = getattr(obj, "steps", None)
+    last = f" ending in {steps[-1][0]}" if isinstance(steps, list) and steps else ""
+    return f"{type(obj).__module__}.{type(obj).__qualname__}{last}"
+
+
+def _digests_around(obj: Any) -> dict[str, str]:
+    """Return digests of what decides a cost: of a pipeline all steps but the last."""
+    steps = getattr(obj, "steps", None)
+    if not isinstance(steps, list) or not steps:
+        given = obj.get_params(deep=False)
+        return {name: _digest(given[name]) for name in _PRICED if name in given}
+    last = steps[-1][0]
+    return {
+        name: _digest(value)
+        for name, value in obj.get_params(deep=True).items()
+        if name.rsplit("__", 1)[-1] not in _FREE and not f"{name}__".startswith(f"{last}__")
+    }
+
+
+def _digest(value: Any) -> str:
+    """Return a digest of a parameter's value; the same for copies."""
+    return hashlib.sha256(repr(_plain(value)).encode()).hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value whose representation says all of it."""
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return value if not isinstance(value, np.generic) else value.item()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()
+    if isinstance(value, np.ndarray | pd.Index):
+        return [_plain(each) for each in value.tolist()]
+    if isinstance(value, pd.Series):
+        return _plain(value.to_dict())
+    if isinstance(value, list | tuple):
+        return type(value).__name__, [_plain(each) for each in value]
+    if isinstance(value, set | frozenset):
+        return sorted(repr(_plain(each)) for each in value)
+    if isinstance(value, Mapping):
+        return [(_plain(k), _plain(v)) for k, v in value.items()]
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return _kind(value)  # its state moves on
+    if isinstance(value, types.FunctionType):
+        return value.__qualname__, marshal.dumps(value.__code__)
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return _kind(value), sorted(own_digests(value).items())
+    own = getattr(value, "__dict__", None)
+    if own is not None and not isinstance(value, type):  # splitters, models, losses
+        # scikit-learn's stacks give splitters without a seed one
+        kept = [(k, _plain(v)) for k, v in sorted(own.items()) if k not in (*_FREE, "random_state")]
+        return _kind(value), kept
+    try:
+        return pickle.dumps(value)
+    except Exception:  # what cannot be compared: only its kind is
+        return _kind(value)

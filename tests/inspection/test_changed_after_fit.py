@@ -1,0 +1,212 @@
+"""A cost that follows from parameters is not known any more once they were changed."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.feature_selection import SelectFromModel
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+
+import skdpfl
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.model_selection import SharedBudget, SiloStratifiedKFold
+from skdpfl.preprocessing import DPStandardScaler
+
+pytestmark = pytest.mark.filterwarnings("ignore:The noise will drown")
+X, y = load_breast_cancer(return_X_y=True)
+X, y = (X / np.abs(X).max(axis=0))[:300, :5], y[:300]
+
+
+def clf(epsilon=1.0, **params):
+    params = {"scaling": None, "n_rounds": 2, "delta": 1e-5} | params
+    return skdpfl.ISRLDPClassifier(epsilon=epsilon, **params)
+
+
+def search(estimator=None, **words):
+    return GridSearchCV(estimator or clf(), {"alpha": [0, 1]}, cv=KFold(2), **words)
+
+
+def replaced(pipe):
+    pipe.steps[0] = ("standardscaler", Normalizer())
+
+
+def removed(pipe):
+    pipe.steps.pop(0)
+
+
+def spent(fitted):
+    with pytest.warns(PrivacyLeakWarning) as caught:
+        found = skdpfl.privacy_spent(fitted)
+    return found.epsilon, " ".join(str(w.message) for w in caught)
+
+
+def set_params(**params):
+    return lambda fitted: fitted.set_params(**params)
+
+
+def of_member(**params):
+    return lambda fitted: fitted.estimators_[0].set_params(**params)
+
+
+def scaled_then(step, *more):
+    return make_pipeline(step, *more, clf())
+
+
+columns = ColumnTransformer([("a", SimpleImputer(), [0, 1]), ("b", "passthrough", [2])])
+cross = {"cv": KFold(2)}
+#: what is fitted, and how it is changed so that a smaller cost would be computed
+CHANGED = {
+    "a search's estimator": (search(), set_params(estimator__epsilon=0.1)),
+    "its noise": (search(), set_params(estimator__epsilon=None, estimator__noise_multiplier=99.0)),
+    "its seed": (search(clf(random_state=0)), set_params(estimator__random_state=None)),
+    "another estimator": (search(), set_params(estimator=clf(0.1))),
+    "its folds": (search(), set_params(cv=SiloStratifiedKFold(2))),
+    "a search in random points": (
+        RandomizedSearchCV(clf(), {"alpha": [0, 1]}, n_iter=2, cv=KFold(2), random_state=0),
+        set_params(estimator__epsilon=0.1),
+    ),
+    "a search over a pipeline": (
+        GridSearchCV(
+            make_pipeline(Normalizer(), clf()), {"isrldpclassifier__alpha": [0, 1]}, cv=KFold(2)
+        ),
+        set_params(estimator__isrldpclassifier__epsilon=0.1),
+    ),
+    "a search over scalers that pay": (
+        GridSearchCV(
+            make_pipeline(DPStandardScaler(1.0, delta=1e-5, feature_bounds=(0, 1)), clf()),
+            {"isrldpclassifier__alpha": [0, 1]},
+            cv=KFold(2),
+        ),
+        set_params(estimator__dpstandardscaler__epsilon=0.1),
+    ),
+    "a search inside a pipeline": (
+        make_pipeline(Normalizer(), search()),
+        set_params(gridsearchcv__estimator__epsilon=0.1),
+    ),
+    "bags without copies": (
+        BaggingClassifier(clf(), n_estimators=2, random_state=0),
+        set_params(bootstrap=False),
+    ),
+    "a stack's folds": (
+        StackingClassifier([("a", clf())], **cross, final_estimator=clf()),
+        set_params(cv="prefit"),
+    ),
+    "a stack's other folds": (
+        StackingClassifier([("a", clf())], cv=KFold(4), final_estimator=clf()),
+        set_params(cv=KFold(2)),
+    ),
+    "a stack's members": (
+        StackingClassifier([("a", clf())], **cross, final_estimator=clf()),
+        of_member(epsilon=0.1),
+    ),
+    "a replaced step": (scaled_then(StandardScaler()), replaced),
+    "a step set aside": (scaled_then(StandardScaler()), set_params(standardscaler="passthrough")),
+    "a removed step": (scaled_then(StandardScaler(), Normalizer()), removed),
+    "a step's parameters": (
+        scaled_then(SimpleImputer()),
+        set_params(simpleimputer__strategy="constant", simpleimputer__fill_value=0),
+    ),
+    "a step's function": (
+        scaled_then(FunctionTransformer(lambda Z: Z - Z.mean(0))),
+        set_params(functiontransformer__func=np.abs),
+    ),
+    "a step inside another": (
+        scaled_then(FeatureUnion([("a", StandardScaler()), ("b", Normalizer())])),
+        set_params(featureunion__a="drop"),
+    ),
+    "a step inside bags": (
+        BaggingClassifier(scaled_then(StandardScaler()), n_estimators=2, bootstrap=False),
+        lambda bags: bags.estimators_[0].set_params(standardscaler="passthrough"),
+    ),
+    "a step among columns": (
+        scaled_then(columns),
+        lambda pipe: pipe[0].named_transformers_["a"].set_params(strategy="constant"),
+    ),
+    "encoded categories": (
+        scaled_then(OneHotEncoder(sparse_output=False, handle_unknown="ignore")),
+        set_params(onehotencoder__categories=[[0.0]] * 5),
+    ),
+    "a selection": (
+        scaled_then(SelectFromModel(clf(), threshold="mean")),
+        set_params(selectfrommodel__threshold=-np.inf, selectfrommodel__max_features=2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_was_changed_after_the_fit_is_not_priced(name):
+    model, change = CHANGED[name]
+    fitted = pickle.loads(pickle.dumps(model.fit(X, y))) if "function" not in name else model
+    if "function" in name:
+        fitted.fit(X, y)
+    change(fitted)
+    epsilon, words = spent(fitted)
+    assert epsilon == np.inf
+    assert "changed after the fit" in words
+
+
+HARMLESS = {
+    "a search": (search(), set_params(n_jobs=1, verbose=0)),
+    "an estimator": (clf(), set_params(epsilon=0.1)),
+    "bags": (BaggingClassifier(clf(), n_estimators=2), set_params(estimator__epsilon=0.1)),
+    "votes": (VotingClassifier([("a", clf()), ("b", clf())]), set_params(a__epsilon=0.1)),
+    "one against the rest": (OneVsRestClassifier(clf()), set_params(estimator__epsilon=0.1)),
+    "one against the rest's members": (OneVsRestClassifier(clf()), of_member(epsilon=0.1)),
+    "a chain": (ClassifierChain(clf()), of_member(epsilon=0.1)),
+    "the last step": (scaled_then(Normalizer()), set_params(isrldpclassifier__epsilon=0.1)),
+    "frozen": (scaled_then(FrozenEstimator(Normalizer())), set_params(isrldpclassifier__alpha=1)),
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_changes_on_which_no_cost_depends_leave_it_as_it_was(name):
+    model, change = HARMLESS[name]
+    fitted = model.fit(X, np.column_stack([y, y]) if name == "a chain" else y)
+    expect = pytest.warns(PrivacyLeakWarning) if name == "a search" else _silent()
+    with expect:
+        before = skdpfl.privacy_spent(fitted)
+    change(fitted)
+    with pytest.warns(PrivacyLeakWarning) if name == "a search" else _silent():
+        assert skdpfl.privacy_spent(fitted).epsilon == before.epsilon < np.inf
+
+
+def _silent():
+    from contextlib import nullcontext
+
+    return nullcontext()
+
+
+def test_a_search_that_nobody_changed_costs_what_it_did():
+    for model in (search(), search(clf(random_state=np.random.RandomState(0)))):
+        with pytest.warns(PrivacyLeakWarning, match="exact scores"):
+            assert 2.2 < skdpfl.privacy_spent(model.fit(X, y)).epsilon < 3
+
+
+def test_a_search_whose_best_point_is_not_the_default_is_known():
+    wide = GridSearchCV(clf(), {"epsilon": [0.5, 1.0], "alpha": [0, 1]}, cv=KFold(2)).fit(X, y)
+    assert spent(wide)[0] < np.inf
+
+
+def test_parts_of_a_shared_budget_are_known():
+    pipe = make_pipeline(
+        DPStandardScaler(delta=1e-5, feature_bounds=(0, 1)), Normalizer(), clf(delta="auto")
+    )
+    shared = SharedBudget(pipe, epsilon=2.0).fit(X, y)
+    assert skdpfl.privacy_spent(shared.estimator_).epsilon < np.inf
+
+
+def test_members_that_were_fitted_before_are_known():
+    member = clf().fit(X, y)
+    stack = StackingClassifier([("a", member)], cv="prefit", final_estimator=LogisticRegression())
+    words = spent(stack.fit(X, y))[1]
+    assert "changed" not in words
