@@ -190,7 +190,7 @@ def remedies(
         "feature_bounds": request.feature_bounds,
         "target_bounds": facts.is_classifier or request.target_bounds,
     }
-    missing = [name for name, given in wanted.items() if given is None or given is False]
+    missing = [name for name, given in wanted.items() if given is None]
     if missing and request.scaling is not None:
         ways.append(f"{' and '.join(missing)} (ranges that are public knowledge)")
     gain = _gain_of_server(request, method, settings)

@@ -18,7 +18,7 @@ EMNIST_ARCHIVE_SHA256 = "fb9bb67e33772a9cc0b895e4ecf36d2cf35be8b709693c3564cea2a
 def _pair(subset: str) -> tuple[DataFile, DataFile]:
     """Image and label file of a subset, as they lie in NIST's archive."""
 
-    def one(kind):
+    def one(kind: str) -> DataFile:
         name = f"emnist-{subset.replace('_', '-')}-{kind}-ubyte.gz"
         return DataFile(
             f"emnist/{name}", None, (EMNIST_ARCHIVE,), f"gzip/{name}", EMNIST_ARCHIVE_SHA256

@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
@@ -313,7 +313,9 @@ def encoded(
     return pd.DataFrame(parts, index=table.index), bounds
 
 
-def _encode(values: pd.Series, column: Column, encoding: str):
+def _encode(
+    values: pd.Series, column: Column, encoding: str
+) -> Iterator[tuple[str, pd.Series, Any]]:
     """Yield (name, values, bounds) of what one column turns into."""
     if not column.categories:
         yield column.name, values.astype(float), column.bounds

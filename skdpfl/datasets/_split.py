@@ -127,7 +127,9 @@ def split_into_silos(
     return _similarity(target, n_silos, {"iid": 1.0, "sorted": 0.0}.get(how, share), rng)
 
 
-def _some(y: np.ndarray, n_silos: int, how: str, most: int, *, rng, **options: Any) -> np.ndarray:
+def _some(
+    y: np.ndarray, n_silos: int, how: str, most: int, *, rng: np.random.Generator, **options: Any
+) -> np.ndarray:
     """Deal ``n_silos * most`` records, drawn at random."""
     if n_silos * most > len(y):
         raise ValueError(
@@ -138,7 +140,7 @@ def _some(y: np.ndarray, n_silos: int, how: str, most: int, *, rng, **options: A
     return silos
 
 
-def _target(y) -> np.ndarray:
+def _target(y: Any) -> np.ndarray:
     """The target as a one-dimensional array without missing values."""
     target = np.asarray(y)
     if target.ndim != 1:
@@ -153,7 +155,7 @@ def _sizes(n: int, n_silos: int) -> np.ndarray:
     return n // n_silos + (np.arange(n_silos) < n % n_silos)
 
 
-def _similarity(y: np.ndarray, n_silos: int, share: float, rng) -> np.ndarray:
+def _similarity(y: np.ndarray, n_silos: int, share: float, rng: np.random.Generator) -> np.ndarray:
     """Deal a share at random, the others in the order of y; sizes differ by at most one."""
     n, ids = len(y), np.arange(n_silos)
     mixed, rest = np.split(rng.permutation(n), [round(share * n)])
@@ -166,7 +168,7 @@ def _similarity(y: np.ndarray, n_silos: int, share: float, rng) -> np.ndarray:
     return silos
 
 
-def _dirichlet(y: np.ndarray, n_silos: int, alpha: float, rng) -> np.ndarray:
+def _dirichlet(y: np.ndarray, n_silos: int, alpha: float, rng: np.random.Generator) -> np.ndarray:
     """Share out each class by its own Dirichlet proportions."""
     if check_not_negative("alpha", alpha) == 0:
         raise ValueError("alpha must be > 0, got 0; use how='sorted' for silos of one class")
@@ -186,7 +188,7 @@ def _dirichlet(y: np.ndarray, n_silos: int, alpha: float, rng) -> np.ndarray:
     return _without_empty(silos, n_silos, rng)
 
 
-def _without_empty(silos: np.ndarray, n_silos: int, rng) -> np.ndarray:
+def _without_empty(silos: np.ndarray, n_silos: int, rng: np.random.Generator) -> np.ndarray:
     """Move one record into each empty silo, never the last one of its own."""
     empty = np.flatnonzero(np.bincount(silos, minlength=n_silos) == 0)
     order = rng.permutation(len(silos))
@@ -196,7 +198,9 @@ def _without_empty(silos: np.ndarray, n_silos: int, rng) -> np.ndarray:
     return silos
 
 
-def _one_class(y: np.ndarray, n_silos: int, n_records: int, share: float, rng) -> np.ndarray:
+def _one_class(
+    y: np.ndarray, n_silos: int, n_records: int, share: float, rng: np.random.Generator
+) -> np.ndarray:
     """Return the silos; one ends early where its class does."""
     silos = np.full(len(y), -1)
     pools = [rng.permutation(np.flatnonzero(y == c)).tolist() for c in np.unique(y)]
@@ -219,7 +223,9 @@ def _one_class(y: np.ndarray, n_silos: int, n_records: int, share: float, rng) -
     return silos
 
 
-def _pairs(y: np.ndarray, n_silos: int, n_records: int | None, rng) -> np.ndarray:
+def _pairs(
+    y: np.ndarray, n_silos: int, n_records: int | None, rng: np.random.Generator
+) -> np.ndarray:
     """Return the silos; ``n_records`` of each, half of one class and half of the other."""
     classes = np.unique(y)
     half = len(classes) // 2

@@ -139,10 +139,12 @@ def make_federated_classification(
     )
 
 
-def _models(rng, n: int, d: int, k: int, spread_model: float, spread_mean: float):
+def _models(
+    rng: np.random.Generator, n: int, d: int, k: int, spread_model: float, spread_mean: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Means (n, d), weights (n, d, k) and intercepts (n, 1, k) of n silos."""
 
-    def two_normals(shape, spread):
+    def two_normals(shape: tuple[int, ...], spread: float) -> np.ndarray:
         return spread * rng.standard_normal(shape) + rng.standard_normal(shape)
 
     return (
@@ -152,7 +154,13 @@ def _models(rng, n: int, d: int, k: int, spread_model: float, spread_mean: float
     )
 
 
-def _labelled(rng, sizes: np.ndarray, means, weights, intercepts):
+def _labelled(
+    rng: np.random.Generator,
+    sizes: np.ndarray,
+    means: np.ndarray,
+    weights: np.ndarray,
+    intercepts: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Features and labels of a block of silos, given one model for all or one for each."""
     d, n_models = means.shape[1], len(means)
     silo = np.repeat(np.arange(len(sizes)), sizes) if n_models > 1 else 0
@@ -270,20 +278,30 @@ def make_federated_regression(
     )
 
 
-def _general(rng, n: int, d: int, alpha: float, beta: float):
+def _general(
+    rng: np.random.Generator, n: int, d: int, alpha: float, beta: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The common model (d,), the models (n, d) and the feature means (n, d)."""
     common = rng.standard_normal(d)
     weights = common + np.sqrt(alpha) * rng.standard_normal((n, d))
     return common, weights, np.sqrt(beta) * rng.standard_normal((n, d))
 
 
-def _fedexp(rng, n: int, d: int, alpha: float, beta: float):
+def _fedexp(
+    rng: np.random.Generator, n: int, d: int, alpha: float, beta: float
+) -> tuple[None, np.ndarray, np.ndarray]:
     """No common model; models and feature means around scalars of each silo."""
     weights = alpha * rng.standard_normal((n, 1)) + rng.standard_normal((n, d))
     return None, weights, beta * rng.standard_normal((n, 1)) + rng.standard_normal((n, d))
 
 
-def _with_targets(rng, silos: np.ndarray, weights, means, noise: float):
+def _with_targets(
+    rng: np.random.Generator,
+    silos: np.ndarray,
+    weights: np.ndarray,
+    means: np.ndarray,
+    noise: float,
+) -> tuple[np.ndarray, np.ndarray]:
     """Features and targets; one model for all if there is only one."""
     model = silos if len(weights) > 1 else np.zeros_like(silos)
     X = rng.standard_normal((len(silos), weights.shape[1])) + means[model]
@@ -291,7 +309,7 @@ def _with_targets(rng, silos: np.ndarray, weights, means, noise: float):
     return X, clean + noise * rng.standard_normal(len(silos))
 
 
-def _unit_norms(X: np.ndarray, y: np.ndarray, silos: np.ndarray):
+def _unit_norms(X: np.ndarray, y: np.ndarray, silos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of X, and y within each silo, scaled to norm one."""
     norms = np.sqrt(np.bincount(silos, weights=y**2))
     return X / np.linalg.norm(X, axis=1, keepdims=True), y / norms[silos]

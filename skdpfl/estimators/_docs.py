@@ -253,7 +253,6 @@ INSTEAD = {
 
 def refusing_parameters(init: Callable[..., None]) -> Callable[..., None]:
     """Return a constructor with the same signature, whose errors name the alternative."""
-
     known = frozenset(inspect.signature(init).parameters)
 
     @functools.wraps(init)

@@ -90,7 +90,7 @@ def silo_scores(
     return pd.Series(scores, index=pd.Index(ids.tolist()), name="score", dtype=float)
 
 
-def _own_column(estimator, X) -> str | None:
+def _own_column(estimator: Any, X: Any) -> str | None:
     """Return the ``silo_column`` of the estimator, or of one inside it, if X has it."""
     columns = list(getattr(X, "columns", ()))
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
@@ -161,13 +161,13 @@ class SiloScorer:
         The column of X with the silo ids.
     """
 
-    def __init__(self, scoring, aggregate: Aggregate, silo_column: str | None):
+    def __init__(self, scoring: Any, aggregate: Aggregate, silo_column: str | None) -> None:
         self.scoring = scoring
         self.aggregate = aggregate
         self.silo_column = silo_column
         self._request: bool | str | None = silo_column is None
 
-    def __call__(self, estimator, X, y, *, silos=None):
+    def __call__(self, estimator: Any, X: Any, y: Any, *, silos: Any = None) -> Any:
         """Score the estimator on each silo's records, and aggregate.
 
         Parameters

@@ -83,7 +83,7 @@ class SiloSplitter(BaseCrossValidator):
         """
         raise NotImplementedError
 
-    def _silos(self, X, groups, silos) -> Silos:
+    def _silos(self, X: Any, groups: Any, silos: Any) -> Silos:
         """Return the silo of each record, from any of the parameters."""
         if groups is not None and silos is not None:
             raise ValueError(
@@ -100,7 +100,7 @@ class SiloSplitter(BaseCrossValidator):
         n_rows = len(given) if X is None and hasattr(given, "__len__") else _n_rows(X)
         return read_silos(given, n_rows, X)
 
-    def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
+    def _folds(self, silos: Silos, y: Any) -> tuple[np.ndarray, int]:
         """Return the fold of each record (n,), and the number of folds."""
         raise NotImplementedError
 
@@ -131,7 +131,7 @@ class SiloFolds(SiloSplitter):
         return self.n_splits
 
 
-def _n_rows(X) -> int:
+def _n_rows(X: Any) -> int:
     """Number of records of anything array-like."""
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
@@ -190,7 +190,7 @@ class SiloStratifiedKFold(SiloFolds):
 
     stratify_y: bool = False
 
-    def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
+    def _folds(self, silos: Silos, y: Any) -> tuple[np.ndarray, int]:
         """Sort the rows by silo, optionally by y or at random within it, and deal them in turn."""
         self._check_sizes(silos)
         n = len(silos.codes)
@@ -214,7 +214,7 @@ class SiloStratifiedKFold(SiloFolds):
             )
 
     @staticmethod
-    def _labels(y, n: int) -> np.ndarray:
+    def _labels(y: Any, n: int) -> np.ndarray:
         """The rank of each record's label."""
         if y is None:
             raise ValueError("stratify_y=True needs y, got None")
@@ -269,7 +269,7 @@ class SiloKFold(SiloFolds):
 
     _leaves_silos_out = True
 
-    def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
+    def _folds(self, silos: Silos, y: Any) -> tuple[np.ndarray, int]:
         """Assign the silos to folds; a record is in the fold of its silo."""
         n_silos = len(silos.ids)
         if self.n_splits > n_silos:
@@ -334,7 +334,7 @@ class LeaveOneSiloOut(SiloSplitter):
     ) -> int:
         return len(self._silos(X, groups, silos).ids)
 
-    def _folds(self, silos: Silos, y) -> tuple[np.ndarray, int]:
+    def _folds(self, silos: Silos, y: Any) -> tuple[np.ndarray, int]:
         """A fold is a silo."""
         if len(silos.ids) < 2:
             raise ValueError("LeaveOneSiloOut needs at least 2 silos, got 1")

@@ -60,8 +60,10 @@ class Boxes(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Posterior mean of each column's mean and variance (which may come out negative), in box
-    units, and the standard deviations of the latter and of the former."""
+    """Posterior means of columns' means and variances in box units, and standard errors of both.
+
+    A variance may come out negative.
+    """
 
     mean: Array
     variance: Array

@@ -33,12 +33,12 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from skdpfl.privacy.events import Composition
+from skdpfl.privacy.events import Composition, Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_delta, gaussian_epsilon
 from skdpfl.privacy.pricing.loss_pairs import Grid, GridLoss, TooFine, gaussian_pair
 from skdpfl.privacy.pricing.loss_sum import Bound, LossSum
 from skdpfl.privacy.pricing.refining import TOLERATED, Pairs, refined, unlike
-from skdpfl.privacy.pricing.releases import AtomsPair, Neighbours, Releases, merged, releases
+from skdpfl.privacy.pricing.releases import AtomsPair, Releases, merged, releases
 
 __all__ = ["Neighbours", "price_delta", "price_epsilon"]
 

@@ -251,7 +251,16 @@ def units_of_rounds(
     return out
 
 
-def _fresh(source, purpose, silos, round, draw, n, places, more) -> np.ndarray:
+def _fresh(
+    source: WordSource,
+    purpose: str,
+    silos: Silos,
+    round: int,
+    draw: int,
+    n: int,
+    places: np.ndarray,
+    more: bool,
+) -> np.ndarray:
     """Return one word for each flat place in (S, n): the first words of those silos' draws."""
     purpose = f"{purpose}, more" if more else purpose
     if len(silos) == 1 or len(places) == 1:

@@ -136,7 +136,7 @@ class SimulationWords:
         self._keys: dict[str, np.ndarray] = {}
         self._work = WorkSpace()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return SimulationWords, (self.seed,)
 
     def words(
@@ -170,7 +170,7 @@ class SimulationWords:
                 flat.reshape(-1, size)[:, :count].take(places, axis=0, out=block, mode="clip")
         return words
 
-    def _short(self, purpose, silos, round, draw, size) -> Words:
+    def _short(self, purpose: str, silos: Any, round: Any, draw: int, size: int) -> Words:
         """Read ``size`` Philox words for each silo; a size above SMALL means an SFC64 state."""
         width = size if size <= SMALL else 4
         blocks = width // 4
@@ -187,7 +187,9 @@ class SimulationWords:
             rows[part] = flat.reshape(-1, width)[silos[part] - low]
         return rows
 
-    def _philox(self, purpose, block, draw, round, domain, count) -> np.ndarray:
+    def _philox(
+        self, purpose: str, block: int, draw: int, round: Any, domain: int, count: int
+    ) -> np.ndarray:
         """Return ``count`` words of the Philox whose counter starts at the given address."""
         generator, state, counter = _restarted.philox
         state["state"]["key"] = self._key(purpose)
@@ -324,7 +326,7 @@ class AesWords(_Secret):
         when = np.asarray(rounds, np.uint64)[:, None]
         return self._stacked(self._ciphers(purpose)[2], silos, when, 0, size)[..., :count]
 
-    def _stacked(self, cipher, silos, round, draw, size) -> np.ndarray:
+    def _stacked(self, cipher: Any, silos: Any, round: Any, draw: int, size: int) -> np.ndarray:
         """Encrypt the counter blocks of all silos in one call: the same words, less overhead.
 
         ``round`` is a number, or an array of them to go with that of the silos.
@@ -337,7 +339,7 @@ class AesWords(_Secret):
         cipher.update_into(memoryview(counters.view(np.uint8).ravel()), memoryview(words).cast("B"))
         return words[:-2].reshape(*head.shape, size)
 
-    def _ciphers(self, purpose: str):
+    def _ciphers(self, purpose: str) -> tuple[Any, Any, Any]:
         """Return a purpose's cipher and this thread's (counter mode, bare blocks) contexts."""
         if os.getpid() == self._pid:
             try:
@@ -355,7 +357,7 @@ class AesWords(_Secret):
         return made
 
 
-def _fill(encryptor, out: memoryview) -> None:
+def _fill(encryptor: Any, out: memoryview) -> None:
     """Write the cipher's stream into ``out``, up to the slack of one block at its end."""
     # in pieces, so that the zeros stay in the processor's cache
     for start in range(0, len(out) - 16, len(_ZEROS)):

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -127,7 +128,9 @@ def snapped_release(
     return np.multiply(out, factor, out=out)
 
 
-def _in_rows(clipped_sum, units, gamma, factor, out) -> bool:
+def _in_rows(
+    clipped_sum: np.ndarray, units: Any, gamma: Any, factor: Any, out: np.ndarray | None
+) -> bool:
     """Whether these are contiguous (S, size), with one grid and factor, or one for each row."""
     whole = [clipped_sum, units] if out is None else [clipped_sum, units, out]
     of_rows = (), (1, 1), (len(clipped_sum), 1)

@@ -51,7 +51,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from skdpfl.privacy.events import change_of
-from skdpfl.privacy.release.grid import FINE_BITS, NORMALS, PrecisionError
+from skdpfl.privacy.randomness.normals import FINE_BITS
+from skdpfl.privacy.release.grid import NORMALS, PrecisionError
 
 #: share of the clip norm that rounding may cost before a finer arithmetic is required
 MAX_LOSS = 0.05
