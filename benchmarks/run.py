@@ -57,6 +57,7 @@ BENCHMARKS = {
     "papers": Benchmark("papers/run.py", None, "docs/papers/index.md", "", True),
     "ledger": Benchmark("ledger.py", 1, "docs/tuning.md", "", True),
     "same": Benchmark("same_models.py", 2, ""),
+    "replay": Benchmark("replay.py", 0.5, ""),
     "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png", True),
 }
 
