@@ -25,8 +25,7 @@ from skdpfl import (
     ISRLDPClassifier,
     ISRLDPRegressor,
 )
-from skdpfl.federation import LocalFederation, _batches, _data, _local
-from skdpfl.federation._data import SiloData
+from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _local
 from skdpfl.models import Records, _clipping, _linear, _products
 from skdpfl.models._products import CompiledProducts
 from skdpfl.privacy.randomness.words import SimulationWords

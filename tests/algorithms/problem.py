@@ -8,8 +8,8 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import NoPrivacy, mechanism_for
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 
 

@@ -9,6 +9,7 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import (
     Aggregate,
     NoPrivacy,
@@ -17,7 +18,6 @@ from skdpfl.privacy.mechanisms import (
     ServerMessages,
     SiloMessages,
 )
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 
 M, N, D = 5, 4, 40

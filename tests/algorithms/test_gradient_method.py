@@ -11,7 +11,7 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
-from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 
 

@@ -9,7 +9,7 @@ from skdpfl.engine import run
 from skdpfl.federation import Federation, LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
-from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skdpfl import estimators
+import skdpfl
 from skdpfl.estimators._docs import GROUPS
+from tests.estimators.fits import ESTIMATORS
 
 EXT = Path(__file__).parents[2] / "docs" / "_ext"
 
@@ -61,11 +62,11 @@ def test_a_docstring_in_blocks(extensions):
     ]
 
 
-@pytest.mark.parametrize("name", estimators.__all__)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_parameters_stand_under_headings(extensions, name):
     from numpydoc.docscrape_sphinx import SphinxDocString
 
-    cls = getattr(estimators, name)
+    cls = getattr(skdpfl, name)
     lines = str(SphinxDocString(inspect.getdoc(cls))).split("\n")
     page = extensions[3].with_headings(lines)
     kept = [line for line in page if line and not line.startswith("    .. rubric:: ")]

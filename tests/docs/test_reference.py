@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 
 import skdpfl
-from skdpfl import estimators
 from skdpfl.estimators._docs import GROUPS
-from tests.estimators.fits import data, make
+from tests.estimators.fits import ESTIMATORS, data, make
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.rst"
 NAMES = re.findall(r"^   ([a-z_A-Z0-9.]+)$", PAGE.read_text(), re.MULTILINE)
@@ -31,7 +30,6 @@ BLOCKS = (
 USED = [name for name in NAMES if not name.startswith(BLOCKS)]
 #: what needs no extra
 HERE = [name for name in USED if not name.startswith("torch.")]
-ESTIMATORS = list(estimators.__all__)
 MODULES = (
     "skdpfl",
     "skdpfl.privacy",

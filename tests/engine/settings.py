@@ -9,8 +9,8 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import LinearModel
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import NoPrivacy, mechanism_for
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.engine.reference import Problem, Setting
 

@@ -11,8 +11,8 @@ from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work, _stacks
 from skdpfl.losses import LogLoss, SquaredError
 from skdpfl.models import MLP, Architecture, LinearRules, Model
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import mechanism_for
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Everyone, PoissonSampling, WithoutReplacement
 

@@ -1,16 +1,13 @@
 """All estimators and small data in silos, for tables of tests."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 
 import skdpfl
-from skdpfl import estimators
-from skdpfl.choosing import ScalingStep
 
+ESTIMATORS = [n for n in skdpfl.__all__ if n.endswith(("Classifier", "Regressor"))]
 #: those that can protect records
-RECORD = [n for n in estimators.__all__ if getattr(getattr(skdpfl, n), "unit", "record") != "silo"]
+RECORD = [n for n in ESTIMATORS if getattr(getattr(skdpfl, n), "unit", "record") != "silo"]
 CLASSIFIERS = sorted(name for name in RECORD if name.endswith("Classifier"))
 REGRESSORS = sorted(name for name in RECORD if name.endswith("Regressor"))
 ALL = CLASSIFIERS + REGRESSORS
@@ -59,18 +56,3 @@ def data(name, n=240, d=3, n_silos=4, seed=0, dtype=np.float64, n_classes=2):
     else:
         y = np.argmax(np.column_stack([np.zeros(n), raw]), axis=1)
     return X.astype(dtype), y, silos
-
-
-@contextmanager
-def same_scales():
-    """All fits inside train on the scales that the first one found."""
-    find, found = ScalingStep.find, []
-
-    def once(step, *data):
-        if not found:
-            found.append(find(step, *data))
-        return found[0]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ScalingStep, "find", once)
-        yield

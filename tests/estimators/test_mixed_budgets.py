@@ -6,8 +6,8 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 import skdpfl
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.events import Gaussian
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 SIZES = pd.Series({"a": 300, "b": 500, "c": 200})

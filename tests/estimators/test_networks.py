@@ -10,15 +10,13 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skdpfl
-from skdpfl import estimators
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import _local
 from skdpfl.models import MLP, TemperedSigmoid, public
-from tests.estimators.fits import ALL, RECORD, data
+from tests.estimators.fits import ALL, ESTIMATORS, RECORD, data
 from tests.estimators.test_scikit_learn import EXPECTED
 
 SMALL = {"n_rounds": 4, "scaling": None, "random_state": 0}
-EVERY = estimators.__all__
 slow = pytest.mark.slow
 
 
@@ -36,7 +34,7 @@ def network(name, **kw):
     return getattr(skdpfl, name)(model=MLP((4,)), n_rounds=3, **kw)
 
 
-FIRST, *OTHERS = [network(name) for name in EVERY]
+FIRST, *OTHERS = [network(name) for name in ESTIMATORS]
 checked = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
@@ -280,7 +278,7 @@ def test_the_random_start_is_the_seed_s_and_not_the_noise():
 
 
 def test_whole_silos_by_every_estimator():
-    for name in set(EVERY) - set(RECORD):
+    for name in set(ESTIMATORS) - set(RECORD):
         X, y, silos = data(name)
         with pytest.warns(UserWarning):
             fitted = make(name, epsilon=8.0).fit(X, y, silos=silos)

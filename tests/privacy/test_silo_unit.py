@@ -18,6 +18,7 @@ from skdpfl.engine import Round, _round, run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
 from skdpfl.models import LinearModel
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import (
     LearntClip,
     NoPrivacy,
@@ -29,7 +30,6 @@ from skdpfl.privacy.mechanisms import (
 from skdpfl.privacy.mechanisms.base import clip_rows
 from skdpfl.privacy.mechanisms.privunit import split_epsilon
 from skdpfl.privacy.mechanisms.whole_silos import BIT
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import Aggregate, LearntClip, NoPrivacy, PrivUnitMessages, Senders
-from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 
 MANY = 10_000
