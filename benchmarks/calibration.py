@@ -21,8 +21,9 @@ import statistics
 import time
 from collections.abc import Callable
 
-from skdpfl.privacy.accounting import calibrate, price_epsilon
+from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Composition, FixedSizeGaussian, Gaussian, PoissonGaussian
+from skdpfl.privacy.pricing.price import price_epsilon
 
 DELTA = 1e-5
 

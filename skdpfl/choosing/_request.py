@@ -20,10 +20,9 @@ from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
 from skdpfl.losses import Loss
 from skdpfl.models import Architecture, LinearModel, Model, Task
 from skdpfl.privacy.calibration import automatic_delta
+from skdpfl.privacy.events import Neighbours, Trust, Unit
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.public_numbers import NoiseSchedule
-from skdpfl.privacy.spending.spent import Trust, Unit
 from skdpfl.scaling import Bounds, read_feature_bounds, read_target_bounds
 
 #: assumed number of records of a silo where it is protected; to estimate the work of a round

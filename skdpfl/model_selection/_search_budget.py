@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.privacy.accounting import calibrate
-from skdpfl.privacy.events import Composition, Gaussian, compose
-from skdpfl.privacy.pricing.price import Neighbours, price_epsilon
+from skdpfl.privacy.calibration import calibrate
+from skdpfl.privacy.events import Composition, Gaussian, Neighbours, compose
+from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.releases import undominated
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.spending.cost import Cost

@@ -33,9 +33,8 @@ from skdpfl._pipelines import (
 from skdpfl._warnings import warn
 from skdpfl.choosing import relation
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.events import Neighbours, Trust, Unit
 from skdpfl.privacy.spending.recording import Recorded
-from skdpfl.privacy.spending.spent import Trust, Unit
 
 
 class Protection(NamedTuple):

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, grid_for, noise_for, relative_error, snapped_release
 

@@ -51,7 +51,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from skdpfl.preprocessing._sums import Held
-from skdpfl.privacy.accounting import calibrate
+from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
 from skdpfl.privacy.release import DOUBLE, grid_for, noise_for, relative_error, snapped_release
 

@@ -12,10 +12,10 @@ prices of events.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Literal, get_args
 
-from skdpfl.privacy.calibration import calibrate, check_budget, is_number
+from skdpfl._arguments import check_choice, check_number, check_positive, check_rate, check_share
+from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import (
     Composition,
     FixedSizeGaussian,
@@ -23,16 +23,7 @@ from skdpfl.privacy.events import (
     Neighbours,
     PoissonGaussian,
 )
-from skdpfl.privacy.pricing.price import price_delta, price_epsilon
-
-__all__ = [
-    "calibrate",
-    "epsilon_of",
-    "n_steps_for",
-    "noise_multiplier_for",
-    "price_delta",
-    "price_epsilon",
-]
+from skdpfl.privacy.pricing.price import price_epsilon
 
 SamplingName = Literal["poisson", "without_replacement", "disjoint"]
 
@@ -90,11 +81,8 @@ def epsilon_of(
     >>> round(epsilon_of(noise_multiplier=60, sampling_rate=0.2, n_steps=4000, delta=1e-5), 3)
     1.649
     """
-    _check_steps(n_steps)
-    check_budget(math.inf, delta)
-    _check_noise(noise_multiplier)
-    steps = _steps(noise_multiplier, sampling_rate, n_steps, sampling)
-    return price_epsilon(steps, float(delta), neighbours)
+    steps = _steps(noise_multiplier, sampling_rate, _whole(n_steps), sampling)
+    return price_epsilon(steps, check_share("delta", delta), neighbours)
 
 
 def noise_multiplier_for(
@@ -131,11 +119,10 @@ def noise_multiplier_for(
     >>> round(noise_multiplier_for(epsilon=1, sampling_rate=0.04, n_steps=20_000, delta=1e-5), 1)
     42.2
     """
-    _check_steps(n_steps)
-    check_budget(epsilon, delta)
+    n_steps = _whole(n_steps)
     _steps(1.0, sampling_rate, n_steps, sampling)
-    return _noise(
-        float(epsilon), float(sampling_rate), int(n_steps), float(delta), neighbours, sampling
+    return calibrate(
+        lambda z: _steps(z, sampling_rate, n_steps, sampling), epsilon, delta, neighbours
     )
 
 
@@ -173,56 +160,21 @@ def n_steps_for(
     >>> n_steps_for(epsilon=1, noise_multiplier=2, sampling_rate=1, delta=1e-5)
     0
     """
-    check_budget(epsilon, delta)
-    _check_noise(noise_multiplier)
-    if epsilon == math.inf:
-        raise ValueError("epsilon=inf allows any number of steps; it must be finite.")
-    _steps(noise_multiplier, sampling_rate, 1, sampling)
-    return _most_steps(
-        float(epsilon),
-        float(noise_multiplier),
-        float(sampling_rate),
-        float(delta),
-        neighbours,
-        sampling,
-    )
-
-
-@lru_cache(maxsize=1024)
-def _noise(
-    epsilon: float,
-    rate: float,
-    n_steps: int,
-    delta: float,
-    neighbours: Neighbours,
-    sampling: SamplingName,
-) -> float:
-    return calibrate(lambda z: _steps(z, rate, n_steps, sampling), epsilon, delta, neighbours)
-
-
-@lru_cache(maxsize=1024)
-def _most_steps(
-    epsilon: float,
-    z: float,
-    rate: float,
-    delta: float,
-    neighbours: Neighbours,
-    sampling: SamplingName,
-) -> int:
-    """Bisection on the logarithm first: epsilon grows like the root of the number of steps."""
+    epsilon, delta = check_positive("epsilon", epsilon), check_share("delta", delta)
 
     def fits(n: int) -> bool:
-        return price_epsilon(_steps(z, rate, n, sampling), delta, neighbours) <= epsilon
+        steps = _steps(noise_multiplier, sampling_rate, n, sampling)
+        return price_epsilon(steps, delta, neighbours) <= epsilon
 
     low, high = 0, 1
     while fits(high):
         low, high = high, 16 * high
         if low >= _MOST_STEPS:
             raise ValueError(
-                f"noise_multiplier={z!r} allows more than {_MOST_STEPS:g} steps at "
+                f"noise_multiplier={noise_multiplier!r} allows more than {_MOST_STEPS:g} steps at "
                 f"epsilon={epsilon!r} and delta={delta!r}."
             )
-    while high - low > 1:
+    while high - low > 1:  # on the logarithm first: epsilon grows like the root of the number
         middle = round(math.sqrt(low * high)) if high > 2 * low > 0 else (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
@@ -230,27 +182,18 @@ def _most_steps(
 
 def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> Composition:
     """Return the releases of the steps."""
-    if not is_number(rate) or not 0 < rate <= 1:
-        raise ValueError(f"sampling_rate={rate!r} must lie in (0, 1], a number.")
-    z, rate, n_steps = float(z), float(rate), int(n_steps)
-    if sampling == "poisson":
+    z = check_number("noise_multiplier", z, low=0)
+    rate = check_rate("sampling_rate", rate)
+    if check_choice("sampling", sampling, get_args(SamplingName)) == "poisson":
         return ((PoissonGaussian(z, rate), n_steps),)
     if sampling == "without_replacement":
         return ((FixedSizeGaussian(z, rate), n_steps),)
-    if sampling == "disjoint":
-        per_pass = math.floor(min((1 + 1e-12) / rate, _MOST_STEPS))
-        return ((Gaussian(z), math.ceil(n_steps / per_pass)),)
-    raise ValueError(
-        f"sampling={sampling!r} must be one of {', '.join(map(repr, get_args(SamplingName)))}."
-    )
+    per_pass = math.floor(min((1 + 1e-12) / rate, _MOST_STEPS))
+    return ((Gaussian(z), math.ceil(n_steps / per_pass)),)
 
 
-def _check_steps(n_steps: int) -> None:
-    whole = is_number(n_steps) and n_steps % 1 == 0
-    if not whole or not 1 <= n_steps <= _MOST_STEPS:
-        raise ValueError(f"n_steps={n_steps!r} must be a whole number from 1 to {_MOST_STEPS:g}.")
-
-
-def _check_noise(noise_multiplier: float) -> None:
-    if not is_number(noise_multiplier) or not noise_multiplier >= 0:
-        raise ValueError(f"noise_multiplier={noise_multiplier!r} must be at least 0, a number.")
+def _whole(n_steps: float) -> int:
+    """Return a number of steps, or say what is wrong."""
+    if check_number("n_steps", n_steps, low=1, high=_MOST_STEPS) % 1:
+        raise ValueError(f"n_steps must be a whole number; got {n_steps!r}.")
+    return int(n_steps)

@@ -126,11 +126,9 @@ def calibrate(
 
 
 def check_budget(epsilon: float, delta: float) -> None:
-    """Raise ValueError for invalid budgets."""
-    if not is_number(epsilon) or not epsilon > 0:
-        raise ValueError(f"epsilon={epsilon!r} must be greater than 0, a number (inf: no privacy).")
-    if not is_number(delta) or not 0 < delta < 1:
-        raise ValueError(f"delta={delta!r} must lie in (0, 1), a number.")
+    """Raise unless epsilon is a positive number or inf, and delta in (0, 1)."""
+    check_number("epsilon", epsilon, low=0, open_low=True, words=" (inf for no privacy)")
+    check_share("delta", delta)
 
 
 def is_number(value: object) -> bool:
@@ -206,7 +204,7 @@ def automatic_delta(n: int) -> float:
 
 def check_budget_parameters(epsilon: Any, delta: Any) -> None:
     """Raise unless epsilon is a positive number or inf, and delta "auto" or in (0, 1)."""
-    check_number("epsilon", epsilon, low=0, open_low=True, words=" (inf for no privacy)")
+    check_budget(epsilon, 0.5)
     if not is_auto(delta):
         check_share("delta", delta, words=' (or "auto")')
 

@@ -170,7 +170,7 @@ class PrivacyPlan(PublicNumbers):
         alike = bool((self.noise_multiplier == self.noise_multiplier[0]).all())
         if not self.mechanism.gaussian or not alike:
             return None
-        return float(self.noise_multiplier[0]) * self.smallest_factor
+        return float(self.noise_multiplier[0]) * self.factor_range[0]
 
     # ---- calibration -------------------------------------------------------------------------
 

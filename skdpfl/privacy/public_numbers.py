@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skdpfl._arguments import check_choice, check_rate
 from skdpfl._distinct import distinct
 from skdpfl.privacy.events import Composition, Protected
 from skdpfl.privacy.randomness.streams import Streams
@@ -62,10 +63,8 @@ def check_schedule(schedule: NoiseSchedule) -> tuple[str, float, int]:
     if not isinstance(schedule, (tuple, list)) or len(schedule) != 3:
         raise ValueError(f"noise_schedule must be {wanted}; got {schedule!r}.")
     kind, beta, start = schedule
-    if kind not in ("round", "step"):
-        raise ValueError(f"noise_schedule must be {wanted}; got the kind {kind!r}.")
-    if not 0 < beta <= 1:
-        raise ValueError(f"noise_schedule: beta must be in (0, 1]; got {beta!r}.")
+    check_choice("noise_schedule: kind", kind, ("round", "step"))
+    check_rate("noise_schedule: beta", beta)
     if not start >= 0 or start != int(start):
         raise ValueError(f"noise_schedule: start must be an integer >= 0; got {start!r}.")
     return kind, float(beta), int(start)
@@ -194,18 +193,12 @@ class PublicNumbers(Protected):
         return noise_factors(self.noise_schedule, self.steps)
 
     @cached_property
-    def smallest_factor(self) -> float:
-        """The smallest factor of the schedule, 1 without one."""
-        if self.noise_schedule is None:
-            return 1.0
-        return min((float(f.min()) for f in self.factors if f.size), default=1.0)
-
-    @cached_property
-    def largest_factor(self) -> float:
-        """The largest factor of the schedule, 1 without one."""
-        if self.noise_schedule is None:
-            return 1.0
-        return max((float(f.max()) for f in self.factors if f.size), default=1.0)
+    def factor_range(self) -> tuple[float, float]:
+        """The smallest and the largest factor of the schedule, 1 without one."""
+        if self.noise_schedule is None or not sum(self.steps):
+            return 1.0, 1.0
+        every = np.concatenate(self.factors)
+        return float(every.min()), float(every.max())
 
     def cohorts(self, streams: Streams) -> Iterator[np.ndarray]:
         """Yield the silos of each round, drawn now, as increasing indices."""

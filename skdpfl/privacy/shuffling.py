@@ -86,6 +86,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from skdpfl._arguments import check_count, check_number, check_rate, check_share
 from skdpfl.privacy.events import Composition, Profile, compose
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.pricing.positive_part import GridLaw, positive_part_of_sum, spread
@@ -195,14 +196,10 @@ def shuffled_profile(
     together; ``sampling_rate`` g = K / n, the share of its records that the record's silo draws;
     ``slack`` the largest probability of revealed tails per round, which add up over rounds.
     """
-    if not noise_multiplier > 0.0:
-        raise ValueError(f"noise_multiplier must be positive, got {noise_multiplier!r}.")
-    if n_reports < 1:
-        raise ValueError(f"n_reports must be at least 1, got {n_reports!r}.")
-    if not 0.0 < sampling_rate <= 1.0:
-        raise ValueError(f"sampling_rate must be in (0, 1], got {sampling_rate!r}.")
-    if not 0.0 < slack < 1.0:
-        raise ValueError(f"slack must be in (0, 1), got {slack!r}.")
+    check_number("noise_multiplier", noise_multiplier, low=0, open_low=True)
+    check_count("n_reports", n_reports)
+    check_rate("sampling_rate", sampling_rate)
+    check_share("slack", slack)
     if noise_multiplier == math.inf:
         return Profile((0.0,), (0.0,))
 

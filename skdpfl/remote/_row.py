@@ -14,12 +14,11 @@ from functools import cached_property
 
 import numpy as np
 
-from skdpfl.privacy.events import compose
+from skdpfl.privacy.events import Neighbours, Trust, Unit, compose
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, Sampling, WithoutReplacement
-from skdpfl.privacy.spending.spent import PrivacySpent, Trust, Unit
+from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._terms import Refused
 from skdpfl.scaling import CalibrationPlan, LinearGrid, MagnitudeGrid, ScalingPlan
 

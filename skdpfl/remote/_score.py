@@ -10,8 +10,8 @@ from typing import Any, Protocol, get_args
 import numpy as np
 
 from skdpfl.models import Model
+from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.privacy.pricing.price import Neighbours
 from skdpfl.remote._declared import pack
 from skdpfl.remote._exchange import SilosMissing, in_words
 from skdpfl.remote._federation import RemoteFederation

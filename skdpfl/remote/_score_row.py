@@ -28,8 +28,7 @@ import numpy as np
 
 from skdpfl.losses import LogLoss
 from skdpfl.models import Model
-from skdpfl.privacy.events import Gaussian
-from skdpfl.privacy.pricing.price import Neighbours
+from skdpfl.privacy.events import Gaussian, Neighbours
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import (
     DOUBLE,

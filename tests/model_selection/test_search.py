@@ -24,7 +24,7 @@ from skdpfl.model_selection._wrapped import protection_of
 from skdpfl.model_selection.holdout import Split
 from skdpfl.preprocessing import DPMinMaxScaler
 from skdpfl.privacy import PrivacyLedger, PrivacySpent
-from skdpfl.privacy.accounting import calibrate
+from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.pricing.renyi import renyi

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from skdpfl.privacy.accounting import price_epsilon
 from skdpfl.privacy.events import Exact, Gaussian
+from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
 from skdpfl.scaling._bounds import read_feature_bounds

@@ -11,8 +11,8 @@ from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, _vocabulary
 from skdpfl.preprocessing._centres import Centres
 from skdpfl.preprocessing._sums import Held
 from skdpfl.preprocessing._vocabulary import Vocabulary
-from skdpfl.privacy.accounting import price_epsilon
 from skdpfl.privacy.events import Approximate, Gaussian
+from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling import read_feature_bounds
 

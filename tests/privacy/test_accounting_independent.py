@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from skdpfl.privacy import epsilon_of
-from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import (
     Approximate,
     FixedSizeGaussian,
@@ -16,6 +15,7 @@ from skdpfl.privacy.events import (
     compose,
 )
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
+from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from tests.privacy import _reference as reference
 
 DELTA = 1e-5

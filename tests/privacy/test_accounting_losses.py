@@ -31,8 +31,8 @@ PAIRS = [
     ReplacePair(0.2, 1 / 60),
     ZeroOutPair(0.1, 1.0),
     ZeroOutPair(0.5, 0.1),
-    FixedSizePair(0.1, 1.0),
-    FixedSizePair(0.7, 0.02),
+    FixedSizePair(0.1, 2.0),
+    FixedSizePair(0.7, 0.04),
     gaussian_pair(1.5),
     approximate_pair(0.7, 1e-3),
     profile_pair((0.1, 0.5, 1.0, 2.0), (0.2, 0.1, 0.02, 1e-3)),
@@ -47,7 +47,7 @@ def delta_on(loss, epsilon):
 def true_delta(pair, epsilon, direction):
     """The divergence of the pair itself."""
     if isinstance(pair, FixedSizePair):
-        return float(reference.fixed_size_delta(1 / pair.shift, pair.rate, epsilon))
+        return float(reference.fixed_size_delta(2 / pair.shift, pair.rate, epsilon))
     make = (
         reference.poisson_replace if isinstance(pair, ReplacePair) else reference.poisson_zero_out
     )

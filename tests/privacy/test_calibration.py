@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpfl.privacy import calibration, epsilon_of, n_steps_for, noise_multiplier_for
-from skdpfl.privacy.accounting import price_epsilon
 from skdpfl.privacy.calibration import Search, calibrate
 from skdpfl.privacy.events import (
     Approximate,
@@ -17,6 +16,7 @@ from skdpfl.privacy.events import (
     PoissonGaussian,
 )
 from skdpfl.privacy.pricing.gaussian import gaussian_elasticity, gaussian_epsilon
+from skdpfl.privacy.pricing.price import price_epsilon
 
 few = settings(max_examples=20, derandomize=True)
 
@@ -86,13 +86,13 @@ def test_nothing_is_left_for_noise_where_the_rest_costs_the_budget_itself():
         calibrate(lambda z: (*spent, (Gaussian(z), 1)), epsilon, 1e-5, "replace")
 
 
-NO_BUDGETS = [(0, 1e-5, "epsilon=0"), (-1, 1e-5, "epsilon=-1"), (math.nan, 1e-5, "epsilon=nan")]
-NO_BUDGETS += [(1, 0, "delta=0"), (1, 1, "delta=1"), (1, math.nan, "delta=nan")]
+NO_BUDGETS = [(0, 1e-5, "epsilon"), (-1, 1e-5, "epsilon"), (math.nan, 1e-5, "epsilon")]
+NO_BUDGETS += [(1, 0, "delta"), (1, 1, "delta"), (1, math.nan, "delta")]
 
 
 @pytest.mark.parametrize("epsilon, delta, said", NO_BUDGETS)
 def test_what_is_no_budget(epsilon, delta, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"{said} must be a number in"):
         calibrate(lambda z: ((Gaussian(z), 1),), epsilon, delta, "replace")
 
 
@@ -135,13 +135,11 @@ def test_few_prices_are_computed(monkeypatch):
     calibrate(lambda z: ((PoissonGaussian(z, 0.02), 500),), 20.0, 1e-6, "replace")
     assert len(prices) <= 6
     # and none where the same question was asked before
-    prices.clear()
     asked = dict(epsilon=1.234, sampling_rate=0.04, n_steps=20_000, delta=1e-5)
     first = noise_multiplier_for(**asked)
-    assert prices
-    prices.clear()
+    computed = price_epsilon.cache_info().misses
     assert noise_multiplier_for(**asked) == first
-    assert not prices
+    assert price_epsilon.cache_info().misses == computed
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.3, 2.0, 20.0])

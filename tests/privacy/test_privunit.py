@@ -164,11 +164,11 @@ def test_messages_lie_on_the_grid():
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, 21.0, math.inf, math.nan])
 def test_privunit_refuses_bad_epsilon(epsilon):
-    with pytest.raises(ValueError, match=r"epsilon must be in \(0, 20\]"):
+    with pytest.raises(ValueError, match=r"epsilon must be a number in \(0, 20\]"):
         privunit(epsilon, 5)
-    with pytest.raises(ValueError, match=r"epsilon must be in \(0, 20\]"):
+    with pytest.raises(ValueError, match=r"epsilon must be a number in \(0, 20\]"):
         split_epsilon(epsilon, 5)
-    with pytest.raises(ValueError, match=r"epsilon must be in \(0, 20\]"):
+    with pytest.raises(ValueError, match=r"epsilon must be a number in \(0, 20\]"):
         ScalarDP(epsilon, 1.0)
 
 
@@ -225,7 +225,7 @@ def test_scalars_outside_the_range_count_as_its_ends():
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.inf, math.nan])
 def test_scalar_refuses_bad_bounds(bound):
-    with pytest.raises(ValueError, match="bound must be positive and finite"):
+    with pytest.raises(ValueError, match=r"bound must be a number in \(0, inf\)"):
         ScalarDP(1.0, bound)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from skdpfl import DPFedAvgClassifier, DPFedEXPClassifier, DPScaffoldClassifier, ISRLDPClassifier
 from skdpfl.privacy import silo_releases as noise
-from skdpfl.privacy.accounting import price_epsilon
+from skdpfl.privacy.pricing.price import price_epsilon
 
 KINDS = [ISRLDPClassifier, DPScaffoldClassifier, DPFedAvgClassifier, DPFedEXPClassifier]
 

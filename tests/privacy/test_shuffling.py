@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from skdpfl.privacy import shuffling
-from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import FixedSizeGaussian, Profile
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.pricing.positive_part import (
@@ -19,6 +18,7 @@ from skdpfl.privacy.pricing.positive_part import (
     positive_part_of_sum,
     spread,
 )
+from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from skdpfl.privacy.shuffling import (
     CELLS,
     blanket_delta,

@@ -579,7 +579,7 @@ def test_the_clip_norm_moves_by_the_rate_of_its_round_and_noise(round, noise, ra
 
 @pytest.mark.parametrize("bad", [0.0, 1.5, math.nan])
 def test_a_quantile_is_a_share(bad):
-    with pytest.raises(ValueError, match=r"quantile must be in \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"quantile must be a number in \(0, 1\)"):
         LearntClip(highest=1.0, quantile=bad)
 
 

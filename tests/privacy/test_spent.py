@@ -13,7 +13,6 @@ import pytest
 
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy import PrivacySpent, epsilon_per_record
-from skdpfl.privacy.accounting import price_delta, price_epsilon
 from skdpfl.privacy.events import (
     Approximate,
     Exact,
@@ -24,6 +23,7 @@ from skdpfl.privacy.events import (
     compose,
 )
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
+from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 from skdpfl.privacy.shuffling import shuffled_levels
 from skdpfl.privacy.spending import cost as cost_module
 from skdpfl.privacy.spending.cost import Cost

@@ -69,7 +69,7 @@ __all__ = [
 MECHANISMS: dict[tuple[str, str], Mechanism] = {
     ("record", "silo"): SiloGradients(),
     ("record", "server"): ServerGradients(),
-    ("record", "records"): ShuffledGradients(),
+    ("record", "shuffler"): ShuffledGradients(),
     ("silo", "silo"): SiloMessages(),
     ("silo", "server"): ServerMessages(),
 }

@@ -92,6 +92,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import betainc, ndtr, ndtri
 
+from skdpfl._arguments import check_count, check_number, check_positive, check_share
 from skdpfl.privacy.events import Approximate, Composition, FixedSizeGaussian, Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
 from skdpfl.privacy.randomness.streams import Stream
@@ -238,6 +239,9 @@ def _is_below(k: np.ndarray, n: int, p: float, level: np.ndarray) -> np.ndarray:
     return np.where(level <= 0.5, below, above) & (k < n)
 
 
+#: Levels over the root of the number of coordinates.
+_FINENESS = 32.0
+
 #: The least noise multiplier of a sum of bits.
 LEAST_NOISE = 0.12
 
@@ -274,12 +278,9 @@ class BinomialSum:
 
     def __post_init__(self) -> None:
         for name in ("dimension", "n_contributors", "levels", "noise_bits", "records"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}.")
-        if not 0.0 < self.clip_norm < math.inf:
-            raise ValueError(f"clip_norm must be positive and finite, got {self.clip_norm!r}.")
-        if not 0.0 < self.probability < 1.0:
-            raise ValueError(f"probability must be in (0, 1), got {self.probability!r}.")
+            check_count(name, getattr(self, name))
+        check_positive("clip_norm", self.clip_norm)
+        check_share("probability", self.probability)
 
     # ---- privacy ------------------------------------------------------------------------------
 
@@ -381,19 +382,15 @@ def binomial_sum(
     clip_norm: float,
     n_contributors: int,
     records: int = 1,
-    fineness: float = 32.0,
 ) -> BinomialSum:
     """Choose levels and noise bits that match a Gaussian of the given noise multiplier z.
 
-    z, the noise over C, is at least 0.12 (where epsilon is far above 100). ``fineness`` is the
-    number of levels over sqrt(d): the noise is 1 / (2 fineness) above z C, bits grow with its
-    square. The result's ``noise_multiplier`` is at least z, its noise a few per cent above z C.
+    z, the noise over C, is at least 0.12 (where epsilon is far above 100). With at least 32 sqrt(d)
+    levels the noise is 1 / 64 above z C; bits grow with their square. The result's
+    ``noise_multiplier`` is at least z, its noise a few per cent above z C.
     """
-    if not LEAST_NOISE <= noise_multiplier < math.inf:
-        raise ValueError(
-            f"noise_multiplier must be at least {LEAST_NOISE}, got {noise_multiplier!r}."
-        )
-    levels = max(fineness * math.sqrt(dimension), 64.0 / noise_multiplier, 8.0)
+    check_number("noise_multiplier", noise_multiplier, low=LEAST_NOISE, open_high=True)
+    levels = max(_FINENESS * math.sqrt(dimension), 64.0 / noise_multiplier, 8.0)
     # the rounding of n values stays well below the noise
     levels = math.ceil(max(levels, 4.0 * math.sqrt(n_contributors) / noise_multiplier))
     while True:

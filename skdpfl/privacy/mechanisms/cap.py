@@ -44,6 +44,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import betainc, betaincinv, betaln, expit, logit
 
+from skdpfl._arguments import check_count, check_number
+
 #: Uniforms used for one direction: which side, and which height.
 N_UNIFORMS = 2
 
@@ -127,10 +129,8 @@ def privunit(epsilon: float, dimension: int) -> PrivUnit:
     ``epsilon`` is in (0, 20]: beyond, 53-bit uniforms are too coarse. ``dimension`` is from 1
     (where this is randomised response) to 10 million, for which double precision is accurate.
     """
-    if not 0.0 < epsilon <= 20.0:
-        raise ValueError(f"epsilon must be in (0, 20], got {epsilon!r}.")
-    if not 1 <= dimension <= 10**7:
-        raise ValueError(f"dimension must be an integer from 1 to 10000000, got {dimension!r}.")
+    check_number("epsilon", epsilon, low=0, high=20, open_low=True)
+    check_count("dimension", dimension, high=10**7)
     if dimension == 1:
         p = float(expit(epsilon))
         return PrivUnit(1, epsilon, p, 0.5, 0.5, 2.0 * p - 1.0)

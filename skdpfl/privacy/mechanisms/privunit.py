@@ -56,6 +56,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from skdpfl._arguments import check_count, check_number, check_positive
 from skdpfl.privacy.events import Approximate, Composition, compose
 from skdpfl.privacy.mechanisms.base import Senders, Statistics
 from skdpfl.privacy.mechanisms.cap import N_UNIFORMS as CAP_UNIFORMS
@@ -89,12 +90,9 @@ class ScalarDP:
     n_levels: int = 0
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.epsilon <= 20.0:
-            raise ValueError(f"epsilon must be in (0, 20], got {self.epsilon!r}.")
-        if not 0.0 < self.bound < math.inf:
-            raise ValueError(f"bound must be positive and finite, got {self.bound!r}.")
-        if self.n_levels < 0:
-            raise ValueError(f"n_levels must be at least 1, got {self.n_levels!r}.")
+        check_number("epsilon", self.epsilon, low=0, high=MOST_EPSILON, open_low=True)
+        check_positive("bound", self.bound)
+        check_count("n_levels", self.n_levels, low=0, words=" (0: chosen)")
         if not self.n_levels:
             object.__setattr__(self, "n_levels", math.ceil(math.exp(self.epsilon / 3)))
 
@@ -247,8 +245,7 @@ def split_epsilon(epsilon: float, dimension: int) -> tuple[float, float]:
     The split minimises the largest mean squared error of a message of ``dimension`` coordinates: a
     function of public numbers.
     """
-    if not 0.0 < epsilon <= 20.0:
-        raise ValueError(f"epsilon must be in (0, 20], got {epsilon!r}.")
+    check_number("epsilon", epsilon, low=0, high=MOST_EPSILON, open_low=True)
     # the number of levels is not continuous in the norm's share: a grid, then a search in a cell
     shares = np.linspace(0.02, 0.98, 49)
 

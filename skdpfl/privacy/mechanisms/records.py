@@ -140,8 +140,7 @@ def gradient_sums(plan: PublicNumbers, std: np.ndarray, size: int) -> GradientSu
         plan.known_sizes,
         plan.largest_batches,
         std,
-        plan.smallest_factor,
-        plan.largest_factor,
+        *plan.factor_range,
         plan.clip_norm,
         size,
         plan.neighbours,
@@ -269,7 +268,7 @@ class ShuffledSums(Mechanism):
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
         sums = gradient_sums(plan, plan.noise_multiplier * plan.clip_norm, size)
         precision, noised = choose_precision(sums, dtype, DOUBLE)
-        most = self.protocol(plan, _shared_noise(plan) * plan.largest_factor)
+        most = self.protocol(plan, _shared_noise(plan) * plan.factor_range[1])
         if most.noise_bits * plan.n_silos > MOST_BITS:
             raise PrecisionError(f"{most.noise_bits} bits of each silo are too many to simulate.")
         return GradientTerms(noised.clip, plan.expected_sizes, precision=precision)

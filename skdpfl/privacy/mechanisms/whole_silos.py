@@ -60,6 +60,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdpfl._arguments import check_share
 from skdpfl.privacy.events import Composition, Gaussian, PoissonGaussian, compose
 from skdpfl.privacy.mechanisms.base import (
     Aggregate,
@@ -74,6 +75,8 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, NORMALS, NoisedSum, noised_sum
 from skdpfl.privacy.sampling import Levels
 
+#: change of log C in the first round, and in late ones, for an error of one in the share
+FIRST_RATE, LAST_RATE = 2.0, 0.2
 #: standard deviation of the noise on the share at which the rate is halved
 NOISE = 0.3
 
@@ -88,22 +91,17 @@ class LearntClip:
         H, in the units of messages.
     quantile : float, default=0.5
         The target share of messages that are not clipped.
-    first_rate, last_rate : float, default=2.0, 0.2
-        Change of log C in the first round, and in late ones, for an error of one in the share.
     """
 
     highest: float
     quantile: float = 0.5
-    first_rate: float = 2.0
-    last_rate: float = 0.2
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.quantile < 1.0:
-            raise ValueError(f"quantile must be in (0, 1), got {self.quantile!r}.")
+        check_share("quantile", self.quantile)
 
     def update(self, clip_norm: float, share: float, noise: float, round: int) -> float:
         """Return the clip norm of the round after ``round``."""
-        rate = max(self.last_rate, self.first_rate / (1 + round / 2)) / (1 + (noise / NOISE) ** 2)
+        rate = max(LAST_RATE, FIRST_RATE / (1 + round / 2)) / (1 + (noise / NOISE) ** 2)
         share = min(1.0, max(0.0, share))
         return min(self.highest, clip_norm * math.exp(-rate * (share - self.quantile)))
 

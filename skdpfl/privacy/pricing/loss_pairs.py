@@ -181,11 +181,27 @@ def normal_masses(x: np.ndarray, centre: float) -> Masses:
 
 
 @dataclass(frozen=True)
-class ReplacePair:
-    """Poisson sampling at ``rate``, one record replaced; ``shift`` is m. Its own mirror image."""
+class _Mixture:
+    """P is a mixture at ``rate``, of normals ``shift`` = m apart, and the loss increases in x."""
 
     rate: float
     shift: float
+
+    def loss(self, x: np.ndarray) -> np.ndarray:
+        """L(x), shape of x."""
+        raise NotImplementedError
+
+    def variance(self, largest: float = np.inf) -> float:
+        """Variance of the loss, cut off at ``largest``."""
+        return _variance(self, largest)
+
+    def largest(self, tail: float) -> float:
+        """A loss that is exceeded with a probability of at most ``tail``."""
+        return float(self.loss(np.array([self.shift - ndtri(tail)]))[0])
+
+
+class ReplacePair(_Mixture):
+    """Poisson sampling at ``rate``, one record replaced; ``shift`` is m. Its own mirror image."""
 
     def loss(self, x: np.ndarray) -> np.ndarray:
         """L(x), shape of x."""
@@ -202,14 +218,6 @@ class ReplacePair:
         arsinh = np.where(t > 20, t + np.log(2.0), np.arcsinh(np.exp(np.minimum(t, 20))))
         return np.sign(loss) * (half + arsinh) / self.shift
 
-    def variance(self, largest: float = np.inf) -> float:
-        """Variance of the loss, cut off at ``largest``."""
-        return _variance(self, largest)
-
-    def largest(self, tail: float) -> float:
-        """A loss that is exceeded with a probability of at most ``tail``."""
-        return float(self.loss(np.array([self.shift - ndtri(tail)]))[0])
-
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
         """The loss on the grid in both directions (the same one twice)."""
         low, high = _range(self, grid, ndtri(grid.below), self.shift - ndtri(grid.above))
@@ -222,12 +230,8 @@ class ReplacePair:
         return loss, loss
 
 
-@dataclass(frozen=True)
-class ZeroOutPair:
+class ZeroOutPair(_Mixture):
     """Poisson sampling at ``rate``, one contribution set to zero; ``shift`` is m."""
-
-    rate: float
-    shift: float
 
     def loss(self, x: np.ndarray) -> np.ndarray:
         """L(x), shape of x."""
@@ -240,14 +244,6 @@ class ZeroOutPair:
             log_ratio = np.where(inside > 0, np.log(np.maximum(inside, 0.0)), -np.inf)
         log_ratio = np.where(loss > 40, np.maximum(loss, log_ratio), log_ratio)
         return self.shift / 2 + (log_ratio - np.log(self.rate)) / self.shift
-
-    def variance(self, largest: float = np.inf) -> float:
-        """Variance of the loss, cut off at ``largest``."""
-        return _variance(self, largest)
-
-    def largest(self, tail: float) -> float:
-        """A loss that is exceeded with a probability of at most ``tail``."""
-        return float(self.loss(np.array([self.shift - ndtri(tail)]))[0])
 
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
         """The loss on the grid with the record present under P, and with it absent under P."""
@@ -264,37 +260,24 @@ class ZeroOutPair:
         return present, absent
 
 
-@dataclass(frozen=True)
-class FixedSizePair:
-    """A batch drawn without replacement, ``rate`` = b/n, one record replaced; ``shift`` is m."""
+class FixedSizePair(ZeroOutPair):
+    """A batch drawn without replacement, ``rate`` = b/n, one record replaced; ``shift`` is 2 m.
 
-    rate: float
-    shift: float
-
-    def variance(self, largest: float = np.inf) -> float:
-        """Variance of the loss (of its one-sided half, which is the larger)."""
-        return ZeroOutPair(self.rate, 2 * self.shift).variance(largest)
-
-    def largest(self, tail: float) -> float:
-        """A loss that is exceeded with a probability of at most ``tail``."""
-        return ZeroOutPair(self.rate, 2 * self.shift).largest(tail)
+    Its larger, one-sided half is that of a contribution set to zero.
+    """
 
     def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
         """The loss on the grid in both directions (the same one twice)."""
-        half = ZeroOutPair(self.rate, 2 * self.shift)
-        _, high = _range(half, grid, half.shift / 2, half.shift - ndtri(grid.above))
-        x = half.inverse(grid.h * np.arange(0, high + 1))
+        _, high = _range(self, grid, self.shift / 2, self.shift - ndtri(grid.above))
+        x = self.inverse(grid.h * np.arange(0, high + 1))
         down = normal_masses(x, 0.0)
-        up = _mixture(half.rate, down, normal_masses(x, half.shift))
+        up = _mixture(self.rate, down, normal_masses(x, self.shift))
         p, q = _join(_mirror(down), up), _join(_mirror(up), down)
-        below, above = _tails(0.0, half.shift, x)[1], _tails(half.rate, half.shift, x)[1]
-        above_q = grid.counted(_tails(0.0, half.shift, x)[1])
+        below, above = _tails(0.0, self.shift, x)[1], _tails(self.rate, self.shift, x)[1]
+        above_q = grid.counted(_tails(0.0, self.shift, x)[1])
         loss = connect_dots(grid.h, -high, p, q, below, above, above_q)
         loss.probs[high] += max(0.0, 1.0 - loss.probs.sum() - loss.infinite)
         return loss, loss
-
-
-Pair = ReplacePair | ZeroOutPair | FixedSizePair
 
 
 def gaussian_pair(mu: float) -> ReplacePair:
@@ -334,16 +317,14 @@ def _tails(rate: float, shift: float, x: np.ndarray) -> tuple[float, float]:
     return float(below), float(above)
 
 
-def _range(
-    pair: ReplacePair | ZeroOutPair, grid: Grid, x_low: float, x_high: float
-) -> tuple[int, int]:
+def _range(pair: _Mixture, grid: Grid, x_low: float, x_high: float) -> tuple[int, int]:
     """Grid indices that enclose the losses between two x."""
     low, high = pair.loss(np.array([x_low, x_high]))
     return grid.indices(float(low), float(high))
 
 
 @lru_cache(maxsize=4096)  # every fit with the same plan searches for its noise from the start
-def _variance(pair: ReplacePair | ZeroOutPair, largest: float) -> float:
+def _variance(pair: _Mixture, largest: float) -> float:
     """Variance of the loss under P by the trapezoidal rule; it only sets the grid."""
     x = np.linspace(-9.0, 9.0, 300)
     density = np.exp(-(x**2) / 2)

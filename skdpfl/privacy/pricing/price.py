@@ -40,8 +40,6 @@ from skdpfl.privacy.pricing.loss_sum import Bound, LossSum
 from skdpfl.privacy.pricing.refining import TOLERATED, Pairs, refined, unlike
 from skdpfl.privacy.pricing.releases import AtomsPair, Releases, merged, releases
 
-__all__ = ["Neighbours", "price_delta", "price_epsilon"]
-
 #: Grid step over the root mean square deviation of one release's loss: least, largest.
 _FINEST, _COARSEST = 1 / 64, 1 / 16
 

@@ -46,6 +46,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpfl._arguments import check_number
 from skdpfl.privacy.events import (
     Approximate,
     Composition,
@@ -151,7 +152,7 @@ def _slope(a: tuple[float, float] | None, b: tuple[float, float]) -> float:
 LossPair = ReplacePair | ZeroOutPair | FixedSizePair | AtomsPair
 
 #: Sampled sums with less noise count as exact, since squares of the loss would overflow.
-_NO_NOISE = 1e-60
+NO_NOISE = 1e-60
 
 
 @dataclass(frozen=True)
@@ -214,13 +215,13 @@ def _fixed_size(event: FixedSizeGaussian, neighbours: Neighbours) -> _Price:
             "neighbours='replace' only."
         )
     z, rate = _noise(event.noise_multiplier), _rate(event.sampling_rate)
-    return _sampled(z, rate, neighbours, FixedSizePair)
+    return _sampled(z, rate, neighbours, lambda q, shift: FixedSizePair(q, 2 * shift))
 
 
 def _sampled(z: float, rate: float, neighbours: Neighbours, pair: Any) -> _Price:
     if rate == 0.0 or z == math.inf:
         return 0.0, None
-    if z < _NO_NOISE:
+    if z < NO_NOISE:
         return math.inf, None
     if rate == 1.0:
         return _gaussian(Gaussian(z), neighbours)
@@ -228,7 +229,7 @@ def _sampled(z: float, rate: float, neighbours: Neighbours, pair: Any) -> _Price
 
 
 def _approximate(event: Approximate, neighbours: Neighbours) -> _Price:
-    epsilon = _at_least_zero("epsilon", event.epsilon)
+    epsilon = check_number("epsilon", event.epsilon, low=0)
     delta = _rate(event.delta, "delta")
     if delta == 1.0 or epsilon == math.inf:
         return math.inf, None
@@ -253,19 +254,11 @@ _PRICES: dict[type, Callable[[Any, Neighbours], _Price]] = {
 
 
 def _noise(z: float) -> float:
-    return _at_least_zero("noise_multiplier", z)
-
-
-def _at_least_zero(name: str, value: float) -> float:
-    if not value >= 0:
-        raise ValueError(f"{name}={value!r} must be at least 0.")
-    return float(value)
+    return check_number("noise_multiplier", z, low=0)
 
 
 def _rate(value: float, name: str = "sampling_rate") -> float:
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name}={value!r} must lie in [0, 1].")
-    return float(value)
+    return check_number(name, value, low=0, high=1)
 
 
 #: The first width that is tried, and the factor between two widths.

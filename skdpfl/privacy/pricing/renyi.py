@@ -36,15 +36,13 @@ from skdpfl.privacy.events import (
     Profile,
     change_of,
 )
+from skdpfl.privacy.pricing.releases import NO_NOISE
 
 _CELLS = 20_000
 
 #: Points of a quadrature on either side, the spacing of floating-point numbers, and the rounding
 #: error of the logarithm of a sum of that many numbers.
 _MOST_POINTS, _EPS, _ROUND = 200_000, 2.0**-52, 1e-13
-
-#: Sampled sums with less noise count as exact, since squares of the loss would overflow.
-_NO_NOISE = 1e-60
 
 
 def renyi(composition: Composition, order: float, neighbours: str) -> tuple[float, float]:
@@ -82,7 +80,7 @@ def renyi_of_event(event: Event, order: float, neighbours: str) -> tuple[float, 
         raise ValueError("FixedSizeGaussian is priced under neighbours='replace' only.")
     if event.sampling_rate == 0 or event.noise_multiplier == math.inf:
         return 0.0, 0.0
-    if event.noise_multiplier < _NO_NOISE:
+    if event.noise_multiplier < NO_NOISE:
         return math.inf, 0.0
     return _sampled(event, distance / event.noise_multiplier, order, neighbours), 0.0
 

@@ -48,7 +48,6 @@ words (S, count), normals (S, n).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from functools import cache, partial
@@ -58,7 +57,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl._compiled import noise as compiled
-from skdpfl.privacy.randomness.words import REFINED, Silos, WordSource, bucket
+from skdpfl.privacy.randomness.words import REFINED, Silos, WordSource, WorkSpace, bucket
 
 UNIT_BITS = 20
 FINE_BITS = 36
@@ -93,20 +92,7 @@ def n_words(n: int, fine: bool) -> int:
     return n + (n + 1) // 2 if fine else n
 
 
-class _Scratch(threading.local):
-    """This thread's work space: allocating memory takes longer than the arithmetic."""
-
-    def __init__(self) -> None:
-        self._buffer = np.empty(0, np.int32)
-
-    def array(self, shape: tuple[int, int]) -> np.ndarray:
-        """Return an int32 array with arbitrary contents, overwritten by the next call."""
-        if len(self._buffer) < shape[0] * shape[1]:
-            self._buffer = np.empty(shape[0] * shape[1], np.int32)
-        return self._buffer[: shape[0] * shape[1]].reshape(shape)
-
-
-_scratch = _Scratch()
+_work = WorkSpace(np.int32)
 
 
 def fill(words: np.ndarray, out: np.ndarray) -> None:
@@ -120,7 +106,7 @@ def fill(words: np.ndarray, out: np.ndarray) -> None:
     n = out.shape[1]
     lanes = words.view(np.uint16)
     # the slot is written directly into the result if its type is right
-    place = out if out.dtype == np.int32 else _scratch.array(out.shape)
+    place = out if out.dtype == np.int32 else _work.rows(*out.shape)
     _law().table.take(lanes[:, 3 * n : 4 * n], mode="wrap", out=place)
     fields = lanes[:, : 3 * n]
     fields &= _FIELD

@@ -244,7 +244,7 @@ class Streams:
     @property
     def seed(self) -> int | None:
         """The simulation's seed; None when the numbers are secret."""
-        return getattr(self._source, "seed", None)
+        return self._source.seed
 
     @property
     def is_simulation(self) -> bool:

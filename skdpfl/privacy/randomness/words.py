@@ -36,7 +36,7 @@ import secrets
 import threading
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -55,20 +55,23 @@ Words = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
 
 class WorkSpace(threading.local):
-    """This thread's buffer for words: allocating memory takes longer than filling it."""
+    """This thread's buffer: allocating memory takes longer than filling it."""
 
-    def __init__(self) -> None:
-        self._buffer = np.empty(0, np.uint64)
+    def __init__(self, dtype: type = np.uint64) -> None:
+        self._buffer: np.ndarray = np.empty(0, dtype)
 
-    def rows(self, n: int, width: int) -> Words:
-        """Return (n, width) words of arbitrary contents, overwritten by the next call."""
+    def rows(self, n: int, width: int) -> np.ndarray:
+        """Return (n, width) numbers of arbitrary value, overwritten by the next call."""
         if len(self._buffer) < n * width:
-            self._buffer = np.empty(n * width, np.uint64)
+            self._buffer = np.empty(n * width, self._buffer.dtype)
         return self._buffer[: n * width].reshape(n, width)
 
 
-class WordSource(Protocol):
+class WordSource:
     """Random words by address; see the module's docstring."""
+
+    #: the seed of a simulation
+    seed: int | None = None
 
     def words(
         self, purpose: str, silos: Silos, round: int, draw: int, count: int, scratch: bool = False
@@ -77,23 +80,16 @@ class WordSource(Protocol):
 
         With ``scratch`` they may be overwritten by this thread's next such call.
         """
-        ...
+        raise NotImplementedError
 
     def words_of_rounds(
         self, purpose: str, silos: np.ndarray, rounds: range, count: int
     ) -> np.ndarray:
         """Return (len(rounds), len(silos), count) words: the first draws of several rounds."""
-        ...
-
-
-def round_by_round(
-    source: WordSource, purpose: str, silos: np.ndarray, rounds: range, count: int
-) -> np.ndarray:
-    """Return (len(rounds), len(silos), count) words, one call of ``words`` for each round."""
-    words = np.empty((len(rounds), len(silos), count), np.uint64)
-    for block, round in zip(words, rounds, strict=True):
-        block[...] = source.words(purpose, silos, round, 0, count, scratch=True)
-    return words
+        words = np.empty((len(rounds), len(silos), count), np.uint64)
+        for block, round in zip(words, rounds, strict=True):
+            block[...] = self.words(purpose, silos, round, 0, count, scratch=True)
+        return words
 
 
 def bucket(count: int) -> int:
@@ -123,7 +119,7 @@ class _Restarted(threading.local):
 _restarted = _Restarted()
 
 
-class SimulationWords:
+class SimulationWords(WordSource):
     """Words that follow from an integer seed: statistically sound, not cryptographic.
 
     Short draws are Philox blocks with counter (silo * blocks + j, draw, round, log2 blocks), so
@@ -158,7 +154,7 @@ class SimulationWords:
         self, purpose: str, silos: np.ndarray, rounds: range, count: int
     ) -> np.ndarray:
         if count > SMALL:
-            return round_by_round(self, purpose, silos, rounds, count)
+            return super().words_of_rounds(purpose, silos, rounds, count)
         words = np.empty((len(rounds), len(silos), count), np.uint64)
         size = bucket(count)
         domain, blocks = size.bit_length(), size // 4
@@ -228,16 +224,11 @@ def _runs(silos: np.ndarray) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
-class MovedWords:
+class MovedWords(WordSource):
     """The words of a source, silos counted from ``first`` on."""
 
     def __init__(self, source: WordSource, first: int) -> None:
-        self._source, self._first = source, first
-
-    @property
-    def seed(self) -> int | None:
-        """The source's seed, if it has one."""
-        return getattr(self._source, "seed", None)
+        self._source, self._first, self.seed = source, first, source.seed
 
     def words(
         self, purpose: str, silos: Silos, round: int, draw: int, count: int, scratch: bool = False
@@ -267,7 +258,7 @@ _ZEROS = memoryview(bytes(1 << 17))
 _FIRST = (2).to_bytes(4, "big")
 
 
-class _Secret:
+class _Secret(WordSource):
     """A key drawn once; copying, pickling and use in a forked process raise an error."""
 
     def __init__(self) -> None:
@@ -321,7 +312,7 @@ class AesWords(_Secret):
         self, purpose: str, silos: np.ndarray, rounds: range, count: int
     ) -> np.ndarray:
         if count > _STACKED:
-            return round_by_round(self, purpose, silos, rounds, count)
+            return super().words_of_rounds(purpose, silos, rounds, count)
         size = (count + 1) // 2 * 2
         when = np.asarray(rounds, np.uint64)[:, None]
         return self._stacked(self._ciphers(purpose)[2], silos, when, 0, size)[..., :count]
@@ -378,12 +369,7 @@ class ShakeWords(_Secret):
             row[:] = np.frombuffer(sponge.digest(8 * count), np.uint64)
         return rows
 
-    def words_of_rounds(
-        self, purpose: str, silos: np.ndarray, rounds: range, count: int
-    ) -> np.ndarray:
-        return round_by_round(self, purpose, silos, rounds, count)
 
-
-def secure_words() -> AesWords | ShakeWords:
+def secure_words() -> WordSource:
     """Return the fastest cryptographic source that is installed."""
     return ShakeWords() if Cipher is None else AesWords()
