@@ -257,9 +257,28 @@ def test_the_pages_tables_are_those_of_the_kept_ones(papers):
         assert text == pages.filled(text, PAPERS), f"{page}: run.py --pictures writes it anew"
 
 
+def test_every_item_of_the_papers_is_there_or_says_why_not(papers):
+    """That files exist and cells are counted is the generator's work; see the page's own test."""
+    rows = papers("_common.coverage").items(PAPERS)
+    assert len(rows) >= 96
+    assert len({(row.paper, row.item) for row in rows}) == len(rows)
+    for row in rows:
+        assert bool(row.missing) == (row.state != "whole"), row
+        assert all((ROOT / file).is_file() for file in row.files), row
+        assert row.files or row.state == "missing", row
+
+
+def test_a_figure_whose_cells_were_not_run_is_partly_there(papers, tmp_path):
+    row = {"paper": "p", "item": "i", "where": "fedexp/start", "state": "whole", "missing": ""}
+    of = papers("_common.coverage").item_of
+    assert of(row, PAPERS).state == "whole"
+    found = of(row, tmp_path)
+    assert found.state == "partly" and "cells of fedexp/start not run" in found.missing
+
+
 def test_numbers_in_the_pages_text_are_in_a_table_made_from_the_kept_ones(papers):
     """Decimals of two digits and more: what is measured; settings stand in the tables, too."""
-    made = re.compile(r"<!-- (?:table|paper) .*?<!-- end -->", re.DOTALL)
+    made = re.compile(r"<!-- (?:table|paper|coverage) .*?<!-- end -->", re.DOTALL)
     for page in papers("_common.pages").DOCS.glob("*.md"):
         text = page.read_text()
         rows = "\n".join(made.findall(text))

@@ -11,7 +11,8 @@ over the seeds, with their standard deviation if there are several. ::
 
     <!-- paper scaffold/accuracy: 3 -->
 
-is the table that every page has, with 3 as the published epsilon: see :func:`compared`. Rows such
+is the table that every page has, with 3 as the published epsilon: see :func:`compared`. What is
+between ``<!-- coverage -->`` and the end is :mod:`_common.coverage`'s. Rows such
 as ``| `scaffold/best` | ... | 5 of 12 |`` get the number of cells that have been run.
 """
 
@@ -25,6 +26,7 @@ import pandas as pd
 
 from _common.cells import figure_of
 from _common.claims import CLAIM, PRINTED
+from _common.coverage import page as coverage
 from _common.table import Store, in_order, key
 
 DOCS = Path(__file__).parents[3] / "docs" / "papers"
@@ -36,6 +38,7 @@ WANTED = re.compile(
 COMPARED = re.compile(
     r"(<!-- paper (?P<name>\S+): (?P<epsilon>[\d.]+) -->\n).*?(<!-- end -->)", re.DOTALL
 )
+COVERED = re.compile(r"(<!-- coverage -->\n).*?(<!-- end -->)", re.DOTALL)
 COUNTED = re.compile(r"(?m)^(\| `(?P<name>\S+)` \|.*\| )\d+ of \d+ \|$")
 
 
@@ -48,6 +51,7 @@ def fill_pages(folder: Path) -> None:
 def filled(text: str, folder: Path) -> str:
     """Return a page's text with its tables as they are on disk."""
     text = WANTED.sub(lambda found: found[1] + markdown(found, folder) + found[6], text)
+    text = COVERED.sub(lambda found: f"{found[1]}\n{coverage(folder)}\n\n{found[2]}", text)
     text = COUNTED.sub(lambda found: found[1] + counted(found, folder) + " |", text)
     return COMPARED.sub(
         lambda found: (
