@@ -68,6 +68,8 @@ def _said_with(model: Any, spent: Any) -> dict[str, Any]:
     """Return the other half of a cost's statement, by the names of the attributes."""
     words = {f"privacy_spent_.{name}": getattr(spent, name) for name in _STATED}
     silos = getattr(model, "silo_ids_", None)
+    if spent.simulation:
+        words["privacy_spent_.simulation"] = "simulation (seeded)"
     return words if silos is None else words | {"len(silo_ids_)": len(silos)}
 
 

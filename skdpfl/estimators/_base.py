@@ -271,7 +271,8 @@ class FederatedEstimator(Trained):
             Columns "coefficient" and, if it is known, "noise error"; for more than two classes
             "coefficient of <label>" and "noise error of <label>" for each. Its ``attrs`` has
             "epsilon", "delta", "no_noise_error" (why there is none) and, with ``unit="record"``,
-            "epsilon_per_silo".
+            "epsilon_per_silo". The columns are called "simulation (seeded)" where the noise follows
+            from a seed, so that whoever knows it can take the noise away.
         """
         check_is_fitted(self)
         return summary(self)

@@ -36,6 +36,7 @@ from skdpfl.choosing import Committed, PublicFacts, with_curvature
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes, in_rows
 from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.spending.recording import mark_of
 from skdpfl.scaling import Scales
 from skdpfl.silos import Silos, check_index
 
@@ -260,6 +261,10 @@ class DataSource(ABC):
         """Return a digest of all records, None if they are not here."""
         return None
 
+    def mark(self) -> str:
+        """Return what tells these records from others; empty where they are not here."""
+        return ""
+
     @abstractmethod
     def curvature(self, scales: Scales, committed: Committed, algorithm: Algorithm) -> Committed:
         """Return ``committed`` with the curvature of the data."""
@@ -295,6 +300,9 @@ class LocalData(DataSource):
 
     def assignment(self) -> str:
         return self.silos.digest()
+
+    def mark(self) -> str:
+        return mark_of(self.X, self.y)
 
     def digest(self) -> str:
         digest = hashlib.blake2b(self.silos.digest().encode(), digest_size=16)

@@ -142,7 +142,8 @@ class DPFedEXPClassifier(_DPFedEXP, FederatedClassifier):
     ... )
     >>> clf = DPFedEXPClassifier(2.0, trust="server", feature_bounds=(-8, 8), random_state=0)
     >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server', neighbours='add_remove')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server', neighbours='add_remove',
+    simulation (seeded))
     >>> clf.global_step_sizes_.shape == (clf.n_rounds_,)
     True
     """
@@ -161,5 +162,6 @@ class DPFedEXPRegressor(_DPFedEXP, FederatedRegressor):
     ...     2.0, trust="server", feature_bounds=(-8, 8), target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server', neighbours='add_remove')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='silo', trust='server', neighbours='add_remove',
+    simulation (seeded))
     """

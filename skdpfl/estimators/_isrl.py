@@ -121,7 +121,8 @@ class ISRLDPClassifier(_ISRLDP, FederatedClassifier):
     >>> data = make_federated_classification(5, 400, n_features=10, n_classes=2, random_state=0)
     >>> clf = ISRLDPClassifier(epsilon=2.0, feature_bounds=(-8, 8), random_state=0)
     >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
     >>> clf.score(data.data, data.target) > 0.8
     True
     """
@@ -140,7 +141,8 @@ class ISRLDPRegressor(_ISRLDP, FederatedRegressor):
     ...     epsilon=2.0, feature_bounds=(-8, 8), target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
     >>> model.score(data.data, data.target) > 0.5
     True
     """

@@ -211,7 +211,8 @@ class DPFederatedClassifier(_DPFederated, FederatedClassifier):
     ...     2.0, algorithm=steps, n_rounds=40, feature_bounds=(-8, 8), random_state=0
     ... )
     >>> clf.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
     """
 
 
@@ -230,5 +231,6 @@ class DPFederatedRegressor(_DPFederated, FederatedRegressor):
     ...     2.0, algorithm=steps, feature_bounds=bounds, target_bounds=(-12, 12), random_state=0
     ... )
     >>> model.fit(data.data, data.target, silos=data.silos).privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
     """

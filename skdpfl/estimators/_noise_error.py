@@ -14,6 +14,7 @@ from skdpfl.federation import Work
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Everyone
+from skdpfl.privacy.spending.spent import SIMULATION
 from skdpfl.scaling import Calibrated, Scales
 
 #: fewer rounds tell nothing; more parameters take seconds
@@ -134,6 +135,8 @@ def summary(model: Any) -> pd.DataFrame:
         ).T
     spent = model.privacy_spent_
     frame.attrs = {"epsilon": spent.epsilon, "delta": spent.delta}
+    if spent.simulation:
+        frame.columns.name = frame.attrs["simulation"] = SIMULATION
     frame.attrs["no_noise_error"] = model._noise_error.missing
     if spent.per_silo is not None:
         frame.attrs["epsilon_per_silo"] = spent.per_silo.to_dict()

@@ -167,7 +167,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         work = Work(request.model, request.loss, algorithm, plan, data.dtype, alpha)
         work = replace(work, class_weights=data.class_weights)
         federation.agree(work, choice.scaling.plan, choice.calibration, streams.seed)
-        kept.begin(plan, self._charge(spent, kept.paid_to))
+        kept.begin(plan, self._charge(spent, kept.paid_to, data.mark()))
         if choice.advice:
             warn(choice.advice)
         silos, noise = kept.over(federation), kept.noise(streams)

@@ -101,7 +101,8 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> clf = skdpfl.ISRLDPClassifier(epsilon=2.0, scaling=None, random_state=0)
     >>> skdpfl.privacy_spent(make_pipeline(Normalizer(), clf).fit(X, y))
-    PrivacySpent(ε=2.00, δ=0.0001, unit='record', trust='silo', neighbours='replace')
+    PrivacySpent(ε=2.00, δ=0.0001, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
     """
     _check(fitted)
     names = Declared(public)

@@ -137,7 +137,8 @@ class DPRandomizedSearchCV(
     ...     ISRLDPClassifier(scaling=None, n_rounds=20, learning_rate=0.5),
     ...     {"clip_norm": loguniform(0.01, 1)}, n_iter=3, epsilon=3.0, random_state=0)
     >>> search.fit(X / X.max(axis=0), y).privacy_spent_
-    PrivacySpent(ε=3.00, δ=0.0001, unit='record', trust='silo', neighbours='replace')
+    PrivacySpent(ε=3.00, δ=0.0001, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
     """
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012

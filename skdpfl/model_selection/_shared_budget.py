@@ -106,7 +106,8 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
     ...     DPSimpleImputer(feature_bounds=(0, 100)), ISRLDPClassifier(feature_bounds=(0, 100)))
     >>> shared = SharedBudget(model, epsilon=2.0, delta=1e-5, random_state=0).fit(X, y)
     >>> shared.privacy_spent_
-    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
+    PrivacySpent(ε=2.00, δ=1e-05, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
     >>> {name: round(epsilon, 1) for name, epsilon in shared.epsilons_.items()}
     {'dpsimpleimputer': 0.6, 'isrldpclassifier': 1.9}
     """

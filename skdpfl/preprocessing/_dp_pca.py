@@ -89,7 +89,8 @@ class DPPCA(PayingTransformer):
     >>> X = 0.1 * rng.normal(size=(20_000, 10)) * ([3, 2] + 8 * [0.5])
     >>> pca = DPPCA(2, random_state=0).fit(X)
     >>> pca.privacy_spent_
-    PrivacySpent(ε=1.00, δ=1e-06, unit='record', trust='silo', neighbours='replace')
+    PrivacySpent(ε=1.00, δ=1e-06, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
     >>> abs(pca.components_[:, :2]).round(1)
     array([[1., 0.],
            [0., 1.]])

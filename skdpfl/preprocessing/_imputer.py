@@ -74,7 +74,8 @@ class DPSimpleImputer(PayingTransformer):
     >>> bool(abs(imputer.statistics_[0] - 60) < 3), bool(np.isnan(imputer.transform(X)).any())
     (True, False)
     >>> imputer.privacy_spent_
-    PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
+    PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
     """
 
     epsilon: float = 1.0

@@ -20,7 +20,7 @@ from skdpfl.preprocessing._sums import Held
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.events import Composition, Neighbours, Unit
 from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.recording import Recorded, mark_of
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import Silos, read_silos, split_silo_column
 
@@ -137,7 +137,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         held = Held(read.codes, read.sizes, self.trust == "server", self._relation, streams)
         cost = self._plan(held, delta)
         spent = self._spent(cost, delta, read, streams)
-        self._charge(spent)
+        self._charge(spent, mark=mark_of(values))
         found = self._learn(values, held)
         named = self.silo_column is not None and self.keep_silo_column
         self._silo_position = list(X.columns).index(self.silo_column) if named else None

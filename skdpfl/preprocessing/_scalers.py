@@ -148,7 +148,8 @@ class DPStandardScaler(PrivateScaler):
     >>> X = np.random.default_rng(0).normal(40, 12, (10_000, 3))
     >>> scaler = DPStandardScaler(feature_bounds=(0, 100), random_state=0).fit(X)
     >>> scaler.privacy_spent_
-    PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo', neighbours='replace')
+    PrivacySpent(ε=1.00, δ=1e-05, unit='record', trust='silo', neighbours='replace',
+    simulation (seeded))
     >>> bool(abs(scaler.mean_ - 40).max() < 2)
     True
     """

@@ -55,6 +55,30 @@ def is_scored_exactly() -> bool:
     return False
 
 
+#: where scikit-learn fits copies of one estimator to the same records, or parts of them
+_COPYING = (
+    "_fit_and_score",
+    "_fit_binary",
+    "_fit_calibrator",
+    "_fit_classifier_calibrator_pair",
+    "_fit_estimator",
+    "_fit_ovo_binary",
+    "_fit_single_estimator",
+    "_fit_and_predict",
+    "_parallel_build_estimators",
+)
+
+
+def runs_of_copies() -> bool:
+    """Return whether scikit-learn is fitting one of several copies of an estimator."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name in _COPYING and "sklearn" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
 def times_drawn() -> int:
     """Return how many copies of a record scikit-learn's bagging gives to the fit, at most.
 

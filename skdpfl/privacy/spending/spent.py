@@ -27,6 +27,10 @@ from skdpfl.privacy.spending.sums import combined, reprice, whatever_chosen
 __all__ = ["PrivacySpent", "Trust", "Unit", "chosen_by_outputs", "of_copies", "total"]
 
 
+#: said of a cost whose noise can be computed by whoever knows the seed
+SIMULATION = "simulation (seeded)"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PrivacySpent(SiloCosts):
     """The privacy cost of a fit: ``epsilon, delta = spent``.
@@ -288,10 +292,11 @@ class PrivacySpent(SiloCosts):
         return hash((self.epsilon, self.delta, self.unit, self.trust, self.neighbours))
 
     def __repr__(self) -> str:
-        group = "" if self.group_size == 1 else f", group_size={self.group_size}"
+        more = "" if self.group_size == 1 else f", group_size={self.group_size}"
+        more += f", {SIMULATION}" if self.simulation else ""
         return (
             f"PrivacySpent(ε={epsilon_text(self.epsilon)}, δ={at_most(self.delta)}, "
-            f"unit={self.unit!r}, trust={self.trust!r}, neighbours={self.neighbours!r}{group})"
+            f"unit={self.unit!r}, trust={self.trust!r}, neighbours={self.neighbours!r}{more})"
         )
 
     def to_dict(self) -> dict[str, Any]:
