@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: torch-tests flower-demo demo test slow lint docs examples papers papers-quick clean
+.PHONY: torch-tests flower-demo demo test slow coverage lint docs examples papers papers-quick clean
 
 $(VENV)/.installed: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
 	@echo "Making $(VENV) with $$($(PYTHON) --version), this package and what it, its tests and pages need"
@@ -24,6 +24,9 @@ test: $(VENV)/.installed   ## the fast tests
 
 slow: $(VENV)/.installed   ## the slow tests
 	$(BIN)/python -m pytest -n auto -m slow
+
+coverage: $(VENV)/.installed   ## which lines no test runs, fast or slow: htmlcov/index.html
+	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term --cov-report=html
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

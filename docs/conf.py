@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from pathlib import Path
 
 sys.path.insert(0, os.path.abspath(".."))
 sys.path.insert(0, os.path.abspath("_ext"))
@@ -73,8 +74,11 @@ html_css_files = ["skdpfl.css"]
 html_show_sourcelink = False
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
+#: where the sources and the published pages are: whoever publishes them knows; unset, no links
+REPOSITORY = os.environ.get("SKDPFL_REPOSITORY", "").rstrip("/")
+PAGES = os.environ.get("SKDPFL_DOCS", "").rstrip("/")
 #: pages without pages below them
-_ALONE = "index start hospitals extending architecture changelog contributing cite"
+_ALONE = "index start install hospitals extending architecture glossary changelog contributing cite"
 html_sidebars = {page: [] for page in _ALONE.split()}
 html_sidebars |= {page: ["api-groups.html"] for page in ("api", "generated/*")}
 html_theme_options = {
@@ -88,6 +92,23 @@ html_theme_options = {
     "footer_end": [],
     "pygments_light_style": "tango",
 }
+if REPOSITORY:
+    _written = sorted(path.stem for path in Path(__file__).parent.glob("*.md"))
+    html_context = {"edit_page_url_template": REPOSITORY + "/edit/main/docs/{{ file_name }}"}
+    html_theme_options["use_edit_page_button"] = True
+    html_theme_options["secondary_sidebar_items"] |= {
+        page: ["page-toc", "edit-this-page"] for page in _written if page != "index"
+    }
+    html_theme_options["icon_links"] = [
+        {"name": "Repository", "url": REPOSITORY, "icon": "fa-solid fa-code-branch"}
+    ]
+if PAGES:  # versions.json there lists the versions that are published
+    html_theme_options["switcher"] = {
+        "json_url": f"{PAGES}/versions.json",
+        "version_match": release,
+    }
+    html_theme_options["check_switcher"] = False
+    html_theme_options["navbar_end"] = ["version-switcher", "theme-switcher", "navbar-icon-links"]
 
 
 def skip_inherited(app, what, name, obj, skip, options):

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -81,3 +82,19 @@ def test_parameters_stand_under_headings(extensions, name):
             found[entry[1]] = under
     assert list(found) == list(inspect.signature(cls).parameters)
     assert all(parameter in GROUPS[heading] for parameter, heading in found.items())
+
+
+def test_links_to_the_repository_are_written_where_it_is_known(monkeypatch):
+    pytest.importorskip("sphinx")
+    conf = EXT.parent / "conf.py"
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for url, linked in (("", False), ("https://code.invalid/us/skdpfl/", True)):
+        monkeypatch.setenv("SKDPFL_REPOSITORY", url)
+        monkeypatch.setenv("SKDPFL_DOCS", url)
+        settings = runpy.run_path(str(conf))
+        theme = settings["html_theme_options"]
+        assert ("icon_links" in theme, "switcher" in theme) == (linked, linked)
+        assert linked is ("edit-this-page" in theme["secondary_sidebar_items"].get("privacy", []))
+    assert theme["switcher"]["json_url"] == "https://code.invalid/us/skdpfl/versions.json"
+    edit = settings["html_context"]["edit_page_url_template"]
+    assert edit == "https://code.invalid/us/skdpfl/edit/main/docs/{{ file_name }}"
