@@ -34,6 +34,7 @@ BENCHMARKS = {
     "small_silos": Benchmark("auto/small_silos.py", None, "docs/auto.md", "auto/small_silos.md"),
     "targets": Benchmark("auto/targets.py", None, "docs/auto.md", "auto/targets.md"),
     "wide": Benchmark("auto/wide.py", None, "docs/auto.md", "auto/wide.md"),
+    "whole": Benchmark("auto/whole.py", 2, "docs/auto.md", "auto/whole.md", True),
     "rare": Benchmark("auto/rare.py", 0.5, "docs/auto.md", "auto/rare.md", True),
     "curves": Benchmark("auto/curves.py", None, "docs/curves.md", "auto/curves.md"),
     "scales": Benchmark("auto/scaling.py", None, "", "auto/scaling.md"),

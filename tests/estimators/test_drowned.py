@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
+import skdpfl
 from skdpfl import DPScaffoldClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.choosing._noise_level import cost_of_decay
 from skdpfl.estimators import _base
@@ -203,3 +204,24 @@ def test_the_advice_on_a_target_says_the_same():
     model = ISRLDPRegressor(0.125, delta=1e-5, random_state=0, **KNOWN, target_bounds=(-20, 60))
     with pytest.warns(UserWarning, match="drown the target.*an epsilon of about.*score_federation"):
         model.fit(X, y, silos=silos)
+
+
+@pytest.mark.parametrize("n_silos, trust, said", [(42, "silo", True), (300, "server", False)])
+@pytest.mark.parametrize("kind", ["DPFedAvg", "DPFedEXP"])
+def test_too_few_whole_silos_are_told_of(kind, n_silos, trust, said):
+    rng = np.random.default_rng(0)
+    X, silos = rng.normal(size=(30 * n_silos, 8)), np.repeat(np.arange(n_silos), 30)
+    whole = {"unit": "silo"} if kind == "DPFedAvg" else {}
+    model = getattr(skdpfl, f"{kind}Regressor")(
+        8.0,
+        trust=trust,
+        feature_bounds=(-5, 5),
+        target_bounds=(-9, 9),
+        n_rounds=20,
+        random_state=0,
+        **whole,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, X.sum(axis=1), silos=silos)
+    assert said == any("Hiding a whole silo" in str(each.message) for each in caught)
