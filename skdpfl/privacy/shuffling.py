@@ -290,8 +290,6 @@ class RoundBound:
         return blanket + (1.0 + alpha) * self._distance
 
 
-__all__ = ["shuffled_levels", "shuffled_profile"]
-
 #: Share of delta used for tails and total variation distances, all rounds together.
 _SLACK_SHARE = 0.05
 

@@ -150,16 +150,6 @@ class ScalarDP:
         return np.interp(x, np.arange(self.n_levels + 1.0), at_level)
 
 
-__all__ = [
-    "N_UNIFORMS",
-    "PrivUnit",
-    "PrivUnitMechanism",
-    "PrivateMessages",
-    "largest_error",
-    "privunit",
-    "split_epsilon",
-]
-
 #: Uniforms used for one message.
 N_UNIFORMS = CAP_UNIFORMS + NORM_UNIFORMS
 
