@@ -29,6 +29,16 @@ def test_noble_fedavg_by_hand():
     assert steps.local_step == pytest.approx(1 / (8 * (1 + 4) * 3 * 5 * 3))
 
 
+@pytest.mark.parametrize("dissimilarity", [0.0, 0.99, math.nan])
+def test_noble_fedavg_needs_a_dissimilarity_of_one(dissimilarity):
+    """Assumption 4; less would make the step too long. It is not known, so it has no default."""
+    setting = {"smoothness": 3.0, "n_silos": 100, "silo_rate": 0.09, "local_steps": 5}
+    with pytest.raises(ValueError, match="dissimilarity"):
+        theory.noble2022_fedavg_steps(dissimilarity=dissimilarity, **setting)
+    with pytest.raises(TypeError, match="dissimilarity"):
+        theory.noble2022_fedavg_steps(**setting)
+
+
 def test_noble_experiments_by_hand():
     assert theory.noble2022_local_step(step=0.5, record_rate=0.1, local_steps=20) == 0.25
 
@@ -53,6 +63,19 @@ def test_noble_weights_grow_by_the_contraction_of_a_round():
 
 
 # ----------------------------------------------------------------------------- minibatch SGD
+
+
+@pytest.mark.parametrize("n, n_silos", [(2, 1), (10, 3), (1000, 25)])
+def test_stability_of_strongly_convex_losses(n, n_silos):
+    """By hand; and above the mean's excess for mu/2 |w - x|^2 in a ball: mu Var / (2 n M)."""
+    radius, mu = 1.5, 0.7
+    setting = {"lipschitz": 2 * mu * radius, "strong_convexity": mu}
+    bound = theory.lowy2023_stability(**setting, n_records=n, n_silos=n_silos)
+    assert bound == pytest.approx(4 * (2 * mu * radius) ** 2 / mu / (n * n_silos - 1))
+    assert bound >= mu * radius**2 / (2 * n * n_silos)
+    with pytest.raises(ValueError, match="n_silos"):
+        theory.lowy2023_stability(**setting, n_records=1, n_silos=1)
+
 
 CONVEX = {
     "lipschitz": 2.0, "smoothness": 0.1, "diameter": 3.0, "n_records": 1000, "n_silos": 25,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import chi, norm
 
 from skdpfl.privacy import epsilon_of, published
 from skdpfl.privacy.published._chang import Schedule
@@ -704,3 +705,121 @@ def test_page_practice_breaks_its_promise(n, batch, n_rounds, epsilon, page):
     )
     assert price == pytest.approx(page, rel=0.01)
     assert price > epsilon
+
+
+# --------------------------------------------------- PFL's theorems, Noble's other routes
+
+
+def numbers(seed, *ranges):
+    """Log-uniform numbers, one from each range."""
+    random = np.random.default_rng(seed)
+    return [float(np.exp(random.uniform(np.log(low), np.log(high)))) for low, high in ranges]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_degradation_is_theorem_2(seed):
+    """Step by step, by the triangle inequality; the noise's norm has the chi distribution."""
+    beta, alpha, clip, sigma, plain, most = numbers(seed, *[(1e-2, 1e2)] * 6)
+    random = np.random.default_rng(seed)
+    E, L, N = (int(random.integers(1, high)) for high in (21, 1000, 5000))
+    noise = chi(N).mean() * sigma * clip
+    apart = sum(alpha / L * (L * clip + noise) + plain * most for _ in range(E))
+    ours = published.bhaskar2025_degradation(
+        epochs=E, lipschitz=beta, step=alpha, clip_norm=clip, noise_multiplier=sigma, batch=L,
+        n_parameters=N, plain_step=plain, plain_clip_norm=most,
+    )  # fmt: skip
+    assert ours == pytest.approx(beta * apart, rel=1e-11)
+
+
+PFL = dict(lipschitz=2.0, step=0.3, clip_norm=1.0, noise_multiplier=1.5, batch=64)
+PFL |= dict(n_parameters=10**6, plain_step=0.3, plain_clip_norm=50.0)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 4, 5, 10, 20])
+def test_summed_over_the_rounds_theorem_2_says_nothing_about_epochs(epochs):
+    """What the page says beside it: the same for every split of 20, infinite without clipping."""
+    total = 20 // epochs * published.bhaskar2025_degradation(epochs=epochs, **PFL)
+    assert total == pytest.approx(20 * published.bhaskar2025_degradation(epochs=1, **PFL))
+    unclipped = PFL | {"plain_clip_norm": math.inf}
+    assert published.bhaskar2025_degradation(epochs=epochs, **unclipped) == math.inf
+
+
+def test_degradation_bounds_what_private_steps_do():
+    """On a linear loss, which is beta-Lipschitz; gradients of all records are the same vector."""
+    beta, n, E = 3.0, 40, 5
+    random, direction = np.random.default_rng(0), np.zeros(n)
+    direction[0] = beta
+    apart = []
+    for _ in range(2000):
+        noise = random.normal(size=(E, n)).sum(axis=0) * 0.8 * 0.5
+        private = -E * 0.1 * direction * min(1, 0.5 / beta) - 0.1 / 8 * noise
+        apart.append(abs(direction @ (private + E * 0.2 * direction)))
+    bound = published.bhaskar2025_degradation(
+        epochs=E, lipschitz=beta, step=0.1, clip_norm=0.5, noise_multiplier=0.8, batch=8,
+        n_parameters=n, plain_step=0.2, plain_clip_norm=beta,
+    )  # fmt: skip
+    assert np.mean(apart) <= bound
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_utility_is_chebyshevs_inequality(seed):
+    """The loss beta theta of normal models: their mean is normal, of deviation s / sqrt k."""
+    excess, beta, s = numbers(seed, (1e-2, 1), (0.1, 10), (1e-2, 1))
+    k = int(np.random.default_rng(seed).integers(1, 200))
+    ours = published.bhaskar2025_utility(excess=excess, lipschitz=beta, deviation=s, n_silos=k)
+    variance = (beta * s) ** 2 / k
+    assert ours == pytest.approx(max(0.0, (excess**2 - variance) / excess**2), abs=1e-12)
+    assert ours <= 1 - 2 * norm.sf(excess / math.sqrt(variance))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_observation_1_is_the_noise_of_fewer_epochs(seed):
+    """sigma = kappa q sqrt(T ln(1/delta)) / eps, solved for eps at t in place of T."""
+    (epsilon,) = numbers(seed, (0.1, 10))
+    total = int(np.random.default_rng(seed).integers(1, 50))
+    sigma = 0.3 * 0.01 * math.sqrt(total * math.log(1e5)) / epsilon
+    for after in (1, total):
+        ours = published.bhaskar2025_epsilon(epsilon=epsilon, n_epochs=total, after=after)
+        assert ours == pytest.approx(0.3 * 0.01 * math.sqrt(after * math.log(1e5)) / sigma)
+
+
+def test_observation_1_is_no_bound():
+    """Half of the steps cost more than the root says where epsilon is large."""
+    price = dict(noise_multiplier=1.0, sampling_rate=0.01, delta=1e-5, neighbours="add_remove")
+    whole, half = (epsilon_of(n_steps=n, **price) for n in (2000, 1000))
+    assert half < whole
+    claimed = published.bhaskar2025_epsilon(epsilon=whole, n_epochs=20, after=1)
+    assert epsilon_of(n_steps=100, **price) > claimed
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_the_server_is_promised(seed):
+    epsilon, delta, rate = numbers(seed, (0.1, 10), (1e-9, 1e-2), (0.01, 1))
+    M = int(np.random.default_rng(seed).integers(1, 300))
+    found = published.noble2022_server(epsilon=epsilon, delta=delta, n_silos=M, silo_rate=rate)
+    squared = epsilon * epsilon * M / rate
+    assert found == pytest.approx((squared**0.5, (delta + delta / rate) / 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("setting", [FEMNIST, SYNTHETIC, MNIST])
+def test_the_closed_route_is_strong_composition(setting):
+    """Order by order and share by share; orders beyond 40 are never the best here."""
+    M, rate, s = (setting[name] for name in ("n_silos", "silo_rate", "record_rate"))
+    K, T, delta = setting["local_steps"], setting["n_rounds"], 1 / (M * setting["n_records"])
+    y = 1 / (2 * rate * M * setting["sigma_g"] ** 2)
+    inner = {a: K * wang_directly(lambda j: j * y, s, a) for a in range(2, 41)}
+    found = []
+    for halvings in range(1, 41):
+        last = delta / 2**halvings
+        first = (delta - last) / (T * rate)
+        alone = min(e - math.log(first) / (a - 1) for a, e in inner.items())
+        e = math.log(1 + rate * (math.exp(alone) - 1))
+        found.append(e * math.sqrt(-2 * T * math.log(last)) + T * e * (math.exp(e) - 1))
+    assert published.noble2022_composed(**setting) == pytest.approx(min(found), rel=1e-9)
+    assert published.noble2022_composed(**setting) > 1000 * published.noble2022(**setting)
+
+
+def test_more_of_all_that_costs_costs_more():
+    cheap = published.noble2022_composed(**FEMNIST)
+    for change in ({"n_rounds": 500}, {"local_steps": 60}, {"silo_rate": 0.3}, {"delta": 1e-6}):
+        assert published.noble2022_composed(**FEMNIST | change) > cheap

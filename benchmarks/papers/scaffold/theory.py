@@ -2,10 +2,9 @@
 
 Rows of norm 1 and an intercept make the log loss 1-smooth (curvature at most 1/2), so the theorems'
 steps follow from public numbers: K = 10, 5 of 100 silos a round, 400 rounds, penalty 5e-3. The
-strongly convex one averages the models by the theorem's weights; that of DP-FedAvg takes B = 0, its
-longest step. With privacy the clip norm is 1. On rows of norm 1 the penalty is a heavy one: it, not
-noise or drift, limits the accuracy.
-"""
+strongly convex one averages the models by the theorem's weights; that of DP-FedAvg takes B = 1, the
+least that its theorem allows and so its longest step. With privacy the clip norm is 1. On rows of
+norm 1 the penalty is a heavy one: it, not noise or drift, limits the accuracy."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def algorithm(method: str, n_silos: int, n_rounds: int) -> Algorithm:
     known: dict[str, Any] = {"smoothness": 1 + ALPHA, "n_silos": n_silos}
     known |= {"silo_rate": FRACTION, "local_steps": K}
     if "FedAvg" in method:
-        steps = noble2022_fedavg_steps(**known)
+        steps = noble2022_fedavg_steps(**known, dissimilarity=1.0)
         return FedAvg(steps.local_step, K, steps.global_step)
     if "strongly" not in method:
         steps = noble2022_scaffold_steps(**known)

@@ -36,6 +36,7 @@ from skdpfl.algorithms.theory._lowy2023 import (
     lowy2023_regularisation,
     lowy2023_rounds,
     lowy2023_smoothing,
+    lowy2023_stability,
     lowy2023_step,
 )
 from skdpfl.algorithms.theory._schedules import (
@@ -68,6 +69,7 @@ __all__ = [
     "lowy2023_regularisation",
     "lowy2023_rounds",
     "lowy2023_smoothing",
+    "lowy2023_stability",
     "lowy2023_step",
     "multistage",
     "noble2022_fedavg_steps",

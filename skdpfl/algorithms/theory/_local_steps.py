@@ -1,7 +1,8 @@
 """Local steps: step sizes and weights of SCAFFOLD and FedAvg, and how well their averages do.
 
 Noble et al. (2022), for M silos, a fraction l of them a round, K local steps on a fraction s of the
-records, losses of smoothness nu, gradients with (1/M) sum |grad F_i|^2 <= G^2 + B^2 |grad F|^2::
+records, losses of smoothness nu, gradients with (1/M) sum |grad F_i|^2 <= G^2 + B^2 |grad F|^2 and
+B >= 1 (assumption 4)::
 
     SCAFFOLD     eta_g = sqrt(l M),  eta_l = l^(2/3) / (24 nu K eta_g)        (convex)
                                      or l / (54 mu K eta_g), if smaller       (mu-strongly convex)
@@ -49,7 +50,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdpfl._arguments import check_count, check_not_negative, check_positive, check_rate
+from skdpfl._arguments import (
+    check_count,
+    check_not_negative,
+    check_number,
+    check_positive,
+    check_rate,
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ def noble2022_fedavg_steps(
     n_silos: int,
     silo_rate: float,
     local_steps: int,
-    dissimilarity: float = 0.0,
+    dissimilarity: float,
 ) -> StepSizes:
     """Return the steps of the convergence theorem of DP-FedAvg.
 
@@ -120,17 +127,18 @@ def noble2022_fedavg_steps(
     ----------
     smoothness, n_silos, silo_rate, local_steps
         As in :func:`noble2022_scaffold_steps`.
-    dissimilarity : float, default=0.0
-        B, of the bounded-dissimilarity assumption above.
+    dissimilarity : float
+        B, of the bounded-dissimilarity assumption above: at least 1, as the theorem has it.
 
     Examples
     --------
     >>> from skdpfl.algorithms.theory import noble2022_fedavg_steps
-    >>> noble2022_fedavg_steps(smoothness=0.5, n_silos=16, silo_rate=0.25, local_steps=10)
-    StepSizes(global_step=2.0, local_step=0.0125)
+    >>> noble2022_fedavg_steps(smoothness=0.5, n_silos=16, silo_rate=0.25, local_steps=10,
+    ...                        dissimilarity=1)
+    StepSizes(global_step=2.0, local_step=0.00625)
     """
     smoothness, global_step, steps = _common(smoothness, n_silos, silo_rate, local_steps)
-    spread = 1 + check_not_negative("dissimilarity", dissimilarity) ** 2
+    spread = 1 + check_number("dissimilarity", dissimilarity, low=1, open_high=True) ** 2
     return StepSizes(global_step, 1 / (8 * spread * smoothness * steps * global_step))
 
 

@@ -34,7 +34,13 @@ import math
 
 import numpy as np
 
-from skdpfl._arguments import check_count, check_not_negative, check_positive, check_share
+from skdpfl._arguments import (
+    check_count,
+    check_not_negative,
+    check_number,
+    check_positive,
+    check_share,
+)
 
 
 def lowy2023_step(
@@ -144,6 +150,37 @@ def lowy2023_rounds(
     private = private_records(n_records, n_parameters, epsilon, delta)
     slow = condition(lipschitz, smoothness, diameter) * math.sqrt(M) * min(math.sqrt(n), private)
     return math.ceil(max(slow, min(n * M, private**2 * M)))
+
+
+def lowy2023_stability(
+    *, lipschitz: float, strong_convexity: float, n_records: int, n_silos: float
+) -> float:
+    """Return how much the population loss may exceed the records', for strongly convex losses.
+
+    4 L^2 / (mu (n M - 1)): what the strongly convex bound has in place of the last term of
+    :func:`lowy2023_bound`, on top of the excess over the records (:func:`stich2019_bound`).
+
+    Parameters
+    ----------
+    lipschitz, strong_convexity : float
+        L and mu.
+    n_records : int
+        Records n of a silo.
+    n_silos : float
+        Silos M; there are at least two records in all.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import lowy2023_stability
+    >>> lowy2023_stability(lipschitz=1, strong_convexity=0.5, n_records=100, n_silos=10)
+    0.008008008008008008
+    """
+    L, mu = (
+        check_positive("lipschitz", lipschitz),
+        check_positive("strong_convexity", strong_convexity),
+    )
+    records = check_count("n_records", n_records) * check_positive("n_silos", n_silos)
+    return 4 * L**2 / (mu * (check_number("n_silos * n_records", records, low=2) - 1))
 
 
 def effective_silos(counts: np.ndarray) -> tuple[float, float]:

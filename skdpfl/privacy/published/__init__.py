@@ -10,14 +10,28 @@ reports".
 Sound numbers come from :func:`skdpfl.privacy.epsilon_of`.
 """
 
+from skdpfl.privacy.published._bhaskar import (
+    bhaskar2025_degradation,
+    bhaskar2025_epsilon,
+    bhaskar2025_utility,
+)
 from skdpfl.privacy.published._chang import chang2022, chang2022_rounds, chang2022_variances
 from skdpfl.privacy.published._chang_convergence import ConvergenceBound, chang2022_convergence
 from skdpfl.privacy.published._lowy import lowy2023_batch, lowy2023_sigma
-from skdpfl.privacy.published._noble import noble2022, noble2022_rounds, noble2022_sigma
+from skdpfl.privacy.published._noble import (
+    noble2022,
+    noble2022_composed,
+    noble2022_rounds,
+    noble2022_server,
+    noble2022_sigma,
+)
 from skdpfl.privacy.published._takakura import takakura2025
 
 __all__ = [
     "ConvergenceBound",
+    "bhaskar2025_degradation",
+    "bhaskar2025_epsilon",
+    "bhaskar2025_utility",
     "chang2022",
     "chang2022_convergence",
     "chang2022_rounds",
@@ -25,7 +39,9 @@ __all__ = [
     "lowy2023_batch",
     "lowy2023_sigma",
     "noble2022",
+    "noble2022_composed",
     "noble2022_rounds",
+    "noble2022_server",
     "noble2022_sigma",
     "takakura2025",
 ]
