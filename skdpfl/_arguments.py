@@ -144,14 +144,64 @@ def check_average(value: Any) -> bool | float:
 
 @contextmanager
 def advising(X: Any, y: Any = None) -> Iterator[None]:
-    """Explain an error that text, missing values or missing labels caused; leave others alone."""
+    """Explain an error that text, missing values or missing labels caused; leave others alone.
+
+    NumPy and scikit-learn quote what they cannot read: a record's words must not be in a message,
+    nor in the error behind it. So positions are named, and nothing stands behind.
+    """
     try:
         yield
     except (TypeError, ValueError) as error:
-        advice = _advice(X, y, error)
+        advice = _advice(X, y, error) or _without_values(X, y, error)
         if advice is None:
             raise
-        raise ValueError(advice) from error
+    else:
+        return
+    raise ValueError(advice) from None
+
+
+@contextmanager
+def naming_no_values(values: Any, name: str) -> Iterator[None]:
+    """Raise errors of conversion without the values that NumPy quotes."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        told = _without_values(values, None, error, name)
+        if told is None:
+            raise
+    else:
+        return
+    raise ValueError(told) from None
+
+
+#: how errors begin that go on with a value
+_QUOTING = ("could not convert", "Complex data not supported", "complex() arg", "invalid literal")
+
+
+def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | None:
+    """Return where the value is that an error quotes; None where it quotes none."""
+    said = str(error)
+    if not said.startswith(_QUOTING):
+        return None
+    start = "Complex data not supported: " if said.startswith("Complex") else ""
+    for called, values in ((name, X), ("y", y)):
+        table = np.asarray([] if values is None else values, dtype=object)
+        for place in zip(*np.nonzero(~np.vectorize(_is_number, otypes=[bool])(table)), strict=True):
+            where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+            kind = type(table[place]).__name__
+            return f"{start}{called} holds a {kind} where a number is needed, in {where}."
+    return f"{start}{name} holds something where a number is needed."
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether a value can be read as a real number."""
+    if isinstance(value, complex | np.complexfloating):
+        return False
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return value is None or value is pd.NA
+    return True
 
 
 def refuse_dates(X: Any) -> None:
@@ -217,8 +267,8 @@ def _holds_numbers(column: Any) -> bool:
     if getattr(column, "ndim", 1) != 1:
         return True  # two columns of one name are none of our business
     present = pd.Series(column.to_numpy()).dropna().to_numpy()
-    if present.dtype.kind in "mM":
-        return False
+    if present.dtype.kind in "cmM":
+        return present.dtype.kind == "c"  # of complex numbers scikit-learn says so
     try:
         present.astype(np.float64)
     except (TypeError, ValueError):

@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_array
 
-from skdpfl._arguments import check_not_negative
+from skdpfl._arguments import check_not_negative, naming_no_values
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Committed, PublicFacts, with_curvature
@@ -113,7 +113,8 @@ def read_sample_weight(weights: Any, n: int, X: Any, dtype: np.dtype) -> np.ndar
             f"sample_weight must be one number for each of the {n} rows of X; got {weights!r}."
         )
     both = [np.float64, np.float32]
-    weights = check_array(weights, ensure_2d=False, dtype=both, input_name="sample_weight")
+    with naming_no_values(weights, "sample_weight"):
+        weights = check_array(weights, ensure_2d=False, dtype=both, input_name="sample_weight")
     if weights.shape != (n,):
         raise ValueError(
             f"sample_weight must be one number for each of the {n} rows of X; got shape "

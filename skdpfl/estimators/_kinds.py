@@ -148,9 +148,10 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         self.classes_ = present if self.classes is None else np.unique(np.asarray(self.classes))
         strange = np.setdiff1d(present, self.classes_)
         if strange.size:
+            first = int(np.flatnonzero(np.isin(y, strange))[0])
             raise ValueError(
-                f"y has label(s) {strange[:5].tolist()!r} that are not in classes="
-                f"{self.classes_.tolist()!r}."
+                f"y has {strange.size} label(s) that are not in classes="
+                f"{self.classes_.tolist()!r}, the first in row {first}."
             )
         if len(self.classes_) < 2:
             raise ValueError(

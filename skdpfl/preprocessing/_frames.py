@@ -15,6 +15,7 @@ from sklearn import get_config
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdpfl._arguments import advising
 from skdpfl._compat import as_frame
 from skdpfl.silos import without_column
 
@@ -98,7 +99,8 @@ class PassesSilos:
         column = self.silo_column  # type: ignore[attr-defined]
         X = as_frame(X)
         features = without_column(X, column)
-        values = self._checked(features, reset=False)  # type: ignore[attr-defined]
+        with advising(features):
+            values = self._checked(features, reset=False)  # type: ignore[attr-defined]
         values = self._map(values, inverse)  # type: ignore[attr-defined]
         passed = features is not X and self._silo_position is not None  # type: ignore[attr-defined]
         silos = X[column] if passed else None

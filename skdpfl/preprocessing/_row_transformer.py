@@ -206,9 +206,20 @@ class RowTransformer(DocLinks, TransformerMixin, BaseEstimator):
             row = table[i : i + 1].copy()
             if isinstance(row, pd.DataFrame):
                 row.attrs, row.index = {}, _FIRST
-            rows.append(_one_row(func(row, **words)))
+            rows.append(self._called(func, row, words, i))
             kept.check()
         return rows
+
+    @staticmethod
+    def _called(func: Any, row: Any, words: dict[str, Any], i: int) -> Any:
+        """Return what the function makes of a row; its own errors may quote the row."""
+        try:
+            found = func(row, **words)
+        except Exception as error:
+            kind = type(error).__name__
+        else:
+            return _one_row(found)
+        raise ValueError(f"func raised {kind} on row {i}; call it with that row to see why.")
 
     def _together(self, rows: list[Any], X: Any) -> Any:
         """Return rows as one array or frame."""

@@ -65,9 +65,13 @@ class SiloRecords:
     def _check_targets(self) -> None:
         if self.classes is None:
             return
-        others = sorted(set(self.y.tolist()) - set(self.classes), key=str)
+        known = set(self.classes)
+        others = [i for i, label in enumerate(self.y.tolist()) if label not in known]
         if others:
-            raise ValueError(f"y holds labels that are not among classes: {others}.")
+            raise ValueError(
+                f"y holds labels that are not among classes {list(self.classes)}: in "
+                f"{len(others)} row(s), the first is row {others[0]}."
+            )
 
     def _weights(self, given: Any) -> np.ndarray | None:
         if given is None:
