@@ -20,6 +20,7 @@ __all__ = [
     "DPScaffoldRegressor",
     "ISRLDPClassifier",
     "ISRLDPRegressor",
+    "SiloAdapted",
     "__version__",
     "algorithms",
     "datasets",
@@ -38,6 +39,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'skdpfl' has no attribute {name!r}")
     if name == "privacy_spent":
         return importlib.import_module("skdpfl.inspection").privacy_spent
+    if name == "SiloAdapted":
+        return importlib.import_module("skdpfl._adapted").SiloAdapted
     if name.islower():
         return importlib.import_module(f"skdpfl.{name}")
     return getattr(importlib.import_module("skdpfl.estimators"), name)

@@ -8,6 +8,7 @@ from skdpfl import (
     preprocessing as preprocessing,
     privacy as privacy,
 )
+from skdpfl._adapted import SiloAdapted as SiloAdapted
 from skdpfl.estimators import (
     Checkpoint as Checkpoint,
     DPFedAvgClassifier as DPFedAvgClassifier,

@@ -61,6 +61,12 @@ NOTHING = (
 def private_step(model: Any) -> tuple[str, Any]:
     """Return the prefix of the private step's parameters ("" or "step__"), and the step."""
     name, last = model.steps[-1] if isinstance(model, Pipeline) else ("", model)
+    if getattr(last, "stays_at_silos", False):
+        raise ValueError(
+            f"{type(last).__name__} has silos' own parts, fitted on their records without noise: "
+            "one record moves every prediction and score of it, so nothing of it may leave its "
+            "silo. Search, score or display the joint model, and adapt it afterwards."
+        )
     if not hasattr(last, "plan_for"):
         raise ValueError(
             "estimator must be one of skdpfl's, or a pipeline that ends in one; got "

@@ -43,7 +43,7 @@ LAYERS = [
     {"estimators"},
     {"_functions"},
     {"_pipelines"},
-    {"datasets", "model_selection"},
+    {"_adapted", "datasets", "model_selection"},
     {"inspection"},
     {"flower"},
 ]

@@ -8,8 +8,10 @@ _WHERE = {
     "Heterogeneity": "_before_fit",
     "affordable_features": "_before_fit",
     "heterogeneity": "_before_fit",
+    "LocalComparisonDisplay": "_local_comparison",
     "PrivacySpentDisplay": "_spent",
     "PrivacyUtilityDisplay": "_utility",
+    "local_comparison": "_local_comparison",
     "privacy_spent": "_cost",
 }
 __all__ = sorted(_WHERE)

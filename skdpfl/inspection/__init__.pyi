@@ -5,5 +5,9 @@ from skdpfl.inspection._before_fit import (
 )
 from skdpfl.inspection._convergence import ConvergenceDisplay as ConvergenceDisplay
 from skdpfl.inspection._cost import privacy_spent as privacy_spent
+from skdpfl.inspection._local_comparison import (
+    LocalComparisonDisplay as LocalComparisonDisplay,
+    local_comparison as local_comparison,
+)
 from skdpfl.inspection._spent import PrivacySpentDisplay as PrivacySpentDisplay
 from skdpfl.inspection._utility import PrivacyUtilityDisplay as PrivacyUtilityDisplay

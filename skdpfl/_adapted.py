@@ -1,0 +1,450 @@
+"""A silo's own part on top of a joint model, fitted on its own records without noise.
+
+::
+
+    joint     raw(x), by any estimator of this library, paid for
+    silo i    raw(x) + z(x) B_i,    B_i = argmin mean_j loss(y_j, raw(x_j) + z(x_j) B) + (l/2) |B|^2
+              over its own records; l by cross-validation among them, infinity (B = 0) included
+
+``z`` is 1 for an own intercept; for a ridge the joint scores and the numeric columns beside it, in
+units of the silo's own deviations. The loss is squared error, or log loss on labels.
+
+**Formal guarantee.** There is none for a head, and none is needed as long as it stays where its
+records are: B_i is a function of silo i's records and of the joint model, and is given to nobody.
+So what leaves is the joint model, at its own price. A prediction of silo i's head, or a score of
+such predictions, is a function of its records without noise: it must not leave either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, logsumexp, softmax
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skdpfl._arguments import check_choice
+from skdpfl._compat import as_frame
+from skdpfl._pipelines import private_step, silos_argument
+from skdpfl._warnings import warn
+from skdpfl.silos import read_silos, without_column
+
+#: penalties that a silo tries, the strongest first: that of no own part
+PENALTIES = (np.inf, 10.0, 1.0, 0.1, 0.01, 0.001)
+#: parts of a silo's own records in its cross-validation; smaller silos have no own part
+FOLDS = 5
+HEADS = ("intercept", "ridge")
+
+
+class Head(NamedTuple):
+    """One silo's own part: B (p, k), and what its columns are measured from and in."""
+
+    weights: np.ndarray
+    center: np.ndarray
+    scale: np.ndarray
+    penalty: float
+
+    def added(self, raw: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return raw predictions (n, k) with the own part."""
+        return (
+            raw + _design(raw, columns, self.center, self.scale, len(self.weights)) @ self.weights
+        )
+
+
+class SiloHeads(Mapping[Any, Head]):
+    """Each silo's own part by its id. It shows no value, and cannot be pickled."""
+
+    def __init__(self, heads: dict[Any, Head]) -> None:
+        self._heads = heads
+
+    def __getitem__(self, silo: Any) -> Head:
+        return self._heads[silo]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._heads)
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def __repr__(self) -> str:
+        return f"<own parts of {len(self)} silos>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "The silos' own parts were fitted on their records without noise: they are not pickled, "
+            "and a pickled SiloAdapted holds the joint model alone."
+        )
+
+
+def _has(method: str) -> Any:
+    """Return whether the joint estimator has a method, for ``available_if``."""
+
+    def check(adapted: SiloAdapted) -> bool:
+        getattr(getattr(adapted, "estimator_", adapted.estimator), method)
+        return True
+
+    return check
+
+
+class SiloAdapted(MetaEstimatorMixin, BaseEstimator):
+    """A joint model with each silo's own part, which costs nothing because it never leaves.
+
+    After the joint fit each silo fits its own intercept, or a ridge on the joint score and the
+    features, on its own records, without noise, shrunk towards the joint model by its own
+    cross-validation. In one process this is a simulation of all silos. Over a federation fit the
+    joint model by ``fit_federation``, then let each silo call :meth:`fit_heads` for itself.
+
+    Parameters
+    ----------
+    estimator : estimator
+        An estimator of this library, or a pipeline that ends in one: the joint model.
+    head : {"intercept", "ridge"} or None, default="intercept"
+        What each silo fits for itself; None: nothing. Intercepts help where silos differ by a level
+        and have at least some ten records; ridges from some hundred records on, and not on a joint
+        model that is mostly noise.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted joint model.
+    silo_heads_ : mapping
+        Each silo's own part. It is for that silo alone: it is not pickled, and shows no values.
+    privacy_spent_ : PrivacySpent
+        What the joint model cost. Nothing is added for own parts, as long as they stay where they
+        are, predictions with them included.
+    classes_ : ndarray
+        The labels (classifiers only).
+    n_features_in_ : int
+        The number of features, as the joint model has it.
+    feature_names_in_ : ndarray
+        Their names, where the joint model has them.
+
+    See Also
+    --------
+    skdpfl.ISRLDPClassifier : A joint model.
+
+    Notes
+    -----
+    A silo's predictions with its own part, and any score of them, are moved by one of its records
+    as a whole. So private searches, ``score_federation`` and displays refuse this estimator: search
+    for the joint model, adapt it afterwards.
+
+    Examples
+    --------
+    >>> from skdpfl import ISRLDPRegressor, SiloAdapted
+    >>> from skdpfl.datasets import make_federated_regression
+    >>> data = make_federated_regression(5, 100, n_features=5, random_state=0)
+    >>> joint = ISRLDPRegressor(3.0, feature_bounds=(-6, 6), target_bounds=(-9, 9), random_state=0)
+    >>> level = data.silos - 2.0
+    >>> model = SiloAdapted(joint).fit(data.data, data.target + level, silos=data.silos)
+    >>> own = model.score(data.data, data.target + level, silos=data.silos)
+    >>> own > model.score(data.data, data.target + level)
+    True
+    >>> model.silo_heads_
+    <own parts of 5 silos>
+    """
+
+    __metadata_request__fit = {"silos": True}  # noqa: RUF012
+    __metadata_request__predict = {"silos": True}  # noqa: RUF012
+    __metadata_request__predict_proba = {"silos": True}  # noqa: RUF012
+    __metadata_request__decision_function = {"silos": True}  # noqa: RUF012
+    __metadata_request__score = {"silos": True}  # noqa: RUF012
+
+    #: what private searches, displays and scores elsewhere refuse
+    stays_at_silos = True
+
+    def __init__(
+        self, estimator: Any, head: Literal["intercept", "ridge"] | None = "intercept"
+    ) -> None:
+        self.estimator = estimator
+        self.head = head
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
+        return tags
+
+    def fit(self, X: Any, y: Any, *, silos: Any = None) -> SiloAdapted:
+        """Fit the joint model, then each silo's own part.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            The records of all silos.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        silos : array-like of shape (n_samples,), default=None
+            Each record's silo, unless the joint estimator has a ``silo_column``.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self._check()
+        passed = silos_argument(self.estimator, silos)
+        self.estimator_ = clone(self.estimator).fit(X, y, **passed)
+        return self.fit_heads(X, y, silos=silos)
+
+    def fit_heads(self, X: Any, y: Any, *, silos: Any = None) -> SiloAdapted:
+        """Fit the silos' own parts on top of a joint model that is fitted already.
+
+        This is what a silo does for itself: ``estimator`` is then the fitted joint model.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Records of the silos that fit; of one, at that silo.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        silos : array-like of shape (n_samples,), default=None
+            Each record's silo, unless the joint estimator has a ``silo_column``. Without both all
+            records are those of one silo, named 0.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self._check()
+        if not hasattr(self, "estimator_"):
+            check_is_fitted(self.estimator)
+            self.estimator_ = self.estimator
+        for name in ("classes_", "n_features_in_", "feature_names_in_", "privacy_spent_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        if not hasattr(self, "privacy_spent_"):  # of a pipeline
+            self.privacy_spent_ = private_step(self.estimator_)[1].privacy_spent_
+        raw, columns = self._raw(X), self._columns(X)
+        targets = np.asarray(y)
+        if is_classifier(self):
+            targets = np.searchsorted(self.classes_, targets)
+        where = self._silos(X, silos, len(raw))
+        heads = {}
+        for number, silo in enumerate(where.ids.tolist()):
+            own = np.flatnonzero(where.codes == number)
+            if self.head is not None and len(own) >= 2 * FOLDS:
+                heads[silo] = self._fitted(raw[own], columns[own], targets[own])
+        self.silo_heads_ = SiloHeads(heads)
+        return self
+
+    def predict(self, X: Any, *, silos: Any = None) -> np.ndarray:
+        """Predict with each silo's own part; records of other silos get the joint model.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            The records.
+        silos : array-like of shape (n_samples,), default=None
+            Each record's silo, unless X has the joint estimator's ``silo_column``. Without both the
+            joint model predicts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels or targets.
+        """
+        raw = self._adapted(X, silos)
+        if not is_classifier(self):
+            return raw[:, 0]
+        codes = raw.argmax(axis=1) if raw.shape[1] > 1 else (raw[:, 0] > 0).astype(int)
+        return np.asarray(self.classes_[codes])
+
+    @available_if(_has("decision_function"))
+    def decision_function(self, X: Any, *, silos: Any = None) -> np.ndarray:
+        """Return the joint raw predictions with each silo's own part.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            The records.
+        silos : array-like of shape (n_samples,), default=None
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Raw predictions.
+        """
+        raw = self._adapted(X, silos)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    @available_if(_has("predict_proba"))
+    def predict_proba(self, X: Any, *, silos: Any = None) -> np.ndarray:
+        """Return probabilities of the labels with each silo's own part.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            The records.
+        silos : array-like of shape (n_samples,), default=None
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of ``classes_``.
+        """
+        raw = self._adapted(X, silos)
+        if raw.shape[1] > 1:
+            return np.asarray(softmax(raw, axis=1))
+        return np.column_stack([expit(-raw[:, 0]), expit(raw[:, 0])])
+
+    def score(self, X: Any, y: Any, *, silos: Any = None) -> float:
+        """Return the accuracy, or R squared, of predictions with each silo's own part.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            The records.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        silos : array-like of shape (n_samples,), default=None
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        float
+            The score. It is not for others than the silos whose records are in X.
+        """
+        measure = accuracy_score if is_classifier(self) else r2_score
+        return float(measure(y, self.predict(X, silos=silos)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if state.pop("silo_heads_", None) is not None:
+            state["_heads_stayed"] = True
+        return state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+    def _check(self) -> None:
+        if self.head is not None:
+            check_choice("head", self.head, HEADS)
+        private_step(self.estimator)
+
+    def _silo_column(self) -> Any:
+        return private_step(self.estimator)[1].silo_column
+
+    def _silos(self, X: Any, silos: Any, n_rows: int) -> Any:
+        """Return each row's silo, from the argument or the joint estimator's column."""
+        column, frame = self._silo_column(), as_frame(X)
+        if silos is None and column is not None and column in getattr(frame, "columns", ()):
+            silos = frame[column]
+        return read_silos(silos, n_rows, frame)
+
+    def _raw(self, X: Any) -> np.ndarray:
+        """Return the joint model's raw predictions (n, k)."""
+        joint = self.estimator_
+        raw = joint.decision_function(X) if is_classifier(self) else joint.predict(X)
+        return np.asarray(raw, dtype=float).reshape(len(raw), -1)
+
+    def _columns(self, X: Any) -> np.ndarray:
+        """Return the numeric columns that a ridge may take (n, d)."""
+        frame = without_column(as_frame(X), self._silo_column())
+        if self.head != "ridge":
+            return np.zeros((len(frame), 0))
+        numbers = pd.DataFrame(frame).select_dtypes(["number", "bool"])
+        return np.nan_to_num(numbers.to_numpy(dtype=float))
+
+    def _fitted(self, raw: np.ndarray, columns: np.ndarray, y: np.ndarray) -> Head:
+        """Return a silo's own part, with the penalty that its cross-validation prefers."""
+        fold = np.random.default_rng(0).permutation(len(y)) % FOLDS
+        losses = np.zeros(len(PENALTIES))
+        for part in range(FOLDS):
+            here, out = fold != part, fold == part
+            for at, penalty in enumerate(PENALTIES):
+                head = self._with(penalty, raw[here], columns[here], y[here])
+                losses[at] += _losses(y[out], head.added(raw[out], columns[out]), self).sum()
+        return self._with(PENALTIES[int(losses.argmin())], raw, columns, y)
+
+    def _with(self, penalty: float, raw: np.ndarray, columns: np.ndarray, y: np.ndarray) -> Head:
+        """Return the own part of a given penalty."""
+        beside = np.hstack([raw, columns]) if self.head == "ridge" else columns
+        center, scale = beside.mean(axis=0), beside.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        design = _design(raw, columns, center, scale, 1 + len(center))
+        weights = np.zeros((design.shape[1], raw.shape[1]))
+        if np.isfinite(penalty):
+            solve = _by_log_loss if is_classifier(self) else _by_squares
+            weights = solve(design, raw, y, penalty)
+        return Head(weights, center, scale, penalty)
+
+    def _adapted(self, X: Any, silos: Any) -> np.ndarray:
+        """Return raw predictions (n, k) with each silo's own part."""
+        check_is_fitted(self)
+        raw, frame = self._raw(X), as_frame(X)
+        named = silos is not None or self._silo_column() in list(getattr(frame, "columns", ()))
+        heads = getattr(self, "silo_heads_", None)
+        if heads is None:
+            if named and getattr(self, "_heads_stayed", False):
+                warn(
+                    "The silos' own parts stayed where they were fitted, a pickle has none: the "
+                    "joint model predicts. At a silo, fit_heads(X, y) fits its own part again."
+                )
+            return raw
+        if not named or not heads:
+            return raw
+        where, columns = self._silos(X, silos, len(raw)), self._columns(X)
+        for number, silo in enumerate(where.ids.tolist()):
+            if silo in heads:
+                own = np.flatnonzero(where.codes == number)
+                raw[own] = heads[silo].added(raw[own], columns[own])
+        return raw
+
+
+def _design(
+    raw: np.ndarray, columns: np.ndarray, center: np.ndarray, scale: np.ndarray, width: int
+) -> np.ndarray:
+    """Return z(x) (n, p): ones, and for a ridge standardised scores and columns."""
+    ones = np.ones((len(raw), 1))
+    if width == 1:
+        return ones
+    return np.hstack([ones, (np.hstack([raw, columns]) - center) / scale])
+
+
+def _by_squares(design: np.ndarray, raw: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
+    """Return the minimiser of mean squared error / 2 and penalty / 2 |B|^2."""
+    n, p = design.shape
+    normal = design.T @ design / n + penalty * np.eye(p)
+    return np.linalg.solve(normal, design.T @ (y - raw[:, 0]) / n)[:, None]
+
+
+def _by_log_loss(design: np.ndarray, raw: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
+    """Return the minimiser of mean log loss and penalty / 2 |B|^2."""
+    shape = design.shape[1], raw.shape[1]
+    hits = (y[:, None] == (np.arange(shape[1]) if shape[1] > 1 else 1)).astype(float)
+
+    def value(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        weights = flat.reshape(shape)
+        now = raw + design @ weights
+        slope = (softmax(now, axis=1) if shape[1] > 1 else expit(now)) - hits
+        loss = _log_losses(y, now).mean() + penalty / 2 * (weights**2).sum()
+        return float(loss), (design.T @ slope / len(y) + penalty * weights).ravel()
+
+    found = minimize(value, np.zeros(shape[0] * shape[1]), jac=True, method="L-BFGS-B")
+    return np.asarray(found.x).reshape(shape)
+
+
+def _log_losses(y: np.ndarray, raw: np.ndarray) -> np.ndarray:
+    """Return each record's log loss, of labels as numbers."""
+    if raw.shape[1] > 1:
+        return -np.asarray(log_softmax(raw, axis=1))[np.arange(len(y)), y]
+    signed = np.where(y == 1, raw[:, 0], -raw[:, 0])
+    return np.asarray(logsumexp(np.stack([np.zeros(len(y)), -signed]), axis=0))
+
+
+def _losses(y: np.ndarray, raw: np.ndarray, model: SiloAdapted) -> np.ndarray:
+    """Return each record's loss."""
+    return _log_losses(y, raw) if is_classifier(model) else (y - raw[:, 0]) ** 2

@@ -1,0 +1,136 @@
+"""A silo's own part: better where silos differ, free, and never given away."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+from sklearn.utils import estimator_html_repr
+
+import skdpfl
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor, SiloAdapted
+from skdpfl.inspection import PrivacyUtilityDisplay
+from skdpfl.model_selection import DPRandomizedSearchCV
+
+REGRESSOR = ISRLDPRegressor(
+    3.0, feature_bounds=(-4, 4), target_bounds=(-6, 6), n_rounds=20, random_state=0
+)
+CLASSIFIER = ISRLDPClassifier(3.0, feature_bounds=(-4, 4), n_rounds=20, random_state=0)
+
+
+def schools(n_silos=30, size=40, level=1.0, seed=0):
+    """Records of silos that differ by a level each."""
+    rng = np.random.default_rng(seed)
+    silos = np.repeat(np.arange(n_silos), size)
+    X = rng.normal(size=(len(silos), 3))
+    levels = rng.normal(scale=level, size=n_silos)
+    return X, X @ [0.5, -0.3, 0.2] + levels[silos] + rng.normal(scale=0.8, size=len(silos)), silos
+
+
+def test_own_intercepts_follow_the_levels_of_schools():
+    """150 silos of 40, intercepts of deviation .3; the new records are as many again."""
+    X, y, silos = schools(150, 80, level=0.3)
+    train = np.arange(len(y)) % 2 == 0
+    model = SiloAdapted(clone(REGRESSOR)).fit(X[train], y[train], silos=silos[train])
+    joint = model.score(X[~train], y[~train])
+    assert model.score(X[~train], y[~train], silos=silos[~train]) > joint + 0.04
+    assert len(model.silo_heads_) == 150
+
+
+@pytest.mark.parametrize("head", ["intercept", "ridge"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_have_own_parts_too(head, n_classes):
+    X, raw, silos = schools(6, 300, level=2.0)
+    y = np.array(["a", "b", "c"])[np.digitize(raw, [0.0] if n_classes == 2 else [-0.7, 0.7])]
+    model = SiloAdapted(clone(CLASSIFIER), head).fit(X, y, silos=silos)
+    assert model.score(X, y, silos=silos) > model.score(X, y) + 0.05
+    proba = model.predict_proba(X, silos=silos)
+    assert np.allclose(proba.sum(axis=1), 1)
+    assert (model.classes_[proba.argmax(axis=1)] == model.predict(X, silos=silos)).all()
+    raw = model.decision_function(X, silos=silos)
+    assert raw.shape == ((len(y),) if n_classes == 2 else (len(y), 3))
+
+
+def test_without_differences_heads_shrink_to_the_joint_model():
+    """A silo's cross-validation may prefer the joint model alone; no head costs much anywhere."""
+    X, y, silos = schools(20, 200, level=0.0)
+    X_new, y_new, new = schools(20, 200, level=0.0, seed=1)
+    for head in ("intercept", "ridge"):
+        model = SiloAdapted(clone(REGRESSOR), head).fit(X, y, silos=silos)
+        assert model.score(X_new, y_new, silos=new) > model.score(X_new, y_new) - 0.02
+    assert any(np.isinf(own.penalty) for own in model.silo_heads_.values())
+
+
+def test_no_head_small_silos_and_unknown_silos_get_the_joint_model():
+    X, y, silos = schools(4, 30)
+    silos[:5] = 99  # too few records for an own part
+    model = SiloAdapted(clone(REGRESSOR)).fit(X, y, silos=silos)
+    joint = model.estimator_.predict(X)
+    assert (model.predict(X) == joint).all()
+    assert (model.predict(X, silos=np.full(len(X), 99)) == joint).all()
+    assert (model.predict(X, silos=np.full(len(X), "elsewhere")) == joint).all()
+    none = SiloAdapted(clone(REGRESSOR), None).fit(X, y, silos=silos)
+    assert (none.predict(X, silos=silos) == joint).all()
+
+
+def test_it_costs_what_the_joint_model_costs():
+    X, y, silos = schools(4, 50)
+    model = SiloAdapted(clone(REGRESSOR)).fit(X, y, silos=silos)
+    assert model.privacy_spent_.epsilon == model.estimator_.privacy_spent_.epsilon
+    assert skdpfl.privacy_spent(model).epsilon == model.privacy_spent_.epsilon
+    alone = clone(REGRESSOR).fit(X, y, silos=silos)
+    assert (model.estimator_.coef_ == alone.coef_).all()
+
+
+def test_own_parts_are_in_no_pickle_and_no_repr():
+    X, y, silos = schools(4, 50)
+    model = SiloAdapted(clone(REGRESSOR)).fit(X, y, silos=silos)
+    value = float(model.silo_heads_[0].weights[0, 0])
+    for text in (repr(model), estimator_html_repr(model), repr(model.silo_heads_)):
+        assert f"{value:.4g}"[1:6] not in text
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(model.silo_heads_)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert not hasattr(other, "silo_heads_")
+        assert (other.predict(X) == model.predict(X)).all()
+        with pytest.warns(UserWarning, match="stayed where they were fitted"):
+            assert (other.predict(X, silos=silos) == model.predict(X)).all()
+
+
+def test_a_silo_fits_its_own_part_by_itself():
+    X, y, silos = schools(4, 50)
+    whole = SiloAdapted(clone(REGRESSOR)).fit(X, y, silos=silos)
+    here = silos == 2
+    own = SiloAdapted(whole.estimator_).fit_heads(X[here], y[here])
+    assert own.estimator_ is whole.estimator_
+    expected = whole.predict(X[here], silos=silos[here])
+    assert (own.predict(X[here], silos=np.zeros(50)) == expected).all()
+
+
+def test_silos_may_be_a_column_and_the_joint_model_a_pipeline():
+    X, y, silos = schools(4, 50)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(school=[f"s{i}" for i in silos])
+    columns = clone(REGRESSOR).set_params(silo_column="school")
+    model = SiloAdapted(columns, "ridge").fit(frame, y)
+    assert sorted(model.silo_heads_) == ["s0", "s1", "s2", "s3"]
+    assert model.score(frame, y) > model.score(frame.drop(columns="school"), y)
+    steps = make_pipeline(Normalizer(), clone(REGRESSOR))
+    piped = SiloAdapted(steps).fit(X, y, silos=silos)
+    assert piped.privacy_spent_.epsilon == pytest.approx(3.0, rel=0.01)
+
+
+def test_what_would_let_own_parts_out_refuses_them():
+    X, y, silos = schools(4, 50)
+    adapted = SiloAdapted(clone(REGRESSOR))
+    with pytest.raises(ValueError, match="may leave its silo"):
+        DPRandomizedSearchCV(adapted, {"head": ["ridge"]}, epsilon=1.0).fit(X, y, silos=silos)
+    with pytest.raises(ValueError, match="may leave its silo"):
+        PrivacyUtilityDisplay.from_estimator(adapted, X, y, silos=silos, cv=2)
+    with pytest.raises(ValueError, match="may leave its silo"):
+        SiloAdapted(adapted).fit(X, y, silos=silos)
+    with pytest.raises(ValueError, match="head must be"):
+        SiloAdapted(clone(REGRESSOR), "both").fit(X, y, silos=silos)

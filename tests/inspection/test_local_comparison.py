@@ -1,0 +1,108 @@
+"""A silo asks whether it is better off alone."""
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection import LocalComparisonDisplay, local_comparison
+
+mpl.use("Agg")
+ROWS = [
+    "joint",
+    "joint, own intercept",
+    "joint, own ridge",
+    "alone, linear",
+    "alone, boosted trees",
+]
+REGRESSOR = ISRLDPRegressor(
+    8.0, feature_bounds=(-4, 4), target_bounds=(-6, 6), n_rounds=20, random_state=0
+)
+CLASSIFIER = ISRLDPClassifier(8.0, feature_bounds=(-4, 4), n_rounds=20, random_state=0)
+
+
+def silos_of(n_silos, size, curved, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_silos * size, 4))
+    effect = np.cos(3 * X[:, 0]) * 3 if curved else X @ [1.0, -1.0, 0.5, 0.2]
+    return X, effect + rng.normal(size=len(X)), np.repeat(np.arange(n_silos), size)
+
+
+def test_a_large_silo_with_curves_is_better_off_alone():
+    X, y, silos = silos_of(4, 500, curved=True)
+    joint = clone(REGRESSOR).fit(X, y, silos=silos)
+    own = silos == 1
+    frame = local_comparison(joint, X[own], y[own])
+    assert frame.index.tolist() == ROWS
+    assert frame.loc["alone, boosted trees", "score"] > frame.loc["joint", "score"] + 0.3
+    assert "joining does not pay" in frame.attrs["advice"]
+    assert frame.attrs["n_records"] == 500
+
+
+def test_a_small_silo_of_a_large_federation_joins():
+    X, y, silos = silos_of(40, 40, curved=False)
+    joint = clone(REGRESSOR).set_params(trust="server").fit(X, y, silos=silos)
+    own = silos == 3
+    frame = local_comparison(joint, X[own], y[own])
+    assert frame.loc["joint", "score"] > frame.loc["alone, boosted trees", "score"]
+    assert "joining does not pay" not in frame.attrs["advice"]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_labels_are_scored_by_ranks_or_hits(n_classes):
+    X, raw, silos = silos_of(3, 200, curved=False)
+    y = np.array(["no", "so", "yes"])[np.digitize(raw, [0.0] if n_classes == 2 else [-1, 1])]
+    joint = clone(CLASSIFIER).fit(X, y, silos=silos)
+    frame = local_comparison(joint, X[:200], y[:200])
+    assert frame.attrs["score"].startswith("area" if n_classes == 2 else "accuracy")
+    assert (frame["score"] > 0.5).all()
+
+
+def test_a_silo_with_two_of_three_labels_is_scored_by_ranks():
+    X, raw, silos = silos_of(3, 200, curved=False)
+    y = np.digitize(raw, [-1, 1])
+    joint = clone(CLASSIFIER).fit(X, y, silos=silos)
+    keep = y[:200] != 1
+    frame = local_comparison(joint, X[:200][keep], y[:200][keep])
+    assert frame.attrs["score"].startswith("area")
+    assert frame.loc["joint", "score"] > 0.8
+
+
+def test_frames_with_a_silo_column_and_pipelines():
+    X, y, silos = silos_of(3, 100, curved=False)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(ward=silos)
+    joint = clone(REGRESSOR).set_params(silo_column="ward").fit(frame, y)
+    assert local_comparison(joint, frame[:100], y[:100]).index.tolist() == ROWS
+    piped = make_pipeline(Normalizer(), clone(REGRESSOR)).fit(X, y)
+    assert local_comparison(piped, X[:100], y[:100]).index.tolist() == ROWS
+
+
+def test_too_few_records_are_named():
+    X, y, silos = silos_of(3, 100, curved=False)
+    joint = clone(REGRESSOR).fit(X, y, silos=silos)
+    with pytest.raises(ValueError, match="The silo has 3 records, cv=5"):
+        local_comparison(joint, X[:3], y[:3])
+    labels = clone(CLASSIFIER).fit(X, y > 0, silos=silos)
+    with pytest.raises(ValueError, match="one label only"):
+        local_comparison(labels, X[:20], np.ones(20, bool))
+
+
+def test_a_simulation_of_all_silos_is_drawn_and_warned_of():
+    X, y, silos = silos_of(3, 60, curved=False)
+    silos[:3] = 7
+    with (
+        pytest.warns(PrivacyLeakWarning, match="for a simulation"),
+        pytest.warns(UserWarning, match="left out: silos 7"),
+    ):
+        display = LocalComparisonDisplay.from_estimator(clone(REGRESSOR), X, y, silos=silos)
+    assert list(display.comparisons) == [0, 1, 2]
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert texts == ROWS
+    alone = LocalComparisonDisplay({"ours": display.comparisons[0]}).plot()
+    assert len(alone.ax_.patches) == 5
+    assert "joined" in alone.ax_.get_title()
