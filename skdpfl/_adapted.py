@@ -40,7 +40,7 @@ from skdpfl.silos import read_silos, without_column
 PENALTIES = (np.inf, 10.0, 1.0, 0.1, 0.01, 0.001)
 #: parts of a silo's own records in its cross-validation; smaller silos have no own part
 FOLDS = 5
-HEADS = ("intercept", "ridge")
+HEADS: tuple[Literal["intercept", "ridge"], ...] = ("intercept", "ridge")
 
 
 class Head(NamedTuple):
@@ -78,8 +78,8 @@ class SiloHeads(Mapping[Any, Head]):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "The silos' own parts were fitted on their records without noise: they are not pickled, "
-            "and a pickled SiloAdapted holds the joint model alone."
+            "Own parts were fitted on the silos' records without noise: they are not pickled, and a "
+            "pickled SiloAdapted holds the joint model alone."
         )
 
 
