@@ -78,7 +78,7 @@ class SiloHeads(Mapping[Any, Head]):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "Own parts were fitted on the silos' records without noise: they are not pickled, and a "
+            "Own parts were fitted on silos' records without noise: they are not pickled, and a "
             "pickled SiloAdapted holds the joint model alone."
         )
 
