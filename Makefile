@@ -7,16 +7,21 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: torch-tests flower-demo demo test slow coverage lint docs examples papers papers-quick clean
 
-$(VENV)/.installed: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
-	@echo "Making $(VENV) with $$($(PYTHON) --version), this package and what it, its tests and pages need"
-	@echo "(scikit-learn, pandas, SciPy, matplotlib, pytest, Sphinx and others, pyproject.toml lists them):"
-	@echo "some 900 MB and a few minutes, once. Nothing outside $(VENV) is changed."
+$(VENV)/.package: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
+	@echo "Making $(VENV) with $$($(PYTHON) --version), this package and what it needs (scikit-learn, pandas,"
+	@echo "SciPy, matplotlib): some 400 MB and a minute, once. Nothing outside $(VENV) is changed."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable ".[plot]"
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.package
+	@echo "Adding what tests, checks and pages need (pytest, ruff, mypy, Sphinx and others, pyproject.toml"
+	@echo "lists them): some 500 MB and a few minutes, once."
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable ".[test,dev,docs]"
 	touch $@
 
-demo: $(VENV)/.installed   ## the main job: private baselines over silos, a table and a picture
+demo: $(VENV)/.package   ## the main job: private baselines over silos, a table and a picture
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.installed   ## the fast tests

@@ -24,13 +24,12 @@ from skdpfl.model_selection import SiloStratifiedKFold
 try:
     data = fetch_insurance(download_if_missing=False)
     X, y, silos = data.data, data.target, data.silos
-    bounds, target_bounds = data.feature_bounds, (0, 70_000)
+    bounds, target_bounds = data.feature_bounds, data.target_bounds
     name = "insurance: 1,338 records of five insurers"
 except OSError:  # the story runs without the file, on synthetic silos
     data = make_federated_regression(5, 250, n_features=6, random_state=0)
     X, y, silos = data.data, data.target, data.silos
-    limit = np.ceil(np.abs(X).max())
-    bounds, target_bounds = (-limit, limit), (-np.ceil(np.abs(y).max()), np.ceil(np.abs(y).max()))
+    bounds, target_bounds = (-6, 6), (-20, 20)  # wide enough for any silo of this generator
     name = "synthetic: five silos of 250 records"
     print("Synthetic silos; skdpfl.datasets.fetch_insurance() fetches the real records.")
 

@@ -40,6 +40,7 @@ class Table:
     feature_names: Sequence[str]
     target_name: str = "target"
     feature_bounds: Mapping[str, tuple[float, float]] | None = None
+    target_bounds: tuple[float, float] | None = None  # of numbers
 
     def rows(self, which: np.ndarray) -> Table:
         """Return some of the records."""
@@ -67,6 +68,8 @@ class Shape:
             return data, target
         if table.feature_bounds is not None:
             extra["feature_bounds"] = bounds
+        if table.target_bounds is not None:
+            extra["target_bounds"] = table.target_bounds
         names = list(table.feature_names)
         return Bunch(
             data=data, target=target, silos=silos, frame=frame, feature_names=names, **extra

@@ -190,8 +190,10 @@ ISRL-DP experiments (Lowy and Razaviyayn, ICLR 2023). Silos made from the target
 silo id, which is public, tells in which part of the range a person's charges lie.
 
 feature_bounds: age 18 to 64 (who is older has public insurance, as the source says), body mass
-index 10 to 60, children 0 to 10: general knowledge, learnt from no record. The charges have no
-publicly known upper bound; what you give as target_bounds is your assumption.
+index 10 to 60, children 0 to 10: general knowledge, learnt from no record.
+
+target_bounds: 0 to 70,000 dollars. The source gives none, so these are an assumption: what nearly
+every insured person's year costs. Larger charges would be cut.
 """
 
 
@@ -231,7 +233,8 @@ def fetch_insurance(
     -------
     bunch : :class:`~sklearn.utils.Bunch`
         `data`, `target`, `silos`, `feature_names`, `feature_bounds` (public knowledge; two arrays,
-        or a mapping column -> (low, high) for a frame), `categories`, `frame`, `DESCR`.
+        or a mapping column -> (low, high) for a frame), `target_bounds` (an assumption, see
+        `DESCR`), `categories`, `frame`, `DESCR`.
 
     See Also
     --------
@@ -254,7 +257,7 @@ def fetch_insurance(
     table = pd.read_csv(io.BytesIO(content))
     charges = table["charges"].to_numpy()
     silos = split_into_silos(charges, n_silos, how="sorted")
-    records = Table(table, charges, silos, (), "charges")
+    records = Table(table, charges, silos, (), "charges", target_bounds=(0.0, 70_000.0))
     return _bunch(records, INSURANCE_COLUMNS, encoding, shape, DESCR=INSURANCE_DESCR)
 
 

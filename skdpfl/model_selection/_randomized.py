@@ -133,10 +133,11 @@ class DPRandomizedSearchCV(
     >>> from skdpfl import ISRLDPClassifier
     >>> from skdpfl.model_selection import DPRandomizedSearchCV
     >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranges = [100, 100, 1000, 10_000, 1, 10, 10, 1, 1, 1] * 3  # what a data sheet says
     >>> search = DPRandomizedSearchCV(
     ...     ISRLDPClassifier(scaling=None, n_rounds=20, learning_rate=0.5),
     ...     {"clip_norm": loguniform(0.01, 1)}, n_iter=3, epsilon=3.0, random_state=0)
-    >>> search.fit(X / X.max(axis=0), y).privacy_spent_
+    >>> search.fit(X / ranges, y).privacy_spent_
     PrivacySpent(ε=3.00, δ=0.0001, unit='record', trust='silo', neighbours='replace',
     simulation (seeded))
     """

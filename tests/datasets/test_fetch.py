@@ -137,6 +137,7 @@ def test_insurance(fake):
     assert bunch.silos.tolist() == [1, 0, 1, 0, 0]
     assert bunch.feature_names[:3] == ["age", "sex_male", "bmi"]
     assert bunch.data[1, :3].tolist() == [18, 1, 33.77]
+    assert bunch.target_bounds == (0, 70_000) and "an assumption" in bunch.DESCR
     assert "publish" in bunch.DESCR
 
 
