@@ -46,6 +46,8 @@ LAYERS = [
     {"_adapted", "datasets", "model_selection"},
     {"inspection"},
     {"flower"},
+    {"service"},
+    {"__main__"},
 ]
 #: the same inside skdpfl/privacy: what is counted lies under what is run
 INSIDE_PRIVACY = [

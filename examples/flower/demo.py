@@ -2,10 +2,10 @@
 
     python examples/flower/demo.py OUT           or   make flower-demo OUT=dir
 
-starts a SuperLink and a SuperNode for each hospital on the loopback interface, fits ISRL-DP and
-DP-SCAFFOLD, kills a SuperNode in the first fit without warning and starts it again, and compares
-the models with those of one process: they are the same, bit for bit. Then it measures Flower's own
-empty round. Everything ends with this script.
+starts a SuperLink, and a gate and a SuperNode for each hospital, on the loopback interface, fits
+ISRL-DP and DP-SCAFFOLD, kills one hospital's gate and SuperNode in the first fit without warning
+and starts them again, and compares the models with those of one process: they are the same, bit for
+bit. Then it measures Flower's own empty round. Everything ends with this script.
 """
 
 import argparse
@@ -20,15 +20,41 @@ from pathlib import Path
 
 import keys
 import numpy as np
+import pandas as pd
 
 HERE = Path(__file__).parent
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 ESTIMATORS = ("ISRLDPClassifier", "DPScaffoldClassifier")
 BIN = Path(sys.executable).parent
 #: the hospital that is killed, after it has answered so often
-VICTIM, ANSWERS = "va", 8
+VICTIM, ANSWERS = "va", 2
 #: seconds before a SuperNode that ended is started again
 PAUSE = 15
+#: what each hospital's operator writes down; here the records are public, and the noise follows
+#: from a seed, so that the models can be compared with those of one process
+TOML = """
+socket = "socket"
+
+[records]
+name = "{name}"
+file = "records.csv"
+features = {features}
+target = "ill"
+classes = [0, 1]
+
+[terms]
+epsilon = 3.0
+delta = 1e-4
+allow_simulation = true
+
+[ledger]                  # two fits of at most 3, no third
+file = "ledger"
+epsilon = 5.0
+delta = 1e-4
+
+[log]
+file = "gate.log"
+"""
 
 
 def free_port():
@@ -43,6 +69,7 @@ class Deployment:
     def __init__(self, out, secure=False):
         self.out, self.port, self.keys = out, free_port(), out / "keys" if secure else None
         self.link, self.nodes, self.pids = None, {}, {name: [] for name in HOSPITALS}
+        self.gates = {}
         self.started = {}
         self.environment = os.environ | {
             "FLWR_HOME": str(out / "flower"),
@@ -65,6 +92,7 @@ class Deployment:
         for name in HOSPITALS:
             if self.keys:
                 self.flwr("supernode", "register", self.keys / f"{name}.pub", "demo")
+            self.start_gate(name)
             self.start_node(name)
         return self
 
@@ -109,13 +137,15 @@ class Deployment:
         with log:
             return subprocess.Popen(words, **options)
 
+    def start_gate(self, name):
+        """Start a hospital's own service, with its records and its ledger."""
+        file = self.out / "hospitals" / name / "hospital.toml"
+        self.gates[name] = self.start(
+            f"{name}-gate", ["python", "-m", "skdpfl", "silo", "serve", file]
+        )
+
     def start_node(self, name):
-        facts = {
-            "hospital": name,
-            "records": str(self.out / "records" / f"{name}.npz"),
-            "ledgers": str(self.out / "ledgers"),
-        }
-        config = " ".join(f'{key}="{value}"' for key, value in facts.items())
+        config = f'socket="{self.out}/hospitals/{name}/socket"'
         command = ["flower-supernode", *self.node_security(name)]
         command += ["--superlink", f"127.0.0.1:{self.port}"]
         command += ["--host", "127.0.0.1", "--port", free_port(), "--node-config", config]
@@ -134,9 +164,10 @@ class Deployment:
                 self.start_node(name)
 
     def kill_node(self, name):
-        """End a SuperNode and the silo's process at once, as a power cut would."""
-        os.killpg(self.nodes[name].pid, signal.SIGKILL)
-        self.nodes[name].wait()
+        """End a SuperNode and the gate at once, as a power cut would."""
+        for process in (self.gates[name], self.nodes[name]):
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
     def run(self, estimator, rounds, patience, meanwhile=lambda: None):
         """Have ``flwr run`` fit an estimator; return its report once it is there."""
@@ -155,7 +186,7 @@ class Deployment:
         return json.loads(report.read_text())
 
     def __exit__(self, *_):
-        for process in [*self.nodes.values(), self.link]:
+        for process in [*self.nodes.values(), *self.gates.values(), self.link]:
             if process is not None and process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -175,15 +206,14 @@ class Killer:
     """Kills a hospital once it has answered a few times, and starts it again."""
 
     def __init__(self, deployment):
-        self.deployment, self.seen, self.answers, self.restarts = deployment, 0, 0, 0
+        self.deployment, self.answers, self.restarts = deployment, 0, 0
 
     def __call__(self):
-        files = (self.deployment.out / "ledgers" / f"{VICTIM}.ledger.fits").glob("*.fit")
-        latest = max((path.stat().st_mtime_ns for path in files), default=0)
-        self.answers, self.seen = self.answers + (latest > self.seen), latest
+        self.answers = answers(self.deployment.out, VICTIM)
         if self.answers >= ANSWERS and not self.restarts:
             self.deployment.kill_node(VICTIM)
             self.restarts += 1
+            self.deployment.start_gate(VICTIM)
             self.deployment.start_node(VICTIM)
 
 
@@ -192,10 +222,22 @@ def write_records(out):
     from skdpfl.datasets import fetch_heart_disease
 
     heart = fetch_heart_disease()
+    names = [str(name) for name in heart.feature_names]
     for name in HOSPITALS:
-        mine = heart.silos == name
-        path = out / "records" / f"{name}.npz"
-        np.savez(path, X=np.asarray(heart.data)[mine], y=np.asarray(heart.target)[mine])
+        folder, mine = out / "hospitals" / name, heart.silos == name
+        folder.mkdir(mode=0o700, parents=True)
+        table = pd.DataFrame(np.asarray(heart.data)[mine], columns=names)
+        table = table.assign(ill=np.asarray(heart.target)[mine])
+        table.to_csv(folder / "records.csv", index=False)
+        (folder / "hospital.toml").write_text(TOML.format(name=name, features=json.dumps(names)))
+        for path in folder.iterdir():
+            path.chmod(0o600)
+
+
+def answers(out, name):
+    """Return how many answers a hospital's memory counts."""
+    count = out / "hospitals" / name / "ledger.count"
+    return int(count.read_text().split()[0]) if count.exists() else 0
 
 
 def compare(out, estimators, rounds):
@@ -223,7 +265,7 @@ def charged(out):
 
     found = {}
     for name in HOSPITALS:
-        ledger = PrivacyLedger(path=out / "ledgers" / f"{name}.ledger", must_exist=True)
+        ledger = PrivacyLedger(path=out / "hospitals" / name / "ledger", must_exist=True)
         found[name] = [(e.name.split(",")[0], e.spent.epsilon) for e in ledger.entries]
     return found
 
@@ -237,10 +279,9 @@ def main():
     parser.add_argument("--patience", type=float, default=900, help="seconds for a fit")
     asked = parser.parse_args()
     out = asked.out.resolve()
-    for folder in ("logs", "records", "ledgers"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
-    if any((out / "ledgers").iterdir()):
-        raise SystemExit(f"{out} has ledgers of an earlier run; give another folder.")
+    if (out / "hospitals").exists():
+        raise SystemExit(f"{out} has hospitals of an earlier run; give another folder.")
+    (out / "logs").mkdir(parents=True, exist_ok=True)
     write_records(out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     seconds = {}

@@ -64,7 +64,7 @@ def keep(fitted, federation, config):
 def main():
     """Simulate a fit, and compare it with one in this process."""
     facts = Schema(sizes(), n_features=13)
-    client = client_app(load, ledger=ledger, allow_simulation=True, keep_alive=0)
+    client = client_app(load, ledger=ledger, allow_simulation=True)
     server = server_app(model(), facts, finished=keep, timeout=120.0)
     run_simulation(
         server,

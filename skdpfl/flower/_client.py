@@ -1,4 +1,4 @@
-"""A silo as a Flower app: each message meets the silo's gate."""
+"""A silo as a Flower app, for simulations: each message meets the silo's gate in the app."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from skdpfl.flower._letter import content_of, letter_in
-from skdpfl.flower._resident import GATES, asked, leave_behind, socket_of
 from skdpfl.remote import Terms
 
 #: what an operator wrote into the SuperNode's ``--node-config``
@@ -22,13 +21,12 @@ def client_app(
     ledger: Callable[[Config], Any],
     terms: Terms | None = None,
     allow_simulation: bool = False,
-    keep_alive: float = 300.0,
 ) -> ClientApp:
-    """Return a silo's app.
+    """Return an app that is a silo's gate itself: for simulations.
 
-    Flower starts a process for each message, so whatever a silo remembers is in its ledger's
-    folder. The first one leaves a process behind that answers the next ones' letters, because
-    importing takes longer than answering.
+    Whoever starts a run brings this program, so the records must be no secret to them, and the
+    ledger is theirs. Where they are one, the gate is a service of the silo's
+    (``skdpfl silo serve``), and :func:`gate_app` carries its letters.
 
     Parameters
     ----------
@@ -42,9 +40,6 @@ def client_app(
         What the silo's operator agreed to.
     allow_simulation : bool, default=False
         Take part in simulations, whose noise the server knows.
-    keep_alive : float, default=300.0
-        Seconds that the process which stays waits for the next letter; 0: none stays. Where this
-        function is called in a module's top level only.
 
     Returns
     -------
@@ -53,50 +48,22 @@ def client_app(
 
     See Also
     --------
+    gate_app : An app that carries letters to a gate of the silo's own.
     skdpfl.remote.Gate : What the silo checks before it answers.
     """
-    app, number, module = ClientApp(), len(GATES), load_silo.__module__
-
-    def gate(config: Config) -> Any:
-        from skdpfl.remote import Gate  # it takes longer to import than Flower
-
-        silo, paid = load_silo(config), ledger(config)
-        return Gate(silo, paid, terms=terms, allow_simulation=allow_simulation)
-
-    def here(config: Config, letter: bytes) -> bytes:
-        from skdpfl.remote import answer_of
-
-        return answer_of(lambda: gate(config), letter)
-
-    def answered(config: Config, letter: bytes) -> bytes:
-        if not keep_alive:
-            return here(config, letter)
-        path = socket_of(module, number, config)
-        reply = asked(path, letter)
-        if reply is None:
-            leave_behind(path, keep_alive, module, number, config)
-            reply = here(config, letter)
-        return reply
+    app = ClientApp()
 
     def answer(message: Message, context: Context) -> Message:
         """Answer; Flower would send the words of an error to the server."""
-        try:
-            reply = answered(context.node_config, letter_in(message))
-        except (Exception, SystemExit) as error:
-            reply = _without_words(error)
-        return Message(content_of(reply), reply_to=message)
+        from skdpfl.remote import Gate, answer_of  # it takes longer to import than Flower
 
-    GATES.append(gate)
+        def gate() -> Gate:
+            config = context.node_config
+            silo, paid = load_silo(config), ledger(config)
+            return Gate(silo, paid, terms=terms, allow_simulation=allow_simulation)
+
+        return Message(content_of(answer_of(gate, letter_in(message))), reply_to=message)
+
     app.query()(answer)  # who are you?
     app.train()(answer)
     return app
-
-
-def _without_words(error: BaseException) -> bytes:
-    """Return a refusal that tells nothing of an error; the silo's log does."""
-    from skdpfl.remote import answer_of
-
-    def raised() -> Any:
-        raise error
-
-    return answer_of(raised, b"")

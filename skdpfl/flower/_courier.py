@@ -17,6 +17,8 @@ _PAUSE = 0.3
 #: restarted is the same node, and what the old process had pulled is lost. A silo that is still at
 #: work answers both alike.
 _LATE = 0.25
+#: seconds after which a silo is asked again whose gate was not there
+_AGAIN = 3.0
 
 
 class FlowerCourier(Courier):
@@ -43,6 +45,8 @@ class FlowerCourier(Courier):
         #: nodes that were asked for their silo's name, and the messages that ask
         self._seen: set[int] = set()
         self._open: dict[str, tuple[int, float]] = {}
+        #: nodes whose answer named no silo, and when: their gate may be there later
+        self._quiet: dict[int, float] = {}
 
     def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
         end = time.monotonic() + self._timeout
@@ -54,8 +58,10 @@ class FlowerCourier(Courier):
         while len(answers) < len(letters) and time.monotonic() < end:
             for message in self._grid.pull_messages(list(sent)):
                 name = sent.pop(message.metadata.reply_to_message_id, None)
-                if name is not None and not message.has_error():
-                    answers[name] = letter_in(message)
+                if name is not None and (letter := letter_in(message)):
+                    answers[name] = letter
+                elif name is not None:  # its gate is being started: soon it is late
+                    pushed[name] = time.monotonic() - self._timeout * _LATE + _AGAIN
             now, moved = time.monotonic(), self._moved()
             late = [n for n, when in pushed.items() if now - when > self._timeout * _LATE]
             again = {*moved, *(n for n in late if n in self._nodes)} & letters.keys()
@@ -99,8 +105,13 @@ class FlowerCourier(Courier):
                 self._check_new(silo)
                 self._nodes[silo.name] = asked_one[0]
                 found.append(silo.name)
+            elif asked_one is not None:
+                self._quiet[asked_one[0]] = now
         for late in [m for m, (_, when) in self._open.items() if now - when > self._timeout / 3]:
             self._seen.discard(self._open.pop(late)[0])  # it is asked once more
+        for node in [n for n, when in self._quiet.items() if now - when > _AGAIN]:
+            self._seen.discard(node)
+            del self._quiet[node]
         return found
 
     def _check_new(self, silo: Introduction) -> None:

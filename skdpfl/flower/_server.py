@@ -23,6 +23,7 @@ def server_app(
     masked: bool = False,
     timeout: float = 60.0,
     n_attempts: int = 3,
+    patience: float = 0.0,
 ) -> ServerApp:
     """Return the server's app.
 
@@ -46,6 +47,8 @@ def server_app(
         Seconds to wait for answers.
     n_attempts : int, default=3
         How often a letter is sent.
+    patience : float, default=0.0
+        Seconds to wait for silos where a person has to say yes to a fit.
 
     Returns
     -------
@@ -54,7 +57,7 @@ def server_app(
 
     See Also
     --------
-    client_app : A silo's app.
+    gate_app : A silo's app.
     """
     app, made = ServerApp(), callable(estimator)
     if not made:
@@ -73,6 +76,7 @@ def server_app(
             on_missing=on_missing,
             masked=masked,
             n_attempts=n_attempts,
+            patience=patience,
         )
         finished(model.fit_federation(federation, facts), federation, config)
 

@@ -16,6 +16,7 @@ from skdpfl.remote._letters import (
     Hello as Hello,
     Introduction as Introduction,
 )
+from skdpfl.remote._memory import SiloStore as SiloStore
 from skdpfl.remote._records import SiloRecords as SiloRecords
 from skdpfl.remote._terms import Refused as Refused
 from skdpfl.remote._score import (
@@ -23,6 +24,9 @@ from skdpfl.remote._score import (
     score_federation as score_federation,
 )
 from skdpfl.remote._socket import (
+    ask_gate as ask_gate,
+    connected as connected,
+    is_port as is_port,
     receive as receive,
     send as send,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from skdpfl.remote._declared import pack, unpack
-from skdpfl.remote._letters import Answer, Ask, Offer, Refusal
+from skdpfl.remote._letters import Answer, Ask, Offer, Refusal, Waiting
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
+
+#: seconds between two questions whether a person has said yes
+_PAUSE = 5.0
 
 
 class SilosMissing(RuntimeError):
@@ -38,27 +42,37 @@ class Courier(ABC):
 
 
 def exchange(
-    courier: Courier, letters: Mapping[str, Offer | Ask], kind: type, n_attempts: int
+    courier: Courier,
+    letters: Mapping[str, Offer | Ask],
+    kind: type,
+    n_attempts: int,
+    patience: float = 0.0,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return answers, and why there are none of others; who is silent is asked again."""
+    """Return answers, and why there are none of others; who is silent is asked again.
+
+    Where a person has to say yes first, this waits as long as ``patience``.
+    """
     answers: dict[str, Any] = {}
     reasons = dict.fromkeys(letters, "no answer in time")
     written = {id(letter): pack(letter) for letter in letters.values()}
-    waiting = set(letters)
-    for _ in range(n_attempts):
+    waiting, attempts, begin = set(letters), 0, time.monotonic()
+    while waiting and attempts < n_attempts:
         sent = {n: written[id(letter)] for n, letter in letters.items() if n in waiting}
-        came = courier.deliver(sent)
+        came, on_people = courier.deliver(sent), False
         for name in sorted(waiting & came.keys()):
             answer = _opened(came[name], kind, letters[name])
             if isinstance(answer, kind):
                 answers[name] = answer
                 del reasons[name]
             else:
-                reasons[name] = str(answer)
+                reasons[name] = answer.reason if isinstance(answer, Waiting) else str(answer)
+                on_people |= isinstance(answer, Waiting)
             if isinstance(answer, kind | Refused):  # it will not say anything else
                 waiting.discard(name)
-        if not waiting:
-            break
+        if on_people and time.monotonic() - begin < patience:
+            time.sleep(min(_PAUSE, patience))
+        else:
+            attempts += 1
     return answers, reasons
 
 
@@ -70,6 +84,8 @@ def _opened(data: bytes, kind: type, asked: Offer | Ask) -> Any:
         return f"an answer that cannot be read ({error})"
     if isinstance(letter, Refusal):
         return Refused(letter.reason.rstrip())
+    if isinstance(letter, Waiting) and letter.fit == asked.fit:
+        return letter
     if not isinstance(letter, kind) or getattr(letter, "fit", "") != asked.fit:
         return "an answer to something else"
     both = isinstance(letter, Answer) and isinstance(asked, Ask)

@@ -47,6 +47,8 @@ class RemoteFederation(Federation):
     n_attempts : int, default=3
         How often a letter is sent to a silo that does not answer. A silo that did answer sends the
         same answer again.
+    patience : float, default=0.0
+        Seconds to wait for silos where a person has to say yes to a fit.
 
     See Also
     --------
@@ -63,6 +65,7 @@ class RemoteFederation(Federation):
         on_missing: Literal["fail", "skip"] = "fail",
         masked: bool = False,
         n_attempts: int = 3,
+        patience: float = 0.0,
     ) -> None:
         if on_missing not in ("fail", "skip"):
             raise ValueError(f"on_missing must be 'fail' or 'skip'; got {on_missing!r}.")
@@ -70,6 +73,7 @@ class RemoteFederation(Federation):
             raise ValueError(f"n_attempts must be 1 or more; got {n_attempts!r}.")
         if masked and on_missing == "skip":
             raise ValueError('Masks cancel if all silos answer: give on_missing="fail".')
+        self.patience = float(patience)
         self.names = [_text(name) for name in facts.silo_sizes]
         self.on_missing, self.n_attempts, self.masked = on_missing, n_attempts, masked
         self._courier, self.facts, self.estimator = courier, facts, estimator
@@ -218,7 +222,7 @@ class RemoteFederation(Federation):
         reasons : dict
             Why there is none of other silos.
         """
-        return exchange(self._courier, letters, kind, self.n_attempts)
+        return exchange(self._courier, letters, kind, self.n_attempts, self.patience)
 
 
 def _check_declared(task: Task) -> None:

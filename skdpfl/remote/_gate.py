@@ -20,11 +20,21 @@ from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._declared import pack, unpack
-from skdpfl.remote._letters import Agreement, Answer, Ask, Hello, Introduction, Offer, Refusal
+from skdpfl.remote._letters import (
+    Agreement,
+    Answer,
+    Ask,
+    Hello,
+    Introduction,
+    Offer,
+    Refusal,
+    Waiting,
+)
 from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Release, planned, streams_of
+from skdpfl.remote._score_row import ScoreRow
 from skdpfl.remote._terms import Refused, Terms
 from skdpfl.remote._wire import WireError
 
@@ -89,6 +99,7 @@ class Gate:
         self.records, self.terms = records, terms or Terms()
         self.allow_simulation = allow_simulation
         self._memory = SiloMemory(ledger, folder, counter)
+        self._digest = _digest_of(records)
 
     def answer(self, data: bytes) -> bytes:
         """Answer a letter.
@@ -146,18 +157,67 @@ class Gate:
         if kept is not None and bytes(kept["offer"]) != data:
             raise Refused("This silo agreed to another offer under the name of this fit.")
         if kept is None:
-            self.terms.check(spent)  # before the records: sizes may be a secret by the terms
-            self.records.check(offer.facts)
-            offer.check_parts()
-            self._check_budget(spent)
+            self._check_offer(offer, spent)
             if self._memory.has_paid(data):
                 raise Refused("This silo paid for this fit, but its memory of it is gone.")
-            kept = {"offer": _array(data), "task": None, "silo": None}
+            if self.terms.approval and not self._is_approved(offer, data, spent):
+                return pack(Waiting(offer.fit, "A person at this silo has to say yes first."))
+            kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
             if offer.masked:
                 kept["key"] = new_key()
             self._memory.agree(offer.fit, kept)
         key = public_of(kept["key"]) if offer.masked else None
         return pack(Agreement(offer.fit, spent.epsilon, key))
+
+    def _check_offer(self, offer: Offer, spent: PrivacySpent) -> None:
+        """Raise unless a fit is one that this silo can take part in."""
+        self.terms.check(spent)  # before the records: sizes may be a secret by the terms
+        self.records.check(offer.facts)
+        offer.check_parts()
+        self._check_budget(spent)
+
+    def price(self, data: bytes) -> PrivacySpent:
+        """Return what an offer would cost; a Refused if it would be refused. Nothing is kept.
+
+        Parameters
+        ----------
+        data : bytes
+            The offer.
+
+        Returns
+        -------
+        PrivacySpent
+            The cost, by this silo's own computation.
+        """
+        offer = unpack(data)
+        if not isinstance(offer, Offer):
+            raise Refused("This is no offer of a fit.")
+        offer.check_size()
+        offer.check_silo(self.records.name, self.allow_simulation)
+        spent = offer.row.spent(offer.seed)
+        with self._at_work():
+            self._check_offer(offer, spent)
+        return spent
+
+    def _is_approved(self, offer: Offer, data: bytes, spent: PrivacySpent) -> bool:
+        """Whether a person said yes; writes down the question, once."""
+        said = self._memory.store.verdict(data)
+        if said is None:
+            row = offer.row
+            question = {
+                "fit": offer.fit,
+                "estimator": offer.estimator,
+                "epsilon": spent.epsilon,
+                "delta": spent.delta,
+                "unit": spent.unit,
+                "neighbours": spent.neighbours,
+                "rounds": 0 if isinstance(row, ScoreRow) else len(row.steps),
+                "masked": offer.masked,
+            }
+            self._memory.store.ask_person(data, question)
+        elif not said:
+            raise Refused("A person at this silo said no.")
+        return bool(said)
 
     def _check_budget(self, spent: PrivacySpent) -> None:
         """Raise unless the ledger has as much left; how much that is, only the log says."""
@@ -180,6 +240,10 @@ class Gate:
             return bytes(kept["answer"])
         if "ended" in kept:
             raise Refused("This fit ended in this silo, at an answer that could not be given.")
+        if kept["records"] != self._digest:
+            raise Refused("The records of this silo are no longer those of when it agreed.")
+        if ask.part is not None:
+            self.terms.check_others(ask.part.among)
         agreed = bytes(kept["offer"])
         offer = unpack(agreed)
         with _one_blas_thread(), np.errstate(all="ignore"):
@@ -266,6 +330,19 @@ def _logging_warnings(name: str) -> Iterator[None]:
         kind = each.category.__name__
         _LOG.warning("Silo %s: %s in %s:%s", name, kind, each.filename, each.lineno)
         _LOG.debug("Silo %s: %s", name, each.message)
+
+
+def _digest_of(records: SiloRecords) -> str:
+    """Return a digest of the records in their order; it is kept as secret as they are."""
+    digest = hashlib.sha256(records.X.tobytes())
+    for part in (records.y, records.sample_weight):
+        values = part.tolist() if isinstance(part, np.ndarray) and part.dtype == object else part
+        digest.update(repr(values).encode() if isinstance(values, list) else _bytes(values))
+    return digest.hexdigest()
+
+
+def _bytes(values: np.ndarray | None) -> bytes:
+    return b"" if values is None else str(values.dtype).encode() + values.tobytes()
 
 
 def _array(data: bytes) -> np.ndarray:

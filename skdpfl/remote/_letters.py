@@ -4,7 +4,7 @@
 
     server                                     silo
     Hello                                      Introduction      its name and public facts
-    Offer: schema, the silo's row of the plan  Agreement: what it costs        or Refusal
+    Offer: schema, the silo's row of the plan  Agreement: what it costs        or Refusal, Waiting
     Ask: a question of the plan                Answer: noised numbers          or Refusal
     Ask: a round, with the broadcast           Answer: the noised message      or Refusal
 """
@@ -199,6 +199,14 @@ class Agreement:
     key: str | None = None
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """A person at the silo has to say yes first; the same offer may come again."""
+
+    fit: str
+    reason: str
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """A silo's part of a masked sum: whose messages are in it, its weight, the grid's step.
@@ -260,4 +268,5 @@ declare(
     Ask,
     Answer,
     Refusal,
+    Waiting,
 )

@@ -31,6 +31,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -68,7 +69,7 @@ class _File(NamedTuple):
     n_answers: int
 
 
-class Store:
+class SiloStore:
     """The fits of one silo, in a folder of its own."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -123,6 +124,37 @@ class Store:
         for old in (f"{start}.{n - 1}.fit", f"{start}.offer"):
             (self.folder / old).unlink(missing_ok=True)
 
+    def ask_person(self, offer: bytes, question: dict[str, Any]) -> None:
+        """Write down what a person has to say yes to; of many the oldest are forgotten."""
+        path = self._question(offer, "asked")
+        if path.exists():
+            return
+        asked = sorted(self.folder.glob("*.asked"), key=lambda p: p.stat().st_mtime)
+        for old in asked[: max(0, len(asked) + 1 - LIMITS.waiting_offers)]:
+            old.unlink()
+        replace_file(path, json.dumps(question | {"asked": time.time()}).encode())
+
+    def verdict(self, offer: bytes) -> bool | None:
+        """Return what a person said to an offer; None if nothing yet."""
+        yes, no = (self._question(offer, word).exists() for word in ("yes", "no"))
+        return not no if yes or no else None
+
+    def questions(self) -> dict[str, dict[str, Any]]:
+        """Return what a person was asked and has not answered, by the digest of the offer."""
+        found = {path.stem: json.loads(path.read_bytes()) for path in self.folder.glob("*.asked")}
+        done = (".yes", ".no")
+        return {k: q for k, q in found.items() if not any(self._has(k + word) for word in done)}
+
+    def say(self, digest: str, yes: bool) -> None:
+        """Write down what a person says to an offer."""
+        replace_file(self.folder / f"{digest}.{'yes' if yes else 'no'}", b"")
+
+    def _has(self, name: str) -> bool:
+        return (self.folder / name).exists()
+
+    def _question(self, offer: bytes, ending: str) -> Path:
+        return self.folder / f"{hashlib.sha256(offer).hexdigest()[:_SHORT]}.{ending}"
+
     def make_room(self, size: int, paid: set[str]) -> None:
         """Forget offers that are old, and the oldest of many, but none that was paid for.
 
@@ -149,12 +181,12 @@ class SiloMemory:
         counter: str | os.PathLike[str] | None = None,
     ) -> None:
         self.path = str(ledger.record)
-        self.store = Store(f"{self.path}.fits" if folder is None else folder)
+        self.store = SiloStore(f"{self.path}.fits" if folder is None else folder)
         self._counter = Path(f"{self.path}.count" if counter is None else counter)
         with self.store.locked():
             self._begin(ledger)
         #: a random text that stays the same as long as the memory does, and the entries before it
-        self.mark, base = (self.store.folder / "mark").read_text("ascii").split()
+        self.mark, base = (self.store.folder / "mark").read_text("utf-8").split()
         self._base = int(base)
 
     def _begin(self, ledger: PrivacyLedger) -> None:
@@ -248,7 +280,7 @@ class SiloMemory:
     def _counted(self) -> tuple[int, int] | None:
         """Return how many answers and fits there were; None where nothing was counted."""
         try:
-            words = self._counter.read_text("ascii").split()
+            words = self._counter.read_text("utf-8").split()
         except FileNotFoundError:
             return None
         if len(words) != 2 or not all(word.isdecimal() for word in words):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 
@@ -9,6 +10,52 @@ from skdpfl.remote._limits import LIMITS
 
 _LENGTH = struct.Struct("<Q")
 _PIECE = 2**20
+#: seconds that a gate may take for an answer
+PATIENCE = 600.0
+
+
+def ask_gate(address: str, letter: bytes, *, token: bytes = b"") -> bytes:
+    """Return what the gate at an address answers.
+
+    Parameters
+    ----------
+    address : str
+        The path of its socket, or ``127.0.0.1:PORT``.
+    letter : bytes
+        What a server sent.
+    token : bytes, optional
+        What a gate at a port wants to hear first.
+
+    Returns
+    -------
+    bytes
+        Its answer. An OSError if there is no gate.
+    """
+    with connected(address) as line:
+        line.settimeout(PATIENCE)
+        if is_port(address):
+            send(line, token)
+        send(line, letter)
+        return receive(line)
+
+
+def is_port(address: str) -> bool:
+    """Whether an address is that of a port, not a path."""
+    return os.sep not in address and ":" in address
+
+
+def connected(address: str) -> socket.socket:
+    """Return a line to an address."""
+    if is_port(address):
+        host, _, port = address.rpartition(":")
+        return socket.create_connection((host, int(port)), timeout=PATIENCE)
+    line = socket.socket(socket.AF_UNIX)
+    try:
+        line.connect(address)
+    except OSError:
+        line.close()
+        raise
+    return line
 
 
 def send(line: socket.socket, letter: bytes) -> None:
@@ -18,13 +65,13 @@ def send(line: socket.socket, letter: bytes) -> None:
         line.sendall(letter)
 
 
-def receive(line: socket.socket) -> bytes:
+def receive(line: socket.socket, *, most: int = LIMITS.message_bytes) -> bytes:
     """Return a whole message; an OSError if it is too long, or the other side leaves early.
 
     Memory grows with what has come, not with the length that was announced.
     """
     (size,) = _LENGTH.unpack(_exactly(line, _LENGTH.size))
-    if size > LIMITS.message_bytes:
+    if size > most:
         raise OSError("The message is too long.")
     return bytes(_exactly(line, size))
 

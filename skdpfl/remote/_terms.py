@@ -6,6 +6,7 @@ It imports next to nothing: a silo's process may start often.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -43,12 +44,18 @@ class Terms:
         What has to be protected.
     neighbours : {"replace", "add_remove"}, default="replace"
         Under which relation.
+    approval : bool, default=False
+        Whether a person at the silo has to say yes to each fit (``skdpfl silo approve``).
+    silos : tuple of str, optional
+        The silos among which it takes part in masked sums; by default any that the server names.
     """
 
     epsilon: float = math.inf
     delta: float = 1e-4
     unit: Literal["record", "silo"] = "record"
     neighbours: Literal["replace", "add_remove"] = "replace"
+    approval: bool = False
+    silos: tuple[str, ...] | None = None
 
     def check(self, spent: Spent) -> None:
         """Raise unless a fit of this cost keeps within the terms."""
@@ -57,6 +64,15 @@ class Terms:
                 f"This silo agreed to unit={self.unit!r}, neighbours={self.neighbours!r}; the fit "
                 f"is for unit={spent.unit!r}, neighbours={spent.neighbours!r}."
             )
+        self.check_price(spent)
+
+    def check_others(self, names: Iterable[str]) -> None:
+        """Raise unless it agreed to masked sums among these silos."""
+        if self.silos is not None and not set(names) <= set(self.silos):
+            raise Refused("The masked sum is among silos that are not on this silo's list.")
+
+    def check_price(self, spent: Spent) -> None:
+        """Raise if a fit of this cost is too dear."""
         if spent.delta > self.delta or spent.epsilon > self.epsilon:
             raise Refused(
                 f"This silo agreed to epsilon={self.epsilon:g} at delta={self.delta:g} a fit; by "

@@ -119,6 +119,25 @@ def test_a_letter_that_was_lost_is_sent_again(tmp_path):
     assert 1.9 < time.monotonic() - begin < 8
 
 
+def test_a_gate_that_is_there_later_is_found(tmp_path):
+    """Its SuperNode says who it is, and gets letters, as soon as the gate answers."""
+    here = Here(tmp_path, problem())
+    gate, count = here.gate, []
+
+    class Nobody:
+        def answer(self, letter):
+            return b""
+
+    def later(name):
+        count.append(name)
+        return Nobody() if name == NAMES[1] and count.count(name) in (1, 3) else gate(name)
+
+    here.gate = later
+    courier, begin = FlowerCourier(Grid(here), timeout=20.0), time.monotonic()
+    assert set(courier.deliver(dict.fromkeys(NAMES, b"?"))) == set(NAMES)
+    assert 5 < time.monotonic() - begin < 15
+
+
 def test_nothing_waits_longer_than_its_time(tmp_path):
     grid = Grid(Here(tmp_path, problem()))
     grid.dead.add(0)

@@ -41,8 +41,7 @@ def online(deployment):
 
 @pytest.mark.slow
 def test_nodes_without_a_key_or_with_another_certificate_are_not_let_in(demo, tmp_path):
-    for folder in ("logs", "records", "ledgers"):
-        (tmp_path / folder).mkdir()
+    (tmp_path / "logs").mkdir()
     deployment = demo.Deployment(tmp_path, secure=True)
     try:
         deployment.start_link()

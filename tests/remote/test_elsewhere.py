@@ -21,6 +21,8 @@ from skdpfl.remote import (
     RemoteFederation,
     SiloRecords,
     SilosMissing,
+    SiloStore,
+    Terms,
     _declared,
     declare,
     pack,
@@ -362,3 +364,21 @@ def test_arguments():
         RemoteFederation(None, schema(data), on_missing="wait")
     with pytest.raises(ValueError, match="known by its name"):
         RemoteFederation(None, schema(data, silo_sizes={0: 3}))
+
+
+def test_a_fit_waits_for_people_who_say_yes(tmp_path, monkeypatch):
+    """As long as its patience lasts; attempts are for silence."""
+    monkeypatch.setattr("skdpfl.remote._exchange._PAUSE", 0.0)
+
+    def approve(name, count, answer):
+        store = SiloStore(tmp_path / f"{name}.ledger.fits")
+        for digest in store.questions() if count > 10 else ():
+            store.say(digest, True)
+        return answer
+
+    here = Here(tmp_path, problem(), spoil=approve, terms=Terms(approval=True))
+    model = fit_elsewhere(estimator(**PLAIN), here, n_attempts=1, patience=600.0)
+    assert same(learnt(model), learnt(fit_here(estimator(**PLAIN), problem())))
+    with pytest.raises(SilosMissing, match="east: A person at this silo has to say yes first"):
+        here.spoil = lambda name, count, answer: answer
+        fit_elsewhere(estimator(**PLAIN), here, n_attempts=1)

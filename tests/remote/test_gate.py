@@ -26,7 +26,7 @@ from skdpfl.remote._letters import (
     Offer,
     Refusal,
 )
-from skdpfl.remote._memory import Store
+from skdpfl.remote._memory import SiloStore
 from skdpfl.remote._releases import _check_clip_norm
 from skdpfl.scaling import AffineScaling, Boxes, LinearGrid, MagnitudeGrid, MomentsIn, Slope
 from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
@@ -483,7 +483,7 @@ def test_a_silo_that_is_killed_forgets_nothing_it_sent(monkeypatch, silo, said, 
     """Nothing left before it was on disk; afterwards the bytes on disk are what is sent."""
     told(silo, said[0][:3])
     n_files = len(list(silo.path.parent.rglob("*.fit")))
-    write, replace = Store.write, os.replace
+    write, replace = SiloStore.write, os.replace
 
     def killed(*args):
         if where == "written":
@@ -499,7 +499,7 @@ def test_a_silo_that_is_killed_forgets_nothing_it_sent(monkeypatch, silo, said, 
         if where == "written beside":
             patch.setattr(os, "replace", killed_beside)
         else:
-            patch.setattr(Store, "write", killed)
+            patch.setattr(SiloStore, "write", killed)
         silo.tell(said[0][3])
     answer = silo.gate().answer(pack(said[0][3]))
     assert isinstance(unpack(answer), Answer)
@@ -511,7 +511,7 @@ def test_a_silo_that_is_killed_forgets_nothing_it_sent(monkeypatch, silo, said, 
 def test_a_silo_that_is_killed_while_it_pays_pays_once(monkeypatch, silo, said):
     told(silo, said[0][:1])
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Store, "write", lambda *args: (_ for _ in ()).throw(Killed))
+        patch.setattr(SiloStore, "write", lambda *args: (_ for _ in ()).throw(Killed))
         silo.tell(said[0][1])
     assert silo.n_charged == 1
     told(silo, said[0][1:])

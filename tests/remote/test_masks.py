@@ -143,7 +143,10 @@ def silo(tmp_path):
         fit_elsewhere(estimator(**PLAIN), here, masked=True, n_attempts=1)
     for path in tmp_path.glob("east.ledger.fits/*.fit"):
         kept = unpack(path.read_bytes())
-        fresh = {k: kept[k] for k in ("offer", "key", "n_answers")} | {"task": None, "silo": None}
+        fresh = {k: kept[k] for k in ("offer", "key", "n_answers", "records")} | {
+            "task": None,
+            "silo": None,
+        }
         path.write_bytes(pack(fresh))
     first = next(unpack(d) for n, d in here.letters if n == "east" and isinstance(unpack(d), Ask))
     return here, first
@@ -194,3 +197,15 @@ def test_a_silo_that_agreed_to_no_mask_gives_no_part(tmp_path, said):
     last = unpack(here.letters[-1][1])
     answer = unpack(here.gate("east").answer(pack(dataclasses.replace(last, part=part))))
     assert "did not agree to masked sums" in answer.reason or "once and in order" in answer.reason
+
+
+def test_masked_sums_are_among_silos_on_the_list(silo):
+    """A server cannot bring silos of its own in, where the operator names the others."""
+    from skdpfl.remote import Terms
+
+    here, first = silo
+    here.options["terms"] = Terms(silos=("east", "north", "south"))
+    answer = unpack(here.gate("east").answer(pack(first)))
+    assert "not on this silo's list" in answer.reason
+    here.options["terms"] = Terms(silos=("east", "north", "south", "west"))
+    assert isinstance(unpack(here.gate("east").answer(pack(first))), Answer)

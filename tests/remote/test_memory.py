@@ -201,3 +201,23 @@ def test_what_else_a_hospital_charges_is_no_matter(tmp_path, letters):
         ledger.charge("a fit of our own", spent)
     assert isinstance(silo.tell(fit, "first", 1), Answer)
     assert isinstance(silo.tell(iter(letters), "second", 2), Answer)
+
+
+@pytest.mark.parametrize("change", ["a number", "a label", "the order"])
+def test_a_fit_does_not_go_on_with_other_records(tmp_path, letters, change):
+    """Nor is it paid for, where they changed before its first question."""
+    for told in (1, 3):
+        silo = Silo(tmp_path / f"home{told}")
+        fit = iter(letters)
+        silo.tell(fit, "first", told)
+        X, y = silo.records.X.copy(), silo.records.y.copy()
+        if change == "a number":
+            X[0, 0] += 1e-9
+        elif change == "a label":
+            y[0] = 1 - y[0]
+        else:
+            X, y = X[::-1].copy(), y[::-1].copy()
+        silo.records = SiloRecords("north", X, y, classes=[0, 1])
+        assert "no longer those of when it agreed" in silo.tell(fit, "first", 1).reason
+        ledger = PrivacyLedger(path=silo.paths["ledger"], must_exist=True)
+        assert len(ledger.entries) == (told > 1)

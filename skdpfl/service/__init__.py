@@ -1,0 +1,7 @@
+"""A silo's gate as a service of the hospital, with users, files and a log of its own.
+
+_settings    ``hospital.toml``: what an operator writes down, checked key by key
+_tables      the records that it names, from a CSV file or one query of SQLite
+_serve       letters in at a socket, answers out
+commands     ``skdpfl silo serve``, ``check``, ``status``, ``pending``, ``approve``, ``ledger``
+"""

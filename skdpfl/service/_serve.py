@@ -1,0 +1,239 @@
+"""Letters in at a socket, answers out: the only thing that others can do with a gate's process.
+
+Its user owns the records, the ledger and the memory. Whoever brings letters is another user, who
+can reach the socket and nothing else: the kernel says who it is (``roster.users``), or, at a port
+of this computer, a token that is sent first. One letter is answered at a time.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+import pwd
+import resource
+import signal
+import socket
+import stat
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from skdpfl.privacy import PrivacyLedger
+from skdpfl.remote import Gate, connected, is_port, receive, send
+from skdpfl.service._settings import BadFile, SiloSettings
+from skdpfl.service._tables import read_records
+
+_LOG = logging.getLogger("skdpfl.service")
+#: seconds that whoever brings a letter may take to send it, and to take the answer
+_PATIENCE = 120.0
+#: letters that are on their way in at one time
+_MOST_LINES = 16
+_PEER = struct.Struct("3i")
+
+
+def make_gate(settings: SiloSettings) -> Gate:
+    """Return the gate that a file describes; a BadFile or a LedgerError where that fails."""
+    budget = settings.ledger
+    check_files(settings)
+    ledger = PrivacyLedger(budget.epsilon, budget.delta, path=budget.file)
+    return Gate(
+        read_records(settings),
+        ledger,
+        terms=settings.agreed,
+        folder=budget.folder,
+        counter=budget.counter,
+        allow_simulation=settings.terms.allow_simulation,
+    )
+
+
+def check_files(settings: SiloSettings) -> None:
+    """Raise where others can read what is secret, or write what the gate goes by."""
+    ledger = Path(settings.ledger.file)
+    folder = settings.ledger.folder or Path(f"{ledger}.fits")
+    counter = settings.ledger.counter or Path(f"{ledger}.count")
+    secret = [settings.records.file, ledger, folder, counter]
+    for path in [*secret, *([settings.log.file] if settings.log.file else [])]:
+        if path.exists() and path.stat().st_mode & 0o027:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            raise BadFile(f"{path}: others can read it or write to it (mode {mode:o}): chmod o= ")
+    if settings.path.stat().st_mode & 0o022:
+        raise BadFile(f"{settings.path}: others can write to it: chmod go-w")
+    for path in (settings.path, settings.records.file):
+        if path.exists() and path.stat().st_uid not in (0, os.getuid()):
+            raise BadFile(f"{path}: it belongs to neither root nor the gate's user")
+    allowed_users(settings)
+
+
+def allowed_users(settings: SiloSettings) -> set[int]:
+    """Return the numbers of the users who may bring letters."""
+    found = set()
+    for name in settings.roster.users:
+        try:
+            found.add(pwd.getpwnam(name).pw_uid)
+        except KeyError:
+            raise BadFile(f"{settings.path}: there is no user {name!r} (roster.users)") from None
+    if os.getuid() in found and not settings.terms.allow_simulation:
+        raise BadFile(
+            f"{settings.path}: roster.users has the gate's own user, whose apps could read the "
+            "records; give the gate a user of its own"
+        )
+    if settings.terms.allow_simulation:
+        found.add(os.getuid())
+    return found
+
+
+def serve(settings: SiloSettings) -> None:
+    """Serve a gate until the process is told to end."""
+    os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold the records
+    start_log(settings)
+    gate = make_gate(settings)
+    users, token = allowed_users(settings), _token(settings)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with _listening(settings) as door:
+        _LOG.info("serving", extra={"socket": settings.socket, "user": os.getuid()})
+        asked, places = threading.Lock(), threading.Semaphore(_MOST_LINES)
+
+        def answer(letter: bytes) -> bytes:
+            begin = time.monotonic()
+            with asked:
+                reply = gate.answer(letter)
+            _note(letter, reply, time.monotonic() - begin)
+            _wait_for_tick(begin, settings.terms.pace)
+            return reply
+
+        def meet(line: socket.socket) -> None:
+            try:
+                with line, suppress(OSError):
+                    _answer_one(line, users, token, answer)
+            finally:
+                places.release()
+
+        while True:
+            places.acquire()
+            line = door.accept()[0]
+            threading.Thread(target=meet, args=(line,), daemon=True).start()
+
+
+def _answer_one(
+    line: socket.socket, users: set[int], token: bytes, answer: Callable[[bytes], bytes]
+) -> None:
+    """Answer whoever may ask; one that leaves too early is no matter."""
+    line.settimeout(_PATIENCE)
+    if line.family == socket.AF_UNIX:
+        user = _PEER.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[1]
+        if user not in users:
+            _LOG.warning("a user who is not on the roster", extra={"user": user})
+            return
+    elif not hmac.compare_digest(receive(line, most=len(token)), token):
+        _LOG.warning("another token")
+        return
+    send(line, answer(receive(line)))
+
+
+def _token(settings: SiloSettings) -> bytes:
+    if settings.token is None:
+        return b""
+    try:
+        token = settings.token.read_bytes().strip()
+    except OSError as error:
+        raise BadFile(f"{settings.token}: {error.strerror}") from error
+    if len(token) < 16:
+        raise BadFile(f"{settings.token}: a token has 16 letters or more, by chance")
+    return token
+
+
+def _wait_for_tick(begin: float, pace: float) -> None:
+    """Wait until an answer has taken a whole number of paces: its time then tells little."""
+    if pace:
+        took = time.monotonic() - begin
+        time.sleep(-took % pace)
+
+
+@contextmanager
+def _listening(settings: SiloSettings) -> Iterator[socket.socket]:
+    """Listen at the socket, whose file is there as long as the process is."""
+    address = settings.socket
+    if is_port(address):
+        host, _, port = address.rpartition(":")
+        with socket.create_server((host.strip("[]"), int(port))) as door:
+            yield door
+        return
+    _take_place(Path(address))
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(address)
+        os.chmod(address, 0o666)  # anybody may knock; the kernel says who it is
+        door.listen(_MOST_LINES)
+        try:
+            yield door
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(address)
+
+
+def _take_place(path: Path) -> None:
+    """Remove the socket of a gate that was killed; raise if one is there that lives."""
+    if not path.parent.is_dir():
+        raise BadFile(f"{path}: there is no folder {path.parent}")
+    try:
+        connected(str(path)).close()
+    except FileNotFoundError:
+        return
+    except OSError:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise BadFile(f"{path}: a file is there that is no socket") from None
+        path.unlink()
+        return
+    raise BadFile(f"{path}: a gate is served there already")
+
+
+# ---- the log ------------------------------------------------------------------------------------
+
+
+class _Lines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "level": record.levelname.lower(),
+            "what": record.getMessage(),
+        }
+        own = vars(logging.makeLogRecord({}))
+        line |= {k: v for k, v in vars(record).items() if k not in own and k != "message"}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def start_log(settings: SiloSettings) -> None:
+    """Write what is logged to the file that was named, a JSON object a line."""
+    to = settings.log.file
+    try:
+        handler = logging.StreamHandler() if to is None else logging.FileHandler(to)
+    except OSError as error:
+        raise BadFile(f"{to}: {error.strerror}") from error
+    handler.setFormatter(_Lines())
+    for name in ("skdpfl.service", "skdpfl.remote"):
+        log = logging.getLogger(name)
+        log.handlers, log.propagate = [handler], False
+        log.setLevel(settings.log.level.upper())
+
+
+def _note(letter: bytes, reply: bytes, seconds: float) -> None:
+    """Log what was asked and answered: kinds, sizes and times; no values."""
+    sizes = {"bytes_in": len(letter), "bytes_out": len(reply)}
+    _LOG.info("letter", extra={"answer": _kind(reply), **sizes, "seconds": round(seconds, 3)})
+
+
+def _kind(reply: bytes) -> str:
+    """Return the class of an answer, which is the first word of its header."""
+    start = reply[12:60].partition(b'"o":"')[2]
+    return start.partition(b'"')[0].decode("utf-8", "replace").rpartition(".")[2]

@@ -1,0 +1,250 @@
+"""``hospital.toml``: what an operator writes down, checked key by key.
+
+::
+
+    socket = "/run/skdpfl/north.socket"     # or "127.0.0.1:7070", with token = "token.txt"
+
+    [records]
+    name = "north"                          # the silo's name, its alone
+    file = "records.csv"                    # or .sqlite, with query = "select ... order by id"
+    features = ["age", "pressure"]          # in the order that was agreed on
+    target = "ill"
+    classes = [0, 1]                        # all that there can be; left out: regression
+
+    [terms]
+    epsilon = 3.0                           # the most that one fit may cost
+    approval = true                         # a person says yes to each fit
+
+    [ledger]
+    file = "north.ledger"
+    epsilon = 5.0                           # the budget over all fits
+    delta = 1e-4
+
+    [roster]
+    users = ["flower"]                      # who may bring letters
+
+    [log]
+    file = "gate.log"                       # JSON lines; left out: standard error
+
+Paths are relative to the file's folder.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from skdpfl.remote import Terms
+
+
+class BadFile(ValueError):
+    """A file of an operator's is not as it should be; the text is one line."""
+
+
+@dataclass(frozen=True)
+class RecordsTable:
+    """Where the records are, and what is public of them."""
+
+    name: str
+    file: Path
+    features: tuple[str, ...]
+    target: str
+    query: str = ""
+    classes: tuple[int | str, ...] | None = None
+    weight: str = ""
+    dtype: Literal["float64", "float32"] = "float64"
+    size: int | None = None
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TermsTable:
+    """What the operator agreed to."""
+
+    epsilon: float
+    delta: float = 1e-4
+    unit: Literal["record", "silo"] = "record"
+    neighbours: Literal["replace", "add_remove"] = "replace"
+    approval: bool = False
+    allow_simulation: bool = False
+    pace: float = 0.0
+
+
+@dataclass(frozen=True)
+class LedgerTable:
+    """The budget over all fits, and where it is kept."""
+
+    file: Path
+    epsilon: float
+    delta: float = 1e-4
+    folder: Path | None = None
+    counter: Path | None = None
+
+
+@dataclass(frozen=True)
+class RosterTable:
+    """The users of the operating system who may bring letters, and who else is in masked sums."""
+
+    users: tuple[str, ...] = ()
+    silos: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class LogTable:
+    """Where is written down what happened."""
+
+    file: Path | None = None
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+@dataclass(frozen=True)
+class SiloSettings:
+    """A whole file."""
+
+    path: Path
+    socket: str
+    token: Path | None
+    records: RecordsTable
+    terms: TermsTable
+    ledger: LedgerTable
+    roster: RosterTable
+    log: LogTable
+
+    @property
+    def agreed(self) -> Terms:
+        """The terms, as a gate wants them."""
+        t = self.terms
+        return Terms(t.epsilon, t.delta, t.unit, t.neighbours, t.approval, self.roster.silos)
+
+
+_TABLES: dict[str, type] = {
+    "records": RecordsTable,
+    "terms": TermsTable,
+    "ledger": LedgerTable,
+    "roster": RosterTable,
+    "log": LogTable,
+}
+
+
+def read_settings(path: str | Path) -> SiloSettings:
+    """Return what a file says; a BadFile where it is wrong, in one line."""
+    path = Path(path).absolute()
+    try:
+        with path.open("rb") as file:
+            given = tomllib.load(file)
+    except OSError as error:
+        raise BadFile(f"{path}: {error.strerror or 'it cannot be read'}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadFile(f"{path}: {error}") from error
+    known = {*_TABLES, "socket", "token"}
+    _refuse_others(path, "", given, known)
+    tables = {name: _table(path, name, given.get(name)) for name in _TABLES}
+    settings = SiloSettings(path, _address(path, given), _token(path, given), **tables)
+    _check(settings)
+    return settings
+
+
+def _address(path: Path, given: Mapping[str, Any]) -> str:
+    socket = given.get("socket")
+    if not isinstance(socket, str) or not socket:
+        raise BadFile(f'{path}: socket = "..." is missing, a path or "127.0.0.1:PORT"')
+    host, _, port = socket.rpartition(":")
+    if "/" in socket or not host:
+        return str(path.parent / socket)
+    if host not in ("127.0.0.1", "localhost", "[::1]") or not port.isdecimal():
+        raise BadFile(f"{path}: socket is a path, or a port of this computer (127.0.0.1:PORT)")
+    return socket
+
+
+def _token(path: Path, given: Mapping[str, Any]) -> Path | None:
+    token = given.get("token")
+    return None if token is None else path.parent / str(token)
+
+
+def _table(path: Path, name: str, given: Any) -> Any:
+    """Return a table as its class."""
+    kind = _TABLES[name]
+    optional = name in ("roster", "log")
+    if not isinstance(given, dict) and not (given is None and optional):
+        raise BadFile(f"{path}: the table [{name}] is missing")
+    given, hints = given or {}, get_type_hints(kind)
+    _refuse_others(path, name, given, hints)
+    found = {}
+    for each in fields(kind):
+        if each.name in given:
+            found[each.name] = _value(path, f"{name}.{each.name}", given[each.name], hints)
+    try:
+        return kind(**found)
+    except TypeError:
+        needed = [f.name for f in fields(kind) if f.name not in found and _is_needed(f)]
+        raise BadFile(f"{path}: [{name}] lacks {', '.join(needed)}") from None
+
+
+def _is_needed(each: Any) -> bool:
+    from dataclasses import MISSING
+
+    return each.default is MISSING and each.default_factory is MISSING
+
+
+def _refuse_others(path: Path, table: str, given: Mapping[str, Any], known: Any) -> None:
+    others = sorted(set(given) - set(known))
+    if others:
+        where = f"[{table}]" if table else "the file"
+        raise BadFile(
+            f"{path}: {where} has the key {others[0]!r}; it may have {', '.join(sorted(known))}"
+        )
+
+
+def _value(path: Path, key: str, value: Any, hints: Mapping[str, Any]) -> Any:
+    """Return a value as its field wants it."""
+    hint = hints[key.split(".")[1]]
+    choices = get_args(hint)
+    if get_origin(hint) is Literal:
+        if value not in choices:
+            raise BadFile(f"{path}: {key} is one of {', '.join(map(repr, choices))}")
+        return value
+    wanted = next((c for c in choices if c is not type(None)), hint) if _may_lack(hint) else hint
+    if wanted is Path and isinstance(value, str):
+        return path.parent / value
+    if get_origin(wanted) is tuple and isinstance(value, list):
+        items = get_args(wanted)[0]
+        if all(isinstance(each, get_args(items) or items) for each in value):
+            return tuple(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if wanted is float and is_number:
+        return float(value)
+    plain = wanted if isinstance(wanted, type) else dict
+    if isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
+        return value
+    raise BadFile(f"{path}: {key} is of another type than it should be")
+
+
+def _may_lack(hint: Any) -> bool:
+    return type(None) in get_args(hint)
+
+
+def _check(settings: SiloSettings) -> None:
+    """Raise unless the values belong together."""
+    path, records, terms = settings.path, settings.records, settings.terms
+    if not records.features or len(set(records.features)) != len(records.features):
+        raise BadFile(f"{path}: records.features names each feature once")
+    if not (terms.epsilon > 0 and 0 < terms.delta < 1 and terms.pace >= 0):
+        raise BadFile(f"{path}: terms.epsilon is above 0, delta between 0 and 1, pace 0 or more")
+    if not (settings.ledger.epsilon > 0 and 0 < settings.ledger.delta < 1):
+        raise BadFile(f"{path}: ledger.epsilon is above 0, and delta between 0 and 1")
+    has_port = not Path(settings.socket).is_absolute()
+    if has_port != (settings.token is not None):
+        raise BadFile(
+            f"{path}: a port needs token = FILE, whose content whoever brings letters says first"
+            if has_port
+            else f"{path}: token is for a port; who may use a path is in roster.users"
+        )
+    others = sorted(set(records.bounds) - {*records.features, records.target})
+    if others:
+        raise BadFile(f"{path}: records.bounds names {others[0]!r}, which is no feature")
+    for name, pair in records.bounds.items():
+        if not (isinstance(pair, list) and len(pair) == 2 and pair[0] <= pair[1]):
+            raise BadFile(f"{path}: records.bounds.{name} is a pair [low, high]")

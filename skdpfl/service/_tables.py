@@ -1,0 +1,102 @@
+"""The records that an operator names: a CSV file, or one query of an SQLite file.
+
+They are read once, when the gate starts: one snapshot, whose digest is kept with each agreement, so
+that a fit does not go on with other records.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pandas as pd
+
+from skdpfl.remote import SiloRecords
+from skdpfl.service._settings import BadFile, RecordsTable, SiloSettings
+
+
+def read_records(settings: SiloSettings) -> SiloRecords:
+    """Return the records; a BadFile in words that name columns and counts, no values."""
+    table = settings.records
+    frame = _frame(table)
+    columns = [*table.features, table.target, *([table.weight] if table.weight else [])]
+    missing = [name for name in columns if name not in frame.columns]
+    if missing:
+        raise BadFile(f"{table.file}: there is no column {missing[0]!r}")
+    empty = [name for name in columns if frame[name].isna().any()]
+    if empty:
+        raise BadFile(
+            f"{table.file}: the column {empty[0]!r} lacks {int(frame[empty[0]].isna().sum())} "
+            "values; fill them in, or leave these rows out, by public rules"
+        )
+    X = np.column_stack([_numbers(table, frame[name]) for name in table.features])
+    y = _targets(table, frame[table.target])
+    weights = _numbers(table, frame[table.weight]) if table.weight else None
+    try:
+        records = SiloRecords(
+            table.name,
+            X.astype(table.dtype),
+            y,
+            classes=table.classes,
+            feature_names=table.features,
+            sample_weight=weights,
+        )
+    except ValueError:
+        raise BadFile(f"{table.file}: features are finite, weights finite and at least 0") from None
+    _check_public(table, records)
+    return records
+
+
+def _frame(table: RecordsTable) -> pd.DataFrame:
+    if not table.file.exists():
+        raise BadFile(f"{table.file}: there is no such file")
+    if table.file.suffix != ".csv" and "order by" not in table.query.lower():
+        raise BadFile(
+            'records.query is a select with "order by", so that rows come in the same order'
+        )
+    try:
+        if table.file.suffix == ".csv":
+            return pd.read_csv(table.file, dtype=str)  # numbers are read to the last bit below
+        return _queried(table)
+    except (OSError, ValueError, sqlite3.Error, pd.errors.DatabaseError) as error:
+        raise BadFile(f"{table.file}: it cannot be read ({type(error).__name__})") from error
+
+
+def _queried(table: RecordsTable) -> pd.DataFrame:
+    """Return the rows of one query, which sees the database as it is at one moment."""
+    with closing(sqlite3.connect(f"{table.file.absolute().as_uri()}?mode=ro", uri=True)) as base:
+        return pd.read_sql_query(table.query, base)
+
+
+def _numbers(table: RecordsTable, column: pd.Series) -> np.ndarray:
+    try:
+        return np.array(column.tolist(), np.float64)
+    except (TypeError, ValueError):
+        raise BadFile(f"{table.file}: the column {column.name!r} holds words") from None
+
+
+def _targets(table: RecordsTable, column: pd.Series) -> np.ndarray:
+    """Return labels, all of them declared, or numbers."""
+    if table.classes is None:
+        return _numbers(table, column)
+    texts = isinstance(table.classes[0], str)
+    y = np.array(column.tolist(), np.str_) if texts else _numbers(table, column)
+    others = int((~np.isin(y, np.asarray(table.classes))).sum())
+    if others:
+        raise BadFile(
+            f"{table.file}: {others} rows have a {table.target!r} that is not among records.classes"
+        )
+    return y
+
+
+def _check_public(table: RecordsTable, records: SiloRecords) -> None:
+    """Raise unless the records are as it is publicly said of them."""
+    n = len(records.y)
+    if table.size is not None and n != table.size:
+        raise BadFile(f"{table.file}: {n} rows, and records.size says {table.size}")
+    columns = dict(zip(table.features, records.X.T, strict=True)) | {table.target: records.y}
+    for name, (low, high) in table.bounds.items():
+        outside = int(((columns[name] < low) | (columns[name] > high)).sum())
+        if outside:
+            raise BadFile(f"{table.file}: {outside} rows have a {name!r} beyond records.bounds")

@@ -1,0 +1,165 @@
+"""``skdpfl silo ...``: what an operator asks and says.
+
+Each command prints lines and returns 0, or 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from skdpfl.exceptions import LedgerError
+from skdpfl.privacy import PrivacyLedger
+from skdpfl.remote import Hello, Introduction, Refused, SiloStore, WireError, ask_gate, pack, unpack
+from skdpfl.service._serve import allowed_users, make_gate, serve
+from skdpfl.service._settings import BadFile, SiloSettings, read_settings
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add the commands of a silo's operator to a parser."""
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, (run, words) in _COMMANDS.items():
+        command = commands.add_parser(name, help=words, description=words)
+        command.add_argument("file", type=Path, help="hospital.toml")
+        if name == "check":
+            command.add_argument(
+                "--offer", type=Path, help="an offer, as a file: what it would cost"
+            )
+        if name in ("approve", "refuse"):
+            command.add_argument("number", help="the question's number, as pending shows it")
+        command.set_defaults(run=_in_one_line, silo=run)
+
+
+def _in_one_line(asked: argparse.Namespace) -> int:
+    """Run a command; what is wrong with a file is one line on standard error, and status 1."""
+    try:
+        run: Callable[[SiloSettings, argparse.Namespace], int] = asked.silo
+        return run(read_settings(asked.file), asked)
+    except (BadFile, LedgerError, Refused, WireError, PermissionError) as error:
+        raise SystemExit(f"skdpfl silo: {' '.join(str(error).split())}") from None
+
+
+def _serve(settings: SiloSettings, asked: argparse.Namespace) -> int:
+    serve(settings)
+    return 0
+
+
+def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
+    """Read everything as the gate does, and say what it would go by; nothing is answered."""
+    gate = make_gate(settings)
+    table, terms = settings.records, settings.terms
+    records = gate.records
+    classes = "numbers" if records.classes is None else f"classes {list(records.classes)}"
+    print(f"silo      {table.name!r}, user {os.getuid()}, socket {settings.socket}")
+    print(f"records   {len(records.y)} rows of {len(table.features)} features; target: {classes}")
+    if table.bounds:
+        print(f"bounds    kept by all rows: {', '.join(table.bounds)}")
+    print(
+        f"terms     at most epsilon={terms.epsilon:g} at delta={terms.delta:g} a fit, "
+        f"unit {terms.unit!r}, {terms.neighbours!r}"
+        + ("; a person says yes to each" if terms.approval else "")
+    )
+    print(f"ledger    {_left(settings)}")
+    users = sorted(allowed_users(settings))
+    print(f"letters   from {'whoever has the token' if settings.token else f'users {users}'}")
+    if os.getuid() == 0:
+        print("note      this is root: give the gate a user of its own")
+    if terms.allow_simulation:
+        print(
+            "note      simulations are allowed: the server may know the noise of whoever has them"
+        )
+    if asked.offer is not None:
+        spent = gate.price(asked.offer.read_bytes())
+        print(f"offer     would cost epsilon={spent.epsilon:.6g} at delta={spent.delta:g}")
+    return 0
+
+
+def _status(settings: SiloSettings, asked: argparse.Namespace) -> int:
+    """Ask the gate who it is: a check of its health."""
+    token = b"" if settings.token is None else settings.token.read_bytes().strip()
+    begin = time.monotonic()
+    try:
+        said = unpack(ask_gate(settings.socket, pack(Hello()), token=token))
+    except OSError as error:
+        print(f"{settings.records.name}: no gate at {settings.socket} ({error.strerror or error})")
+        return 1
+    if not isinstance(said, Introduction):
+        print(f"{settings.records.name}: the gate refuses: {said.reason.strip()}")
+        return 1
+    seconds = time.monotonic() - begin
+    print(f"{said.name}: serving at {settings.socket}, answered in {seconds:.2f} s")
+    waiting = _store(settings).questions()
+    print(f"ledger    {_left(settings)}")
+    if waiting:
+        print(f"pending   {len(waiting)} fits wait for a person: skdpfl silo pending")
+    return 0
+
+
+def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> int:
+    """Show what each fit cost."""
+    ledger = _opened(settings)
+    for number, entry in enumerate(ledger.entries, start=1):
+        name, _, offer = entry.name.partition(", offer ")
+        cost = f"epsilon={entry.spent.epsilon:<10.6g} delta={entry.spent.delta:g}"
+        print(f"{number:4}  {cost}  {offer[:12]:12}  {name}")
+    print(_left(settings))
+    return 0
+
+
+def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
+    """Show what a person has to say yes to."""
+    questions = _store(settings).questions()
+    for digest, q in sorted(questions.items(), key=lambda pair: pair[1]["asked"]):
+        when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(q["asked"]))
+        what = f"{q['rounds']} rounds" if q["rounds"] else "a score"
+        print(
+            f"{digest[:12]}  {when}  {q['estimator']!r}, fit {q['fit']}: {what}, "
+            f"epsilon={q['epsilon']:.6g} at delta={q['delta']:g}, unit {q['unit']!r}, "
+            f"{q['neighbours']!r}" + (", in masked sums" if q["masked"] else "")
+        )
+    print(f"ledger        {_left(settings)}" if questions else "Nothing waits for a person.")
+    return 0
+
+
+def _say(settings: SiloSettings, asked: argparse.Namespace, yes: bool) -> int:
+    """Say yes or no to a fit that waits."""
+    store = _store(settings)
+    found = [digest for digest in store.questions() if digest.startswith(asked.number)]
+    if len(found) != 1 or len(asked.number) < 4:
+        raise BadFile(f"no question, or several, have the number {asked.number}: see pending")
+    store.say(found[0], yes)
+    print(f"{found[0][:12]}: {'yes' if yes else 'no'}")
+    return 0
+
+
+def _store(settings: SiloSettings) -> SiloStore:
+    budget = settings.ledger
+    return SiloStore(budget.folder or f"{budget.file}.fits")
+
+
+def _opened(settings: SiloSettings) -> PrivacyLedger:
+    return PrivacyLedger(path=settings.ledger.file, must_exist=True)
+
+
+def _left(settings: SiloSettings) -> str:
+    """Return what was spent and what the budget is, in words."""
+    ledger = _opened(settings)
+    spent: Any = ledger.spent
+    n = len(ledger.entries)
+    used = "nothing" if spent is None else f"epsilon={spent.epsilon:.6g} at delta={spent.delta:g}"
+    return f"{n} fits, {used} spent of epsilon={ledger.epsilon:g} at delta={ledger.delta:g}"
+
+
+_COMMANDS: dict[str, tuple[Callable[[SiloSettings, argparse.Namespace], int], str]] = {
+    "serve": (_serve, "answer letters at the socket, until it is told to end"),
+    "check": (_check, "read everything, and say what the gate would go by"),
+    "status": (_status, "ask the gate who it is; status 1 if it does not answer"),
+    "pending": (_pending, "show the fits that a person has to say yes to"),
+    "approve": (lambda s, a: _say(s, a, True), "say yes to a fit"),
+    "refuse": (lambda s, a: _say(s, a, False), "say no to a fit"),
+    "ledger": (_ledger, "show what each fit cost"),
+}

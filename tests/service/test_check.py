@@ -1,0 +1,210 @@
+"""``skdpfl silo check``: what a gate would go by, or one line on what is wrong, without a value."""
+
+import os
+import sqlite3
+
+import numpy as np
+import pytest
+
+from skdpfl.__main__ import main
+from skdpfl.remote import pack, unpack
+from skdpfl.service._settings import read_settings
+from skdpfl.service._tables import read_records
+from tests.remote.hostile_letters import letters_of_a_fit
+from tests.remote.silos_here import problem
+from tests.service.hospital import FEATURES, ROOT, Hospital, frame
+
+
+@pytest.fixture
+def hospital(tmp_path):
+    return Hospital(tmp_path / "hospital")
+
+
+def check(hospital, *words):
+    return main(["silo", "check", str(hospital.file), *words])
+
+
+def change(hospital, old, new):
+    text = hospital.file.read_text()
+    assert old in text
+    hospital.file.write_text(text.replace(old, new, 1))
+
+
+def test_it_says_what_the_gate_would_go_by(hospital, capsys):
+    change(hospital, "[terms]", "size = 46\n[records.bounds]\na = [-9, 9]\n\n[terms]")
+    assert check(hospital) == 0
+    said = capsys.readouterr().out
+    assert "46 rows of 4 features; target: classes [0, 1]" in said
+    assert "kept by all rows: a" in said
+    assert "at most epsilon=3 at delta=0.001 a fit" in said
+    assert "0 fits, nothing spent of epsilon=5" in said
+    assert main(["silo", "ledger", str(hospital.file)]) == 0
+
+
+def test_it_prices_an_offer(tmp_path_factory, hospital, capsys):
+    """Nothing is kept, and nobody has agreed to anything."""
+    offer = letters_of_a_fit(tmp_path_factory.mktemp("fit"))[0]
+    path = hospital.folder / "offer"
+    path.write_bytes(offer)
+    assert check(hospital, "--offer", str(path)) == 0
+    assert "would cost epsilon=2.9" in capsys.readouterr().out
+    assert not list(hospital.folder.rglob("*.offer"))
+    change(hospital, "epsilon = 3.0", "epsilon = 2.0")
+    with pytest.raises(SystemExit, match="This silo agreed to epsilon=2"):
+        check(hospital, "--offer", str(path))
+    path.write_bytes(pack(unpack(offer).facts))
+    with pytest.raises(SystemExit, match="no offer of a fit"):
+        check(hospital, "--offer", str(path))
+    path.write_bytes(b"this is no letter")
+    with pytest.raises(SystemExit, match="no message of skdpfl"):
+        check(hospital, "--offer", str(path))
+
+
+SECRET = "HIV positive"
+FILES = {
+    "no TOML": ("[records]", "[records", "Expected"),
+    "another key": ("[terms]", "[terms]\nepsilonn = 3", "has the key 'epsilonn'; it may have"),
+    "another table": ("[roster]", "[rooster]", "the file has the key 'rooster'"),
+    "a key is missing": ('target = "ill"', "", r"\[records\] lacks target"),
+    "a table is missing": ("[ledger]", "[log]\n[ledgers]", "key 'ledgers'|twice"),
+    "another type": ("epsilon = 3.0", 'epsilon = "3"', "terms.epsilon is of another type"),
+    "a list of others": ('"c", "d"]', '"c", 4]', "records.features is of another type"),
+    "another word": ("[terms]", '[terms]\nunit = "row"', "terms.unit is one of 'record', 'silo'"),
+    "no price": ("epsilon = 3.0", "epsilon = 0.0", "terms.epsilon is above 0"),
+    "no budget": ("epsilon = 5.0", "epsilon = -1", "ledger.epsilon is above 0"),
+    "a feature twice": ('"c", "d"]', '"c", "c"]', "names each feature once"),
+    "a column that is not there": ('"c", "d"]', '"c", "e"]', "there is no column 'e'"),
+    "no records": ("records.csv", "others.csv", "there is no such file"),
+    "another size": ("[terms]", "size = 7\n[terms]", "46 rows, and records.size says 7"),
+    "beyond bounds": ("[terms]", "[records.bounds]\na = [0, 1]\n[terms]", "rows have a 'a' beyond"),
+    "bounds of nothing": ("[terms]", "[records.bounds]\nz = [0, 1]\n[terms]", "no feature"),
+    "bounds upside down": ("[terms]", "[records.bounds]\na = [1, 0]\n[terms]", "pair"),
+    "a port, no token": ("north.socket", "127.0.0.1:7070", "a port needs token"),
+    "a port of others": ("north.socket", "0.0.0.0:7070", "a port of this computer"),
+    "a token, no port": ("[records]", "\n[records]", None),
+    "nobody of this name": ("users = []", 'users = ["nobody here"]', "no user 'nobody here'"),
+    "a query without order": ("records.csv", "records.sqlite", "there is no such file"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_wrong_file_is_one_line(hospital, capsys, name):
+    old, new, words = FILES[name]
+    change(hospital, old, new)
+    if words is None:
+        change(hospital, "socket =", 'token = "a"\nsocket =')
+        words = "token is for a port"
+    with pytest.raises(SystemExit, match=words) as told:
+        check(hospital)
+    text = str(told.value.code)
+    assert text.startswith("skdpfl silo: ") and "\n" not in text
+
+
+def test_there_is_a_file(tmp_path):
+    with pytest.raises(SystemExit, match="No such file"):
+        main(["silo", "check", str(tmp_path / "none.toml")])
+
+
+def spoilt(column, value):
+    data = frame().astype({"ill": object}) if column == "ill" else frame()
+    data = data.astype({column: object})
+    data.loc[3, column] = value
+    return data
+
+
+RECORDS = {
+    "a stray label": (spoilt("ill", SECRET), "the column 'ill' holds words"),
+    "another label": (spoilt("ill", 7), "1 rows have a 'ill' that is not among"),
+    "a word": (spoilt("a", SECRET), "the column 'a' holds words"),
+    "a gap": (spoilt("b", None), "the column 'b' lacks 1 values"),
+    "an infinity": (spoilt("b", float("inf")), "features are finite"),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_that_are_wrong_are_named_without_a_value(hospital, name):
+    data, words = RECORDS[name]
+    hospital.write("records.csv", data.to_csv(index=False))
+    with pytest.raises(SystemExit, match=words) as told:
+        check(hospital)
+    assert SECRET not in str(told.value.code)
+
+
+def test_bytes_that_are_no_table(hospital):
+    (hospital.folder / "records.csv").write_bytes(b"\xff\xfe\x00" * 9)
+    with pytest.raises(SystemExit, match=r"cannot be read \(|there is no column"):
+        check(hospital)
+
+
+@pytest.mark.parametrize("name", ["records.csv", "north.ledger"])
+def test_what_others_can_read_is_not_used(hospital, name):
+    check(hospital)
+    (hospital.folder / name).chmod(0o644)
+    with pytest.raises(SystemExit, match=f"{name}: others can read it"):
+        check(hospital)
+
+
+def test_a_file_that_others_can_write_is_not_used(hospital):
+    hospital.file.chmod(0o622)
+    with pytest.raises(SystemExit, match="others can write to it"):
+        check(hospital)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the gate's user has to be one that is known by name")
+def test_the_gate_has_a_user_of_its_own(hospital):
+    """Where the SuperNode's user is the gate's, an app could read the records."""
+    change(hospital, "allow_simulation = true", "")
+    change(hospital, "users = []", 'users = ["root"]')
+    with pytest.raises(SystemExit, match="give the gate a user of its own"):
+        check(hospital)
+
+
+def test_records_by_a_query_are_those_of_the_table(hospital):
+    """One snapshot, in a given order; every bit of a number."""
+    path = hospital.folder / "records.sqlite"
+    data = frame()
+    with sqlite3.connect(path) as base:
+        data.sample(frac=1.0, random_state=0).to_sql("visits", base, index_label="id")
+    base.close()
+    path.chmod(0o600)
+    change(hospital, '"records.csv"', '"records.sqlite"\nquery = "select * from visits"')
+    with pytest.raises(SystemExit, match='select with "order by"'):
+        check(hospital)
+    change(hospital, "from visits", "from visits order by id")
+    records = read_records(read_settings(hospital.file))
+    X, y, silos = problem()
+    assert np.array_equal(records.X, X[silos == 1]) and np.array_equal(records.y, y[silos == 1])
+    change(hospital, "from visits", "from wards")
+    with pytest.raises(SystemExit, match=r"cannot be read \(DatabaseError\)"):
+        check(hospital)
+
+
+def test_records_by_a_file_are_those_of_memory(hospital):
+    records = read_records(read_settings(hospital.file))
+    X, y, silos = problem()
+    assert np.array_equal(records.X, X[silos == 1]) and np.array_equal(records.y, y[silos == 1])
+    assert records.feature_names == tuple(FEATURES)
+
+
+def test_targets_can_be_words_or_numbers(hospital):
+    words = frame().assign(ill=np.where(frame().ill == 1, "yes", "no"))
+    hospital.write("records.csv", words.to_csv(index=False))
+    change(hospital, "classes = [0, 1]", 'classes = ["no", "yes"]')
+    assert read_records(read_settings(hospital.file)).classes == ("no", "yes")
+    change(hospital, 'classes = ["no", "yes"]', "")
+    with pytest.raises(SystemExit, match="the column 'ill' holds words"):
+        check(hospital)
+    hospital.write("records.csv", frame().assign(ill=0.5, w=2.0).to_csv(index=False))
+    change(hospital, 'target = "ill"', 'target = "ill"\nweight = "w"')
+    records = read_records(read_settings(hospital.file))
+    assert records.classes is None and (records.sample_weight == 2).all()
+
+
+def test_the_file_of_the_page_is_one(tmp_path):
+    page = (ROOT / "docs" / "hospitals.md").read_text()
+    block = page.split("```{code-block} toml\n")[1].split("```")[0]
+    (tmp_path / "hospital.toml").write_text(block)
+    settings = read_settings(tmp_path / "hospital.toml")
+    assert settings.terms.approval and settings.terms.pace == 0.5
+    assert settings.agreed.silos == ("north", "south", "east")
+    assert str(settings.ledger.counter) == "/mnt/other/north.count"

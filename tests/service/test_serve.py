@@ -1,0 +1,230 @@
+"""The gate as a service: the same letters and bits, by other users, killed at any time."""
+
+import json
+import os
+import pwd
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from skdpfl.__main__ import main
+from skdpfl.privacy import PrivacyLedger
+from skdpfl.remote import Hello, Introduction, SilosMissing, ask_gate, pack, send, unpack
+from tests.remote.silos_here import estimator, fit_elsewhere, fit_here, problem
+from tests.service.hospital import ROOT, Hospital, WithGate, same
+
+PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3}
+
+
+@pytest.fixture
+def hospital(tmp_path):
+    found = []
+
+    def make(**options):
+        found.append(Hospital(tmp_path / f"hospital{len(found)}", **options))
+        return found[-1]
+
+    yield make
+    for each in found:
+        each.stop()
+
+
+def test_a_fit_is_that_of_one_process_also_if_the_gate_is_killed(tmp_path, hospital):
+    """``kill -9`` in the middle: nothing is lost, nothing is drawn or paid twice."""
+    north = hospital().start()
+    first = unpack(north.wait())
+    assert isinstance(first, Introduction) and first.name == "north"
+    killed = []
+
+    def kill(count):
+        if count in (8, 13):
+            killed.append(count)
+            north.kill()
+
+    there = fit_elsewhere(estimator(**PLAIN), WithGate(tmp_path, north, meanwhile=kill))
+    assert len(killed) == 2
+    assert same(there, fit_here(estimator(**PLAIN), problem()))
+    entries = PrivacyLedger(path=north.folder / "north.ledger", must_exist=True).entries
+    assert [entry.name.split(",")[0] for entry in entries] == ["a fit"]
+    assert unpack(north.wait()) == first
+    assert main(["silo", "status", str(north.file)]) == 0
+    lines = [json.loads(line) for line in (north.folder / "gate.log").read_text().splitlines()]
+    assert {"Introduction", "Agreement", "Answer"} <= {line.get("answer") for line in lines}
+    assert stat.S_IMODE((north.folder / "gate.log").stat().st_mode) == 0o600
+    north.stop()
+    assert not os.path.exists(north.socket)
+    assert main(["silo", "status", str(north.file)]) == 1
+
+
+def test_a_person_says_yes_or_no(tmp_path, hospital, capsys):
+    north = hospital(terms="approval = true").start()
+    north.wait()
+    here = WithGate(tmp_path, north)
+    with pytest.raises(SilosMissing, match="north: A person at this silo has to say yes first"):
+        fit_elsewhere(estimator(**PLAIN), here, n_attempts=1)
+    offer = here.letters[-1][1]
+    command = ["silo", "pending", str(north.file)]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "'a fit'" in said and "3 rounds, epsilon=2.9" in said and "0 fits, nothing spent" in said
+    number = said.split()[0]
+    with pytest.raises(SystemExit, match="no question"):
+        main(["silo", "approve", str(north.file), "ffff"])
+    assert main(["silo", "approve", str(north.file), number]) == 0
+    assert main(command) == 0 and "Nothing waits" in capsys.readouterr().out
+    assert type(unpack(ask_gate(north.socket, offer))).__name__ == "Agreement"
+    with pytest.raises(SilosMissing, match="has to say yes"):  # each fit is a question of its own
+        fit_elsewhere(estimator(**PLAIN), here, n_attempts=1)
+    main(command)
+    main(["silo", "refuse", str(north.file), capsys.readouterr().out.split()[0]])
+    assert "said no" in unpack(ask_gate(north.socket, here.letters[-1][1])).reason
+
+
+def test_a_port_wants_its_token(hospital):
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = f"127.0.0.1:{probe.getsockname()[1]}"
+    north = hospital(socket=port, token='token = "token.txt"')
+    north.write("token.txt", "0123456789abcdef\n")
+    north.start()
+    end, hello = time.monotonic() + 60, pack(Hello())
+    while time.monotonic() < end:
+        try:
+            said = ask_gate(port, hello, token=b"0123456789abcdef")
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    assert unpack(said).name == "north"
+    for token in (b"0123456789abcdeF", b"", b"0" * 99):
+        with pytest.raises(OSError):
+            ask_gate(port, hello, token=token)
+    assert main(["silo", "status", str(north.file)]) == 0
+
+
+def test_one_gate_at_a_socket_and_a_dead_one_gives_way(hospital):
+    north = hospital().start()
+    north.wait()
+    command = [sys.executable, "-m", "skdpfl", "silo", "serve", str(north.file)]
+    options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "capture_output": True, "text": True}
+    second = subprocess.run(command, check=False, timeout=60, **options)
+    assert second.returncode == 1 and "a gate is served there already" in second.stderr
+    assert len(second.stderr.splitlines()) == 1
+    north.kill()
+    assert os.path.exists(north.socket)
+    north.start().wait()
+    with socket.socket(socket.AF_UNIX) as line:  # says something else, and leaves
+        line.connect(north.socket)
+        line.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(north.socket)
+        send(line, b"x" * 1000)
+    assert unpack(ask_gate(north.socket, pack(Hello()))).name == "north"
+
+
+# ---- users --------------------------------------------------------------------------------------
+
+READER = """
+import json, os, sys
+folder, socket = sys.argv[1:3]
+found = {}
+for path in [folder, *sys.argv[4:]]:
+    try:
+        found[path] = os.listdir(path) if os.path.isdir(path) else len(open(path, "rb").read())
+    except OSError as error:
+        found[path] = type(error).__name__
+try:
+    from skdpfl.remote import Hello, ask_gate, pack, unpack
+    found["gate"] = unpack(ask_gate(socket, pack(Hello()))).name
+except OSError as error:
+    found["gate"] = type(error).__name__
+for pid in sys.argv[3].split():
+    for what in ("mem", "environ", "cwd"):
+        try:
+            at = f"/proc/{pid}/{what}"
+            found[at] = os.readlink(at) if what == "cwd" else len(open(at, "rb").read(10))
+        except OSError as error:
+            found[at] = type(error).__name__
+print(json.dumps(found))
+"""
+
+
+#: becomes another user after everything was imported, which others may not be allowed to read
+BECOME = """
+import os, sys
+import skdpfl.__main__, skdpfl.service.commands
+from skdpfl.remote import *
+uid, gid, *rest = sys.argv[1:]
+os.setgroups([])
+os.setgid(int(gid))
+os.setuid(int(uid))
+sys.argv = ["-", *rest]
+"""
+
+
+def as_user(user, code, *words, **options):
+    """Start a program as another user."""
+    ids = str(user.pw_uid), str(user.pw_gid)
+    command = [sys.executable, "-c", BECOME + code, *ids, *map(str, words)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, env=environment, cwd="/", text=True, **options)
+
+
+@pytest.fixture
+def guarded():
+    """A hospital whose gate is one user's, and whose letters another one brings."""
+    gate = pwd.getpwnam("daemon")
+    top = Path(tempfile.mkdtemp())
+    top.chmod(0o755)
+    (top / "run").mkdir()
+    north = Hospital(top / "hospital", socket="../run/socket", roster='users = ["nobody"]')
+    north.socket = str(top / "run" / "socket")
+    for path in (top / "run", north.folder, *north.folder.iterdir()):
+        os.chown(path, gate.pw_uid, gate.pw_gid)
+    north.folder.chmod(0o755)  # even where the folder can be listed
+    text = north.file.read_text().replace("allow_simulation = true", "")
+    north.file.write_text(text)
+    code = "skdpfl.__main__.main(['silo', 'serve', sys.argv[1]])"
+    north.process = as_user(gate, code, north.file)
+    try:
+        end = time.monotonic() + 60
+        while not os.path.exists(north.socket):
+            assert time.monotonic() < end and north.process.poll() is None
+            time.sleep(0.05)
+        yield north
+    finally:
+        north.stop()
+        shutil.rmtree(top)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of other users")
+def test_an_app_of_ones_own_reads_no_file_of_a_hospital(guarded):
+    """Whatever program a run brings, as the SuperNode's user: it can bring letters, no more."""
+    secret = [path for path in guarded.folder.rglob("*") if path != guarded.file]
+    assert {p.name for p in secret} >= {"records.csv", "north.ledger", "north.ledger.fits", "mark"}
+    words = guarded.folder, guarded.socket, guarded.process.pid, *secret
+    for name in ("nobody", "bin"):
+        user = pwd.getpwnam(name)
+        reader = as_user(user, READER, *words, stdout=subprocess.PIPE)
+        said = reader.communicate(timeout=60)[0]
+        found = json.loads(said)
+        assert all(found[str(path)] == "PermissionError" for path in secret), found
+        assert all(v == "PermissionError" for k, v in found.items() if k.startswith("/proc"))
+        assert len([k for k in found if k.startswith("/proc")]) == 3
+        assert (found["gate"] == "north") == (name == "nobody")
+
+
+def test_answers_take_a_whole_number_of_paces(tmp_path, hospital):
+    north = hospital(terms="pace = 0.4").start()
+    north.wait()
+    took = []
+    for letter in (pack(Hello()), b"no letter", pack(Hello())):
+        begin = time.monotonic()
+        ask_gate(north.socket, letter)
+        took.append(time.monotonic() - begin)
+    assert all(seconds >= 0.4 for seconds in took)
