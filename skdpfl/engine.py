@@ -17,6 +17,7 @@ import numpy as np
 
 from skdpfl.algorithms import Algorithm, Released, sends_one_gradient
 from skdpfl.federation import CohortSum, Federation, Work
+from skdpfl.independence import check_declared
 from skdpfl.privacy.mechanisms import Aggregate
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -122,6 +123,7 @@ def rounds(
     """
     _check_counted(work)
     if after is None:
+        check_declared(work.algorithm, work.loss, work.model)
         federation.start(work)
         after = _beginning(work, streams, average)
     else:

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1] / "skdpfl"
 LAYERS = [
     {
         "exceptions",
+        "_apart",
         "_arguments",
         "_compat",
         "_compiled",
@@ -34,7 +35,7 @@ LAYERS = [
     {"torch"},
     {"algorithms"},
     {"federation"},
-    {"engine"},
+    {"engine", "independence"},
     {"silos"},
     {"scaling"},
     {"remote"},

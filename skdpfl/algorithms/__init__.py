@@ -9,6 +9,7 @@ from skdpfl.algorithms._base import (
     sends_one_gradient,
 )
 from skdpfl.algorithms._base import is_vector as is_vector
+from skdpfl.algorithms._base import takes_stacks as takes_stacks
 from skdpfl.algorithms._gradient_methods import AcceleratedSGD, MinibatchSGD, MultistageSGD
 from skdpfl.algorithms._gradient_methods import AcceleratedState as AcceleratedState
 from skdpfl.algorithms._gradient_methods import MinibatchState as MinibatchState

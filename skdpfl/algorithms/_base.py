@@ -8,12 +8,13 @@ One round::
              memory_i         = remember(shared, memory_i, kept_i)
     server   state            = aggregate(state, released)     (idle(state) if nobody took part)
 
-Vectors are flat, on the last axis. ``local`` and ``remember`` receive one silo (``(size,)``) or a
-stack of silos (``(n_silos, size)``) and must work for both. ``gradient(params)`` is private and
-counts its uses: a round must use exactly ``n_gradients(round)`` of them, or the fit raises. The
-server receives a :class:`Released`, never a message. So an algorithm can waste privacy but not
-break it, as long as its code uses only the arguments of these methods: Python cannot stop code that
-searches other objects for records.
+Vectors are flat, on the last axis. ``gradient(params)`` is private and counts its uses: a round
+must use exactly ``n_gradients(round)`` of them, or the fit raises. The server receives a
+:class:`Released`, never a message. ``local`` and ``remember`` of an algorithm from outside receive
+one silo, ``(size,)``: a copy of the algorithm that nothing of another silo reaches. If its class
+says ``stackable = True``, they receive stacks ``(n_silos, size)``, which is faster; so do those of
+this package. An algorithm can waste privacy then but not break it, as long as its code uses only
+the arguments of these methods: Python cannot stop code that searches other objects for records.
 
 Formal guarantee
 ----------------
@@ -28,9 +29,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+
+from skdpfl._apart import is_stackable
 
 #: the server's state, of any type
 State = Any
@@ -83,6 +86,11 @@ class Algorithm:
     Subclasses must implement :meth:`init`, :meth:`local`, :meth:`aggregate` and :meth:`params`.
     """
 
+    #: of a class from outside: its author declares that ``local`` and ``remember`` take stacks
+    #: of silos, one a row, and that no row of their results depends on another
+    #: (:func:`skdpfl.privacy.check_independent` tries that)
+    stackable: ClassVar[bool]
+
     #: Whether the server needs the mean squared norm of messages. Only for unit="silo", where a
     #: silo sends one clipped vector of which the statistic is a part.
     reads_squared_norm = False
@@ -111,7 +119,7 @@ class Algorithm:
         return is_vector(shared, size)
 
     def local(self, shared: Any, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
-        """Return a silo's message."""
+        """Return a silo's message, (size,); of a stack of silos, (n_silos, size)."""
         raise NotImplementedError
 
     def remember(self, shared: Any, memory: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -203,6 +211,18 @@ def sends_one_gradient(algorithm: Algorithm) -> bool:
     kind = type(algorithm)
     own = not _changed(kind) if issubclass(kind, GradientMethod) else False
     return own and _FINAL.keys().isdisjoint(vars(algorithm))
+
+
+#: the server's methods, which see no message: an algorithm from outside may have its own
+_SERVERS = frozenset((
+    "reads_squared_norm", "n_gradients", "memory_size", "init", "broadcast", "accepts",
+    "aggregate", "heavy_ball", "idle", "params", "moves", "start_weight", "output_weight",
+))  # fmt: skip
+
+
+def takes_stacks(algorithm: Algorithm) -> bool:
+    """Whether the silos' part of an algorithm may be called with many silos at once."""
+    return is_stackable(algorithm, _SERVERS)
 
 
 def is_vector(values: Any, size: int) -> bool:

@@ -13,6 +13,7 @@ from skdpfl.choosing._choose import Choice
 from skdpfl.choosing._facts import PublicFacts
 from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._request import Request
+from skdpfl.independence import check_declared
 from skdpfl.privacy.events import Composition, compose
 from skdpfl.privacy.mechanisms import LearntClip, Mechanism, NoPrivacy, SiloGradients, WholeMessages
 from skdpfl.privacy.plan import PrivacyPlan
@@ -29,6 +30,7 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
     facts, promise, settings = request.facts, request.promise, choice.settings
     algorithm = method.algorithm(request, settings)
     _check_server(request, algorithm)
+    check_declared(algorithm, request.loss, request.model)
     steps = tuple(algorithm.n_gradients(r) for r in range(settings.n_rounds))
     schedule = _schedule(request, settings.n_rounds, streams)
     sampling = _dealt(settings.sampling, steps, schedule, facts)

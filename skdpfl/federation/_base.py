@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from skdpfl.algorithms import Algorithm, Released
 from skdpfl.federation._question import Question
-from skdpfl.losses import Loss
-from skdpfl.models import Model
+from skdpfl.losses import Loss, record_by_record
+from skdpfl.models import Model, one_by_one
 from skdpfl.privacy.plan import PrivacyPlan
 
 #: no silos
@@ -76,6 +76,11 @@ class Work:
     features: RecordMap | None = None
     target: RecordMap | None = None
     class_weights: tuple[float, ...] | None = None
+
+    def apart(self) -> Work:
+        """Return the work with a model and a loss in which no code can mix records."""
+        model, loss = one_by_one(self.model), record_by_record(self.loss)
+        return replace(self, model=model, loss=loss)
 
     @property
     def target_dtype(self) -> np.dtype | None:

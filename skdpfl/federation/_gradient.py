@@ -109,6 +109,10 @@ class PrivateGradient:
         total = total.astype(self._terms.dtype, copy=False)
         return total if self._penalty is None else total + self._penalty * params
 
+    def of_one(self) -> OneGradient:
+        """Return the gradient of the only silo, for vectors instead of stacks."""
+        return OneGradient(self)
+
     def _sum(self, params: np.ndarray, batch: Iterable[Batch | Group]) -> np.ndarray:
         """Return the sum of the clipped gradients, in the precision of the release."""
         precision = self._terms.precision
@@ -158,6 +162,17 @@ class PrivateGradient:
                 f"The algorithm declared {self.n_steps} private gradients for this round and took "
                 f"{self.n_calls}; the plan is charged for what was declared."
             )
+
+
+class OneGradient:
+    """The private gradient of one silo: parameters and result are vectors (size,)."""
+
+    def __init__(self, stack: PrivateGradient) -> None:
+        self._stack, self.n_steps = stack, stack.n_steps
+
+    def __call__(self, params: np.ndarray) -> np.ndarray:
+        """Return the next private gradient at ``params`` (size,)."""
+        return self._stack(np.asarray(params)[None])[0]
 
 
 #: at most this many numbers are drawn ahead for a stack

@@ -20,6 +20,7 @@ sampling keeps secret. Stacks are padded to public lengths, or silos are compute
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import threading
@@ -31,6 +32,8 @@ from typing import Any
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 
+from skdpfl._apart import anew
+from skdpfl.algorithms import Algorithm, takes_stacks
 from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._batches import Batches, GroupBatches
 from skdpfl.federation._data import LARGE, SiloData, keep_freed_memory
@@ -161,6 +164,8 @@ class LocalFederation(Federation):
         self.started = True
         keep_freed_memory()
         self.work, self.kept = work, SiloStates(self.n_silos, work.memory_size, work.dtype)
+        self._new_algorithm = None if takes_stacks(work.algorithm) else anew(work.algorithm)
+        work = work.apart()
         if work.plan.silo_sizes is None:
             work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
         self._work, plan = work, work.plan
@@ -221,6 +226,8 @@ class LocalFederation(Federation):
             for i in range(0, len(cohort), at_once):
                 piece = cohort if len(cohort) <= at_once else cohort[i : i + at_once]
                 stacks, others = self._stacking.cut(piece)
+                if self._new_algorithm is not None:
+                    stacks = [one for stack in stacks for one in _one_by_one(stack)]
                 parts.append(([(silos, self._terms_of(silos)) for silos in stacks], others))
             self._last = cohort, parts
         return self._last[1]
@@ -229,7 +236,8 @@ class LocalFederation(Federation):
         """Return the messages of large silos, shape (n, size)."""
         work = self._stacking.typical * self._work.plan.steps[round] * len(silos)
         jobs = 1 if work < WORTH_THREADS else min(_threads(self._n_jobs), len(silos))
-        groups = self._groups.cut(silos, jobs)
+        apart = self._new_algorithm is not None
+        groups = _one_by_one(silos) if apart else self._groups.cut(silos, jobs)
         of_group = partial(self._group, round, shared)
         if jobs == 1:
             return np.concatenate(list(map(of_group, groups)))
@@ -247,6 +255,8 @@ class LocalFederation(Federation):
         """Return the messages of several small silos, shape (n, size)."""
         numbers = self._work.plan.step_numbers(round)
         stop = self._together_until or numbers.stop
+        if self._new_algorithm is not None:  # too many stacks to draw ahead for each
+            stop = numbers.stop
         batches = self._stacks.of(silos, numbers, stop)
         return self._walk(round, shared, silos, terms, batches, stop)
 
@@ -269,20 +279,35 @@ class LocalFederation(Federation):
         """Run the algorithm's local part."""
         noises = None if self.noises is None else self.noises.of_silos(silos, round, stop)
         gradient = PrivateGradient(self._work, batches, noises, terms, self._penalty)
-        message = self._work.algorithm.local(shared, self.kept.memory.read(silos), gradient)
+        memory = self.kept.memory.read(silos)
+        if self._new_algorithm is None:
+            messages = self._work.algorithm.local(shared, memory, gradient)
+        else:
+            alone = self._new_algorithm()
+            message = alone.local(copy.deepcopy(shared), memory[0], gradient.of_one())
+            messages = _checked(message, self._work.model.size, alone)[None]
         gradient.check_used()
-        return message
+        return messages
 
     def _finish(
         self, round: int, shared: Any, silos: np.ndarray, messages: np.ndarray, clip_norm: float
     ) -> np.ndarray:
         """Update the silos' memory, and send their messages."""
-        plan, algorithm, table = self._work.plan, self._work.algorithm, self.kept.memory
+        plan, table = self._work.plan, self.kept.memory
         kept = plan.mechanism.keep(plan, messages, clip_norm)
         if table.size:
-            table.write(silos, algorithm.remember(shared, table.read(silos), kept))
+            table.write(silos, self._remembered(shared, silos, kept))
         by = Senders(silos, round, self._streams, clip_norm)
         return plan.mechanism.send(plan, kept, by)
+
+    def _remembered(self, shared: Any, silos: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Return what silos keep after a round, (n, memory_size)."""
+        memory, new = self.kept.memory.read(silos), self._new_algorithm
+        if new is None:
+            return self._work.algorithm.remember(shared, memory, kept)
+        each = zip(memory, kept, strict=True)
+        rows = [new().remember(copy.deepcopy(shared), m.copy(), k.copy()) for m, k in each]
+        return np.array([_checked(row, memory.shape[1], new()) for row in rows])
 
     def _worth_copying(self) -> bool:
         """Whether data are copied into the silos' order, and transformed, at the start.
@@ -305,6 +330,22 @@ class LocalFederation(Federation):
             X = self._data.at(slice(i, i + rows))[0]
             norms[i : i + rows] = work.model.squared_row_norms(X)
         return norms
+
+
+def _one_by_one(silos: np.ndarray) -> list[np.ndarray]:
+    """Return each silo alone."""
+    return [silos[i : i + 1] for i in range(len(silos))]
+
+
+def _checked(vector: Any, size: int, algorithm: Algorithm) -> np.ndarray:
+    """Return what an algorithm gives for a silo; raise if it is not one vector."""
+    vector = np.asarray(vector)
+    if vector.shape != (size,):
+        raise ValueError(
+            f"{type(algorithm).__name__} makes an array of shape {vector.shape} for a silo; it has "
+            f"to make ({size},)."
+        )
+    return vector
 
 
 def _threads(n_jobs: int | None) -> int:

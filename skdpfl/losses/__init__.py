@@ -1,6 +1,6 @@
 """Losses: convex functions of a target and a raw prediction (see `Loss`)."""
 
-from skdpfl.losses._base import Loss, Weighted, loss_for, with_weights
+from skdpfl.losses._base import Loss, Weighted, loss_for, record_by_record, with_weights
 from skdpfl.losses._classification import Hinge, LogLoss, SquaredHinge
 from skdpfl.losses._moreau import Kink, Kinked
 from skdpfl.losses._regression import AbsoluteError, Huber, Poisson, Quantile, SquaredError
@@ -34,5 +34,6 @@ __all__ = [
     "SquaredHinge",
     "Weighted",
     "loss_for",
+    "record_by_record",
     "with_weights",
 ]

@@ -23,12 +23,15 @@ is within the clip norm.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from skdpfl._apart import anew, is_stackable
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,13 @@ class Loss(ABC):
     A new loss is a frozen dataclass with `value`, `gradient`, `lipschitz` and `curvature`. Every
     field has a default. The property tests check every loss in ``skdpfl.losses.LOSSES``: the
     gradient against the value, convexity, and the two bounds.
+
+    A loss from outside the package is asked about one record at a time, which is slow but cannot
+    mix records, unless its class says ``stackable = True`` (:mod:`skdpfl._apart`).
     """
 
+    #: of a class from outside: its author declares that records may be given together
+    stackable: ClassVar[bool]
     is_classifier: ClassVar[bool]
     #: whether the second derivative is constant
     is_quadratic: ClassVar[bool] = False
@@ -292,3 +300,79 @@ class Weighted(Loss):
 
     def curvature(self, n_outputs: int) -> float:
         return inf
+
+
+#: what a loss from outside may have of its own and still is known: no record reaches it
+_UNREAD = frozenset((
+    "is_classifier", "is_quadratic", "link", "target_range", "quantile_level", "at_quantile",
+    "lipschitz", "curvature", "smoothness", "smooth", "smoothing", "can_be_smoothed", "smoothed",
+    "bounded", "loss_at_zero", "n_outputs", "inverse_link", "predict", "predict_proba",
+))  # fmt: skip
+
+
+def record_by_record(loss: Loss) -> Loss:
+    """Return a loss that no code can mix records in: itself if it is known, else one apart."""
+    return loss if is_stackable(loss, _UNREAD) else RecordByRecord(loss)
+
+
+@dataclass(frozen=True)
+class RecordByRecord(Loss):
+    """A loss from outside, which sees one record at a time.
+
+    Notes
+    -----
+    **Formal guarantee.** Whatever the loss computes, a record's value and gradient are a function
+    of that record alone. *Proof.* Each call gets copies of one record's numbers, and a loss as it
+    was before any record: what an earlier call kept in it is not there.
+    """
+
+    loss: Loss
+
+    @property
+    def is_classifier(self) -> bool:  # type: ignore[override]
+        """That of the loss."""
+        return self.loss.is_classifier
+
+    @property
+    def quantile_level(self) -> float | None:
+        """That of the loss."""
+        return self.loss.quantile_level
+
+    def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
+        out = np.empty(raw.shape[:-1], raw.dtype)
+        for i, new, record in self._records(y, raw, squared_norms):
+            out[i] = new.value(*record[:2], squared_norms=record[2])[0]
+        return out
+
+    def gradient(
+        self,
+        y: NDArray,
+        raw: NDArray,
+        *,
+        squared_norms: NDArray | None = None,
+        out: NDArray | None = None,
+    ) -> NDArray:
+        out = np.empty_like(raw) if out is None else out
+        for i, new, record in self._records(y, raw, squared_norms):
+            out[i] = new.gradient(*record[:2], squared_norms=record[2])[0]
+        return out
+
+    def lipschitz(self, n_outputs: int) -> float:
+        return self.loss.lipschitz(n_outputs)
+
+    def curvature(self, n_outputs: int) -> float:
+        return self.loss.curvature(n_outputs)
+
+    def _records(
+        self, y: NDArray, raw: NDArray, squared_norms: NDArray | None
+    ) -> Iterator[tuple[tuple[int, ...], Loss, tuple[NDArray, NDArray, NDArray | None]]]:
+        """Yield each record's place, the loss anew, and its target, raw prediction and norm."""
+        shape, new = raw.shape[:-1], anew(self.loss)
+        y = np.broadcast_to(y, shape)
+        norms = None if squared_norms is None else np.broadcast_to(squared_norms, shape)
+        alongside = raw.shape[-1] > 1 and raw.strides[-1] != raw.itemsize
+        for i in np.ndindex(shape):
+            places = (i, i) if alongside else (i,)  # sums over classes then add in the same order
+            z = np.array([raw[j] for j in places], order="F" if alongside else "C")
+            norm = None if norms is None else np.array([norms[j] for j in places])
+            yield i, new(), (np.array([y[j] for j in places]), z, norm)

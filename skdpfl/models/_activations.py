@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,12 @@ from skdpfl._arguments import check_number, check_positive
 class Activation(ABC):
     """Base class: an elementwise function whose derivative is a function of its value.
 
-    A new one is a frozen dataclass with :meth:`value` and :meth:`slope`.
+    A new one is a frozen dataclass with :meth:`value` and :meth:`slope`. Networks with one from
+    outside the package are asked about one record at a time, which is slow, unless its class says
+    ``stackable = True``: each number of its results depends on one number only.
     """
+
+    stackable: ClassVar[bool]
 
     @property
     def gain(self) -> float:

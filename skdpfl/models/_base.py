@@ -38,7 +38,13 @@ class Model(ABC):
     `penalty_mask`, `fitted_attributes` and `raw_of_fitted`. It is frozen and can be pickled. The
     other methods have defaults, which a model may replace by faster ones; where it brings a
     `clipped_gradient_sum`, `record_gradients` is not needed.
+
+    A model from outside the package is asked about one record at a time, which is slow but cannot
+    mix records, unless its class says ``stackable = True`` (:mod:`skdpfl._apart`).
     """
+
+    #: of a class from outside: its author declares that records and silos may be given together
+    stackable: ClassVar[bool]
 
     # ---- what every model defines --------------------------------------------------------------
 

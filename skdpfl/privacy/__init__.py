@@ -8,6 +8,7 @@ _WHERE = {
     "PrivacyPlan": "plan",
     "PrivacySpent": "spending.spent",
     "audit_epsilon": "skdpfl.inspection.audits",  # it fits estimators
+    "check_independent": "skdpfl.independence",  # it knows algorithms, losses and models
     "epsilon_of": "accounting",
     "epsilon_per_record": "spending.groups",
     "n_steps_for": "accounting",

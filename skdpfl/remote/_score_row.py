@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skdpfl.losses import LogLoss
-from skdpfl.models import Model
+from skdpfl.models import Model, one_by_one
 from skdpfl.privacy.events import Gaussian, Neighbours
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import (
@@ -75,7 +75,7 @@ class Predictor:
         Z = X
         if self.scaling is not None:
             Z = self.scaling.within(X) if self.scaling.affine else self.scaling.transform(X)
-        return self.model.raw_of_fitted(self.attributes, Z.astype(DOUBLE))
+        return one_by_one(self.model).raw_of_fitted(self.attributes, Z.astype(DOUBLE))
 
     def codes(self, X: np.ndarray) -> np.ndarray:
         """Return the codes of predicted classes."""

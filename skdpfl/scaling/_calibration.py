@@ -91,7 +91,7 @@ def sums_of_terms(data: SiloData, work: Work, asked: Slope | Below, cut: float) 
     A silo's terms are computed from blocks of its own records. Weights of records are part of
     slopes; counts ignore them.
     """
-    params, sums = asked.params, np.zeros(len(data.sizes))
+    params, sums, work = asked.params, np.zeros(len(data.sizes)), work.apart()
     if isinstance(asked, Slope):
         params = work.model.rescaled(params, asked.factor)
     for i, size in enumerate(data.sizes.tolist()):

@@ -170,6 +170,7 @@ def test_whole_silos_are_priced_without_a_public_schedule(trust):
 class Noting(LinearModel):
     """Notes the clip norms that it is asked for."""
 
+    stackable = True
     asked: tuple = ()
 
     def clipped_gradient_sum(self, *args, clip_norm, **kw):

@@ -85,7 +85,7 @@ class Scripted(Algorithm):
         return len(state)
 
     def local(self, round, memory, gradient):
-        return self.messages(round)[gradient(np.zeros(D))[:, 0].astype(int)]
+        return self.messages(round)[int(gradient(np.zeros(D))[0])]
 
     def aggregate(self, state, released):
         return (*state, released)

@@ -1,0 +1,89 @@
+"""What is run apart: code that this package does not know sees one record, or one silo, at a time.
+
+Algorithms, losses and models are called with many silos and records at once, which is fast. A mean
+over the wrong axis would then mix them, and no clip bounds what a record changes. So what users
+plug in is called with one record (losses, models) or one silo (algorithms) at a time, unless its
+class says ``stackable = True``: its author declares that no record and no silo changes what others
+get. :func:`skdpfl.privacy.check_independent` tries that.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+#: values that nothing is kept in
+_PLAIN = str, bytes, bool, int, float, complex, type(None), np.generic, np.dtype
+#: what dataclasses and classes without code of their own have; constructors see no record
+_GENERATED = frozenset((
+    "__module__", "__qualname__", "__doc__", "__annotations__", "__annotate_func__",
+    "__annotations_cache__", "__static_attributes__", "__firstlineno__", "__dict__", "__weakref__",
+    "__slots__", "__match_args__", "__dataclass_fields__", "__dataclass_params__", "__init__",
+    "__post_init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__replace__",
+    "__abstractmethods__", "_abc_impl", "__orig_bases__", "__parameters__",
+))  # fmt: skip
+
+
+def is_stackable(value: Any, unread: frozenset[str] = frozenset()) -> bool:
+    """Whether an object may be called with many records and silos at once.
+
+    It may if its code is this package's, or its class declares so; and if that holds for whatever
+    it holds. ``unread``: names of methods that no record and no message reaches, which a class from
+    outside may have of its own.
+    """
+    if isinstance(value, _PLAIN) or type(value) is np.ndarray:
+        return True
+    if isinstance(value, FunctionType | type):
+        return _is_ours(value)
+    if isinstance(value, MethodType):
+        return is_stackable(value.__func__) and is_stackable(value.__self__)
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        held: Any = value.items() if isinstance(value, dict) else value
+        return _known(type(value), unread) is not None and all(map(is_stackable, held))
+    if type(value).__module__ == "builtins":  # written in C, such as np.mean's kin
+        return False
+    known = _known(type(value), unread)
+    return known == "declared" or (known == "ours" and all(map(is_stackable, _held(value))))
+
+
+def _known(kind: type, unread: frozenset[str]) -> str | None:
+    """Return why a class is known, if it is: the first that says something decides."""
+    for each in kind.__mro__:
+        own = vars(each)
+        if "stackable" in own:
+            return "declared" if own["stackable"] else None
+        if each.__module__ in ("builtins", "abc", "typing", "typing_extensions"):
+            continue
+        names = own.keys() - unread - _GENERATED
+        if not _is_ours(each) and not all(isinstance(own[name], _PLAIN) for name in names):
+            return None
+        if _is_ours(each) and not all(map(_is_ours, filter(_is_function, own.values()))):
+            return None  # a method that was replaced
+    return "ours"
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, FunctionType)
+
+
+def _is_ours(what: Any) -> bool:
+    """Whether a class or function was written here (or by dataclasses, for a class of ours)."""
+    return str(what.__module__).split(".")[0] in ("skdpfl", "dataclasses", "abc", "contextlib")
+
+
+def _held(value: Any) -> Iterator[Any]:
+    """Yield what an object holds."""
+    yield from getattr(value, "__dict__", {}).values()
+    if dataclasses.is_dataclass(value):
+        yield from (getattr(value, field.name, None) for field in dataclasses.fields(value))
+
+
+def anew(value: Any) -> Callable[[], Any]:
+    """Return a function that gives an object as it is now, whatever its copies have kept since."""
+    plain = all(isinstance(held, _PLAIN) for held in _held(value))
+    return lambda: copy.copy(value) if plain else copy.deepcopy(value)

@@ -1,0 +1,275 @@
+"""Trials of what users plug in: does a record, or a silo, change what others get?
+
+Algorithms, losses and models from outside see one silo or record at a time, whatever they compute.
+Whoever declares a class ``stackable = True`` says that it may see many at once. Here that is tried
+on made-up numbers: ordinary ones, zeros, ties and extremes. A fit tries it before it charges
+anything. No trial can prove it: what treats rare numbers in another way is the author's to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdpfl._apart import anew
+from skdpfl.algorithms import Algorithm, Released, takes_stacks
+from skdpfl.losses import LogLoss, Loss, SquaredError, record_by_record
+from skdpfl.models import Activation, Architecture, Model, one_by_one
+from skdpfl.privacy.randomness.streams import streams_for
+
+#: silos and records of a trial; its rounds
+_MANY, _ROUNDS = 5, 2
+#: how far results may lie apart by rounding, relative to the largest
+_TOLERANCE = 1e-9
+#: the largest number of a trial, and the least
+_LARGE, _SMALL = 1e6, 1e-6
+
+
+def check_independent(part: Any, *, size: int = 7) -> None:
+    """Raise if an algorithm, a loss, a model or an activation mixes silos or records.
+
+    For the tests of whoever writes one: with it, the class may say ``stackable = True``, and is
+    then given many silos or records at once, which is faster. Without, it sees one at a time.
+
+    Parameters
+    ----------
+    part : Algorithm, Loss, Model, Architecture or Activation
+        What is tried: with several silos or records at once, and with each alone.
+    size : int, default=7
+        The number of parameters that an algorithm is tried with, and of features of an
+        architecture.
+
+    Returns
+    -------
+    None
+        If no difference was found.
+
+    Raises
+    ------
+    ValueError
+        If results differ: it mixes silos, or records. Or if a record's gradient is longer than the
+        norm that it was to be clipped to.
+
+    Notes
+    -----
+    Trials cannot prove independence. They find what shows on ordinary numbers, zeros, ties and
+    numbers of very different size.
+
+    See Also
+    --------
+    skdpfl.privacy.audit_epsilon : A lower bound of epsilon, by fits.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms import FedAvg
+    >>> from skdpfl.losses import Huber
+    >>> from skdpfl.privacy import check_independent
+    >>> check_independent(FedAvg(0.1, local_steps=2))
+    >>> check_independent(Huber())
+    """
+    if isinstance(part, Architecture):
+        part = part.build(size, 1)
+    if isinstance(part, Algorithm):
+        _try_algorithm(part, size)
+    elif isinstance(part, Loss):
+        _try_loss(part)
+    elif isinstance(part, Model):
+        _try_model(part)
+    elif isinstance(part, Activation):
+        _try_activation(part)
+    else:
+        raise TypeError(
+            "check_independent takes an algorithm, a loss, a model, an architecture or an "
+            f"activation; got {type(part).__name__}."
+        )
+
+
+def check_declared(algorithm: Algorithm, loss: Loss, model: Model) -> None:
+    """Raise if one of a fit's parts is from outside, declared stackable, and mixes in a trial."""
+    if _is_declared(algorithm) and takes_stacks(algorithm):
+        _try_algorithm(algorithm, model.size)
+    if _is_declared(loss) and record_by_record(loss) is loss:
+        _try_loss(loss)
+    if one_by_one(model) is model:
+        activation = getattr(model, "activation", None)
+        if isinstance(activation, Activation) and _is_declared(activation):
+            _try_activation(activation)
+        if _is_declared(model):
+            _try_model(model)
+
+
+def _is_declared(part: Any) -> bool:
+    """Whether a class from outside is declared stackable."""
+    return "stackable" in {name for kind in _outside(part) for name in vars(kind)}
+
+
+def _outside(part: Any) -> list[type]:
+    return [kind for kind in type(part).__mro__ if kind.__module__.split(".")[0] != "skdpfl"]
+
+
+def _mixes(part: Any, what: str, how: str) -> ValueError:
+    return ValueError(
+        f"{type(part).__name__} mixes {what}: {how}. What it makes for one may depend on that one "
+        "only (an operation without axis=-1 is the usual reason). Mend it, or leave out "
+        f"stackable = True: it then sees one {what.removesuffix('s')} at a time."
+    )
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two results are the same but for rounding."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape:
+        return False
+    known = np.abs(b[np.isfinite(b)])
+    close = _TOLERANCE * float(known.max(initial=0.0))
+    return bool(
+        np.isclose(a, b, rtol=_TOLERANCE, atol=min(close, _TOLERANCE), equal_nan=True).all()
+    )
+
+
+# ---- algorithms ----------------------------------------------------------------------------------
+
+
+class _MadeUp:
+    """Gradients of made-up objectives: slopes times parameters, plus offsets; of some silos."""
+
+    def __init__(self, slopes: NDArray, offsets: NDArray, n_steps: int) -> None:
+        self.slopes, self.offsets, self.n_steps = slopes, offsets, n_steps
+
+    def __call__(self, params: NDArray) -> NDArray:
+        return self.slopes * np.asarray(params) + self.offsets
+
+
+def _silos(size: int) -> Iterator[NDArray]:
+    """Yield tables with a row for each silo: ordinary numbers, zeros, ties and extremes."""
+    rows = np.random.default_rng(0).normal(size=(_MANY, size))
+    yield rows
+    for row in (0.0, _LARGE, _SMALL, -_LARGE):
+        odd = rows.copy()
+        odd[1] = row * rows[1]
+        yield odd
+    yield np.repeat(rows[:1], _MANY, axis=0)
+    yield np.zeros((_MANY, size))
+
+
+def _try_algorithm(algorithm: Algorithm, size: int) -> None:
+    """Raise if messages or memories differ between a stack of silos and silos one by one."""
+    new = anew(algorithm)
+    slopes = np.random.default_rng(1).uniform(0.1, 1.0, (_MANY, size))
+    for offsets in _silos(size):
+        state = algorithm.init(np.random.default_rng(2).normal(size=size))
+        memory = np.zeros((_MANY, algorithm.memory_size(size)))
+        for r in range(_ROUNDS):
+            shared, n_steps = algorithm.broadcast(state), algorithm.n_gradients(r)
+            stack = new().local(shared, memory.copy(), _MadeUp(slopes, offsets, n_steps))
+            each = zip(slopes, offsets, memory, strict=True)
+            alone = [new().local(shared, m.copy(), _MadeUp(a, b, n_steps)) for a, b, m in each]
+            if not _alike(stack, alone):
+                raise _mixes(algorithm, "silos", "messages of a stack differ from each alone")
+            kept = np.array(alone)
+            after = new().remember(shared, memory.copy(), kept.copy())
+            pairs = zip(memory, kept, strict=True)
+            apart = [new().remember(shared, m.copy(), k.copy()) for m, k in pairs]
+            if not _alike(after, apart):
+                raise _mixes(algorithm, "silos", "memories of a stack differ from each alone")
+            memory = np.array(apart)
+            squared = float(np.square(kept).sum(axis=-1).mean())
+            state = algorithm.aggregate(state, Released(kept.mean(axis=0), 1.0, 1.0, squared, 0.5))
+
+
+# ---- losses --------------------------------------------------------------------------------------
+
+
+def _targets(loss: Loss, n: int, n_outputs: int) -> NDArray:
+    """Return made-up targets."""
+    rng = np.random.default_rng(3)
+    if loss.is_classifier:
+        return rng.integers(0, max(2, n_outputs), n)
+    low, high = loss.target_range
+    middle = rng.normal(size=n) if low == -np.inf else low + np.abs(rng.normal(size=n))
+    middle[:2] = np.clip(0.0, low, high)
+    return np.clip(middle, low, high)
+
+
+def _raws(n: int, n_outputs: int) -> Iterator[NDArray]:
+    """Yield made-up raw predictions: ordinary ones, zeros, ties and extremes."""
+    rows = np.random.default_rng(4).normal(size=(n, n_outputs))
+    yield rows
+    for value in (0.0, 1e2, -1e2, _LARGE):
+        odd = rows.copy()
+        odd[1] = value
+        yield odd
+    yield np.zeros((n, n_outputs))
+
+
+def _try_loss(loss: Loss) -> None:
+    """Raise if values or slopes differ between records together and one by one."""
+    norms, new = np.random.default_rng(5).uniform(0.5, 2.0, _MANY), anew(loss)
+    for n_outputs in (1, 3) if loss.is_classifier else (1,):
+        y = _targets(loss, _MANY, n_outputs)
+        for raw in _raws(_MANY, n_outputs):
+            for name in ("value", "gradient"):
+                with np.errstate(all="ignore"):
+                    together = getattr(new(), name)(y, raw.copy(), squared_norms=norms)
+                    stack = getattr(new(), name)(
+                        y[None], raw[None].copy(), squared_norms=norms[None]
+                    )
+                    alone = [
+                        getattr(new(), name)(y[[j]], raw[[j]], squared_norms=norms[[j]])[0]
+                        for j in range(_MANY)
+                    ]
+                if not (_alike(together, alone) and _alike(stack[0], alone)):
+                    raise _mixes(loss, "records", f"{name} of a batch differs from each alone")
+
+
+# ---- models --------------------------------------------------------------------------------------
+
+
+def _try_model(model: Model) -> None:
+    """Raise if raw predictions or sums differ between records together and one by one."""
+    model = anew(model)()
+    loss = SquaredError() if model.n_outputs == 1 else LogLoss()
+    params = model.init(streams_for(0).stream("trial"))
+    params = params + 0.1 * np.random.default_rng(6).normal(size=params.shape)
+    y = _targets(loss, _MANY, model.n_outputs).astype(float if model.n_outputs == 1 else int)
+    for X in _silos(model.n_features):
+        alone = [model.raw(params, X[[j]])[0] for j in range(_MANY)]
+        if not _alike(model.raw(params, X), alone):
+            raise _mixes(model, "records", "raw predictions of a batch differ from each alone")
+        _try_sums(model, params, X, y, loss)
+
+
+def _try_sums(model: Model, params: NDArray, X: NDArray, y: NDArray, loss: Loss) -> None:
+    clip = 0.5
+
+    def of(rows: Any, some: NDArray) -> NDArray:
+        with np.errstate(all="ignore"):
+            return model.clipped_gradient_sum(some, X[rows], y[rows], loss, clip_norm=clip)
+
+    alone = np.array([of([j], params) for j in range(_MANY)])
+    if (np.linalg.norm(alone, axis=-1) > clip * (1 + _TOLERANCE)).any():
+        raise ValueError(
+            f"{type(model).__name__}: a record's part of clipped_gradient_sum is longer than "
+            "clip_norm, which is what noise is calibrated for."
+        )
+    if not _alike(of(slice(None), params), alone.sum(axis=0)):
+        raise _mixes(model, "records", "sums of a batch are not those of its records")
+    pairs = np.arange(_MANY - 1)[:, None] + np.arange(2)
+    stack = of(pairs, np.broadcast_to(params, (len(pairs), model.size)))
+    if not _alike(stack, alone[pairs].sum(axis=1)):
+        raise _mixes(model, "silos", "sums of a stack of silos are not those of each alone")
+
+
+def _try_activation(activation: Activation) -> None:
+    """Raise if a number changes what others become."""
+    new = anew(activation)
+    for z in _silos(_MANY):
+        together = new().value(z.copy())
+        alone = [[new().value(np.array([[v]]))[0, 0] for v in row] for row in z]
+        slopes = [[new().slope(np.array([[v]]))[0, 0] for v in row] for row in together]
+        same = _alike(together, alone) and _alike(new().slope(together.copy()), slopes)
+        if not same:
+            raise _mixes(activation, "records", "numbers together differ from each alone")

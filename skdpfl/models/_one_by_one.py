@@ -1,0 +1,149 @@
+"""Models from outside, which see one record at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from skdpfl._apart import anew, is_stackable
+from skdpfl.losses import Loss
+from skdpfl.models._base import Model
+from skdpfl.models._clipping import clipped_sums
+from skdpfl.models._rules import Rules
+from skdpfl.models._start import Maps
+from skdpfl.privacy.randomness.streams import Stream
+
+#: what a model from outside may have of its own and still is known: no record reaches it
+_UNREAD = frozenset((
+    "n_features", "n_outputs", "size", "is_linear", "init", "started", "penalty_mask",
+    "output_mask", "intercept_mask", "rules", "architecture", "numbers_per_record",
+    "work_per_record", "fitted_attributes",
+))  # fmt: skip
+
+
+def one_by_one(model: Model) -> Model:
+    """Return a model that no code can mix records in: itself if it is known, else one apart."""
+    return model if is_stackable(model, _UNREAD) else OneByOne(model)
+
+
+@dataclass(frozen=True, eq=False)
+class OneByOne(Model):
+    """A model from outside, which sees one record at a time; what is not of records is the model's.
+
+    Notes
+    -----
+    **Formal guarantee.** That of `Model.clipped_gradient_sum`, whatever the model computes.
+    *Proof.* Each gradient comes from a call with one record, a function of that record and the
+    parameters, by the model as it was before any record, and is clipped here (`clipped_sums`).
+    """
+
+    model: Model
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """That of the model."""
+        return self.model.n_features
+
+    @property
+    def n_outputs(self) -> int:  # type: ignore[override]
+        """That of the model."""
+        return self.model.n_outputs
+
+    @property
+    def size(self) -> int:
+        return self.model.size
+
+    @property
+    def rules(self) -> Rules:
+        return self.model.rules
+
+    @property
+    def numbers_per_record(self) -> int:
+        return self.model.numbers_per_record
+
+    @property
+    def work_per_record(self) -> int:
+        return self.model.work_per_record
+
+    def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
+        return self.model.init(stream, dtype)
+
+    def penalty_mask(self) -> NDArray:
+        return self.model.penalty_mask()
+
+    def output_mask(self) -> NDArray | None:
+        return self.model.output_mask()
+
+    def intercept_mask(self) -> NDArray | None:
+        return self.model.intercept_mask()
+
+    def rescaled(self, params: NDArray, factor: float) -> NDArray:
+        return self.model.rescaled(params, factor)
+
+    def fitted_attributes(
+        self, params: NDArray, maps: Maps, *, is_classifier: bool
+    ) -> dict[str, Any]:
+        return self.model.fitted_attributes(params, maps, is_classifier=is_classifier)
+
+    def raw_of_fitted(self, attributes: Mapping[str, Any], X: NDArray) -> NDArray:
+        new = anew(self.model)
+        rows = [new().raw_of_fitted(attributes, X[[j]]) for j in range(len(X))]
+        return np.concatenate([np.zeros((0, self.n_outputs), X.dtype), *rows])
+
+    def raw(self, params: NDArray, X: NDArray) -> NDArray:
+        shape = np.broadcast_shapes(params.shape[:-1], X.shape[:-2])
+        params = np.broadcast_to(params, (*shape, self.size))
+        X = np.broadcast_to(X, (*shape, *X.shape[-2:]))
+        out, new = np.empty((*X.shape[:-1], self.n_outputs), params.dtype), anew(self.model)
+        for i in np.ndindex(X.shape[:-1]):
+            out[i] = new().raw(params[i[:-1]], X[i][None].copy())[0]
+        return out
+
+    def squared_row_norms(self, X: NDArray) -> NDArray:
+        out, new = np.empty(X.shape[:-1], X.dtype), anew(self.model)
+        for i in np.ndindex(out.shape):
+            out[i] = new().squared_row_norms(X[i][None].copy())[0]
+        return out
+
+    def clipped_gradient_sum(
+        self,
+        params: NDArray,
+        X: NDArray,
+        y: NDArray,
+        loss: Loss,
+        *,
+        clip_norm: float | NDArray,
+        squared_norms: NDArray | None = None,
+        weights: NDArray | None = None,
+        chunk: int | None = None,
+    ) -> NDArray:
+        """See `Model.clipped_gradient_sum`."""
+        formed = type(self.model).clipped_gradient_sum is Model.clipped_gradient_sum
+        new = anew(self.model)
+
+        def of_record(params: NDArray, *record: NDArray) -> NDArray:
+            x, target, norm = record
+            if formed:
+                return new().record_gradients(params, x, target, loss, norm)[0]
+            return new().gradient_sum(params, x, target, loss, squared_norms=norm)
+
+        def gradients(params: NDArray, X: NDArray, y: NDArray, norms: NDArray) -> NDArray:
+            each = [of_record(params, X[[j]], y[[j]], norms[[j]]) for j in range(len(X))]
+            return np.array(each, params.dtype).reshape(len(X), self.size)
+
+        if squared_norms is None:
+            squared_norms = self.squared_row_norms(X)
+        return clipped_sums(
+            gradients,
+            params,
+            X,
+            np.asarray(y),
+            squared_norms,
+            clip_norm=clip_norm,
+            weights=weights,
+            chunk=chunk,
+        )
