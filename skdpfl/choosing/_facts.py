@@ -37,6 +37,8 @@ class PublicFacts:
     n_outputs: int = 1
     is_classifier: bool = True
     feature_names: Sequence[str] | None = None
+    #: whether records stay where nobody else can look: no trust but in silos can be advised
+    elsewhere: bool = False
 
     @property
     def n_silos(self) -> int:

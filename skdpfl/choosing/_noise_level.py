@@ -203,7 +203,7 @@ def _gain_of_server(request: Request, method: Method, settings: Settings) -> flo
     """Return how many times less noise a trusted server adds; 0 where it cannot add the noise."""
     promise = request.promise
     own = method.given_mechanism is not None or not isinstance(promise.epsilon, float)
-    if promise.trust != "silo" or own:
+    if promise.trust != "silo" or own or request.facts.elsewhere:
         return 0.0
     if not sends_one_gradient(method.algorithm(request, settings)):
         return 0.0

@@ -7,7 +7,7 @@ NaN or a single class, are visible outputs) and by the run.
 from __future__ import annotations
 
 import copy
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -223,6 +223,7 @@ class FederatedEstimator(Trained):
             self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
         check_named_bounds(self.feature_bounds, facts.feature_names)
         known = self._facts(sizes.index, sizes.to_numpy(), self.n_features_in_, self._n_outputs())
+        known = replace(known, elsewhere=not hasattr(federation, "data"))
         return DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
 
     def _declare_targets(self) -> None:

@@ -35,7 +35,7 @@ from skdpfl.algorithms import Algorithm
 from skdpfl.choosing import Committed, PublicFacts, with_curvature
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes, in_rows
-from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import mark_of
 from skdpfl.scaling import Scales
 from skdpfl.silos import Silos, check_index
@@ -254,6 +254,10 @@ class DataSource(ABC):
     def federation(self, streams: Streams, n_jobs: int | None) -> Federation:
         """Return the silos."""
 
+    def streams(self, random_state: Any) -> Streams:
+        """Return the random streams of a fit."""
+        return streams_for(random_state)
+
     @abstractmethod
     def assignment(self) -> str | None:
         """Return a digest of the assignment of records to silos, None if unknown here."""
@@ -350,6 +354,10 @@ class DataElsewhere(DataSource):
 
     def federation(self, streams: Streams, n_jobs: int | None) -> Federation:
         return self.silos
+
+    def streams(self, random_state: Any) -> Streams:
+        own = self.silos.own_streams() if random_state is None else None
+        return super().streams(random_state) if own is None else own
 
     def assignment(self) -> None:
         return None

@@ -36,7 +36,7 @@ from skdpfl.estimators._progress import AfterRound, one_blas_thread, progress_ba
 from skdpfl.federation import Federation, SiloData, Work
 from skdpfl.losses import Loss, loss_for
 from skdpfl.privacy.plan import PrivacyPlan
-from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Disjoint
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -153,7 +153,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _agree(self, data: DataSource) -> Agreed:
         """Choose and plan, let the silos check the plan, and charge the ledgers."""
-        streams, method = streams_for(self.random_state), self._method()
+        streams, method = data.streams(self.random_state), self._method()
         request = self._request(data.facts)
         choice = choose(request, method)
         plan = make_plan(request, method, choice, self._schedule_from(streams))

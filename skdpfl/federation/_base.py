@@ -19,6 +19,7 @@ from skdpfl.federation._question import Question
 from skdpfl.losses import Loss, record_by_record
 from skdpfl.models import Model, one_by_one
 from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.randomness.streams import Streams
 
 #: no silos
 NOBODY = np.zeros(0, dtype=int)
@@ -135,6 +136,10 @@ class Federation(ABC):
             f"{type(self).__name__} cannot be asked about records ({type(question).__name__}); "
             "give feature_bounds (and target_bounds), or scaling=None for data that are scaled."
         )
+
+    def own_streams(self) -> Streams | None:
+        """Return the streams of what is drawn here in fits without a seed, if they are kept."""
+        return None
 
     @property
     def may_miss(self) -> bool:

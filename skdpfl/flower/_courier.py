@@ -50,7 +50,7 @@ class FlowerCourier(Courier):
 
     def deliver(self, letters: Mapping[str, bytes]) -> dict[str, bytes]:
         end = time.monotonic() + self._timeout
-        self._find(set(letters), end)
+        self._moved()
         sent: dict[str, str] = {}
         answers: dict[str, bytes] = {}
         self._send({n: v for n, v in letters.items() if n in self._nodes}, sent)
@@ -80,12 +80,6 @@ class FlowerCourier(Courier):
     def _message(self, node: int, letter: bytes, kind: str) -> Message:
         ttl = self._timeout  # later it is of no use to anybody
         return Message(content_of(letter), dst_node_id=node, message_type=kind, ttl=ttl)
-
-    def _find(self, names: set[str], end: float) -> None:
-        """Look for silos until all are found, or it is too late."""
-        while not names <= self._nodes.keys() and time.monotonic() < end:
-            self._moved()
-            time.sleep(_PAUSE)
 
     def _moved(self) -> list[str]:
         """Ask new nodes who they are; return the silos that answered from one."""

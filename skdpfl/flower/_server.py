@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ def server_app(
     timeout: float = 60.0,
     n_attempts: int = 3,
     patience: float = 0.0,
+    journal: str | os.PathLike[str] | None = None,
 ) -> ServerApp:
     """Return the server's app.
 
@@ -49,6 +51,9 @@ def server_app(
         How often a letter is sent.
     patience : float, default=0.0
         Seconds to wait for silos where a person has to say yes to a fit.
+    journal : path-like, optional
+        A file for one fit: a run after a server was killed goes on with it
+        (:class:`skdpfl.remote.RemoteFederation`).
 
     Returns
     -------
@@ -77,6 +82,7 @@ def server_app(
             masked=masked,
             n_attempts=n_attempts,
             patience=patience,
+            journal=journal,
         )
         finished(model.fit_federation(federation, facts), federation, config)
 

@@ -7,6 +7,7 @@ _gate        a silo's rules: it prices, pays, writes down, answers once
 _releases    what it computes, and refuses to compute
 _memory      what it has agreed to, paid and answered, on disk
 _federation  the server's side; a ``Courier`` takes the letters (``_exchange``)
+_journal     what the server keeps on disk, so that one that was killed goes on
 _masks       sums of which the server sees no summand
 _score       how good a model is at each silo (``_score_row``: the guarantee)
 

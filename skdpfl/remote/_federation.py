@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +14,11 @@ import numpy as np
 
 from skdpfl.federation import Federation, Question, Schema, Work
 from skdpfl.privacy.mechanisms.records import smallest_cohort
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.remote._declared import pack
 from skdpfl.remote._exchange import Courier, SilosMissing, exchange, in_words, odd_ones
-from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer, Part, Task
+from skdpfl.remote._journal import FitJournal
+from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer, Part, Task, is_finite
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
 from skdpfl.remote._row import rows_of
 from skdpfl.remote._terms import Refused
@@ -49,6 +52,9 @@ class RemoteFederation(Federation):
         same answer again.
     patience : float, default=0.0
         Seconds to wait for silos where a person has to say yes to a fit.
+    journal : path-like, optional
+        A file, for one fit: a server that is killed and started again with the same parameters
+        goes on with this fit, which nobody pays for twice. Delete it when the model is kept.
 
     See Also
     --------
@@ -66,6 +72,7 @@ class RemoteFederation(Federation):
         masked: bool = False,
         n_attempts: int = 3,
         patience: float = 0.0,
+        journal: str | os.PathLike[str] | None = None,
     ) -> None:
         if on_missing not in ("fail", "skip"):
             raise ValueError(f"on_missing must be 'fail' or 'skip'; got {on_missing!r}.")
@@ -74,6 +81,7 @@ class RemoteFederation(Federation):
         if masked and on_missing == "skip":
             raise ValueError('Masks cancel if all silos answer: give on_missing="fail".')
         self.patience = float(patience)
+        self._journal = None if journal is None else FitJournal(journal)
         self.names = [_text(name) for name in facts.silo_sizes]
         self.on_missing, self.n_attempts, self.masked = on_missing, n_attempts, masked
         self._courier, self.facts, self.estimator = courier, facts, estimator
@@ -101,7 +109,10 @@ class RemoteFederation(Federation):
     def agree(self, work: Work, before: object, after: object, seed: int | None) -> None:
         assert before is None or isinstance(before, ScalingPlan)
         assert after is None or isinstance(after, CalibrationPlan)
-        self._fit, self._task, self._started = secrets.token_hex(8), None, set()
+        if self._journal is not None and self._fit:
+            raise Refused("A journal is for one fit: give each fit a federation of its own.")
+        self._fit = secrets.token_hex(8) if self._journal is None else self._journal.fit
+        self._task, self._started = None, set()
         self.round_seconds = []
         facts, letters = self.facts, {}
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
@@ -116,7 +127,7 @@ class RemoteFederation(Federation):
             shape = int(facts.n_features), names, self.classes, facts.dtype, row.size
             offer = Offer(self._fit, self.estimator, Facts(*shape), row, i, seed, task, self.masked)
             letters[row.name] = offer
-        agreed, reasons = self.exchange(letters, Agreement)
+        agreed, reasons = self._exchange(letters, Agreement)
         if reasons:
             raise SilosMissing(f"Some silos do not take part. {in_words(reasons)}")
         self.epsilons = {name: letter.epsilon for name, letter in agreed.items()}
@@ -127,7 +138,7 @@ class RemoteFederation(Federation):
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         purpose: Any = question.purpose
         ask = Ask(self._fit, purpose, question.number, question.asked, np.inf)
-        answers, reasons = self.exchange(dict.fromkeys(self.names, ask), Answer)
+        answers, reasons = self._exchange(dict.fromkeys(self.names, ask), Answer)
         reasons |= odd_ones(answers)
         if reasons:
             raise SilosMissing(f"A question needs the answers of all silos. {in_words(reasons)}")
@@ -147,8 +158,9 @@ class RemoteFederation(Federation):
         self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         names, begin = [self.names[i] for i in cohort.tolist()], time.monotonic()
+        _check_finite(shared)
         letters = self._letters(round, shared, cohort, float(clip_norm))
-        answers, reasons = self.exchange(letters, Answer)
+        answers, reasons = self._exchange(letters, Answer)
         self.round_seconds.append(time.monotonic() - begin)
         self._started |= answers.keys()
         for name in [n for n, answer in answers.items() if answer.values.size != self._width]:
@@ -203,6 +215,18 @@ class RemoteFederation(Federation):
             if name in answers:
                 yield np.array([i]), answers[name].values[None]
 
+    def own_streams(self) -> Streams | None:
+        return None if self._journal is None else self._journal.streams()
+
+    def _exchange(
+        self, letters: Mapping[str, Offer | Ask], kind: type
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Exchange letters of the fit, which the journal keeps."""
+        if self._journal is None:
+            return self.exchange(letters, kind)
+        final = self.may_miss and kind is Answer
+        return self._journal.exchange(letters, lambda: self.exchange(letters, kind), final=final)
+
     def exchange(
         self, letters: Mapping[str, Offer | Ask], kind: type
     ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -223,6 +247,15 @@ class RemoteFederation(Federation):
             Why there is none of other silos.
         """
         return exchange(self._courier, letters, kind, self.n_attempts, self.patience)
+
+
+def _check_finite(shared: Any) -> None:
+    """Raise before a round is asked for, and used up, that could bring nothing."""
+    if not is_finite(shared):
+        raise Refused(
+            "The model is not finite: the steps diverged, and no silo is asked for another round. "
+            "Give a smaller learning_rate."
+        )
 
 
 def _check_declared(task: Task) -> None:

@@ -29,6 +29,7 @@ from skdpfl.remote._letters import (
     Offer,
     Refusal,
     Waiting,
+    is_finite,
 )
 from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
@@ -242,6 +243,10 @@ class Gate:
             raise Refused("This fit ended in this silo, at an answer that could not be given.")
         if kept["records"] != self._digest:
             raise Refused("The records of this silo are no longer those of when it agreed.")
+        if ask.purpose == "round" and not is_finite(ask.content):
+            raise Refused(
+                "The broadcast holds numbers that are not finite; the round was not used."
+            )
         if ask.part is not None:
             self.terms.check_others(ask.part.among)
         agreed = bytes(kept["offer"])

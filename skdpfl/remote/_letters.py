@@ -236,6 +236,13 @@ class Ask:
     part: Part | None = None
 
 
+def is_finite(content: Any) -> bool:
+    """Whether all arrays of a broadcast are finite: others bring nothing, and use up a round."""
+    arrays = content if isinstance(content, tuple) else (content,)
+    floats = [each for each in arrays if isinstance(each, np.ndarray) and each.dtype.kind == "f"]
+    return all(np.isfinite(each).all() for each in floats)
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """What a silo releases."""

@@ -382,3 +382,16 @@ def test_a_fit_waits_for_people_who_say_yes(tmp_path, monkeypatch):
     with pytest.raises(SilosMissing, match="east: A person at this silo has to say yes first"):
         here.spoil = lambda name, count, answer: answer
         fit_elsewhere(estimator(**PLAIN), here, n_attempts=1)
+
+
+def test_no_trust_is_advised_that_is_refused(tmp_path):
+    """In one process a trusted server is a remedy against noise; elsewhere it is refused."""
+    data = problem(n=120)
+    said = []
+    for fit, where in ((fit_here, data), (fit_elsewhere, Here(tmp_path, data))):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            fit(estimator(epsilon=0.5, scaling=None), where)
+        said.append(" ".join(str(each.message) for each in told))
+    assert all("The noise will drown" in each for each in said)
+    assert 'trust="server"' in said[0] and "trust" not in said[1]

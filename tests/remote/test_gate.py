@@ -590,3 +590,11 @@ def test_a_cost_is_not_shown_as_what_was_agreed():
     spent = SimpleNamespace(epsilon=1.00001, delta=1e-5, unit="record", neighbours="replace")
     with pytest.raises(Refused, match=r"epsilon=1 at .* costs 1\.001 at 1e-05"):
         Terms(epsilon=1.0, delta=1e-5).check(spent)
+
+
+def test_a_broadcast_that_is_not_finite_uses_up_no_round(silo, said):
+    k = [getattr(letter, "purpose", "") for letter in said[0]].index("round")
+    told(silo, said[0][:k])
+    broken = dataclasses.replace(said[0][k], content=said[0][k].content * np.nan)
+    refused(silo.tell(broken), "the round was not used")
+    told(silo, said[0][k:])

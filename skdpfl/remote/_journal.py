@@ -1,0 +1,121 @@
+"""What a server keeps on disk of a fit, so that one that was killed goes on.
+
+::
+
+    record = length (8 bytes) | message          the first: the fit's name and the server's seed
+                                                 then: letters' digest, all answers, of an exchange
+
+A server that is started again writes the same letters: the fit has the same name, and whatever it
+draws itself (who takes part in which round, where a network starts) follows from the seed, which no
+silo hears of: silos draw their own noise. Answers that came before are read from here; a letter
+that was answered and is not here yet is sent again, and its silos send the same bytes. So nobody
+pays or draws twice. Answers are noised; the file is its owner's alone all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from skdpfl._durable import replace_file, sync_folder
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.randomness.words import MovedWords, SimulationWords
+from skdpfl.remote._declared import pack, unpack
+from skdpfl.remote._letters import Ask, Offer
+from skdpfl.remote._wire import WireError
+
+_LENGTH = struct.Struct("<Q")
+Answers = tuple[dict[str, Any], dict[str, str]]
+
+
+class OwnWords(MovedWords):
+    """The words of a seed that no silo hears of: the server's own draws, none of them noise."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(SimulationWords(seed), 0)
+        self.seed = None
+
+
+class FitJournal:
+    """The exchanges of one fit, in a file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not self.path.exists():
+            first = pack({"fit": secrets.token_hex(8), "seed": secrets.randbits(62)})
+            replace_file(self.path, _LENGTH.pack(len(first)) + first)
+            sync_folder(self.path)
+        (first, *self._kept), end = _records(self.path)
+        if not isinstance(first, dict) or set(first) != {"fit", "seed"}:
+            raise ValueError(f"{str(self.path)!r} is no journal of a fit.")
+        self.fit: str = first["fit"]
+        self._seed: int = first["seed"]
+        self._next = 0
+        os.truncate(self.path, end)  # a record that was being written when the process was killed
+
+    def streams(self) -> Streams:
+        """Return the server's own streams."""
+        return Streams(OwnWords(self._seed))
+
+    def exchange(
+        self, letters: Mapping[str, Offer | Ask], ask: Callable[[], Answers], *, final: bool
+    ) -> Answers:
+        """Return the answers to letters: those of the first time, or what ``ask`` brings.
+
+        Where some are missing they are kept only if ``final``: others are asked again next time.
+        """
+        digest = _digest_of(letters)
+        if self._next < len(self._kept):
+            kept = self._kept[self._next]
+            if kept["letters"] != digest:
+                raise ValueError(
+                    f"The journal {str(self.path)!r} is of a fit with other parameters, silos or "
+                    "another release of skdpfl. Fit what it is of, or give another path."
+                )
+            self._next += 1
+            return dict(kept["answers"]), dict(kept["reasons"])
+        answers, reasons = ask()
+        if final or not reasons:
+            self._append(pack({"letters": digest, "answers": answers, "reasons": reasons}))
+        return answers, reasons
+
+    def _append(self, data: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(_LENGTH.pack(len(data)) + data)
+            file.flush()
+            os.fsync(file.fileno())
+        self._kept.append({})
+        self._next += 1
+
+
+def _records(path: Path) -> tuple[list[Any], int]:
+    """Return all whole records of a file, and where they end."""
+    found, at = [], 0
+    data = path.read_bytes()
+    while at + _LENGTH.size <= len(data):
+        (size,) = _LENGTH.unpack_from(data, at)
+        end = at + _LENGTH.size + size
+        if end > len(data):
+            break
+        try:
+            found.append(unpack(data[at + _LENGTH.size : end]))
+        except WireError as error:
+            raise ValueError(f"{str(path)!r} is no journal of a fit, or damaged.") from error
+        at = end
+    if not found:
+        raise ValueError(f"{str(path)!r} is no journal of a fit.")
+    return found, at
+
+
+def _digest_of(letters: Mapping[str, Offer | Ask]) -> str:
+    """Return a digest of who is told what."""
+    digest = hashlib.sha256()
+    written = {id(letter): hashlib.sha256(pack(letter)).digest() for letter in letters.values()}
+    for name in sorted(letters):
+        digest.update(hashlib.sha256(name.encode()).digest() + written[id(letters[name])])
+    return digest.hexdigest()
