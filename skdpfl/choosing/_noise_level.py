@@ -80,7 +80,7 @@ def cost_of_decay(schedule: NoiseSchedule, steps: tuple[int, ...]) -> float:
 
 def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
     """Return mu of each silo, or one for all (1,)."""
-    promise, change = request.promise, _change(request)
+    promise, change = request.promise, request.promise.change
     if promise.epsilon is None:
         z = promise.noise_multiplier
         if rate >= 1:
@@ -99,15 +99,10 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
 def _level(request: Request, rate: float, n_noised: int) -> NoiseLevel:
     mu, sizes = budgets(request, rate, n_noised), request.facts.public_sizes
     exposed = request.weights / (1.0 if sizes is None else sizes)
-    least, change = float(mu.min()), _change(request)
+    least, change = float(mu.min()), request.promise.change
     if request.promise.trust == "silo":
         return NoiseLevel(mu, change * float(np.sqrt(np.square(exposed / mu).sum())))
     return NoiseLevel(mu, change * float(exposed.max()) / least)
-
-
-def _change(request: Request) -> float:
-    """Return D: the change of a sum by one record, in clip norms."""
-    return 2.0 if request.promise.neighbours == "replace" else 1.0
 
 
 def noise_of_plan(plan: PrivacyPlan) -> float:

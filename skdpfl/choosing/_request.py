@@ -20,7 +20,7 @@ from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
 from skdpfl.losses import Loss
 from skdpfl.models import Architecture, LinearModel, Model, Task
 from skdpfl.privacy.calibration import automatic_delta
-from skdpfl.privacy.events import Neighbours, Trust, Unit
+from skdpfl.privacy.events import Neighbours, Protected
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.public_numbers import NoiseSchedule
 from skdpfl.scaling import Bounds, read_feature_bounds, read_target_bounds
@@ -33,30 +33,21 @@ _FAR_MEAN = 4.0
 LEAST_DELTA = 1e-20
 
 
-@dataclass(frozen=True, eq=False)
-class Promise:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Promise(Protected):
     """What is protected, against whom, and with which budget.
 
     ``epsilon`` is one number for all silos, or one per silo if each adds its own noise; None if
-    ``noise_multiplier`` was given instead. ``delta`` has shape (n_silos,).
+    ``noise_multiplier`` was given instead. The silos' sizes are among the facts.
     """
 
-    unit: Unit
-    trust: Trust
-    neighbours: Neighbours
     epsilon: float | np.ndarray | None
     noise_multiplier: float
-    delta: np.ndarray
 
     @property
     def is_exact(self) -> bool:
         """Whether the fit is not private: every budget is infinite."""
         return self.epsilon is not None and bool(np.all(np.isinf(self.epsilon)))
-
-    @property
-    def hides_silos(self) -> bool:
-        """Whether whole silos are protected: their messages are clipped, not records' gradients."""
-        return self.unit == "silo"
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ from skdpfl.inspection._parts import Unknown, parts
 from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
 from skdpfl.preprocessing import DPPCA, PayingTransformer, PrivateScaler
 from skdpfl.privacy.calibration import delta_of
-from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
+from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian, change_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.as_fitted import differences, own_digests
 from skdpfl.privacy.spending.recording import Recorded
@@ -294,7 +294,7 @@ def _of_transformer(
     spent = fitted.privacy_spent_
     n = len(fitted.silo_ids_) if spent.unit == "silo" else fitted.n_samples_seen_
     delta = delta_of(inner.delta, max(1, math.floor(share * n + 1e-9)))
-    change = 2 if spent.neighbours == "replace" else 1
+    change = change_of(spent.neighbours)
     composition: Composition = ((Exact(), 1),)
     asked, kept = inner.get_params(), fitted.get_params()
     if learns_nothing(inner):

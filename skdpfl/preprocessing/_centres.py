@@ -33,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.preprocessing._sums import STEP, Held
+from skdpfl.privacy.events import change_of
 from skdpfl.scaling import Bounds, MagnitudeGrid
 
 #: a bin counts if it exceeds this many deviations of its noise
@@ -83,7 +84,7 @@ class Centres:
     def _of_counts(self) -> dict[str, float]:
         """Sensitivity and norm of a histogram."""
         return {
-            "change": math.sqrt((2 if self._replaced else 1) * self.d),
+            "change": math.sqrt(change_of(self.held.neighbours) * self.d),
             "norm": math.sqrt(self.d),
         }
 

@@ -14,7 +14,7 @@ from skdpfl.preprocessing._centres import Centres
 from skdpfl.preprocessing._paying import FLOATS, Cost, PayingTransformer, shared_docs
 from skdpfl.preprocessing._sums import Held
 from skdpfl.preprocessing._vocabulary import Vocabulary
-from skdpfl.privacy.events import Composition, Exact, Gaussian
+from skdpfl.privacy.events import Composition, Exact, Gaussian, change_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.scaling import Bounds, read_feature_bounds
 
@@ -122,7 +122,7 @@ class DPSimpleImputer(PayingTransformer):
         if math.isinf(epsilon):
             composition = ((Exact(), 1),)
         elif self._release.mus:
-            change = 2.0 if held.neighbours == "replace" else 1.0
+            change = change_of(held.neighbours)
             composition = ((Gaussian(change / self._release.mus[0]), len(self._release.mus)),)
         return Cost(composition, len(self._release.mus), self._release.advice)
 

@@ -52,7 +52,7 @@ from scipy.special import ndtri
 
 from skdpfl.preprocessing._sums import Held
 from skdpfl.privacy.calibration import calibrate
-from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian
+from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian, change_of
 from skdpfl.privacy.release import DOUBLE, grid_for, noise_for, relative_error, snapped_release
 
 #: the part of delta that pays for the threshold: the rest of a pipeline has the same delta, and for
@@ -76,15 +76,14 @@ class Vocabulary(NamedTuple):
         """Return the release of ``n_columns`` columns' values within (epsilon, delta)."""
         if math.isinf(epsilon):
             return cls(math.inf, 0.0, 0.0, 1.0, ((Exact(), 1),))
-        replaced = held.neighbours == "replace"
-        change = math.sqrt((2 if replaced else 1) * n_columns)
+        change = math.sqrt(change_of(held.neighbours) * n_columns)
         failure = SHARE * delta
 
         def build(multiplier: float) -> Composition:
             return (Gaussian(multiplier), 1), (Approximate(0.0, failure), 1)
 
         multiplier = calibrate(build, epsilon, delta, held.neighbours)
-        mu = (2 if replaced else 1) / multiplier
+        mu = change_of(held.neighbours) / multiplier
         most = float(held.groups.max())
         apart = relative_error((2, DOUBLE)) * most * change
         std = float(noise_for(np.array([mu]), change, 2 * n_columns, np.array([apart]))[0])

@@ -60,7 +60,7 @@ import numpy as np
 
 from skdpfl._digits import at_least, at_most
 from skdpfl.exceptions import BudgetExceeded
-from skdpfl.privacy.events import Composition, Gaussian, Neighbours
+from skdpfl.privacy.events import Composition, Gaussian, Neighbours, change_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -156,7 +156,7 @@ def _under(relation: Neighbours, costs: list[PrivacySpent]) -> list[PrivacySpent
 
 def _squared_mu(composition: Composition, cost: PrivacySpent) -> float:
     """Return mu^2 of a composition of Gaussians; infinite for anything else."""
-    distance = 2.0 if cost.neighbours == "replace" else 1.0
+    distance = change_of(cost.neighbours)
     if not all(isinstance(e, Gaussian) and e.noise_multiplier > 0 for e, _ in composition):
         return math.inf
     return sum(
