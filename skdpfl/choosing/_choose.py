@@ -22,7 +22,7 @@ from skdpfl._warnings import warn
 from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._noise_level import advice_on_noise, budgets, noise_level, remedies
 from skdpfl.choosing._request import Request
-from skdpfl.federation import Federation
+from skdpfl.federation import Federation, SiloBudgets, SumPlan
 from skdpfl.models import Rules, Task
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.randomness.streams import Streams
@@ -37,7 +37,6 @@ from skdpfl.scaling import (
     CalibrationPlan,
     Scales,
     ScalingPlan,
-    Setting,
     ShiftPlan,
     TemperaturePlan,
     affine_from_bounds,
@@ -160,11 +159,11 @@ def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None
         return None
     sizes = request.facts.silo_sizes
     mu = np.broadcast_to(budgets(request, 1.0, 1), sizes.shape)
-    setting = Setting(sizes, mu, "record", promise.trust, promise.neighbours)
+    given = SiloBudgets(sizes, mu, "record", promise.trust, promise.neighbours)
     if loss.link == "logit" and model.output_mask() is not None:
-        return TemperaturePlan(setting)
+        return TemperaturePlan(given)
     if loss.quantile_level is not None and model.intercept_mask() is not None:
-        return ShiftPlan(setting, loss.quantile_level)
+        return ShiftPlan(given, loss.quantile_level)
     return None
 
 
@@ -187,6 +186,12 @@ class Choice(NamedTuple):
     scaling: ScalingStep
     advice: str
     calibration: CalibrationPlan | None = None
+
+    @property
+    def sums(self) -> tuple[SumPlan, ...]:
+        """The noised sums that are released beside the rounds."""
+        scales = () if self.scaling.plan.is_free else (self.scaling.plan.sums,)
+        return scales if self.calibration is None else (*scales, self.calibration.sums)
 
 
 def choose(request: Request, method: Method) -> Choice:

@@ -62,13 +62,12 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
 
 def _setup(choice: Choice) -> tuple[Composition, ...]:
     """Return the releases of the silos before training: one entry if all silos have the same."""
-    found = choice.scaling.plan if choice.scaling.plan.releases else None
-    parts = [part for part in (found, choice.calibration) if part is not None]
-    if not parts:
+    sums = choice.sums
+    if not sums:
         return ()
-    alike = all((part.setting.spends == part.setting.spends[0]).all() for part in parts)
-    silos = range(1 if alike else parts[0].setting.n_silos)
-    return tuple(compose([e for part in parts for e in part.composition(i)]) for i in silos)
+    alike = all((mu == mu[0]).all() for part in sums for mu in part.mus)
+    silos = range(1 if alike else sums[0].budgets.n_silos)
+    return tuple(compose([e for part in sums for e in part.composition(i)]) for i in silos)
 
 
 def _noised(plan: PrivacyPlan, epsilon: float | np.ndarray | None, size: int) -> PrivacyPlan:

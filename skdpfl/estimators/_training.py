@@ -166,7 +166,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         algorithm, alpha = method.algorithm(request, choice.settings), request.alpha
         work = Work(request.model, request.loss, algorithm, plan, data.dtype, alpha)
         work = replace(work, class_weights=data.class_weights)
-        federation.agree(work, choice.scaling.plan, choice.calibration, streams.seed)
+        federation.agree(work, choice.sums, streams.seed)
         kept.begin(plan, self._charge(spent, kept.paid_to, data.mark()))
         if choice.advice:
             warn(choice.advice)

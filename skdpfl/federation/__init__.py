@@ -1,12 +1,23 @@
 """Back ends: they hold the silos' data and memory, and run rounds."""
 
-from skdpfl.federation._base import CohortSum, Federation, RecordMap, Schema, Work
+from skdpfl.federation._base import Federation, RecordMap, Schema, Work
+from skdpfl.federation._budgets import CohortSum, SiloBudgets
 from skdpfl.federation._data import SiloData, class_codes, in_rows
 from skdpfl.federation._local import LocalFederation
-from skdpfl.federation._question import Question
 from skdpfl.federation._silo import Silo
+from skdpfl.federation._sums import (
+    PIECE,
+    BoundedSum,
+    Question,
+    SumPlan,
+    SumQuestion,
+    exact_sums,
+    records_read,
+)
 
 __all__ = [
+    "PIECE",
+    "BoundedSum",
     "CohortSum",
     "Federation",
     "LocalFederation",
@@ -14,8 +25,13 @@ __all__ = [
     "RecordMap",
     "Schema",
     "Silo",
+    "SiloBudgets",
     "SiloData",
+    "SumPlan",
+    "SumQuestion",
     "Work",
     "class_codes",
+    "exact_sums",
     "in_rows",
+    "records_read",
 ]

@@ -38,8 +38,8 @@ from skdpfl.federation._base import Federation, Work
 from skdpfl.federation._batches import Batches, GroupBatches
 from skdpfl.federation._data import LARGE, SiloData, keep_freed_memory
 from skdpfl.federation._gradient import Draw, NoiseMaker, PrivateGradient, SumTerms
-from skdpfl.federation._question import Question
 from skdpfl.federation._stacks import STACK_SIZE, StackBatches, Stacking
+from skdpfl.federation._sums import Question
 from skdpfl.privacy.mechanisms import Senders
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams

@@ -15,7 +15,7 @@ import numpy as np
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import BLOCK, SiloData
 from skdpfl.federation._local import LocalFederation
-from skdpfl.federation._question import Question
+from skdpfl.federation._sums import Question
 from skdpfl.privacy.randomness.streams import Streams
 
 #: prefix of the noise's state in a saved silo

@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from skdpfl._arguments import check_choice, check_count, check_positive
 from skdpfl._compat import as_frame
-from skdpfl.federation import LocalFederation, SiloData
+from skdpfl.federation import LocalFederation, SiloBudgets, SiloData
 from skdpfl.preprocessing._paying import FLOATS, Cost, PayingTransformer, shared_docs
-from skdpfl.preprocessing._second_moments import Moments, MomentsPlan, cut, noisy_moments
+from skdpfl.preprocessing._second_moments import MomentsPlan, RowMean, cut, noisy_moments
 from skdpfl.preprocessing._sums import Held
 from skdpfl.privacy.events import Neighbours, Trust, Unit
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.scaling import Array, Setting
+from skdpfl.scaling import Array
 from skdpfl.silos import without_column
 
 
@@ -153,7 +153,7 @@ class DPPCA(PayingTransformer):
             )
         mu = np.full(len(held.sizes), gaussian_mu(float(self.epsilon), delta))
         trust: Trust = "server" if held.at_server else "silo"
-        setting = Setting(held.sizes, mu, self._unit, trust, self._relation)
+        setting = SiloBudgets(held.sizes, mu, self._unit, trust, self._relation)
         self._declared, with_mean = self._center(n_features)
         self._moments = MomentsPlan(setting, float(self.row_norm), self._declared, with_mean)
         self.n_components_, self.noise_scale_ = k, self._moments.noise_of_matrix
@@ -180,7 +180,7 @@ class DPPCA(PayingTransformer):
             )
         return center, False
 
-    def _set(self, found: Moments) -> None:
+    def _set(self, found: RowMean) -> None:
         """Set the fitted attributes: eigenvectors of the noisy covariance."""
         covariance = found.second - np.outer(found.mean, found.mean)
         d, k = len(covariance), self.n_components_

@@ -18,8 +18,8 @@ from skdpfl.scaling import (
     Array,
     Bounds,
     FoundMoments,
-    Messages,
     ScalingPlan,
+    ScalingRun,
     deviations,
     doubts_about,
     find_moments,
@@ -77,7 +77,7 @@ class PrivateScaler(PayingTransformer):
             shares=EVERYTHING,
         )
         self._scaling_plan = plan = self._without_known(plan, bounds)
-        return Cost(plan.composition(), len(plan.releases), plan.advice)
+        return Cost(plan.composition(), len(plan.looks), plan.advice)
 
     def _without_known(self, plan: ScalingPlan, bounds: Bounds | None) -> ScalingPlan:
         """Return the plan without releases of what the bounds tell."""
@@ -138,7 +138,7 @@ class DPStandardScaler(PrivateScaler):
     -----
     **Formal guarantee.** The messages of a silo are (epsilon, delta)-differentially private for its
     records (one is replaced), for any data of the other silos: they are a composition of Gaussian
-    mechanisms on sums of bounded contributions, proved in :mod:`skdpfl.scaling._messages`. An
+    mechanisms on sums of bounded contributions, proved in :mod:`skdpfl.scaling._columns`. An
     outlier changes each sum by no more than any other record can.
 
     Examples
@@ -221,13 +221,13 @@ class DPMinMaxScaler(PrivateScaler):
         bounds, doubts = plan.feature_bounds, list[str]()
         if bounds is not None:
             low, high = bounds.low, bounds.high
-        elif np.isinf(plan.setting.mu).all():
+        elif np.isinf(plan.budgets.mu).all():
             finite = np.isfinite(X)
             low = np.where(finite, X, np.inf).min(axis=0)
             high = np.where(finite, X, -np.inf).max(axis=0)
             low, high = np.where(low <= high, (low, high), 0.0)
         else:
-            found = find_moments(plan, Messages(plan, _federation(X, held), held.streams))
+            found = find_moments(plan, ScalingRun(plan, _federation(X, held), held.streams))
             low, high = _range_of(plan, found)
             far = tuple(np.flatnonzero(found.counted.beyond).tolist())
             doubts = doubts_about(far, found.counted.unseen)

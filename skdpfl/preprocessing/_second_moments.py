@@ -45,11 +45,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.federation import CohortSum, Federation, Question, SiloData
+from skdpfl.federation import CohortSum, Federation, Question, SiloBudgets, SiloData
 from skdpfl.privacy.events import Composition, Exact, Gaussian
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, NoisedSum, grid_for, noise_for, relative_error
-from skdpfl.scaling import Array, Setting
+from skdpfl.scaling import Array
 
 #: records that are added up in one product, and the most that a protected silo reads
 PIECE, MOST = 2**14, 2**25
@@ -63,7 +63,7 @@ class MomentsPlan:
     ``center`` (n_features,) is declared; ``with_mean``: the mean is learnt.
     """
 
-    setting: Setting
+    setting: SiloBudgets
     radius: float
     center: Array
     with_mean: bool
@@ -119,7 +119,7 @@ class MomentsPlan:
         return self.setting.noise_of_mean(self.noise) / float(np.sqrt(2))
 
 
-class Moments(NamedTuple):
+class RowMean(NamedTuple):
     """The noisy mean (d,), zeros where it is not learnt, and the noisy second moments (d, d)."""
 
     mean: Array
@@ -138,7 +138,7 @@ def cut(rows: Array, center: Array, radius: float) -> Array:
     return x
 
 
-def noisy_moments(plan: MomentsPlan, federation: Federation, streams: Streams) -> Moments:
+def noisy_moments(plan: MomentsPlan, federation: Federation, streams: Streams) -> RowMean:
     """Ask the silos, and return the moments over all records (unit "silo": over all silos)."""
     setting = plan.setting
     factors = np.ones(setting.n_silos)
@@ -197,12 +197,12 @@ def _with_noise(plan: MomentsPlan, silo: int, message: Array, streams: Streams) 
     return plan.noised(silo).added(message, units)
 
 
-def _unpacked(plan: MomentsPlan, message: Array) -> Moments:
+def _unpacked(plan: MomentsPlan, message: Array) -> RowMean:
     d = len(plan.center)
     upper = np.zeros((d, d))
     upper[np.triu_indices(d)] = message[: d * (d + 1) // 2]
     second = (upper + upper.T) / np.sqrt(2)
     np.fill_diagonal(second, upper.diagonal())
     if not plan.with_mean:
-        return Moments(np.zeros(d), second)
-    return Moments(message[d * (d + 1) // 2 :] / (np.sqrt(2) * plan.lift), second)
+        return RowMean(np.zeros(d), second)
+    return RowMean(message[d * (d + 1) // 2 :] / (np.sqrt(2) * plan.lift), second)

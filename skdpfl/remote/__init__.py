@@ -9,7 +9,7 @@ _memory      what it has agreed to, paid and answered, on disk
 _federation  the server's side; a ``Courier`` takes the letters (``_exchange``)
 _journal     what the server keeps on disk, so that one that was killed goes on
 _masks       sums of which the server sees no summand
-_score       how good a model is at each silo (``_score_row``: the guarantee)
+_score       how good a model is at each silo (``_measures``: the sum)
 
 Nothing here knows a network: :mod:`skdpfl.flower` is one courier.
 """

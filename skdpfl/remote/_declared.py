@@ -18,29 +18,24 @@ import numpy as np
 
 from skdpfl import algorithms, losses, models
 from skdpfl.algorithms import theory
+from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.privacy import sampling
 from skdpfl.privacy.mechanisms import LearntClip, PrivUnitMessages, SiloGradients, SiloMessages
 from skdpfl.remote._wire import WireError, from_bytes, to_bytes
 from skdpfl.scaling import (
     AffineScaling,
     AffineTarget,
-    Ball,
     Below,
-    Bounds,
     Boxes,
-    CountsOn,
+    Columns,
+    Counts,
     LinearGrid,
     MagnitudeGrid,
-    MomentsIn,
+    Moments,
     RatioTarget,
-    Release,
-    RowsIn,
-    ScalingPlan,
-    Setting,
-    ShiftPlan,
-    Slope,
+    RowMoments,
+    Slopes,
     SquashScaling,
-    TemperaturePlan,
 )
 
 #: the declared classes by name, and the types of their fields
@@ -198,7 +193,6 @@ declare(
 )
 declare(sampling.Everyone, sampling.PoissonSampling, sampling.WithoutReplacement, sampling.Disjoint)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
-declare(Ball, Bounds, LinearGrid, MagnitudeGrid, Release, Setting, ScalingPlan)
-declare(ShiftPlan, TemperaturePlan)
-declare(Boxes, CountsOn, MomentsIn, RowsIn, Slope, Below)
+declare(SiloBudgets, SumPlan)
+declare(Columns, Boxes, LinearGrid, MagnitudeGrid, Counts, Moments, RowMoments, Slopes, Below)
 declare(AffineScaling, AffineTarget, RatioTarget, SquashScaling)

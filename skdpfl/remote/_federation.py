@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdpfl.federation import Federation, Question, Schema, Work
+from skdpfl.federation import BoundedSum, Federation, Question, Schema, SumPlan, Work
 from skdpfl.privacy.mechanisms.records import smallest_cohort
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.remote._declared import pack
@@ -20,10 +20,9 @@ from skdpfl.remote._exchange import Courier, SilosMissing, exchange, in_words, o
 from skdpfl.remote._journal import FitJournal
 from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer, Part, Task, is_finite
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
-from skdpfl.remote._row import rows_of
+from skdpfl.remote._row import Row, SumRow, check_noised, rows_of
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
-from skdpfl.scaling import CalibrationPlan, ScalingPlan
 
 
 class RemoteFederation(Federation):
@@ -82,6 +81,7 @@ class RemoteFederation(Federation):
             raise ValueError('Masks cancel if all silos answer: give on_missing="fail".')
         self.patience = float(patience)
         self._journal = None if journal is None else FitJournal(journal)
+        self._written: FitJournal | None = None  # once its fit has begun
         self.names = [_text(name) for name in facts.silo_sizes]
         self.on_missing, self.n_attempts, self.masked = on_missing, n_attempts, masked
         self._courier, self.facts, self.estimator = courier, facts, estimator
@@ -106,38 +106,55 @@ class RemoteFederation(Federation):
     def absent(self) -> np.ndarray:
         return self._absent
 
-    def agree(self, work: Work, before: object, after: object, seed: int | None) -> None:
-        assert before is None or isinstance(before, ScalingPlan)
-        assert after is None or isinstance(after, CalibrationPlan)
-        if self._journal is not None and self._fit:
+    def agree(self, work: Work, sums: Sequence[SumPlan], seed: int | None) -> None:
+        if self._written is not None:
             raise Refused("A journal is for one fit: give each fit a federation of its own.")
-        self._fit = secrets.token_hex(8) if self._journal is None else self._journal.fit
-        self._task, self._started = None, set()
-        self.round_seconds = []
-        facts, letters = self.facts, {}
-        names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
-        rows, task = rows_of(work.plan, before, after), Task.of(work)
-        _check_declared(task)
+        rows, task = rows_of(work.plan, sums), Task.of(work)
+        _check_declared(task, "The fit has a part")
         if self.masked and (n := smallest_cohort(work.plan)) < FEWEST:
             raise Refused(
                 f"A masked sum is among {FEWEST} silos or more; this fit has rounds of {n}. Give "
                 "masked=False, or a larger silo_fraction."
             )
+        self._offer(rows, seed, self.estimator, task)
+
+    def agree_on_sums(
+        self, sums: Sequence[SumPlan], first: BoundedSum, delta: float, seed: int | None
+    ) -> None:
+        finite = all(np.isfinite(mu).all() for plan in sums for mu in plan.mus)
+        check_noised(finite, sums[0].budgets.trust)
+        _check_declared(first, "What is asked for is something")
+        given, rows = sums[0].budgets, []
+        kind = given.unit, given.trust, given.neighbours
+        for i, name in enumerate(self.names):
+            size = int(given.silo_sizes[i]) if given.unit == "record" else None
+            mine = tuple(plan.of_silo(i) for plan in sums)
+            rows.append(SumRow(name, size, delta, *kind, mine, first))
+        self._offer(rows, seed, f"{sums[0].purpose} of {self.estimator}", None)
+
+    def _offer(
+        self, rows: Sequence[Row | SumRow], seed: int | None, called: str, task: Task | None
+    ) -> None:
+        """Offer a silo its row each; raise unless all agree."""
+        self._written = None if task is None else self._journal
+        self._fit = secrets.token_hex(8) if self._written is None else self._written.fit
+        self._task, self._started = None, set()
+        self.round_seconds = []
+        facts, letters, masked = self.facts, {}, self.masked and task is not None
+        names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
         for i, row in enumerate(rows):
             shape = int(facts.n_features), names, self.classes, facts.dtype, row.size
-            offer = Offer(self._fit, self.estimator, Facts(*shape), row, i, seed, task, self.masked)
-            letters[row.name] = offer
+            letters[row.name] = Offer(self._fit, called, Facts(*shape), row, i, seed, task, masked)
         agreed, reasons = self._exchange(letters, Agreement)
         if reasons:
             raise SilosMissing(f"Some silos do not take part. {in_words(reasons)}")
         self.epsilons = {name: letter.epsilon for name, letter in agreed.items()}
         self._keys = {name: letter.key for name, letter in agreed.items() if letter.key}
-        if self.masked and len(self._keys) != self.n_silos:
+        if masked and len(self._keys) != self.n_silos:
             raise SilosMissing("Some silos agreed to masked sums, but sent no key.")
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        purpose: Any = question.purpose
-        ask = Ask(self._fit, purpose, question.number, question.asked, np.inf)
+        ask = Ask(self._fit, question.purpose, question.number, question.asked, np.inf)
         answers, reasons = self._exchange(dict.fromkeys(self.names, ask), Answer)
         reasons |= odd_ones(answers)
         if reasons:
@@ -222,10 +239,10 @@ class RemoteFederation(Federation):
         self, letters: Mapping[str, Offer | Ask], kind: type
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """Exchange letters of the fit, which the journal keeps."""
-        if self._journal is None:
+        if self._written is None:
             return self.exchange(letters, kind)
         final = self.may_miss and kind is Answer
-        return self._journal.exchange(letters, lambda: self.exchange(letters, kind), final=final)
+        return self._written.exchange(letters, lambda: self.exchange(letters, kind), final=final)
 
     def exchange(
         self, letters: Mapping[str, Offer | Ask], kind: type
@@ -258,12 +275,12 @@ def _check_finite(shared: Any) -> None:
         )
 
 
-def _check_declared(task: Task) -> None:
-    """Raise unless the model, the loss and the algorithm of a fit can be sent."""
+def _check_declared(sent: Any, what: str) -> None:
+    """Raise unless this can be sent: the model, the loss and the algorithm of a fit, or a sum."""
     try:
-        pack(task)
+        pack(sent)
     except WireError as error:
-        raise Refused(f"The fit has a part that silos elsewhere do not know. {error}") from error
+        raise Refused(f"{what} that silos elsewhere do not know. {error}") from error
 
 
 def _text(name: object) -> str:

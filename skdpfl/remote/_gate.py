@@ -34,8 +34,8 @@ from skdpfl.remote._letters import (
 from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._releases import Release, planned, streams_of
-from skdpfl.remote._score_row import ScoreRow
+from skdpfl.remote._releases import Planned, planned, streams_of
+from skdpfl.remote._row import SumRow
 from skdpfl.remote._terms import Refused, Terms
 from skdpfl.remote._wire import WireError
 
@@ -212,7 +212,7 @@ class Gate:
                 "delta": spent.delta,
                 "unit": spent.unit,
                 "neighbours": spent.neighbours,
-                "rounds": 0 if isinstance(row, ScoreRow) else len(row.steps),
+                "rounds": 0 if isinstance(row, SumRow) else len(row.steps),
                 "masked": offer.masked,
             }
             self._memory.store.ask_person(data, question)
@@ -259,7 +259,7 @@ class Gate:
         self._memory.answered(ask.fit, kept | now | state)
         return answer
 
-    def _drawn(self, ask: Ask, release: Release) -> tuple[bytes, dict[str, Any]]:
+    def _drawn(self, ask: Ask, release: Planned) -> tuple[bytes, dict[str, Any]]:
         """Return an answer, and what is kept of the silo.
 
         An error ends the fit: it may tell of what was drawn, which is then not drawn again.

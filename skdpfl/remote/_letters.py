@@ -24,12 +24,10 @@ from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare
 from skdpfl.remote._limits import LIMITS
-from skdpfl.remote._row import Row
-from skdpfl.remote._score_row import Predictor, ScoreRow
+from skdpfl.remote._measures import Predictor, Scored
+from skdpfl.remote._row import Row, SumRow
 from skdpfl.remote._terms import Refused
 
-#: what an answer is about
-Purpose = Literal["scales", "round", "temperature", "shift", "score"]
 Label = bool | int | float | str
 
 
@@ -136,7 +134,7 @@ def _keeps(values: Any, *shapes: tuple[int, ...]) -> bool:
 class Offer:
     """A fit that a silo is asked to take part in; ``index`` is its number, for simulations.
 
-    ``task`` is the fit's as it is before scales are found, None for a score: a silo that does not
+    ``task`` is the fit's as it is before scales are found, None for sums: a silo that does not
     have its classes refuses here, before anyone has paid. ``masked``: rounds are sums of masked
     messages (:mod:`skdpfl.remote._masks`).
     """
@@ -144,7 +142,7 @@ class Offer:
     fit: str
     estimator: str
     facts: Facts
-    row: Row | ScoreRow
+    row: Row | SumRow
     index: int
     seed: int | None
     task: Task | None = None
@@ -155,16 +153,14 @@ class Offer:
         names = self.fit, self.estimator, self.row.name
         if max(map(len, names)) > LIMITS.name:
             raise Refused(f"What a fit, or a silo, is called has at most {LIMITS.name} letters.")
-        if isinstance(self.row, ScoreRow):
-            return
-        steps, scales = self.row.steps, self.row.scales
+        if sum(len(plan.mus) for plan in self.row.sums) > LIMITS.releases:
+            raise Refused(f"Beside its rounds a fit has at most {LIMITS.releases} releases.")
+        steps = self.row.steps if isinstance(self.row, Row) else ()
         if len(steps) > LIMITS.rounds or sum(steps) > LIMITS.steps:
             raise Refused(
                 f"A fit of silos elsewhere has at most {LIMITS.rounds:,} rounds, of "
                 f"{LIMITS.steps:,} steps together."
             )
-        if scales is not None and len(scales.moments) > LIMITS.releases:
-            raise Refused(f"The scales of a fit have at most {LIMITS.releases} releases.")
 
     def check_silo(self, name: str, allow_simulation: bool) -> None:
         """Raise unless the offer is for this silo, and its noise is the silo's own."""
@@ -182,8 +178,8 @@ class Offer:
     def check_parts(self) -> None:
         """Raise unless row, facts and task are about the same records and the same model."""
         classes, row = self.facts.classes, self.row
-        row.check(self.facts.n_features, None if classes is None else len(classes))
-        if isinstance(row, ScoreRow):
+        if isinstance(row, SumRow):
+            row.check(self.facts.n_features, None if classes is None else len(classes))
             return
         if self.task is None:
             raise Refused("The offer of a fit says which model, loss and algorithm it is for.")
@@ -228,7 +224,7 @@ class Ask:
     """
 
     fit: str
-    purpose: Purpose
+    purpose: str
     number: int
     content: Any
     clip_norm: float
@@ -248,7 +244,7 @@ class Answer:
     """What a silo releases."""
 
     fit: str
-    purpose: Purpose
+    purpose: str
     number: int
     values: np.ndarray
 
@@ -263,7 +259,8 @@ class Refusal:
 
 declare(
     Predictor,
-    ScoreRow,
+    Scored,
+    SumRow,
     Row,
     Facts,
     Hello,

@@ -23,7 +23,7 @@ class Limits(NamedTuple):
     #: rounds of a fit, and gradient steps in all of them
     rounds: int = 50_000
     steps: int = 500_000
-    #: releases of a fit's scales
+    #: releases of a fit beside its rounds
     releases: int = 64
     #: fits that were agreed to and not begun: the oldest are forgotten
     waiting_offers: int = 64

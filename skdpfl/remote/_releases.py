@@ -13,22 +13,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpfl.federation import Question, Silo
+from skdpfl.federation import Silo
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Ask, Facts, Offer, Part, Task
 from skdpfl.remote._masks import FEWEST, mask, masked, on_grid, public_of
 from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._row import Row
-from skdpfl.remote._score_row import ScoreRow
+from skdpfl.remote._row import Row, checked
 from skdpfl.remote._terms import Refused
-from skdpfl.scaling import calibration_question, scales_question
 
 #: a clip norm that is learnt stays within this factor of the first one
 _FARTHEST = 2.0**40
 
 
-class Release(NamedTuple):
+class Planned(NamedTuple):
     """A release that was planned: ``draw`` computes it, ``state`` is what the silo keeps then."""
 
     draw: Callable[[], np.ndarray]
@@ -44,44 +42,28 @@ def streams_of(offer: Offer) -> Streams:
 
 def planned(
     ask: Ask, offer: Offer, records: SiloRecords, kept: dict[str, Any], streams: Streams
-) -> Release:
+) -> Planned:
     """Return what computes an answer; a Refused unless it is the next one of what was agreed to.
 
     ``kept`` is what the silo kept of the fit when it answered last.
     """
-    if isinstance(offer.row, ScoreRow):
-        return _score(ask, offer, offer.row, records, kept, streams)
     row, X = offer.row, records.X
-    task = _the_task(ask, row, offer.facts, kept)
+    task = None
+    if isinstance(row, Row):
+        task = _the_task(ask, row, offer.facts, kept)
     silo = Silo.alone(0, X, records.targets(offer.facts), 1, streams, records.sample_weight)
-    if task is not None:
+    if task is not None and isinstance(row, Row):
         silo.start(task.work(row.plan, X.dtype))
     if kept["silo"] is not None:
         silo.restore(kept["silo"])
-    draw = _of_silo(ask, silo, row, task, X.dtype)
+    draw = _of_silo(ask, silo, offer, task, X.dtype)
     keys = kept.get("keys")
     if offer.masked and ask.purpose == "round":
         part, keys = _part_of(ask, row.name, kept)
         draw = partial(_hidden, draw, ask, part, row.name, keys, kept["key"])
     elif ask.part is not None:
         raise Refused("This silo did not agree to masked sums.")
-    return Release(draw, lambda: {"task": task, "silo": silo.save(), "keys": keys})
-
-
-def _score(
-    ask: Ask,
-    offer: Offer,
-    row: ScoreRow,
-    records: SiloRecords,
-    kept: dict[str, Any],
-    streams: Streams,
-) -> Release:
-    """Return how good a model is here, noised; once."""
-    if ask.purpose != "score" or "words" in kept:
-        raise Refused("This silo answers how good a model is, once.")
-    y = records.targets(offer.facts)
-    draw = partial(row.answer, records.X, y, streams)
-    return Release(draw, lambda: {"task": None, "silo": None})
+    return Planned(draw, lambda: {"task": task, "silo": silo.save(), "keys": keys})
 
 
 def _part_of(ask: Ask, name: str, kept: dict[str, Any]) -> tuple[Part, Mapping[str, str]]:
@@ -119,14 +101,13 @@ def _hidden(
 
 
 def _of_silo(
-    ask: Ask, silo: Silo, row: Row, task: Task | None, dtype: np.dtype
+    ask: Ask, silo: Silo, offer: Offer, task: Task | None, dtype: np.dtype
 ) -> Callable[[], np.ndarray]:
     """Return what computes the next release of a fit."""
+    row = offer.row
     if ask.purpose != "round":
-        question = _question(ask, row, task, dtype)
-        _refusing(silo.check_new, question)
-        return partial(silo.answer, question)
-    if task is None:
+        return _sum_of_silo(ask, silo, offer, task, dtype)
+    if task is None or not isinstance(row, Row):
         raise Refused("A round needs a task, which comes with the first one.")
     _refusing(silo.check_due, ask.number)
     if not task.algorithm.accepts(ask.content, task.model.size):
@@ -135,14 +116,19 @@ def _of_silo(
     return partial(silo.round, ask.number, ask.content, ask.clip_norm)
 
 
-def _question(ask: Ask, row: Row, task: Task | None, dtype: np.dtype) -> Question:
-    if ask.purpose == "scales" and row.scales is not None:
-        return _refusing(scales_question, row.scales, ask.number, ask.content)
-    after = row.calibration
-    if after is not None and ask.purpose == after.purpose and task is not None:
-        work = task.work(row.plan, dtype)
-        return _refusing(calibration_question, after, work, ask.number, ask.content)
-    raise Refused(f"The plan has no question about the {ask.purpose}.")
+def _sum_of_silo(
+    ask: Ask, silo: Silo, offer: Offer, task: Task | None, dtype: np.dtype
+) -> Callable[[], np.ndarray]:
+    """Return what computes one of the noised sums that were agreed to."""
+    row, facts = offer.row, offer.facts
+    plan = next((plan for plan in row.sums if plan.purpose == ask.purpose), None)
+    if plan is None:
+        raise Refused(f"The plan has no question about the {ask.purpose}.")
+    work = task.work(row.plan, dtype) if task is not None and isinstance(row, Row) else None
+    n_classes = None if facts.classes is None else len(facts.classes)
+    question = checked(plan, ask.number, ask.content, facts.n_features, n_classes, work)
+    _refusing(silo.check_new, question)
+    return partial(silo.answer, question)
 
 
 def _refusing(call: Callable[..., Any], *args: Any) -> Any:

@@ -9,23 +9,72 @@ follows from the silos' sizes; a silo chooses it for itself.)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from skdpfl.privacy.events import Neighbours, Trust, Unit, compose
+from skdpfl.federation import SumPlan, SumQuestion
+from skdpfl.privacy.events import Composition, Gaussian, Neighbours, Trust, Unit, compose
 from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.plan import PrivacyPlan
+from skdpfl.privacy.release import PrecisionError
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, Sampling, WithoutReplacement
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._terms import Refused
-from skdpfl.scaling import CalibrationPlan, LinearGrid, MagnitudeGrid, ScalingPlan
 
-#: bins of counts are no narrower than this many octaves
-_NARROWEST = 2.0**-6
-#: the most bins of a target
-_MOST_BINS = 64
+
+@dataclass(frozen=True, eq=False)
+class SumRow:
+    """One silo's noised sums apart from any fit: a score, or what a transformer learns.
+
+    ``size`` is None where it is the silo's secret. ``first`` is the sum that is asked for first: a
+    silo that cannot answer it says so before anyone pays.
+    """
+
+    name: str
+    size: int | None
+    delta: float
+    unit: Unit
+    trust: Trust
+    neighbours: Neighbours
+    sums: tuple[SumPlan, ...]
+    first: Any
+
+    def __post_init__(self) -> None:
+        _check(self.unit == "silo" if self.size is None else self.unit == "record" and self.size)
+        _check(self.trust == "silo" and 0 < self.delta < 1 and self.sums)
+        _check_sums(self)
+
+    @property
+    def composition(self) -> Composition:
+        """All releases."""
+        return compose([each for plan in self.sums for each in plan.composition()])
+
+    def spent(self, seed: int | None) -> PrivacySpent:
+        """Price the sums, as this silo does for itself."""
+        noises = [
+            event.noise_multiplier for event, _ in self.composition if type(event) is Gaussian
+        ]
+        return PrivacySpent.from_compositions(
+            unit=self.unit,
+            trust="silo",
+            neighbours=self.neighbours,
+            delta=self.delta,
+            compositions=[self.composition],
+            silo_ids=(self.name,),
+            group_of_silo=[0],
+            noise_multiplier=noises[0] if len(self.composition) == 1 else None,
+            n_releases=sum(len(plan.mus) for plan in self.sums),
+            simulation_seeds=frozenset(() if seed is None else (seed,)),
+        )
+
+    def check(self, n_features: int, n_classes: int | None) -> None:
+        """Raise unless the first sum is one of these records."""
+        plan = self.sums[0]
+        checked(plan, plan.first, self.first, n_features, n_classes, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,32 +98,20 @@ class Row:
     cohort: str
     noise_schedule: tuple[str, float, int] | None
     mechanism: Mechanism
-    scales: ScalingPlan | None
-    calibration: CalibrationPlan | None
+    sums: tuple[SumPlan, ...]
 
     def __post_init__(self) -> None:
         _check_numbers(self)
-        if self.scales is not None:
-            _check_scales(self.scales, self)
-        if self.calibration is not None:
-            setting = self.calibration.setting
-            _check(setting.n_silos == 1 and _agrees(setting, self) and setting.every == 1)
-            _check(self.unit == "record")
+        _check_sums(self)
 
     def spent(self, seed: int | None) -> PrivacySpent:
         """Price the plan, as this silo does for itself."""
         return self.plan.spent(simulation_seed=seed)
 
-    def check(self, n_features: int, n_classes: int | None) -> None:
-        """Raise unless the row is one for these records."""
-        if self.scales is not None and self.scales.n_features != n_features:
-            raise Refused("The plan of the scales is for another number of features.")
-
     @cached_property
     def plan(self) -> PrivacyPlan:
         """The plan of a federation of this silo alone; what it is asked beside is its ``setup``."""
-        parts = [part for part in (self.scales, self.calibration) if part is not None]
-        setup = compose([each for part in parts for each in part.composition(0)])
+        setup = compose([each for plan in self.sums for each in plan.composition()])
         schedule = None
         if self.rounds is not None:
             mine = set(self.rounds)
@@ -99,9 +136,7 @@ class Row:
         )
 
 
-def rows_of(
-    plan: PrivacyPlan, scales: ScalingPlan | None, calibration: CalibrationPlan | None
-) -> list[Row]:
+def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[Row]:
     """Return each silo's row of a plan; plans that silos elsewhere cannot run are refused."""
     _check_can_run(plan)
     rounds: list[list[int]] = [[] for _ in range(plan.n_silos)]
@@ -124,8 +159,7 @@ def rows_of(
             cohort=plan.cohort,
             noise_schedule=plan.noise_schedule,
             mechanism=plan.mechanism,
-            scales=None if scales is None or scales.is_free else scales.of_silo(i),
-            calibration=None if calibration is None else calibration.of_silo(i),
+            sums=tuple(each.of_silo(i) for each in sums),
         )
         for i in range(plan.n_silos)
     ]
@@ -133,23 +167,28 @@ def rows_of(
 
 def _check_can_run(plan: PrivacyPlan) -> None:
     """Raise for plans whose guarantee needs more than a silo and its own noise."""
-    if not plan.private:
-        raise Refused(
-            "epsilon=inf gives out exact numbers of each silo; silos elsewhere send noised ones "
-            "only. Give a finite epsilon (a large one adds little noise)."
-        )
+    check_noised(plan.private, plan.trust)
     if not (plan.noise_multiplier > 0).all():
         raise Refused("Each silo elsewhere adds noise: give every silo a finite epsilon.")
-    if plan.trust != "silo":
-        raise Refused(
-            f"trust={plan.trust!r} needs {'a shuffler' if plan.trust == 'shuffler' else 'a sum'} "
-            "that nobody can look into; silos elsewhere would send exact numbers to the server. "
-            'Give trust="silo": each silo then adds its own noise.'
-        )
     if plan.unit == "silo" and plan.silo_fraction < 1:
         raise Refused(
             'With unit="silo" all silos elsewhere take part in every round, because who is chosen '
             "is a secret that messages would tell. Give silo_fraction=1.0."
+        )
+
+
+def check_noised(private: bool, trust: str) -> None:
+    """Raise, with the way out, for what silos elsewhere would have to give out as it is."""
+    if not private:
+        raise Refused(
+            "epsilon=inf gives out exact numbers of each silo; silos elsewhere send noised ones "
+            "only. Give a finite epsilon (a large one adds little noise)."
+        )
+    if trust != "silo":
+        raise Refused(
+            f"trust={trust!r} needs {'a shuffler' if trust == 'shuffler' else 'a sum'} "
+            "that nobody can look into; silos elsewhere would send exact numbers to the server. "
+            'Give trust="silo": each silo then adds its own noise.'
         )
 
 
@@ -183,33 +222,32 @@ def _check_sampling(row: Row) -> None:
         _check(sum(row.steps[r] for r in own) <= sampling.n_parts <= size)
 
 
-def _agrees(setting: object, row: Row) -> bool:
-    """Whether a setting of questions is that of the row."""
-    s = setting
-    same = (s.unit, s.trust, s.neighbours) == (row.unit, row.trust, row.neighbours)  # type: ignore[attr-defined]
-    mu, sizes = s.mu, s.silo_sizes  # type: ignore[attr-defined]
-    same_size = row.size is None or sizes.tolist() == [row.size]
-    return same and same_size and mu.shape == sizes.shape == (1,) and bool(0 < mu[0] < math.inf)
+def _check_sums(row: Row | SumRow) -> None:
+    """Raise unless the sums are of the row's records, and what is priced is what runs."""
+    purposes = [plan.purpose for plan in row.sums]
+    _check(len(set(purposes)) == len(purposes) and "round" not in purposes)
+    for plan in row.sums:
+        given = plan.budgets
+        same = (given.unit, given.trust, given.neighbours) == (row.unit, row.trust, row.neighbours)
+        _check(same and given.every >= 1 and (given.most is None or given.most >= 1))
+        _check(given.silo_sizes.shape == given.mu.shape == (1,))
+        _check(row.size is None or given.silo_sizes.tolist() == [row.size])
+        _check(plan.mus and plan.first >= 0 and 0 <= plan.failure < 1)
+        _check(all(mu.shape == (1,) and mu.dtype.kind == "f" for mu in plan.mus))
+        _check(all(0 < mu[0] < math.inf for mu in (given.mu, *plan.mus)))
 
 
-def _check_scales(plan: ScalingPlan, row: Row) -> None:
-    """Raise unless the releases' sensitivities, which follow from these numbers, are theirs."""
-    setting = plan.setting
-    _check(setting.n_silos == 1 and _agrees(setting, row))
-    _check(setting.every >= 1 and (setting.most is None or setting.most >= 1))
-    _check(plan.n_features >= 1)
-    for bounds in (plan.feature_bounds,):
-        if bounds is not None:
-            _check(bounds.low.shape == bounds.high.shape == (plan.n_features,))
-    counts = () if plan.counts is None else (plan.counts,)
-    for release in counts:
-        _check(isinstance(release.grid, MagnitudeGrid) and release.grid.octaves >= _NARROWEST)
-        _check(release.ball is None)  # its sensitivity is not that of counts
-    if plan.target_bins is not None:
-        grid = plan.target_bins.grid
-        _check(isinstance(grid, LinearGrid) and 2 <= grid.n_bins <= _MOST_BINS)
-        _check(plan.reads_target and plan.counts is None and plan.target_bins.ball is None)
-    for release in plan.moments:
-        _check(release.grid is None)
-        _check(release.ball is None or release.ball.n_features == plan.is_feature.sum())
-    _check(all(0 < release.share <= 1 for release in plan.releases))
+def checked(
+    plan: SumPlan, number: int, what: object, n_features: int, n_classes: int | None, work: Any
+) -> SumQuestion:
+    """Return a question for a sum, if it is one of the plan's and of such records, or refuse."""
+    try:
+        question = plan.question(number, what, work)
+        question.what.check(n_features, n_classes, work)
+        if not (plan.noised(number, question.what).std > 0).all():
+            raise Refused("A sum without noise is not answered.")
+    except PrecisionError as error:
+        raise Refused("The sum's noise is too little, or too much, to be added.") from error
+    except ValueError as error:  # of public numbers
+        raise Refused(str(error)) from error
+    return question

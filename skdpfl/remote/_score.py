@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, get_args
 
 import numpy as np
 
+from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.models import Model
 from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.remote._declared import pack
-from skdpfl.remote._exchange import SilosMissing, in_words
 from skdpfl.remote._federation import RemoteFederation
-from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer
-from skdpfl.remote._score_row import OF_CLASSES, Measure, Predictor, ScoreRow
+from skdpfl.remote._measures import OF_CLASSES, Measure, Predictor, Scored
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
 from skdpfl.scaling import AffineScaling
@@ -100,28 +99,21 @@ def score_federation(
     Scores
         Means of the measure over records, per silo and overall.
     """
-    facts, classes = federation.facts, federation.classes
     predictor = _predictor(model)
-    measure, bound = _measure(measure, classes, bound, model.loss)
-    z = (2 if neighbours == "replace" else 1) / gaussian_mu(float(epsilon), float(delta))
-    names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
-    fit, offers, rows = secrets.token_hex(8), {}, {}
-    for i, (name, size) in enumerate(zip(federation.names, facts.silo_sizes.values(), strict=True)):
-        row = ScoreRow(name, int(size), delta, neighbours, z, measure, bound, predictor)
-        declared = Facts(int(facts.n_features), names, classes, facts.dtype, int(size))
-        offers[name] = Offer(
-            fit, f"score of {federation.estimator}", declared, row, i, random_state
-        )
-        rows[name] = row
-    agreed, reasons = federation.exchange(offers, Agreement)
-    if reasons:
-        raise SilosMissing(f"Some silos do not answer how good a model is. {in_words(reasons)}")
-    asks = dict.fromkeys(offers, Ask(fit, "score", 0, None, float("inf")))
-    answers, reasons = federation.exchange(asks, Answer)
-    reasons |= {n: "no single number" for n, a in answers.items() if a.values.shape != (1,)}
-    if reasons:
-        raise SilosMissing(f"Some silos were asked and did not answer. {in_words(reasons)}")
-    return _scores(rows, {n: float(a.values[0]) for n, a in answers.items()}, agreed)
+    what = Scored(*_measure(measure, federation.classes, bound, model.loss), predictor)
+    n = np.array([int(size) for size in federation.facts.silo_sizes.values()])
+    mu = np.full(n.shape, gaussian_mu(float(epsilon), float(delta)))
+    plan = SumPlan(SiloBudgets(n, mu, neighbours=neighbours), "score", (mu,))
+    federation.agree_on_sums([plan], what, float(delta), random_state)
+    sums = plan.question(0, what).each(federation, streams_for(random_state))
+    std, names = plan.noised(0, what).std, federation.names
+    return Scores(
+        dict(zip(names, (sums / n + what.radius).tolist(), strict=True)),
+        float((sums + n * what.radius).sum() / n.sum()),
+        dict(zip(names, (std / n).tolist(), strict=True)),
+        float(np.sqrt((std**2).sum())) / int(n.sum()),
+        dict(federation.epsilons),
+    )
 
 
 def _measure(
@@ -160,17 +152,3 @@ def _predictor(model: Fitted) -> Predictor:
     except WireError as error:
         raise Refused(f"The model cannot be sent to silos elsewhere. {error}") from error
     return predictor
-
-
-def _scores(rows: dict[str, ScoreRow], sums: dict[str, float], agreed: dict[str, Any]) -> Scores:
-    n = {name: row.size for name, row in rows.items()}
-    half = {name: row.bound / 2 for name, row in rows.items()}
-    std = {name: float(np.ravel(row.noised.std)[0]) for name, row in rows.items()}
-    total = sum(n.values())
-    return Scores(
-        {name: sums[name] / n[name] + half[name] for name in rows},
-        sum(sums[name] + n[name] * half[name] for name in rows) / total,
-        {name: std[name] / n[name] for name in rows},
-        float(np.sqrt(sum(s**2 for s in std.values()))) / total,
-        {name: agreed[name].epsilon for name in rows},
-    )

@@ -2,29 +2,21 @@
 
 _bounds      what users declare, and the maps it gives
 _choice      public numbers -> ScalingPlan, priced before data are read
-_run         ScalingPlan, data -> Scales, by noisy messages (``_messages``: the guarantee)
+_run         ScalingPlan, data -> Scales, by noised sums (``_columns``: the guarantee)
 _maps        Scales: the fixed maps of features and target
 _calibration what is found after training: the scale of a classifier's raw predictions
              (``_temperature``), the level of a quantile's (``_shift``)
 """
 
-from skdpfl.scaling._ball import Ball
 from skdpfl.scaling._bounds import (
     Bounds,
     affine_from_bounds,
     read_feature_bounds,
     read_target_bounds,
 )
-from skdpfl.scaling._calibration import (
-    Below,
-    Calibrated,
-    CalibrationPlan,
-    Slope,
-    calibrated,
-    calibration_question,
-)
+from skdpfl.scaling._calibration import Calibrated, CalibrationPlan, calibrated
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
-from skdpfl.scaling._contributions import CountsOn, MomentsIn, RowsIn
+from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
 from skdpfl.scaling._doubts import doubts_about, values_of
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import (
@@ -36,46 +28,42 @@ from skdpfl.scaling._maps import (
     Scales,
     SquashScaling,
 )
-from skdpfl.scaling._messages import Messages, scales_question
 from skdpfl.scaling._moments import Boxes, deviations
-from skdpfl.scaling._run import FoundMoments, find_moments, run_scaling
-from skdpfl.scaling._scaling_plan import Release, ScalingPlan
-from skdpfl.scaling._setting import Setting
-from skdpfl.scaling._shift import ShiftPlan
+from skdpfl.scaling._run import FoundMoments, ScalingRun, find_moments, run_scaling
+from skdpfl.scaling._scaling_plan import Look, ScalingPlan
+from skdpfl.scaling._shift import Below, ShiftPlan
 from skdpfl.scaling._target_bins import LinearGrid
-from skdpfl.scaling._temperature import TemperaturePlan
+from skdpfl.scaling._temperature import Slopes, TemperaturePlan
 
 __all__ = [
     "EVERYTHING",
     "AffineScaling",
     "AffineTarget",
     "Array",
-    "Ball",
     "Below",
     "Bounds",
     "Boxes",
     "Calibrated",
     "CalibrationPlan",
-    "CountsOn",
+    "Columns",
+    "Counts",
     "FoundMoments",
     "IdentityScaling",
     "LinearGrid",
+    "Look",
     "MagnitudeGrid",
-    "Messages",
-    "MomentsIn",
+    "Moments",
     "RatioTarget",
-    "Release",
-    "RowsIn",
+    "RowMoments",
     "Scales",
     "ScalingPlan",
-    "Setting",
+    "ScalingRun",
     "ShiftPlan",
-    "Slope",
+    "Slopes",
     "SquashScaling",
     "TemperaturePlan",
     "affine_from_bounds",
     "calibrated",
-    "calibration_question",
     "deviations",
     "doubts_about",
     "find_moments",
@@ -83,6 +71,5 @@ __all__ = [
     "read_feature_bounds",
     "read_target_bounds",
     "run_scaling",
-    "scales_question",
     "values_of",
 ]

@@ -49,7 +49,7 @@ _BELOW = 1 - 2.0**-40
 
 
 @dataclass(frozen=True)
-class Ball:
+class RowBall:
     """The set of a row's contributions, by its number of features."""
 
     n_features: int
@@ -87,7 +87,7 @@ def _units(found: Estimate, is_feature: np.ndarray) -> Array:
     return np.sqrt(np.clip(found.variance, finest, 1.0)) * np.where(is_feature, 1.0, _TARGET)
 
 
-def contributions(columns: Array, boxes: Boxes, ball: Ball) -> Array:
+def contributions(columns: Array, boxes: Boxes, ball: RowBall) -> Array:
     """``(a, b)`` of each row (n, d, 2), for any values."""
     both = np.empty((2, *columns.shape))
     v, squares = both
@@ -105,7 +105,7 @@ def contributions(columns: Array, boxes: Boxes, ball: Ball) -> Array:
     return np.moveaxis(both, 0, -1)
 
 
-def sums_of_rows(columns: Array, first: np.ndarray, boxes: Boxes, ball: Ball) -> Array:
+def sums_of_rows(columns: Array, first: np.ndarray, boxes: Boxes, ball: RowBall) -> Array:
     """Sums of contributions over the rows from each of ``first`` to the next (m, columns, 2)."""
     d = ball.n_features
     features = contributions(columns[:, :d], Boxes(boxes.center[:d], boxes.half[:d]), ball)

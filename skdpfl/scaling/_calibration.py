@@ -1,37 +1,76 @@
-"""Asking silos for the sums that a calibration follows from, once a model is trained."""
+"""Calibration within the budget: what a trained model's predictions are corrected by.
+
+::
+
+    c_j    = a record's term: |c_j| <= c, from the record, the model and what was released before
+    m      = sum_i w_i S_i / n_i           S_i the noised sum over silo i's records
+
+The scale of a classifier's raw predictions follows from several such means
+(:mod:`skdpfl.scaling._temperature`), the level of a quantile's from others
+(:mod:`skdpfl.scaling._shift`). Terms are multiples of 2^-20 and at most 4, whatever a record holds,
+so float64 adds up 2^31 of them without rounding, in any order; :mod:`skdpfl.federation` has the
+proof of what a sum costs.
+"""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpfl.algorithms import is_vector
-from skdpfl.federation import Federation, Question, SiloData, Work
+from skdpfl.federation import BoundedSum, Federation, SiloBudgets, SiloData, SumPlan, Work
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling._shift import ShiftPlan, below_terms
-from skdpfl.scaling._temperature import TemperaturePlan, centred_slopes, slope_terms
+from skdpfl.scaling._maps import Array
 
+#: the largest cut, and what all terms are multiples of
+MOST, STEP = 4.0, 2.0**-20
 #: records of a silo whose raw predictions are held at once
 _BLOCK = 2**12
 
-CalibrationPlan = TemperaturePlan | ShiftPlan
 
-
-class Slope(NamedTuple):
-    """Where slopes are asked for: a model, and the factor on its raw predictions."""
-
-    params: np.ndarray
-    factor: float
-
-
-class Below(NamedTuple):
-    """What targets are compared with: a model's raw predictions plus a shift."""
+@dataclass(frozen=True, eq=False)
+class PredictionSum(BoundedSum):
+    """A sum of one bounded number of each record, which follows from a model's prediction."""
 
     params: np.ndarray
-    shift: float
+    on_grid = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return ()
+
+    @abstractmethod
+    def of_predictions(self, raw: Array, y: Array, weights: Array | float, loss: Any) -> Array:
+        """Return the terms (n,) of records with these raw predictions (n, k)."""
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        if work is None or not is_vector(self.params, work.model.size):
+            raise ValueError("There is no question about predictions before there is a model.")
+
+    def model_params(self, work: Work) -> np.ndarray:
+        """Return the parameters of the model whose predictions are looked at."""
+        return self.params
+
+    def sums(self, data: SiloData, work: Work) -> Iterator[tuple[np.ndarray, Array]]:
+        work = work.apart()
+        maps = work.features, work.target, work.target_dtype, work.class_weights
+        data, params = data.mapped(*maps), self.model_params(work)
+        sums = np.zeros(len(data.sizes))
+        for i, size in enumerate(data.sizes.tolist()):
+            for start in range(0, size, _BLOCK):
+                rows = data.rows_of(i, slice(start, min(start + _BLOCK, size)))
+                X, y = data.at(rows, work.dtype)
+                targets, weights = (y, 1.0) if y.dtype.names is None else (y["target"], y["weight"])
+                raw = work.model.raw(params, X)
+                sums[i] += self.of_predictions(raw, targets, weights, work.loss).sum()
+        here = np.flatnonzero(data.sizes)
+        yield here, sums[here]
 
 
 class Calibrated(NamedTuple):
@@ -49,63 +88,59 @@ class Calibrated(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationQuestion(Question):
-    """Each silo's noised sum of terms; exact where the server adds the noise."""
+class CalibrationPlan(ABC):
+    """The sums that a calibration follows from, and their cost, from public numbers.
+
+    Parameters
+    ----------
+    budgets : SiloBudgets
+        Silo sizes, budgets as mu, trust and relation; records are protected.
+    """
+
+    budgets: SiloBudgets
+    #: what the sums are for, how many there are, and the part of mu that each of them spends
+    purpose: ClassVar[str]
+    evaluations: ClassVar[int]
+    share: ClassVar[float]
+
+    @abstractmethod
+    def asks(self, params: np.ndarray, value: float) -> PredictionSum:
+        """Return the sum that is asked for at a factor, or a shift, of predictions."""
+
+    @abstractmethod
+    def calibrated(self, run: CalibrationRun, walk: float) -> Calibrated:
+        """Return the model after calibration."""
+
+    @cached_property
+    def sums(self) -> SumPlan:
+        """What silos are asked for; at most mu = 1 for each sum."""
+        mu = self.budgets.spends
+        each = np.where(np.isfinite(mu), np.minimum(self.share * mu, 1.0), np.inf)
+        return SumPlan(self.budgets, self.purpose, (each,) * self.evaluations)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise of a mean."""
+        return self.sums.noise(0, self.asks(np.zeros(0), 1.0))
+
+
+class CalibrationRun(NamedTuple):
+    """A plan, a trained model, the silos that are asked, and the server's streams."""
 
     plan: CalibrationPlan
+    federation: Federation
     work: Work
-    where: Slope | Below
-    number: int
+    params: np.ndarray
+    streams: Streams
 
-    @property
-    def purpose(self) -> str:  # type: ignore[override]
-        return self.plan.purpose
-
-    @property
-    def asked(self) -> Slope | Below:
-        return self.where
-
-    def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        here, work = np.flatnonzero(data.sizes), self.work
-        maps = work.features, work.target, work.target_dtype, work.class_weights
-        mapped = data.mapped(*maps)
-        exact = sums_of_terms(mapped, work, self.where, self.plan.cut)[here]
-        yield here, self.plan.answers(here, exact, streams, self.number)[:, None]
-
-
-def calibration_question(
-    plan: CalibrationPlan, work: Work, number: int, asked: object
-) -> CalibrationQuestion:
-    """Return a question that somebody else asks, if it is one of the plan's; raise otherwise."""
-    kind = Slope if isinstance(plan, TemperaturePlan) else Below
-    known = isinstance(asked, kind) and is_vector(asked.params, work.model.size)
-    if not known or number not in range(plan.evaluations):
-        raise ValueError(f"The plan has no question about the {plan.purpose} {number!r}.")
-    assert isinstance(asked, Slope | Below)
-    return CalibrationQuestion(plan, work, asked, number)
-
-
-def sums_of_terms(data: SiloData, work: Work, asked: Slope | Below, cut: float) -> np.ndarray:
-    """Return each silo's sum of terms (n_silos,), not noised; see the modules of the plans.
-
-    A silo's terms are computed from blocks of its own records. Weights of records are part of
-    slopes; counts ignore them.
-    """
-    params, sums, work = asked.params, np.zeros(len(data.sizes)), work.apart()
-    if isinstance(asked, Slope):
-        params = work.model.rescaled(params, asked.factor)
-    for i, size in enumerate(data.sizes.tolist()):
-        for start in range(0, size, _BLOCK):
-            X, y = data.at(data.rows_of(i, slice(start, min(start + _BLOCK, size))), work.dtype)
-            raw = work.model.raw(params, X)
-            targets, weights = (y, 1.0) if y.dtype.names is None else (y["target"], y["weight"])
-            if isinstance(asked, Slope):
-                slopes = (work.loss.gradient(targets, raw) * raw).sum(axis=-1)
-                slopes = centred_slopes(raw, slopes, cut) * weights
-                sums[i] += slope_terms(slopes, cut).sum()
-            else:
-                sums[i] += below_terms(targets, raw[:, 0], asked.shift).sum()
-    return sums
+    def mean(self, value: float, number: int) -> float:
+        """Return the noisy mean term."""
+        plan, budgets = self.plan, self.plan.budgets
+        question = plan.sums.question(number, plan.asks(self.params, value), self.work)
+        sums = question.each(self.federation, self.streams)
+        if budgets.at_server:
+            return float(sums[0] / budgets.units.sum())
+        return float(budgets.weights @ (sums / budgets.units))
 
 
 def calibrated(
@@ -117,21 +152,11 @@ def calibrated(
     walk: float = 0.0,
 ) -> Calibrated:
     """Return a trained model after calibration; ``walk``: how far noise moves its predictions."""
+    return plan.calibrated(CalibrationRun(plan, federation, work, params, streams), walk)
 
-    def ask(value: float, number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        kind = Slope if isinstance(plan, TemperaturePlan) else Below
-        return federation.ask(CalibrationQuestion(plan, work, kind(params, value), number))
 
-    if isinstance(plan, ShiftPlan):
-        trained, intercept = work.loss.quantile_level, work.model.intercept_mask()
-        assert trained is not None
-        assert intercept is not None
-        shift, error = plan.find(ask, streams, trained)
-        moved = params + (shift * intercept).astype(params.dtype)
-        return Calibrated(moved, shift=shift, error=error, direction=intercept)
-    mask = work.model.output_mask()
-    scaled = work.penalty if mask is None else work.penalty * mask
-    penalty = float(np.square(params, dtype=np.float64) @ scaled)
-    factor = plan.find(ask, streams, walk, penalty)
-    rescaled = work.model.rescaled(params, factor)
-    return Calibrated(rescaled, factor, error=plan.noise_of_logarithm, direction=rescaled)
+def finite(value: float) -> float:
+    """Return a number; raise unless it is one."""
+    if not math.isfinite(value):
+        raise ValueError(f"There is no question about predictions at {value!r}.")
+    return value

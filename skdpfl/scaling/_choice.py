@@ -8,11 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skdpfl.scaling._ball import Ball
+from skdpfl.federation import SiloBudgets
+from skdpfl.privacy.events import Neighbours, Trust, Unit
 from skdpfl.scaling._bounds import Bounds
+from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
 from skdpfl.scaling._magnitudes import MagnitudeGrid
-from skdpfl.scaling._scaling_plan import Features, Release, ScalingPlan
-from skdpfl.scaling._setting import Neighbours, Setting, Trust, Unit
+from skdpfl.scaling._scaling_plan import Features, Look, ScalingPlan
 from skdpfl.scaling._target_bins import LinearGrid
 
 #: enough records: more are read only if the noise is small enough
@@ -103,9 +104,9 @@ def plan_scaling(
     """
     sizes = np.array(silo_sizes)  # a copy, as plans are immutable
     budgets = np.full(sizes.shape, mu, np.float64)
-    setting = Setting(sizes, budgets, unit, trust, neighbours)
+    given = SiloBudgets(sizes, budgets, unit, trust, neighbours)
     plan = ScalingPlan(
-        setting, n_features, "none", "none", feature_bounds, target_bounds,
+        given, n_features, "none", "none", feature_bounds, target_bounds,
         floor=shares.floor, centred=centred,
     )  # fmt: skip
     if scaling is None:
@@ -126,93 +127,98 @@ def _chosen(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
 
 def _refined(plan: ScalingPlan, refined: Features, public: Features, shares: Shares) -> ScalingPlan:
     """Refine a public map by moments, unless the noise is too large."""
-    better = _with_releases(replace(plan, features=refined), shares)
+    better = _with_looks(replace(plan, features=refined), shares)
     n_read = int(better.features_read.sum())
     if n_read and better.noise(better.moments[0])[0] <= _USELESS * np.sqrt(n_read):
         return better
-    return _with_releases(replace(plan, features=public), shares)
+    return _with_looks(replace(plan, features=public), shares)
 
 
 def _without_bounds(plan: ScalingPlan, scaling: str, shares: Shares) -> ScalingPlan:
     """Estimate the features' scales privately, or squash the features if that is too noisy."""
-    private = _with_releases(replace(plan, features="private"), shares)
+    private = _with_looks(replace(plan, features="private"), shares)
     if scaling == "private" or counts_noise(private) <= HOPELESS:
         return private
     return _refined(plan, "refined squash", "squash", shares)
 
 
-def _with_releases(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
-    """Add the releases, each with the least share that is precise enough."""
+def _with_looks(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
+    """Add the looks, each with the least share that is precise enough."""
     if not plan.is_feature.size:
         return plan
-    plan = replace(plan, setting=_with_fewer_records(plan, shares))
+    plan = replace(plan, budgets=_with_fewer_records(plan, shares))
     if shares.rows and not plan.unbounded.any():
-        return _with_target_bins(replace(plan, moments=_releases_in_bounds(plan, shares)))
+        return _with_target_bins(replace(plan, moments=_looks_in_bounds(plan, shares)))
     counts = None
     if plan.unbounded.any():
-        counts = _with_least_share(plan, Release(shares.counts, MagnitudeGrid(1.5)), shares.enough)
+        counts = _with_least_share(plan, _counts(plan, shares.counts, 1.5), shares.enough)
         if plan.noise(counts).max() < _FINE:
-            counts = replace(counts, grid=MagnitudeGrid(1.0))
+            counts = _counts(plan, counts.share, 1.0)
     largest = shares.bounded if counts is None else shares.moments
-    moments = _with_least_share(plan, Release(largest), shares.enough)
-    halved = replace(moments, share=moments.share / np.sqrt(2))
-    looks: tuple[Release, ...] = (moments,)
+    moments = _with_least_share(plan, Look(largest, Moments(plan.columns)), shares.enough)
+    halved = moments._replace(share=moments.share / np.sqrt(2))
+    looks: tuple[Look, ...] = (moments,)
     if plan.noise(halved).max() < _SECOND_ROUND:
         looks = (halved, halved)
     elif shares.rows:
-        looks = (moments, _rows_release(plan, shares.rows_after_counts, shares))
+        looks = (moments, _rows(plan, shares.rows_after_counts, shares))
     return replace(plan, counts=counts, moments=looks)
 
 
-def _releases_in_bounds(plan: ScalingPlan, shares: Shares) -> tuple[Release, ...]:
+def _counts(plan: ScalingPlan, share: float, octaves: float) -> Look:
+    """Counts of the columns without bounds."""
+    return Look(share, Counts(plan.without_bounds, MagnitudeGrid(octaves)))
+
+
+def _looks_in_bounds(plan: ScalingPlan, shares: Shares) -> tuple[Look, ...]:
     """Moments in known boxes, then twice those of rows in a ball around the last estimates."""
-    first = _with_least_share(plan, Release(shares.bounded), _TYPICAL * shares.precise)
-    return first, *[_rows_release(plan, shares.rows, shares)] * 2
+    first = Look(shares.bounded, Moments(plan.columns))
+    first = _with_least_share(plan, first, _TYPICAL * shares.precise)
+    return first, *[_rows(plan, shares.rows, shares)] * 2
 
 
 def _with_target_bins(plan: ScalingPlan) -> ScalingPlan:
     """Count the target in few bins first, where moments in its bounds would be drowned."""
     bounds = plan.target_bounds
-    if plan.target != "refined bounds" or bounds is None or plan.setting.unit == "silo":
+    if plan.target != "refined bounds" or bounds is None or plan.budgets.unit == "silo":
         return plan
     if plan.noise(plan.moments[0])[-1] <= _COARSE:
         return plan
     grid = LinearGrid(float(bounds.low[0]), float(bounds.high[0]))
-    return replace(
-        plan, target_bins=_with_least_share(plan, Release(_BINS_SHARE, grid), _BINS_ENOUGH)
-    )
+    target = Columns(np.zeros(plan.n_features, bool), True)
+    bins = _with_least_share(plan, Look(_BINS_SHARE, Counts(target, grid)), _BINS_ENOUGH)
+    return replace(plan, target_bins=bins)
 
 
-def _rows_release(plan: ScalingPlan, share: float, shares: Shares) -> Release:
+def _rows(plan: ScalingPlan, share: float, shares: Shares) -> Look:
     """Moments of rows in a ball."""
-    release = Release(share, ball=Ball(int(plan.features_read.sum())))
-    return _with_least_share(plan, release, shares.precise)
+    return _with_least_share(plan, Look(share, RowMoments(plan.columns)), shares.precise)
 
 
-def _with_fewer_records(plan: ScalingPlan, shares: Shares) -> Setting:
+def _with_fewer_records(plan: ScalingPlan, shares: Shares) -> SiloBudgets:
     """Read a part of the records if the noise is small enough at a third of the shares."""
-    setting = plan.setting
+    budgets = plan.budgets
     if not shares.enough:
-        return setting
-    if setting.unit == "silo":
-        return replace(setting, most=max(1, _PLENTY // setting.n_silos))
-    n = int(np.sum(setting.silo_sizes))
+        return budgets
+    if budgets.unit == "silo":
+        return replace(budgets, most=max(1, _PLENTY // budgets.n_silos))
+    n = int(np.sum(budgets.silo_sizes))
     if n < 2 * _PLENTY:
-        return setting
-    releases = [Release(shares.moments / 3)]
+        return budgets
+    looks = [Look(shares.moments / 3, Moments(plan.columns))]
     if plan.unbounded.any():
-        releases.append(Release(shares.counts / 3, MagnitudeGrid(1.5)))
-    noise = max(plan.noise(release).max() for release in releases)
+        looks.append(_counts(plan, shares.counts / 3, 1.5))
+    noise = max(plan.noise(look).max() for look in looks)
     room = shares.enough / noise if noise > 0 else np.inf
-    return replace(setting, every=int(max(1, min(n // _PLENTY, room))))
+    return replace(budgets, every=int(max(1, min(n // _PLENTY, room))))
 
 
-def _with_least_share(plan: ScalingPlan, release: Release, enough: float) -> Release:
-    """The release with the smallest share that is precise enough, at most its own."""
+def _with_least_share(plan: ScalingPlan, look: Look, enough: float) -> Look:
+    """The look with the smallest share that is precise enough, at most its own."""
     if not enough:
-        return release
-    needed = release.share * plan.noise(release).max() / enough
-    return replace(release, share=float(min(release.share, max(needed, 1e-3))))
+        return look
+    needed = look.share * plan.noise(look).max() / enough
+    return look._replace(share=float(min(look.share, max(needed, 1e-3))))
 
 
 def with_advice(plan: ScalingPlan, target: str = "") -> ScalingPlan:
@@ -243,9 +249,9 @@ def with_advice(plan: ScalingPlan, target: str = "") -> ScalingPlan:
 
 def _silos(plan: ScalingPlan) -> str:
     """The amount of data in words, without protected sizes."""
-    if plan.setting.unit == "silo":
-        return f"{plan.setting.n_silos} protected silos"
-    n_silos, n = plan.setting.n_silos, int(np.sum(plan.setting.silo_sizes))
+    if plan.budgets.unit == "silo":
+        return f"{plan.budgets.n_silos} protected silos"
+    n_silos, n = plan.budgets.n_silos, int(np.sum(plan.budgets.silo_sizes))
     return f"{n} records of one silo" if n_silos == 1 else f"{n} records of {n_silos} silos"
 
 

@@ -1,7 +1,7 @@
 """Running a scaling plan: from noisy counts to boxes, from noisy moments to centers and scales.
 
-All that is computed here comes from public numbers and from messages whose privacy
-:mod:`skdpfl.scaling._messages` states.
+All that is computed here comes from public numbers and from noised sums, whose privacy
+:mod:`skdpfl.scaling._columns` states.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from skdpfl.federation import CohortSum, Federation
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._ball import boxes_around, refine
 from skdpfl.scaling._bounds import affine_from_bounds
-from skdpfl.scaling._contributions import CountsOn, FiniteSums, MomentsIn, RowsIn
-from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._columns import ColumnSums, Counts, ExactMoments, Moments, RowMoments
+from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges
 from skdpfl.scaling._maps import (
     AffineScaling,
     AffineTarget,
@@ -26,7 +26,6 @@ from skdpfl.scaling._maps import (
     Scaling,
     SquashScaling,
 )
-from skdpfl.scaling._messages import ExactLook, Messages
 from skdpfl.scaling._moments import (
     Boxes,
     Estimate,
@@ -35,7 +34,7 @@ from skdpfl.scaling._moments import (
     narrowed,
     target_is_unresolved,
 )
-from skdpfl.scaling._scaling_plan import ScalingPlan
+from skdpfl.scaling._scaling_plan import Look, ScalingPlan
 from skdpfl.scaling._shapes import shape_library
 from skdpfl.scaling._target_bins import seen_in_bins
 
@@ -59,9 +58,22 @@ def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> 
     """
     if plan.is_free:
         return Scales(_features_without_data(plan))
-    if np.isinf(plan.setting.spends).all():
+    if np.isinf(plan.budgets.spends).all():
         return _exact(plan, federation)
-    return _scales(plan, find_moments(plan, Messages(plan, federation, streams)))
+    return _scales(plan, find_moments(plan, ScalingRun(plan, federation, streams)))
+
+
+class ScalingRun(NamedTuple):
+    """A plan, the silos that it is run with, and the server's streams."""
+
+    plan: ScalingPlan
+    federation: Federation
+    streams: Streams
+
+    def mean(self, number: int, what: ColumnSums) -> Array:
+        """Return the noisy mean contribution (columns, entries) over all silos."""
+        question = self.plan.sums.question(number, what)
+        return question.mean(self.federation, self.streams) / what.columns.weights[:, None]
 
 
 class Counted(NamedTuple):
@@ -88,55 +100,45 @@ class FoundMoments(NamedTuple):
     counted: Counted
 
 
-def find_moments(plan: ScalingPlan, messages: Messages) -> FoundMoments:
+def find_moments(plan: ScalingPlan, run: ScalingRun) -> FoundMoments:
     """Boxes for all columns, moments in them, and optionally again in narrower ones."""
-    first, counted = _boxes(plan, messages)
+    first, counted = _boxes(plan, run)
     boxes = first
-    found = _first_look(plan, messages, boxes)
+    found = _first_look(plan, run, boxes)
     for number in range(1, len(plan.moments)):
-        if plan.moments[number].ball is not None:
-            found = _refined_by_rows(plan, messages, boxes, found, number)
+        look = plan.moments[number]
+        if isinstance(look.what, RowMoments):
+            around = boxes_around(boxes, found, plan.is_feature)
+            noisy = run.mean(1 + number, RowMoments(plan.columns, around))
+            found = refine(found, noisy, plan.noise(look), plan.is_feature)
             continue
         boxes = narrowed(boxes, found, plan.noise(plan.moments[number - 1]))
-        found = _moments(plan, messages, boxes, number)
+        found = _moments(plan, run, boxes, number)
     return FoundMoments(first, boxes, found, counted)
 
 
-def _first_look(plan: ScalingPlan, messages: Messages, boxes: Boxes) -> Estimate:
+def _first_look(plan: ScalingPlan, run: ScalingRun, boxes: Boxes) -> Estimate:
     """Moments in the boxes; the target's in a smaller one if its bins were counted before."""
-    release = plan.target_bins
-    if release is None or release.grid is None:
-        return _moments(plan, messages, boxes, 0)
-    shares = messages.mean(release, CountsOn(release.grid), 0)[0]
-    seen = seen_in_bins(shares, float(plan.noise(release)[0]))
+    bins = plan.target_bins
+    if bins is None:
+        return _moments(plan, run, boxes, 0)
+    seen = seen_in_bins(run.mean(0, bins.what)[0], float(plan.noise(bins)[0]))
     whole = (0.0, 1.0, 1.0, 1.0)  # features keep their boxes
     prior = Estimate(*(np.where(plan.is_feature, *p) for p in zip(whole, seen, strict=True)))
     inner, look = boxes_around(boxes, prior, plan.is_feature), plan.moments[0]
-    noisy, noise = messages.mean(look, MomentsIn(inner), 1), plan.noise(look)
+    noisy, noise = run.mean(1, Moments(plan.columns, inner)), plan.noise(look)
     features = estimate(noisy.T, noise, plan.is_feature)
     target = refine(prior, noisy, noise, plan.is_feature)
     parts = zip(features, target, strict=True)
     return Estimate(*(np.where(plan.is_feature, *part) for part in parts))
 
 
-def _moments(plan: ScalingPlan, messages: Messages, boxes: Boxes, number: int) -> Estimate:
-    release = plan.moments[number]
-    noisy = messages.mean(release, MomentsIn(boxes), 1 + number)
-    return estimate(noisy.T, plan.noise(release), plan.is_feature)
+def _moments(plan: ScalingPlan, run: ScalingRun, boxes: Boxes, number: int) -> Estimate:
+    noisy = run.mean(1 + number, Moments(plan.columns, boxes))
+    return estimate(noisy.T, plan.noise(plan.moments[number]), plan.is_feature)
 
 
-def _refined_by_rows(
-    plan: ScalingPlan, messages: Messages, last: Boxes, found: Estimate, number: int
-) -> Estimate:
-    """Estimates in the same boxes, refined by rows in a ball."""
-    release = plan.moments[number]
-    assert release.ball is not None
-    boxes = boxes_around(last, found, plan.is_feature)
-    noisy = messages.mean(release, RowsIn(boxes, release.ball), 1 + number)
-    return refine(found, noisy, plan.noise(release), plan.is_feature)
-
-
-def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Counted]:
+def _boxes(plan: ScalingPlan, run: ScalingRun) -> tuple[Boxes, Counted]:
     """An interval for each column: declared, or found from noisy counts, which tell more."""
     low, high = np.empty(plan.is_feature.size), np.empty(plan.is_feature.size)
     counted = Counted(np.zeros(low.size), np.zeros(low.size, bool))
@@ -148,20 +150,27 @@ def _boxes(plan: ScalingPlan, messages: Messages) -> tuple[Boxes, Counted]:
     if plan.target == "refined bounds" and plan.target_bounds is not None:
         low[~plan.is_feature] = plan.target_bounds.low
         high[~plan.is_feature] = plan.target_bounds.high
-    if plan.counts is not None and isinstance(plan.counts.grid, MagnitudeGrid):
-        where, grid = plan.unbounded, plan.counts.grid
-        shares = messages.mean(plan.counts, CountsOn(grid), 0)
-        noise, of_features = plan.noise(plan.counts), plan.is_feature[where]
-        ranges = shape_library(grid).boxes(shares, noise, of_features)
-        low[where], high[where], counted.wide[where] = ranges
-        counted.beyond[where] = _beyond(shares, noise, grid)
-        if of_features.any():
-            unseen = _all_zero(shares[of_features, grid.n_positive], noise[of_features])
-            counted = counted._replace(unseen=unseen)
-        if not of_features[-1]:
-            in_two = float((shares[-1, :-1] + shares[-1, 1:]).max())
-            counted = counted._replace(gathered=in_two > _GATHERED - float(noise[-1]))
+    if plan.counts is not None:
+        where = plan.unbounded
+        found = _ranges(plan, plan.counts, run.mean(0, plan.counts.what))
+        (low[where], high[where], counted.wide[where]), counted.beyond[where] = found[:2]
+        counted = counted._replace(unseen=found[2], gathered=found[3])
     return Boxes(low / 2 + high / 2, high / 2 - low / 2), counted
+
+
+def _ranges(plan: ScalingPlan, look: Look, shares: Array) -> tuple[Ranges, np.ndarray, bool, bool]:
+    """What noisy shares of bins tell of columns: ranges, which are beyond, unseen, gathered."""
+    assert isinstance(look.what, Counts)
+    assert isinstance(look.what.grid, MagnitudeGrid)
+    grid, noise, of_features = look.what.grid, plan.noise(look), look.what.columns.is_feature
+    ranges = shape_library(grid).boxes(shares, noise, of_features)
+    unseen = gathered = False
+    if of_features.any():
+        unseen = _all_zero(shares[of_features, grid.n_positive], noise[of_features])
+    if not of_features[-1]:
+        in_two = float((shares[-1, :-1] + shares[-1, 1:]).max())
+        gathered = in_two > _GATHERED - float(noise[-1])
+    return ranges, _beyond(shares, noise, grid), unseen, gathered
 
 
 def _beyond(shares: Array, noise: Array, grid: MagnitudeGrid) -> np.ndarray:
@@ -203,18 +212,20 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
 
 def _exact(plan: ScalingPlan, federation: Federation) -> Scales:
     """Standardise by exact moments, in fits without privacy; ignores values that are not finite."""
-    count, total = _exact_sums(plan, federation, FiniteSums(), 0)
+    count, total = _exact_sums(plan, federation, 0)
     center = total / np.maximum(count, 1)
-    _, squares = _exact_sums(plan, federation, FiniteSums(center), 1)
+    _, squares = _exact_sums(plan, federation, 1, center)
     scale = np.sqrt(squares / np.maximum(count, 1))
     return _maps(plan, center, np.where(scale > 0, scale, 1.0), np.where(scale > 0, 1.0, 0.0))
 
 
-def _exact_sums(plan: ScalingPlan, federation: Federation, sums: FiniteSums, number: int) -> Array:
+def _exact_sums(
+    plan: ScalingPlan, federation: Federation, number: int, center: Array | None = None
+) -> Array:
     """All silos' exact sums (2, columns), silo after silo."""
-    n_silos, width = plan.setting.n_silos, 2 * plan.is_feature.size
+    n_silos, width = plan.budgets.n_silos, 2 * plan.is_feature.size
     total = CohortSum(np.arange(n_silos), np.ones(n_silos), width)
-    for silos, answers in federation.ask(ExactLook(plan, sums, number)):
+    for silos, answers in federation.ask(ExactMoments(plan.columns, number, center)):
         total.add(silos, answers)
     return total.result().reshape(-1, 2).T
 

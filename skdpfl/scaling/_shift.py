@@ -6,7 +6,7 @@ smoothing move the share of targets below predictions, too. One shift d of all p
 to q; with z_j a record's prediction and y_j its target, in scaled units::
 
     c_j    = 1/2 if y_j <= z_j + d, else -1/2              (also where something is not a number)
-    F      = 1/2 + the noisy mean of c_j                   see _bounded_sums, with the guarantee
+    F      = 1/2 + the noisy mean of c_j                   see _calibration, with the guarantee
     model    F(d) = sigmoid(logit q + (d - d*) / tau)      d* the shift that is looked for
     prior    d* - tau (logit q - logit q') ~ Student's t with 4 degrees of freedom, scale 0.25;
              log tau normal around log 0.3 with deviation 1.5
@@ -21,13 +21,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling._bounded_sums import Answers, BoundedSums
+from skdpfl.scaling._calibration import (
+    Calibrated,
+    CalibrationPlan,
+    CalibrationRun,
+    PredictionSum,
+    finite,
+)
 from skdpfl.scaling._maps import Array
 
 #: the grid of shifts, and of tau; the prior's scale and degrees of freedom; the model's error
@@ -45,12 +50,34 @@ class Level(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ShiftPlan(BoundedSums):
+class Below(PredictionSum):
+    """How many targets are below raw predictions plus a shift: 1/2 for each, -1/2 for others.
+
+    Weights of records are ignored.
+    """
+
+    shift: float
+
+    @property
+    def radius(self) -> float:
+        return 0.5
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        super().check(n_features, n_classes, work)
+        finite(self.shift)
+
+    def of_predictions(self, raw: Array, y: Array, weights: Array | float, loss: Any) -> Array:
+        moved = raw[:, 0] + raw.dtype.type(self.shift)
+        return np.where(y <= moved, 0.5, -0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftPlan(CalibrationPlan):
     """The counts that estimate the shift, and their cost, from public numbers.
 
     Parameters
     ----------
-    setting : Setting
+    budgets : SiloBudgets
         Silo sizes, budgets as mu, trust and relation; records are protected.
     quantile : float, default=0.5
         The share of targets that is to be below predictions.
@@ -60,24 +87,24 @@ class ShiftPlan(BoundedSums):
     purpose = "shift"
     evaluations, share = 6, math.sqrt(0.04 / 6)
 
-    def of_silo(self, i: int) -> ShiftPlan:
-        """Return what one silo needs to know of the plan."""
-        return replace(self, setting=self.setting.of_silo(i))
+    def asks(self, params: np.ndarray, value: float) -> Below:
+        return Below(params, value)
 
-    @property
-    def cut(self) -> float:
-        """1/2."""
-        return 0.5
+    def calibrated(self, run: CalibrationRun, walk: float) -> Calibrated:
+        trained, intercept = run.work.loss.quantile_level, run.work.model.intercept_mask()
+        assert trained is not None
+        assert intercept is not None
+        shift, error = self.find(run.mean, trained)
+        moved = run.params + (shift * intercept).astype(run.params.dtype)
+        return Calibrated(moved, shift=shift, error=error, direction=intercept)
 
-    def find(self, ask: Callable[[float, int], Answers], streams: Streams, trained: float) -> Level:
+    def find(self, mean: Callable[[float, int], float], trained: float) -> Level:
         """Return the shift of predictions.
 
         Parameters
         ----------
-        ask : callable
-            Asks the silos, at a shift d, for their sums of terms; the number counts how often.
-        streams : Streams
-            Where the noise comes from.
+        mean : callable
+            The noisy mean of the terms at a shift d; the number counts how often it is asked for.
         trained : float
             The quantile that the model was trained for.
         """
@@ -94,7 +121,7 @@ class ShiftPlan(BoundedSums):
             shift = float(np.interp(self.quantile, shares, _SHIFTS))
             if number == self.evaluations:
                 break
-            share = 0.5 + self.mean(ask(shift, number), streams, number)
+            share = 0.5 + mean(shift, number)
             likely -= 0.5 * ((share - _below(wanted, shift, shifts, slopes)) / noise) ** 2
             number += 1
         return Level(shift, math.sqrt(float((weights * (shifts - shift) ** 2).sum())))
@@ -108,8 +135,3 @@ def _below(wanted: float, shift: float | Array, true: Array, slopes: Array) -> A
     """Return the share of targets below predictions that are moved by ``shift``."""
     with np.errstate(over="ignore"):
         return np.asarray(1 / (1 + np.exp(-(wanted + (shift - true) / slopes))))
-
-
-def below_terms(y: Array, raw: Array, shift: float) -> Array:
-    """Return the terms of records (n,) from targets and predictions (n,)."""
-    return np.where(y <= raw + raw.dtype.type(shift), 0.5, -0.5)

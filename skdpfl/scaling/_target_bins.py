@@ -17,7 +17,7 @@ At equal budgets the error of the mean is a half of that of sums, that of the sc
 
 **Formal guarantee.** Whatever y is (a NaN or an infinity, too), a record adds a one to exactly one
 bin, so replacing it moves the counts by at most sqrt(2) in L2, zeroing it by 1:
-:mod:`skdpfl.scaling._messages` covers these messages as it does all counts. The posterior is
+:mod:`skdpfl.federation._sums` covers these sums as it does all others. The posterior is
 computed from the noisy shares and public numbers.
 """
 

@@ -9,7 +9,7 @@ loss::
     e_j      = sum over labels of p(label) slope_j(label) cut to [-c, c], p the model's at t
     c_j      = slope_j cut to [-c, c], less e_j; times the record's weight; cut again, and rounded
                towards 0 to a multiple of 2^-20; not finite: 0
-    g        = the noisy mean of c_j  (+ alpha t^2 |w|^2)     see _bounded_sums, with the guarantee
+    g        = the noisy mean of c_j  (+ alpha t^2 |w|^2)     see _calibration, with the guarantee
     u       <- u - K g,   K = P h / (h^2 P + v),   P <- P (1 - K h),    P = 0.45^2 at first
 
 The cut shortens the slopes of records that are wrong, which are the long ones; e_j, which is 0
@@ -31,12 +31,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
-from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling._bounded_sums import MOST, STEP, Answers, BoundedSums
+from skdpfl.federation import Work
+from skdpfl.scaling._calibration import (
+    MOST,
+    STEP,
+    Calibrated,
+    CalibrationPlan,
+    CalibrationRun,
+    PredictionSum,
+    finite,
+)
 from skdpfl.scaling._maps import Array
 
 #: the prior's deviation, the curvature in u, and the limits of u
@@ -50,36 +59,45 @@ _DROWNED = 0.04
 
 
 @dataclass(frozen=True, eq=False)
-class TemperaturePlan(BoundedSums):
-    """The releases that estimate the factor, and their cost, from public numbers.
+class Slopes(PredictionSum):
+    """The sum of records' slopes in the logarithm of a factor on raw predictions, each cut."""
 
-    Parameters
-    ----------
-    setting : Setting
-        Silo sizes, budgets as mu, trust and relation; records are protected.
-    given_cut : float, optional
-        The cut, where it follows from silos that the setting does not know.
-    """
+    factor: float
+    cut: float
 
-    given_cut: float | None = None
+    @property
+    def radius(self) -> float:
+        return self.cut
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        super().check(n_features, n_classes, work)
+        finite(self.factor)
+        if not 0 < self.cut <= MOST:
+            raise ValueError(f"The cut lies in (0, {MOST}], got {self.cut!r}.")
+
+    def model_params(self, work: Work) -> np.ndarray:
+        return work.model.rescaled(self.params, self.factor)
+
+    def of_predictions(self, raw: Array, y: Array, weights: Array | float, loss: Any) -> Array:
+        slopes = (loss.gradient(y, raw) * raw).sum(axis=-1)
+        return slope_terms(centred_slopes(raw, slopes, self.cut) * weights, self.cut)
+
+
+@dataclass(frozen=True, eq=False)
+class TemperaturePlan(CalibrationPlan):
+    """The sums that estimate the factor, and their cost, from public numbers."""
+
     purpose = "temperature"
     evaluations, share = 2, math.sqrt(0.04 / 2)
-
-    def __post_init__(self) -> None:
-        if self.given_cut is not None and not 0 < self.given_cut <= MOST:
-            raise ValueError(f"The cut lies in (0, {MOST}], got {self.given_cut!r}.")
-
-    def of_silo(self, i: int) -> TemperaturePlan:
-        """Return what one silo needs to know of the plan."""
-        return TemperaturePlan(self.setting.of_silo(i), self.cut)
 
     @cached_property
     def cut(self) -> float:
         """c, a public number."""
-        if self.given_cut is not None:
-            return self.given_cut
-        per = self.setting.noise_of_mean(self._std(1.0))
+        per = self.sums.noise(0, Slopes(np.zeros(0), 1.0, 1.0))
         return min(MOST, max(_LEAST_CUT, _NOISE / per)) if per > 0 else MOST
+
+    def asks(self, params: np.ndarray, value: float) -> Slopes:
+        return Slopes(params, value, self.cut)
 
     @property
     def noise_of_logarithm(self) -> float:
@@ -91,21 +109,24 @@ class TemperaturePlan(BoundedSums):
             doubt *= 1 - gain * h
         return math.sqrt(variance)
 
+    def calibrated(self, run: CalibrationRun, walk: float) -> Calibrated:
+        model, params = run.work.model, run.params
+        mask = model.output_mask()
+        scaled = run.work.penalty if mask is None else run.work.penalty * mask
+        penalty = float(np.square(params, dtype=np.float64) @ scaled)
+        factor = self.find(run.mean, walk, penalty)
+        rescaled = model.rescaled(params, factor)
+        return Calibrated(rescaled, factor, error=self.noise_of_logarithm, direction=rescaled)
+
     def find(
-        self,
-        ask: Callable[[float, int], Answers],
-        streams: Streams,
-        walk: float = 0.0,
-        penalty: float = 0.0,
+        self, mean: Callable[[float, int], float], walk: float = 0.0, penalty: float = 0.0
     ) -> float:
         """Return t.
 
         Parameters
         ----------
-        ask : callable
-            Asks the silos, at a factor t, for their sums of terms; the number counts how often.
-        streams : Streams
-            Where the noise comes from.
+        mean : callable
+            The noisy mean of the terms at a factor t; the number counts how often it is asked for.
         walk : float, default=0.0
             How far the training's noise carries a typical raw prediction; public or paid for.
         penalty : float, default=0.0
@@ -118,7 +139,7 @@ class TemperaturePlan(BoundedSums):
         doubt, h, noise = _PRIOR**2, _CURVATURE, self.noise
         for number in range(self.evaluations):
             t = math.exp(u)
-            slope = self.mean(ask(t, number), streams, number) + penalty * t * t
+            slope = mean(t, number) + penalty * t * t
             gain = doubt * h / (h * h * doubt + noise**2)
             u = min(_RANGE[1], max(_RANGE[0], u - gain * slope))
             doubt *= 1 - gain * h

@@ -27,7 +27,7 @@ from skdpfl.exceptions import BudgetExceeded
 from skdpfl.federation import LocalFederation
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.scaling import _messages
+from skdpfl.privacy.release import NoisedSum
 
 RNG = np.random.default_rng(0)
 SILOS = np.arange(120) % 4
@@ -126,7 +126,7 @@ def test_a_trusted_server_adds_noise_to_each_answer_once(n_writes, tmp_path, mon
     """Sums of scales and slopes, noised twice, are two releases: also of a fit that had ended."""
     estimator = DPFedAvgClassifier(9.0, n_rounds=3, local_steps=1, trust="server",
                                    scaling="private")  # fmt: skip
-    added, real = [], _messages.NoisedSum.added
+    added, real = [], NoisedSum.added
 
     def adding(self, sums, units, **how):
         released = real(self, sums, units, **how)
@@ -134,7 +134,7 @@ def test_a_trusted_server_adds_noise_to_each_answer_once(n_writes, tmp_path, mon
             added.append(released.tobytes())
         return released
 
-    monkeypatch.setattr(_messages.NoisedSum, "added", adding)
+    monkeypatch.setattr(NoisedSum, "added", adding)
     with monkeypatch.context() as patch:
         kill_after(patch, n_writes)
         with pytest.raises(Killed) if n_writes < 99 else contextlib.nullcontext():

@@ -1,5 +1,7 @@
 """The paid level of quantiles: what is released for it is bounded, noised, priced, and worth it."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,9 +12,10 @@ from skdpfl.losses import Quantile
 from skdpfl.models import MLP, LinearModel
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling import Below, Setting, ShiftPlan, Slope, calibrated, calibration_question
-from skdpfl.scaling._calibration import sums_of_terms
+from skdpfl.remote._row import checked
+from skdpfl.scaling import Below, ShiftPlan, Slopes, calibrated
 from tests.estimators.fits import GUARANTEES
+from tests.made_sums import Sending, budgets_of, exact_sums
 
 BOUNDS = {"feature_bounds": (-5, 5), "target_bounds": (-15, 25)}
 
@@ -27,8 +30,7 @@ def skewed(n, seed=0):
 def plan_of(
     trust="silo", neighbours="replace", mu=(0.3, 0.5, 1.0), sizes=(100, 300, 50), quantile=0.5
 ):
-    setting = Setting(np.array(sizes), np.array(mu), "record", trust, neighbours)
-    return ShiftPlan(setting, quantile)
+    return ShiftPlan(budgets_of(sizes, mu, trust=trust, neighbours=neighbours), quantile)
 
 
 def work_of(quantile=0.2, size=4):
@@ -42,7 +44,7 @@ def test_sums_count_the_targets_below():
     X, y, silos = skewed(400)
     params = np.array([2.0, -1.0, 0.5, 0.0, 0.3])
     data = SiloData.from_codes(X, y, silos, 4, weights=np.linspace(0, 3, 400))
-    found = sums_of_terms(data, work_of(), Below(params, 0.7), 0.5)
+    found = exact_sums(Below(params, 0.7), data, work=work_of())
     below = y <= X @ params[:4] + 1.0
     assert found.tolist() == [below[silos == i].sum() - (silos == i).sum() / 2 for i in range(4)]
 
@@ -60,7 +62,7 @@ def test_one_record_moves_its_silos_sum_by_one_at_most(value, shift):
     def sums(X, y, weights):
         with np.errstate(all="ignore"):
             data = SiloData.from_codes(X, y, silos, 4, weights=weights)
-            return sums_of_terms(data, work_of(), Below(params, shift), 0.5)
+            return exact_sums(Below(params, shift), data, work=work_of())
 
     ones = np.ones(200)
     before = sums(X, y, ones)
@@ -77,35 +79,34 @@ def test_one_record_moves_its_silos_sum_by_one_at_most(value, shift):
 def test_the_noise_is_what_is_priced(trust, neighbours):
     """Each release's standard deviation, from 8,000 draws: 6 standard errors are 5 %."""
     plan, streams, n = plan_of(trust, neighbours), streams_for(3), 8000
-    silos, zeros = np.arange(3), np.zeros(3)
-    drawn = np.empty(n)
-    for number in range(n):
-        sent = plan.answers(silos, zeros, streams, number)
-        drawn[number] = plan.mean([(silos, sent[:, None])], streams, number)
-    std = 0.5 * np.array([plan.composition(i)[0][0].noise_multiplier for i in range(3)])
+    what, zeros = plan.asks(np.zeros(0), 0.0), Sending(np.zeros(3), streams)
+    often = dataclasses.replace(plan.sums, mus=plan.sums.mus[:1] * n)
+    drawn = np.array([often.question(i, what).mean(zeros, streams) for i in range(n)])
+    std = 0.5 * np.array([plan.sums.composition(i)[0][0].noise_multiplier for i in range(3)])
     if trust == "server":
         expected = std[0] / 450
     else:
-        expected = np.sqrt(((plan.setting.weights / plan.setting.units * std) ** 2).sum())
+        expected = np.sqrt(((plan.budgets.weights / plan.budgets.units * std) ** 2).sum())
     assert drawn.std() == pytest.approx(expected, rel=0.05)
     assert abs(drawn.mean()) < 6 * expected / np.sqrt(n)
-    assert (plan.noised.std > std).all()
-    assert (plan.noised.std < 1.01 * std).all()
+    made = plan.sums.noised(0, what).std
+    assert (std < made).all() and (made < 1.01 * std).all()
     assert plan.noise == pytest.approx(expected, rel=0.01)
 
 
 def test_only_questions_of_the_plan_are_answered():
-    plan, work, params = plan_of().of_silo(0), work_of(), np.zeros(5)
-    assert calibration_question(plan, work, 5, Below(params, 0.1)).purpose == "shift"
+    plan, work, params = plan_of().sums.of_silo(0), work_of(), np.zeros(5)
+    assert checked(plan, 5, Below(params, 0.1), 4, None, work).purpose == "shift"
     for number, asked in (
         (6, Below(params, 0.1)),
         (-1, Below(params, 0.1)),
         (0, Below(np.zeros(4), 0.1)),
-        (0, Slope(params, 1.0)),
+        (0, Below(params, np.inf)),
+        (0, Slopes(params, 1.0, 9.0)),
         (0, None),
     ):
-        with pytest.raises(ValueError, match="no question"):
-            calibration_question(plan, work, number, asked)
+        with pytest.raises(ValueError, match=r"no question|cut lies in"):
+            checked(plan, number, asked, 4, None, work)
 
 
 # ---- what is priced ------------------------------------------------------------------------------
@@ -140,19 +141,19 @@ def test_each_silo_pays_its_own_counts():
 
 def test_a_fit_asks_as_often_as_it_pays(monkeypatch):
     X, y, silos = skewed(800)
-    asked, original = [], ShiftPlan.answers
+    asked, original = [], Below.sums
 
-    def answers(self, silos, exact, streams, number):
-        asked.append((self, number))
-        assert (abs(exact) <= 0.5 * self.setting.units).all()
-        return original(self, silos, exact, streams, number)
+    def sums(self, data, work):
+        for here, exact in original(self, data, work):
+            asked.append(here.tolist())
+            assert (abs(exact) <= 0.5 * data.sizes).all()
+            yield here, exact
 
-    monkeypatch.setattr(ShiftPlan, "answers", answers)
+    monkeypatch.setattr(Below, "sums", sums)
     model = skdpfl.ISRLDPRegressor(2.0, loss="quantile", quantile=0.2, random_state=0, **BOUNDS)
     model.fit(X, y, silos=silos)
-    assert [number for _, number in asked] == [0, 1, 2, 3, 4, 5]
-    events = dict(model.plan_.setup[0])
-    assert all(events[asked[0][0].composition(i)[0][0]] == 6 for i in range(4))
+    assert asked == 6 * [[0, 1, 2, 3]]
+    assert max(count for _, count in model.plan_.setup[0]) == 6
 
 
 @pytest.mark.parametrize(("kappa", "trained"), [(0.1, 0.5), (0.4, 0.2), (0.9, 0.1), (9.0, 0.1)])
@@ -164,9 +165,9 @@ def test_what_is_trained_is_the_quantile_that_clipped_slopes_stand_for(kappa, tr
     )
     seen, original = [], ShiftPlan.find
 
-    def find(self, ask, streams, q):
+    def find(self, mean, q):
         seen.append((self.quantile, q))
-        return original(self, ask, streams, q)
+        return original(self, mean, q)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ShiftPlan, "find", find)
@@ -217,10 +218,11 @@ def test_with_little_noise_it_finds_the_level(quantile):
 
 def test_counts_that_drown_move_little():
     """With a noise of one half on each share, what remains is the prior: t of scale 0.25."""
-    plan, half = plan_of(mu=[0.05] * 3), np.zeros((3, 1))
+    plan = plan_of(mu=[0.05] * 3)
     assert plan.noise > 0.5
-    found = [plan.find(lambda *_: [(np.arange(3), half)], streams_for(i), 0.5) for i in range(30)]
-    assert np.std([level.shift for level in found]) < 0.15
+    noises = plan.noise * np.random.default_rng(0).normal(size=(30, 6))
+    found = [plan.find(lambda _, number, own=own: own[number], 0.5) for own in noises]
+    assert np.std([level.shift for level in found]) < 0.25
     assert np.mean([level.error for level in found]) == pytest.approx(0.35, abs=0.1)
 
 

@@ -1,5 +1,7 @@
 """The paid temperature: what is released for it is bounded, noised, priced, and worth it."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,10 +13,10 @@ from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling import Setting, Slope, TemperaturePlan, calibrated
-from skdpfl.scaling._calibration import sums_of_terms
+from skdpfl.scaling import Slopes, TemperaturePlan, calibrated
 from skdpfl.scaling._temperature import slope_terms
 from tests.estimators.fits import GUARANTEES
+from tests.made_sums import Sending, budgets_of, exact_sums
 
 SHARE = np.sqrt(0.02)
 BOUNDS = {"feature_bounds": (-5, 5)}
@@ -32,14 +34,14 @@ def logistic(n, seed=0, n_classes=2):
 
 
 def plan_of(trust="silo", neighbours="replace", mu=(0.3, 0.5, 1.0), sizes=(100, 300, 50)):
-    return TemperaturePlan(Setting(np.array(sizes), np.array(mu), "record", trust, neighbours))
+    return TemperaturePlan(budgets_of(sizes, mu, trust=trust, neighbours=neighbours))
 
 
 def released(plan, exact, streams, number):
     """The noisy mean slope of silos with these exact sums."""
-    silos = np.arange(len(exact))
-    sent = plan.answers(silos, exact, streams, number)
-    return plan.mean([(silos, sent[:, None])], streams, number)
+    every = dataclasses.replace(plan.sums, mus=plan.sums.mus[:1], first=number)
+    question = every.question(number, plan.asks(np.zeros(0), 1.0))
+    return float(question.mean(Sending(exact, streams), streams))
 
 
 # ---- what is released ----------------------------------------------------------------------------
@@ -51,7 +53,7 @@ def test_a_slope_is_the_derivative_in_the_logarithm_of_the_factor(n_classes):
     X, y, silos = logistic(60, n_classes=n_classes)
     data, work = work_of(X, y, silos, n_classes)
     params = np.random.default_rng(1).normal(size=work.model.size) / 3
-    found = sums_of_terms(data, work, Slope(params, 1.2), cut=1e6)
+    found = exact_sums(Slopes(params, 1.2, 1e6), data, work=work)
 
     def loss(u):
         values = LogLoss().value(y, np.exp(u) * work.model.raw(params, X))
@@ -78,7 +80,7 @@ def test_right_probabilities_have_no_slope_whatever_is_cut(n_classes):
     y = (raw + rng.gumbel(size=raw.shape)).argmax(axis=1)
     data, work = work_of(raw[:, n_classes == 2 :], y, np.arange(len(y)) % 4, n_classes)
     params = work.model.pack(np.eye(work.model.n_outputs))
-    right, timid = (sums_of_terms(data, work, Slope(params, t), cut=0.7) / 5000 for t in (1.0, 0.5))
+    right, timid = (exact_sums(Slopes(params, t, 0.7), data, work=work) / 5000 for t in (1.0, 0.5))
     assert abs(right.mean()) < 0.02
     assert timid.mean() < -0.05
 
@@ -93,18 +95,19 @@ def test_one_record_moves_its_silos_sum_by_twice_the_cut_at_most(n_classes, valu
     X, y, silos = logistic(200, n_classes=n_classes)
     data, work = work_of(X, y, silos, n_classes)
     params, cut = 2 * np.random.default_rng(1).normal(size=work.model.size), 0.9
-    sums = sums_of_terms(data, work, Slope(params, 1.0), cut)
+    slopes = Slopes(params, 1.0, cut)
+    sums = exact_sums(slopes, data, work=work)
     for label in range(n_classes):
         changed, labels = X.copy(), y.copy()
         changed[17], labels[17] = value, label
         with np.errstate(all="ignore"):
             given = SiloData.from_codes(changed, labels, silos, 4)
-            moved = sums_of_terms(given, work, Slope(params, 1.0), cut)
+            moved = exact_sums(slopes, given, work=work)
         assert np.isfinite(moved).all()
         assert abs(moved - sums)[silos[17]] <= 2 * cut
         assert np.array_equal(np.delete(moved, silos[17]), np.delete(sums, silos[17]))
         alone = SiloData.from_codes(X[17:18], y[17:18], np.zeros(1, int), 1)
-        zeroed = sums[silos[17]] - sums_of_terms(alone, work, Slope(params, 1.0), cut)
+        zeroed = sums[silos[17]] - exact_sums(slopes, alone, work=work)
         assert abs(moved[silos[17]] - zeroed) <= cut
 
 
@@ -124,18 +127,18 @@ def test_the_noise_is_what_is_priced(trust, neighbours):
     plan, streams, n = plan_of(trust, neighbours), streams_for(3), 8000
     zeros = np.zeros(3)
     drawn = np.array([released(plan, zeros, streams, number) for number in range(n)])
-    multipliers = [plan.composition(i)[0][0].noise_multiplier for i in range(3)]
+    multipliers = [plan.sums.composition(i)[0][0].noise_multiplier for i in range(3)]
     std = np.array(multipliers) * plan.cut
     if trust == "server":
         expected = std[0] / 450
         assert len(set(multipliers)) == 1
     else:
-        expected = np.sqrt(((plan.setting.weights / plan.setting.units * std) ** 2).sum())
+        expected = np.sqrt(((plan.budgets.weights / plan.budgets.units * std) ** 2).sum())
     assert drawn.std() == pytest.approx(expected, rel=0.05)
     assert abs(drawn.mean()) < 6 * expected / np.sqrt(n)
     # with a margin for grid and rounding, never without
-    assert (plan.noised.std > std).all()
-    assert (plan.noised.std < 1.001 * std).all()
+    made = plan.sums.noised(0, plan.asks(np.zeros(0), 1.0)).std
+    assert (std < made).all() and (made < 1.001 * std).all()
 
 
 def test_each_release_has_noise_of_its_own():
@@ -144,7 +147,7 @@ def test_each_release_has_noise_of_its_own():
     assert len(several) == 5
     alone = [released(plan, 100 * np.eye(3)[i], streams, 0) for i in range(3)]
     assert len(set(alone)) == 3
-    factor = plan.setting.weights / plan.setting.units
+    factor = plan.budgets.weights / plan.budgets.units
     together = released(plan, np.zeros(3), streams, 0)
     np.testing.assert_allclose(np.array(alone) - together, 100 * factor, rtol=1e-6)
 
@@ -204,20 +207,19 @@ def test_a_silo_that_never_trains_pays_for_it_all_the_same():
 def test_a_fit_asks_as_often_as_it_pays(monkeypatch):
     """Executed is priced: two evaluations, of all silos, at the cut and noise of the plan."""
     X, y, silos = logistic(800)
-    asked, original = [], TemperaturePlan.answers
+    asked, original = [], Slopes.sums
 
-    def answers(self, silos, exact, streams, number):
-        asked.append((self, exact, number))
-        return original(self, silos, exact, streams, number)
+    def sums(self, data, work):
+        for found in original(self, data, work):
+            asked.append((self.cut, *found))
+            yield found
 
-    monkeypatch.setattr(TemperaturePlan, "answers", answers)
+    monkeypatch.setattr(Slopes, "sums", sums)
     clf = skdpfl.ISRLDPClassifier(2.0, random_state=0, **BOUNDS).fit(X, y, silos=silos)
-    assert [number for *_, number in asked] == [0, 1]
-    plan, exact, _ = asked[0]
-    assert (abs(exact) <= plan.cut * np.bincount(silos)).all()
-    events = dict(clf.plan_.setup[0])
-    for i in range(4):
-        assert events[plan.composition(i)[0][0]] == len(asked)
+    assert all(here.tolist() == [0, 1, 2, 3] for _, here, _ in asked)
+    cut, _, exact = asked[0]
+    assert (abs(exact) <= cut * np.bincount(silos)).all()
+    assert max(count for _, count in clf.plan_.setup[0]) == len(asked) == 2
     assert clf.temperature_ != 1
 
 
@@ -280,10 +282,7 @@ def test_a_penalty_counts():
     """Shrinking was asked for: the scale of the penalised objective is looked for."""
     plan = plan_of(mu=[1.0] * 3)
 
-    def silent(factor, number):
-        yield np.arange(3), np.zeros((3, 1))
-
-    factors = [plan.find(silent, streams_for(0), penalty=p) for p in (0.0, 1.0)]
+    factors = [plan.find(lambda factor, number: 0.0, penalty=p) for p in (0.0, 1.0)]
     assert factors[1] < 0.9 * factors[0]
 
 

@@ -16,9 +16,9 @@ from skdpfl.federation import LocalFederation, Silo, SiloData, Work
 from skdpfl.losses import LogLoss, loss_for, with_weights
 from skdpfl.models import MLP, LinearModel
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling import Slope
-from skdpfl.scaling._calibration import sums_of_terms
+from skdpfl.scaling import Slopes
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make, plain
+from tests.made_sums import exact_sums
 
 N = 240
 BOUNDED = {"feature_bounds": (-4, 6), "target_bounds": (-6, 6), "random_state": 0}
@@ -81,7 +81,7 @@ def test_the_temperature_is_cut_after_weighting(weight):
     def sums(weights, **changed):
         given = SiloData.from_codes(X, y, silos, 4, weights=weights)
         with np.errstate(all="ignore"):
-            return sums_of_terms(given, work, Slope(params, 1.0), cut)
+            return exact_sums(Slopes(params, 1.0, cut), given, work=work)
 
     new = weights.copy()
     new[7] = weight

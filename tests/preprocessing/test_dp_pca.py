@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpfl import ISRLDPClassifier, privacy_spent
 from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
-from skdpfl.federation import LocalFederation, SiloData
+from skdpfl.federation import LocalFederation, SiloBudgets, SiloData
 from skdpfl.preprocessing import DPPCA, DPStandardScaler
 from skdpfl.preprocessing._second_moments import (
     PIECE,
@@ -28,7 +28,6 @@ from skdpfl.preprocessing._second_moments import (
 )
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling import Setting
 
 RELATIONS = ["replace", "add_remove"]
 PROTECTED = [(u, t, r) for u in ("record", "silo") for t in ("silo", "server") for r in RELATIONS]
@@ -41,7 +40,7 @@ def test_scikit_learn(estimator, check):
 
 
 def plan_of(unit="record", trust="silo", neighbours="replace", *, mean=True, d=3, R=1.0, n=(4, 3)):
-    setting = Setting(np.array(n), np.full(len(n), 0.7), unit, trust, neighbours)
+    setting = SiloBudgets(np.array(n), np.full(len(n), 0.7), unit, trust, neighbours)
     return MomentsPlan(setting, R, np.zeros(d), mean)
 
 
@@ -133,7 +132,9 @@ def test_the_noise_is_what_it_is_said_to_be(protects):
     """Two-sided chi-square tests, false alarms below 1e-7 each; rows of zeros give noise only."""
     names = dict(zip(("unit", "trust", "neighbours"), protects, strict=True))
     X = np.zeros((60, 80))
-    plan = MomentsPlan(Setting(np.full(5, 12), np.full(5, 0.7), **names), 1.0, np.zeros(80), True)
+    plan = MomentsPlan(
+        SiloBudgets(np.full(5, 12), np.full(5, 0.7), **names), 1.0, np.zeros(80), True
+    )
     streams = streams_for(1)
     silos = SiloData.from_codes(X, np.zeros(60), np.arange(60) % 5, 5)
     federation = LocalFederation(silos, streams)

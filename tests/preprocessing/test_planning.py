@@ -85,8 +85,8 @@ def test_shares_shrink_once_noise_is_small_enough():
 
 def test_the_target_is_found_twice_as_precisely_as_a_feature():
     made = plan(has_target=True)
-    for release in made.releases:
-        assert made.noise(release)[-1] == pytest.approx(made.noise(release)[0] / 2)
+    for look in made.looks:
+        assert made.noise(look)[-1] == pytest.approx(made.noise(look)[0] / 2)
 
 
 def test_noise_does_not_depend_on_how_silos_are_cut_at_a_trusted_server():
@@ -100,7 +100,7 @@ def test_ignored_features_are_neither_read_nor_paid_for():
     some = read_feature_bounds(([0] * 8, [1] * 4 + [0] * 4), 8)
     made, four = plan(feature_bounds=some), plan(d=4, feature_bounds=bounds(4))
     assert made.features_read.sum() == 4
-    assert made.sensitivity(made.moments[0]) == four.sensitivity(four.moments[0])
+    assert made.moments[0].what.diameter == four.moments[0].what.diameter
 
 
 def test_unequal_budgets_are_each_spent_in_the_same_share():
@@ -130,8 +130,8 @@ def test_a_plan_is_nobody_elses_to_change():
     """Arrays are copied: a caller who changes them later changes no plan."""
     public = {"silo_sizes": np.full(3, 40), "mu": np.full(3, 0.7)}
     made = plan_scaling(**public, n_features=4, feature_bounds=bounds(4))
-    noise = made.noise_scale(made.moments[0]).copy()
+    noise = made.noise(made.moments[0]).copy()
     public["silo_sizes"][:], public["mu"][:] = 4000, 70.0
-    assert made.setting.silo_sizes.max() == 40
-    assert made.setting.mu.max() == 0.7
-    np.testing.assert_array_equal(made._noise_scale(made.moments[0]), noise)
+    assert made.budgets.silo_sizes.max() == 40
+    assert made.budgets.mu.max() == 0.7
+    np.testing.assert_array_equal(made.noise(made.moments[0]), noise)

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdpfl.federation import SiloData
+from skdpfl.federation import SiloData, records_read
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
 from skdpfl.scaling._maps import AffineScaling, IdentityScaling, SquashScaling
-from skdpfl.scaling._messages import RowsRead
 from tests.preprocessing.held import scales_of
 
 N, M = 4000, 4
@@ -92,7 +91,7 @@ def test_order_of_rows_and_how_silos_are_cut_into_blocks_do_not_show(monkeypatch
     one = scales_of(plan, X, y, codes, streams_for(3))
     order = np.argsort(codes, kind="stable")
     two = scales_of(plan, X[order], y[order], codes[order], streams_for(3))
-    monkeypatch.setattr("skdpfl.scaling._messages._ROWS", 700)
+    monkeypatch.setattr("skdpfl.scaling._columns._ROWS", 700)
     three = scales_of(plan, X, y, codes, streams_for(3))
     for other in (two, three):
         np.testing.assert_allclose(other.features.center, one.features.center, rtol=1e-12)
@@ -122,7 +121,7 @@ def test_squashed_features_are_centered_and_scaled():
     X, _, codes = records()
     plan = plan_scaling(silo_sizes=np.bincount(codes), n_features=5, mu=0.01)
     assert plan.features == "refined squash"
-    rich = replace(plan, setting=replace(plan.setting, mu=np.full(M, 3.0)))
+    rich = replace(plan, budgets=replace(plan.budgets, mu=np.full(M, 3.0)))
     scaling = scales_of(rich, X, None, codes, streams_for(0)).features
     Z = scaling.transform(X)
     assert isinstance(scaling, SquashScaling)
@@ -167,10 +166,10 @@ def test_of_many_records_a_part_is_read_and_paid_for():
     rng = np.random.default_rng(0)
     X, codes = rng.normal(MEANS, SPREADS, (n, 5)), np.repeat([0, 1], [n // 2 - 1, n // 2 + 1])
     plan = plan_scaling(silo_sizes=[n // 2 - 1, n // 2 + 1], n_features=5, mu=1.0)
-    every = plan.setting.every
+    every = plan.budgets.every
     assert every == 4
     read = np.concatenate([np.arange(0, n // 2 - 1, every), np.arange(n // 2 - 1, n, every)])
-    np.testing.assert_array_equal(plan.setting.units, np.bincount(codes[read]))
+    np.testing.assert_array_equal(plan.budgets.units, np.bincount(codes[read]))
     one = scales_of(plan, X, None, codes, streams_for(0)).features
     Z = X.copy()
     Z[np.setdiff1d(np.arange(n), read)] = np.nan
@@ -192,10 +191,10 @@ def test_a_protected_silo_reads_some_of_its_records_whatever_its_secret_size():
     X = records()[0]
     codes = np.repeat(np.arange(3), [1, 3, N - 4])
     plan = plan_scaling(silo_sizes=[1, 1, 1], n_features=5, mu=3000.0, unit="silo", **BOUNDS)
-    assert plan.setting.most == 2**16 // 3
-    small = replace(plan, setting=replace(plan.setting, most=10))
-    release = plan.moments[0]
-    np.testing.assert_array_equal(small.noise_scale(release), plan.noise_scale(release))
-    read = RowsRead(small, SiloData.from_codes(X, X[:, 0], codes, 3))
+    assert plan.budgets.most == 2**16 // 3
+    small = replace(plan, budgets=replace(plan.budgets, most=10))
+    look = plan.moments[0]
+    np.testing.assert_array_equal(small.noise(look), plan.noise(look))
+    read = records_read(SiloData.from_codes(X, X[:, 0], codes, 3), small.budgets)
     np.testing.assert_array_equal(np.diff(read.starts), [1, 3, 10])
     np.testing.assert_array_equal(read.order, [0, 1, 2, 3, *range(4, N, 400)])

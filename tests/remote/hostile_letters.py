@@ -64,7 +64,7 @@ def places(node, path=()):
 
 def plain_rows(offer):
     """Yield offers whose plans take long to price, by name."""
-    bare = dataclasses.replace(unpack(offer).row, scales=None, calibration=None)
+    bare = dataclasses.replace(unpack(offer).row, sums=())
 
     def offered(schedule=None, sampling=bare.sampling, **fields):
         row = dataclasses.replace(bare, noise_schedule=schedule, sampling=sampling)
@@ -90,10 +90,10 @@ def small_ones(offer, ask):
     yield "text of one long word", message({"t": text, "s": [len(text)]})
     yield "text of any shape", message({"t": [""], "s": [0, 2**62]})
     yield from plain_rows(offer)
-    moments = parts(offer)[0]["v"]["row"]["v"]["scales"]["v"]["moments"]
+    sums = parts(offer)[0]["v"]["row"]["v"]["sums"]
     yield (
         "many releases",
-        with_field(offer, "v", "row", "v", "scales", "v", "moments", value=moments * 5000),
+        with_field(offer, "v", "row", "v", "sums", value=sums * 5000),
     )
     facts, words = ("v", "facts", "v"), [str(i) for i in range(10**5)]
     yield "a long class", with_field(offer, *facts, "classes", value=["x" * 10**6, *words])

@@ -1,6 +1,5 @@
 """The rules by which a silo takes part; each test speaks to one silo, as a server would."""
 
-import copy
 import dataclasses
 import os
 import shutil
@@ -28,7 +27,16 @@ from skdpfl.remote._letters import (
 )
 from skdpfl.remote._memory import SiloStore
 from skdpfl.remote._releases import _check_clip_norm
-from skdpfl.scaling import AffineScaling, Boxes, LinearGrid, MagnitudeGrid, MomentsIn, Slope
+from skdpfl.scaling import (
+    AffineScaling,
+    Boxes,
+    Columns,
+    Counts,
+    LinearGrid,
+    MagnitudeGrid,
+    Moments,
+    Slopes,
+)
 from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
 
 
@@ -120,10 +128,12 @@ def test_it_computes_the_price_itself(tmp_path, said):
 def test_releases_beside_the_rounds_are_part_of_the_price(silo, said):
     """Without them the rounds are cheaper; each one more costs more."""
     whole = silo.tell(said[0][0]).epsilon
-    none = silo.tell(offer_of(said, scales=None, calibration=None, fit="a")).epsilon
-    scales = said[0][0].row.scales
-    twice = dataclasses.replace(scales, moments=scales.moments + scales.moments)
-    assert none < whole < silo.tell(offer_of(said, scales=twice, fit="b")).epsilon
+    none = silo.tell(offer_of(said, sums=(), fit="a")).epsilon
+    scales, after = said[0][0].row.sums
+    twice = dataclasses.replace(scales, mus=scales.mus + scales.mus)
+    assert none < whole < silo.tell(offer_of(said, sums=(twice, after), fit="b")).epsilon
+    fails = dataclasses.replace(scales, failure=1e-6)
+    assert whole < silo.tell(offer_of(said, sums=(fails, after), fit="c")).epsilon
 
 
 FACTS = {
@@ -159,8 +169,7 @@ DECLARED = {
 def test_it_compares_what_is_declared_with_what_it_has(silo, said, name):
     changes, words = DECLARED[name]
     facts = dataclasses.replace(said[0][0].facts, **changes)
-    scales = None if "n_features" in changes else said[0][0].row.scales
-    refused(silo.tell(offer_of(said, facts=facts, scales=scales)), words)
+    refused(silo.tell(offer_of(said, facts=facts)), words)
 
 
 def test_names_of_features_are_compared(tmp_path, said):
@@ -202,43 +211,38 @@ def test_rows_that_mean_nothing_are_refused(said, name):
         offer_of(said, **BAD_ROWS[name])
 
 
-@pytest.mark.parametrize("change", [{"share": -0.1}, {"share": 0.0}, {"ball": 3}], ids=str)
-def test_releases_of_another_sensitivity_are_refused(said, change):
-    from skdpfl.scaling import Ball
+BAD_SUMS = {
+    "no mu": {"mus": (np.zeros(1),)},
+    "less than none": {"mus": (np.array([-1.0]),)},
+    "exact": {"mus": (np.array([np.inf]),)},
+    "not a number": {"mus": (np.array([np.nan]),)},
+    "of two silos": {"mus": (np.ones(2),)},
+    "none": {"mus": ()},
+    "rounds": {"purpose": "round"},
+    "before the first": {"first": -1},
+    "failure": {"failure": 1.0},
+}
 
-    scales = said[0][0].row.scales
-    if "ball" in change:
-        change = {"ball": Ball(change["ball"])}
-    moments = (dataclasses.replace(scales.moments[0], **change),)
+
+@pytest.mark.parametrize("name", BAD_SUMS)
+def test_sums_that_are_not_priced_as_they_run_are_refused(said, name):
+    scales, after = said[0][0].row.sums
     with pytest.raises(ValueError, match="do not belong together"):
-        offer_of(said, scales=dataclasses.replace(scales, moments=moments))
-
-
-@pytest.mark.parametrize("grid", [MagnitudeGrid(1.0), LinearGrid(0.0, 1.0, 10**6)], ids=str)
-def test_bins_of_a_target_are_few_and_its_own(said, grid):
-    from skdpfl.scaling import Release
-
-    bins = Release(0.1, grid)
+        offer_of(said, sums=(dataclasses.replace(scales, **BAD_SUMS[name]), after))
     with pytest.raises(ValueError, match="do not belong together"):
-        offer_of(said, scales=dataclasses.replace(said[0][0].row.scales, target_bins=bins))
+        offer_of(said, sums=(after, after))
 
 
-def test_counts_that_say_they_are_rows_in_a_ball_leave_nothing(silo, said):
-    """By a ball of no radius counts would be priced, and noised, as if they told of no record."""
-    from skdpfl.scaling import Ball, CountsOn, Release
+OTHERS = {"size": 7, "trust": "server", "neighbours": "add_remove", "unit": "silo", "every": 0}
 
-    offer = copy.deepcopy(said[0][0])
-    grid = MagnitudeGrid(1.0)
-    counts = Release(0.5, grid)
-    object.__setattr__(counts, "ball", Ball(0))  # a server of its own code sends what it likes
-    scales = dataclasses.replace(offer.row.scales, features="private", counts=Release(0.5, grid),
-                                 target_bins=None, moments=())  # fmt: skip
-    object.__setattr__(scales, "counts", counts)
-    object.__setattr__(offer.row, "scales", scales)
-    assert isinstance(silo.tell(offer), Refusal)
-    assert isinstance(silo.tell(Ask(offer.fit, "scales", 0, CountsOn(grid), np.inf)), Refusal)
-    with pytest.raises(ValueError, match="on a grid, or of rows in a ball"):
-        Release(0.5, grid, Ball(3))
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_sums_are_of_the_rows_records(said, name):
+    scales, after = said[0][0].row.sums
+    changed = {"silo_sizes": np.array([7])} if name == "size" else {name: OTHERS[name]}
+    budgets = dataclasses.replace(scales.budgets, **changed)
+    with pytest.raises(ValueError, match="do not belong together"):
+        offer_of(said, sums=(dataclasses.replace(scales, budgets=budgets), after))
 
 
 # ---- once ---------------------------------------------------------------------------------------
@@ -268,8 +272,8 @@ def test_asked_again_it_sends_the_same_bytes_or_nothing(silo, said, last):
     other = ask.content
     if isinstance(other, np.ndarray):
         other = other + 1
-    elif isinstance(other, Slope):
-        other = other._replace(factor=other.factor * 2)
+    elif isinstance(other, Slopes):
+        other = dataclasses.replace(other, factor=other.factor * 2)
     else:
         boxes = other.boxes._replace(center=other.boxes.center + 1)
         other = dataclasses.replace(other, boxes=boxes)
@@ -315,7 +319,7 @@ def test_sizes_and_labels_are_no_answer_where_the_terms_keep_them_secret(tmp_pat
     answers = []
     for size in (n - 1, n, n + 1):
         facts = dataclasses.replace(said[0][0].facts, n_records=size)
-        offer = offer_of(said, size=size, scales=None, calibration=None, facts=facts, fit=f"{size}")
+        offer = offer_of(said, size=size, sums=(), facts=facts, fit=f"{size}")
         answers.append(silo.tell(offer).reason)
     assert len(set(answers)) == 1 and "agreed to unit='silo'" in answers[0]
 
@@ -387,21 +391,28 @@ def test_maps_that_make_other_shapes_are_refused(silo, said):
     assert silo.n_charged == 0
 
 
+ALL, FEWER = Columns(np.ones(4, bool), False), Columns(np.ones(3, bool), False)
+UNIT = Boxes(np.zeros(4), np.ones(4))
+
+
+def scales(what, number=1):
+    return Ask("", "scales", number, what, 1.0)
+
+
 UNPLANNED = {
-    "another release": (
-        Ask("", "scales", 7, MomentsIn(Boxes(np.zeros(4), np.ones(4))), 1.0),
-        "no question about scales",
+    "another release": (scales(Moments(ALL, UNIT), 7), "no question about the scales"),
+    "no question": (scales("all of them"), "no question about the scales"),
+    "empty boxes": (scales(Moments(ALL, Boxes(np.zeros(4), np.zeros(4)))), "none of these"),
+    "no boxes": (scales(Moments(ALL)), "none of these"),
+    "no numbers": (scales(Moments(ALL, Boxes(np.full(4, np.nan), np.ones(4)))), "none of these"),
+    "fewer boxes": (scales(Moments(ALL, Boxes(np.zeros(3), np.ones(3)))), "none of these"),
+    "fewer columns": (scales(Moments(FEWER, Boxes(np.zeros(3), np.ones(3)))), "none of these"),
+    "narrow bins": (scales(Counts(ALL, MagnitudeGrid(1e-9))), "none of these"),
+    "many bins": (scales(Counts(ALL, LinearGrid(0.0, 1.0, 10**6))), "none of these"),
+    "slopes too early": (
+        Ask("", "temperature", 0, Slopes(np.zeros(5), 1.0, 1.0), 1.0),
+        "no question about predictions before",
     ),
-    "empty boxes": (
-        Ask("", "scales", 1, MomentsIn(Boxes(np.zeros(4), np.zeros(4))), 1.0),
-        "Other contributions",
-    ),
-    "fewer columns": (
-        Ask("", "scales", 1, MomentsIn(Boxes(np.zeros(3), np.ones(3))), 1.0),
-        "Other contributions",
-    ),
-    "no question": (Ask("", "scales", 1, "all of them", 1.0), "no question about scales"),
-    "slopes too early": (Ask("", "temperature", 0, Slope(np.zeros(5), 1.0), 1.0), "no question"),
     "a round without a task": (Ask("", "round", 0, np.zeros(5), 1.0), "needs a task"),
 }
 

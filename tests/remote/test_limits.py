@@ -159,9 +159,9 @@ def steps(monkeypatch, gate, letters):
 
 def releases(monkeypatch, gate, letters):
     offer = unpack(letters[0])
-    scales = offer.row.scales
-    many = scales.moments[:1] * (LIMITS.releases + 1)
-    row = dataclasses.replace(offer.row, scales=dataclasses.replace(scales, moments=many))
+    first, *others = offer.row.sums
+    many = dataclasses.replace(first, mus=first.mus[:1] * (LIMITS.releases + 1))
+    row = dataclasses.replace(offer.row, sums=(many, *others))
     refused(gate, pack(dataclasses.replace(offer, row=row)), "at most 64 releases")
 
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error
 
+from skdpfl.federation import SumPlan
 from skdpfl.models import MLP, LinearModel
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
-from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.remote import Refused, RemoteFederation, SilosMissing, score_federation
-from skdpfl.remote._score_row import Predictor, ScoreRow
+from skdpfl.remote._measures import Predictor, Scored
+from skdpfl.remote._row import SumRow, checked
 from skdpfl.scaling import SquashScaling
+from tests.made_sums import budgets_of
 from tests.remote.silos_here import NAMES, Here, estimator, fit_here, problem, schema
-
-MEASURES = ("accuracy", "log_loss", "absolute_error", "squared_error")
 
 
 def of(here, classes=(0, 1)):
@@ -25,9 +25,9 @@ def linear(coef):
     return Predictor(LinearModel(coef.shape[1], len(coef)), arrays, None, False)
 
 
-def row(z=1.0, n=50, neighbours="replace", measure="accuracy", bound=1.0, model=None):
-    model = model or linear([[1.0]])
-    return ScoreRow("a", n, 1e-5, neighbours, z, measure, bound, model)
+def asked(mu=1.0, n=50, neighbours="replace", measure="accuracy", bound=1.0, model=None):
+    plan = SumPlan(budgets_of([n], mu, neighbours=neighbours), "score", (np.array([mu]),))
+    return plan, Scored(measure, bound, model or linear([[1.0]]))
 
 
 @pytest.mark.parametrize("squashed", [False, True])
@@ -95,31 +95,14 @@ def test_a_loss_of_probabilities_needs_some(tmp_path):
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-def test_the_noise_is_what_is_priced(neighbours):
-    """1,000 draws: 6 standard errors are 14 %."""
-    r = row(2.0, neighbours=neighbours)
-    X, y = np.ones((50, 1)), np.ones(50, int)
-    drawn = [float(r.answer(X, y, streams_for(s))[0]) for s in range(1000)]
-    assert np.mean(drawn) == pytest.approx(25.0, abs=6 * 1.0 / 1000**0.5)
-    assert np.std(drawn) == pytest.approx(2.0 / 2, rel=0.14)
-    assert r.noised.std >= 2.0 / 2
+def test_a_row_prices_what_it_is_asked_for(neighbours):
+    plan, what = asked(1.4, neighbours=neighbours)
+    row = SumRow("a", 50, 1e-5, "record", "silo", neighbours, (plan,), what)
+    assert row.spent(None).epsilon == pytest.approx(gaussian_epsilon(1.4, 1e-5), rel=1e-6)
     change = 2 if neighbours == "replace" else 1
-    assert r.spent(None).epsilon == pytest.approx(gaussian_epsilon(change / 2.0, 1e-5), rel=1e-6)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300, -1e300])
-@pytest.mark.parametrize("measure", MEASURES)
-def test_one_record_moves_the_sum_by_the_bound_at_most(measure, value):
-    r = row(1e-6, measure=measure, bound=1.0)
-    X = np.random.default_rng(0).normal(size=(50, 1))
-    y = (X[:, 0] > 0).astype(int)
-    before = r.answer(X, y, streams_for(0))
-    with np.errstate(all="ignore"):
-        X[7] = value
-        moved = r.answer(X, 1 - y if measure.endswith("error") else y, streams_for(0))
-    if measure in ("accuracy", "log_loss"):
-        assert abs(moved - before) <= 1 + 1e-5
-    assert np.isfinite(moved).all() and abs(moved) <= 25 + 1e-5
+    assert row.spent(None).noise_multiplier == pytest.approx(change / 1.4)
+    assert row.spent(None).n_releases == 1
+    assert plan.noised(0, what).std >= change / 2 / 1.4
 
 
 def test_a_silo_answers_a_score_once_and_within_its_budget(tmp_path):
@@ -149,7 +132,16 @@ def test_other_models_and_numbers_are_refused(tmp_path):
     with pytest.raises(SilosMissing, match="other features or classes"):
         score_federation(model, of(here), epsilon=1.0)
     with pytest.raises(Refused, match="too little"):
-        row(1e-12).check(1, 2)
-    for wrong in ({"z": np.nan}, {"z": 0.0}, {"bound": 2.0}, {"n": 0}):
-        with pytest.raises(Refused):
-            row(**wrong)
+        checked(*sum_at(1e13), 1, 2, None)
+    for wrong in ({"bound": np.nan}, {"bound": 0.0}, {"bound": 2.0}):
+        with pytest.raises(Refused, match=r"bound of an|do not belong"):
+            checked(*sum_at(**wrong), 1, 2, None)
+    for wrong in ({"mu": 0.0}, {"mu": np.nan}, {"n": 0}):
+        plan, what = asked(**wrong)
+        with pytest.raises(Refused, match="do not belong"):
+            SumRow("a", wrong.get("n", 50), 1e-5, "record", "silo", "replace", (plan,), what)
+
+
+def sum_at(mu=1.0, **options):
+    plan, what = asked(mu, **options)
+    return plan, 0, what

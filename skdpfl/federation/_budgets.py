@@ -1,0 +1,195 @@
+"""Sizes and budgets of silos, and the noise of a common mean.
+
+A budget is given as Gaussian-DP ``mu``: a release of replace-one sensitivity ``D`` with noise of
+standard deviation ``D / mu``. Budgets add in squares. Spending the share ``s`` of each silo's mu on
+a sum whose sensitivity is ``D`` gives the mean over all records, with weights ``w_i``::
+
+    trust "silo"     silo i adds D / (s mu_i) to its sum,  w_i ~ n_i mu_i^2
+                     -> noise D sqrt(sum_i (w_i / (s mu_i n_i))^2)
+    trust "server"   noise is added once, for the smallest mu,  w_i ~ n_i
+                     -> noise D / (s mu N)
+    unit "silo"      the same with n_i = 1: a silo sends the mean over its records
+
+The least noise is at w_i ~ (n_i mu_i)^2; but silos differ, and for equal budgets the mean should be
+that over all records. On four tables with one silo of a tenth of the others' budget n_i mu_i^2 was
+better than n_i mu_i, by less than the standard error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from skdpfl.privacy.events import Neighbours, Trust, Unit, change_of
+
+#: numbers per product
+AT_ONCE = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class SiloBudgets:
+    """Public numbers: silo sizes (M,), budgets mu (M,), what is protected from whom.
+
+    Unit "record": of each silo's records, in their order, each ``every``-th is read, from the
+    first on. Unit "silo": sizes are secret and not used; a silo reads at most ``most`` of its
+    records, evenly spaced (None: all), which does not affect privacy as it sends their mean. Under
+    ``trust="shuffler"`` each silo adds its own noise, as under "silo".
+    """
+
+    silo_sizes: np.ndarray
+    mu: np.ndarray
+    unit: Unit = "record"
+    trust: Trust = "silo"
+    neighbours: Neighbours = "replace"
+    every: int = 1
+    most: int | None = None
+
+    def of_silo(self, i: int) -> SiloBudgets:
+        """Return what one silo needs to know, where each adds its own noise."""
+        return replace(self, silo_sizes=self.silo_sizes[i : i + 1], mu=self.mu[i : i + 1])
+
+    @property
+    def n_silos(self) -> int:
+        """The number of silos."""
+        return len(self.silo_sizes)
+
+    @property
+    def at_server(self) -> bool:
+        """Whether the noise is added once, to the sum over all silos."""
+        return self.trust == "server"
+
+    @property
+    def change(self) -> int:
+        """D of a sum whose terms have norms of at most 1: 2 where a unit is replaced, else 1."""
+        return change_of(self.neighbours)
+
+    @cached_property
+    def spends(self) -> np.ndarray:
+        """The mu of each silo: its own, or the smallest one if the server adds the noise."""
+        return np.full(self.n_silos, self.mu.min()) if self.at_server else self.mu
+
+    @cached_property
+    def units(self) -> np.ndarray:
+        """The number of protected units in a silo's message."""
+        if self.unit == "silo":
+            return np.ones(self.n_silos)
+        return np.ceil(np.asarray(self.silo_sizes) / self.every)
+
+    @cached_property
+    def summed(self) -> np.ndarray:
+        """The number of units in the sum that noise is added to: a silo's, or all (n_silos,)."""
+        return np.full(self.n_silos, self.units.sum()) if self.at_server else self.units
+
+    def strides(self, sizes: np.ndarray) -> np.ndarray:
+        """The step between the records that each silo reads, given its true size."""
+        if self.unit == "record" or self.most is None:
+            return np.full(self.n_silos, self.every)
+        return -(-sizes // self.most)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Each silo's weight in the common mean; they sum to 1.
+
+        An infinite budget counts as the largest finite one.
+        """
+        finite = self.spends[np.isfinite(self.spends)]
+        most = finite.max() if finite.size else 1.0
+        mu = np.minimum(self.spends, most)
+        amount = mu * self.units * (mu / most)
+        return amount / amount.sum()
+
+    def noise_of_mean(self, scales: np.ndarray) -> float:
+        """Standard deviation of the noise in the common mean, given that of each silo's sum.
+
+        Where the noise is added once, to the sum over all silos, ``scales`` repeats that.
+        """
+        if self.at_server:
+            return float(scales[0] / self.units.sum())
+        parts = self.weights * scales / self.units
+        return float(np.sqrt(parts @ parts))
+
+
+class CohortSum:
+    """The weighted sum of a cohort's messages; its bits do not depend on their order of arrival.
+
+    The cohort is cut into pieces of consecutive silos, whose lengths depend on its size and the
+    width of messages only. A piece is added when all its messages have arrived, in one product in
+    double precision, and pieces are added in order. If messages arrive in the order of the silos,
+    one piece is held at a time; otherwise pieces wait for missing messages.
+
+    Parameters
+    ----------
+    cohort : ndarray of shape (n,)
+        The silos, increasing.
+    weights : ndarray of shape (n,)
+        Their weights.
+    width : int
+        The number of numbers in a message.
+    """
+
+    def __init__(self, cohort: np.ndarray, weights: np.ndarray, width: int) -> None:
+        self._cohort, self._weights, self._width = cohort, weights, width
+        self._rows = max(1, AT_ONCE // width)
+        self._came: np.ndarray | None = None
+        self._missing = len(cohort)
+        #: incomplete pieces with their number of missing messages; sums of pieces that wait
+        self._open: dict[int, tuple[np.ndarray, int]] = {}
+        self._waiting: dict[int, np.ndarray] = {}
+        self._total, self._next = np.zeros(width), 0
+
+    def add(self, silos: np.ndarray, messages: np.ndarray) -> None:
+        """Add the messages (n, width) of some of the silos."""
+        cohort = self._cohort
+        first = self._missing == len(cohort) == len(silos) <= self._rows
+        # all of them, in order, in one piece
+        if first and (silos is cohort or np.logical_and.reduce(silos == cohort)):
+            self._missing = 0
+            self._total += self._weights @ np.ascontiguousarray(messages, np.float64)
+            return
+        places = self._places(silos)
+        pieces = places // self._rows
+        for piece in np.unique(pieces).tolist():
+            mine = pieces == piece
+            self._fill(piece, places[mine] - piece * self._rows, messages[mine])
+
+    def result(self) -> np.ndarray:
+        """Return the sum; every silo's message must have arrived."""
+        if self._missing:
+            raise ValueError(f"{self._missing} of the cohort's silos sent no message.")
+        return self._total
+
+    def _places(self, silos: np.ndarray) -> np.ndarray:
+        """Return the silos' positions in the cohort, and mark them as received."""
+        cohort, places = self._cohort, np.searchsorted(self._cohort, silos)
+        if self._came is None:
+            self._came = np.full(len(cohort), not self._missing)
+        came = self._came
+        if (places == len(cohort)).any() or (cohort[places] != silos).any():
+            raise ValueError("A message came from a silo that is not of the cohort.")
+        if came[places].any() or len(np.unique(places)) < len(places):
+            raise ValueError("A silo sent two messages in one round.")
+        came[places] = True
+        self._missing -= len(places)
+        return places
+
+    def _fill(self, piece: int, rows: np.ndarray, messages: np.ndarray) -> None:
+        """Put messages at their rows of a piece, and add the piece if it is complete."""
+        if piece not in self._open:
+            n = min(self._rows, len(self._cohort) - piece * self._rows)
+            self._open[piece] = np.empty((n, self._width)), n
+        table, missing = self._open.pop(piece)
+        table[rows] = messages
+        if missing > len(rows):
+            self._open[piece] = table, missing - len(rows)
+        else:
+            self._add_piece(piece, table)
+
+    def _add_piece(self, piece: int, messages: np.ndarray) -> None:
+        """Add a piece to the sum, and the pieces that waited for it."""
+        weights = self._weights[piece * self._rows : (piece + 1) * self._rows]
+        self._waiting[piece] = weights @ np.ascontiguousarray(messages, np.float64)
+        while self._next in self._waiting:
+            self._total += self._waiting.pop(self._next)
+            self._next += 1

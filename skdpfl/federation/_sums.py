@@ -1,0 +1,368 @@
+"""Noised sums of bounded terms: what one record adds, what that costs, and who adds it up.
+
+::
+
+    t(record)   a vector of a bounded set, whatever the record holds     radius    >= |t|
+                                                                         diameter  >= |t - t'|
+    S_i         = sum over silo i's records of t          unit "silo": their mean
+    message_i   = S_i + noise of standard deviation Delta / mu_i         server: one sum, one noise
+    mean        = sum_i w_i message_i / n_i
+
+A :class:`BoundedSum` says what a record adds and how large that is. A :class:`SumPlan` says, before
+any record is read, how many such sums each silo releases and the mu that each of them costs. The
+rest is done here for all of them: noise, grid, price, the noise of the mean, silos elsewhere.
+
+Formal guarantee
+----------------
+Let every record's terms lie in a set of the said radius and diameter, and let them be a function of
+the record and of what is public or was released before. ``Delta`` is the diameter where a record is
+replaced, and the radius where its terms are set to zero.
+
+1. *A record.* Between neighbours one term of one silo's sum changes, so the exact sum moves by at
+   most Delta. At the server the one sum of all silos moves by as much.
+2. *A whole silo.* Its mean lies in the convex hull of the set, which has the same radius and the
+   same diameter: replacing or zeroing the silo moves it by at most Delta.
+3. *Floating point.* :meth:`BoundedSum.drift` bounds the distance between the computed sum and the
+   exact one, and between neighbours it counts twice. Sum and noise are added on one grid
+   (:mod:`skdpfl.privacy.release`). The noise is made larger for both
+   (:func:`skdpfl.privacy.release.noise_for`).
+4. *The price.* So a message is a Gaussian mechanism of the ``mu`` in the plan, which is what
+   :meth:`SumPlan.composition` tells the accountant. Noise is made for the sum that is asked for, by
+   its own radius and diameter: the price does not depend on who asks, or for which sum.
+5. *Several.* What is asked for may depend on earlier answers (adaptive composition). A silo's
+   messages depend on other silos' records through released numbers only, so the guarantee holds
+   whatever the others hold.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skdpfl.federation._budgets import CohortSum, SiloBudgets
+from skdpfl.federation._data import SiloData
+from skdpfl.privacy.events import Approximate, Composition, Event, Exact, Gaussian, compose
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import (
+    DOUBLE,
+    NoisedSum,
+    grid_for,
+    noise_for,
+    relative_error,
+    underflow,
+)
+
+#: silos, and what each of them sends
+Answers = Iterator[tuple[np.ndarray, Any]]
+#: records that are added up at once, and the most that are read of a protected silo
+PIECE, MOST = 2**14, 2**25
+
+
+class Question(ABC):
+    """A question that each silo answers with some numbers, with noise or exactly.
+
+    It is public and can be pickled. ``purpose`` and ``number`` name the random stream of the
+    answer's noise, so that a silo answers each number of a purpose once. The plan charges the
+    answers. An answer is a function of the silo's own records, to the last bit.
+    """
+
+    purpose: str
+    number: int
+
+    @property
+    def asked(self) -> object:
+        """What silos elsewhere need to know beside the plans that they agreed to."""
+        raise ValueError(
+            f"{type(self).__name__} asks for exact numbers (epsilon=inf), which silos elsewhere do "
+            "not give out. Give a finite epsilon, or feature_bounds (and target_bounds), or "
+            "scaling=None for data that are scaled."
+        )
+
+    @abstractmethod
+    def answers(self, data: SiloData, streams: Streams) -> Answers:
+        """Answer for the silos whose records are in ``data``.
+
+        Parameters
+        ----------
+        data : SiloData
+            Unscaled records; remote silos have none here.
+        streams : Streams
+            The silos' random streams.
+
+        Yields
+        ------
+        silos : ndarray of shape (n,)
+            Some of the silos, increasing; each once.
+        answers : ndarray of shape (n, width)
+            Their answers.
+        """
+
+
+class BoundedSum(ABC):
+    """What a record adds to a sum: a vector of a bounded set, whatever the record holds.
+
+    A subclass is a frozen dataclass whose fields are public. It defines ``shape``, ``radius`` and
+    :meth:`terms`; terms that are longer than the radius are cut to it, and terms that are not
+    finite count as zeros, so that a mistake there costs accuracy, not privacy. ``diameter`` is
+    twice the radius unless a subclass knows better: a smaller one needs a proof.
+    """
+
+    #: whether terms are multiples of one power of two, so that float64 adds them up exactly
+    on_grid: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a record's terms, and of a sum."""
+
+    @property
+    @abstractmethod
+    def radius(self) -> float:
+        """The largest norm of one record's terms."""
+
+    @property
+    def diameter(self) -> float:
+        """The largest distance between two records' terms."""
+        return 2 * self.radius
+
+    @property
+    def entry(self) -> float:
+        """The largest absolute value of a single number among a record's terms."""
+        return self.radius
+
+    @property
+    def weight(self) -> float | np.ndarray:
+        """What sums are multiplied by before they are noised: part of the radius."""
+        return 1.0
+
+    def terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the terms (n, *shape) of records, each a function of that record alone."""
+        raise NotImplementedError(f"{type(self).__name__} says nothing of what a record adds.")
+
+    def check(  # noqa: B027
+        self, n_features: int, n_classes: int | None, work: Any
+    ) -> None:
+        """Raise a ValueError unless this can be asked about records with these public facts."""
+
+    def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield silos and the exact sums of their records' terms (n, *shape), not weighted.
+
+        ``work`` is that of the fit, once it has begun; None before.
+        """
+        for silo in np.flatnonzero(data.sizes).tolist():
+            total = np.zeros(self.shape)
+            for start in range(0, int(data.sizes[silo]), PIECE):
+                rows = data.rows_of(silo, slice(start, min(start + PIECE, int(data.sizes[silo]))))
+                total += self._piece(np.asarray(data.X[rows]), np.asarray(data.y[rows]))
+            yield np.array([silo]), total[None]
+
+    def mean(self, sums: np.ndarray, n: np.ndarray) -> np.ndarray:
+        """Return what whole silos send: the mean over their n records."""
+        return sums / n.reshape(-1, *[1] * len(self.shape))
+
+    def _piece(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the sum of some records' terms, each cut to the radius."""
+        with np.errstate(all="ignore"):  # a warning could depend on a single record
+            terms = np.asarray(self.terms(X, y), np.float64)
+            if terms.shape != (len(X), *self.shape):
+                raise ValueError(
+                    f"{type(self).__name__}.terms gave shape {terms.shape} for {len(X)} records; "
+                    f"each record has terms of shape {self.shape}."
+                )
+            flat = terms.reshape(len(X), -1)
+            norms = np.sqrt(np.einsum("nd,nd->n", flat, flat))
+            finite = np.isfinite(norms)
+            kept = np.where(finite[:, None], flat, 0.0)
+            kept *= np.where(norms > self.radius, self.radius / norms, 1.0)[:, None]
+        return kept.sum(axis=0).reshape(self.shape)
+
+    # ---- the arithmetic ----------------------------------------------------------------------
+
+    def operations(self, records: np.ndarray, n_added: int) -> np.ndarray:
+        """The most floating-point operations on a term in sums of so many records (n_silos,)."""
+        if self.on_grid:
+            return np.full(len(records), 2.0)
+        return PIECE + np.ceil(records / PIECE) + n_added + math.prod(self.shape) + 8
+
+    def drift(self, budgets: SiloBudgets) -> np.ndarray:
+        """A bound of the rounding error of the sums that noise is added to, in norm (n_silos,)."""
+        units, n_added = budgets.summed, budgets.n_silos if budgets.at_server else 1
+        whole = budgets.unit == "silo"
+        records = np.full(len(units), float(MOST)) if whole else units
+        operations = self.operations(records, n_added) + (whole and self.on_grid)  # a division
+        rho = {n: relative_error((n, DOUBLE)) for n in set(operations.tolist())}
+        lost = 0.0 if self.on_grid else underflow(4 * MOST, DOUBLE, math.prod(self.shape))
+        return units * np.array([rho[n] for n in operations.tolist()]) * self.radius + lost
+
+    def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> NoisedSum:
+        """Return each silo's noised sum that costs ``mu`` (n_silos,), or that of the server."""
+        delta = self.diameter if budgets.neighbours == "replace" else self.radius
+        std = noise_for(mu, delta, math.prod(self.shape), self.drift(budgets))
+        pairs = zip(std.tolist(), (self.entry * budgets.summed).tolist(), strict=True)
+        return NoisedSum(std, np.array([grid_for(s, b) if s else 0.0 for s, b in pairs]))
+
+
+@dataclass(frozen=True, eq=False)
+class SumPlan:
+    """The noised sums that silos will be asked for, all for one purpose, and their cost.
+
+    Parameters
+    ----------
+    budgets : SiloBudgets
+        Whose records, what is protected, whom they trust.
+    purpose : str
+        What the sums are for, and the name of their random streams.
+    mus : tuple of ndarray of shape (n_silos,)
+        The mu that each silo spends on each of them; ``inf`` for an exact sum.
+    first : int, default=0
+        The number of the first one; later ones follow.
+    failure : float, default=0.0
+        The delta that is paid once beside the noise.
+    """
+
+    budgets: SiloBudgets
+    purpose: str
+    mus: tuple[np.ndarray, ...]
+    first: int = 0
+    failure: float = 0.0
+
+    def of_silo(self, i: int) -> SumPlan:
+        """Return what one silo needs to know of the plan."""
+        mine = tuple(mu[i : i + 1] for mu in self.mus)
+        return replace(self, budgets=self.budgets.of_silo(i), mus=mine)
+
+    @cached_property
+    def numbers(self) -> range:
+        """The numbers of the sums."""
+        return range(self.first, self.first + len(self.mus))
+
+    def composition(self, silo: int = 0) -> Composition:
+        """The releases of the silo at this position, for the accountant."""
+        spent = [float(mu[silo]) for mu in self.mus]
+        parts: list[tuple[Event, int]] = [
+            (Exact() if math.isinf(mu) else Gaussian(self.budgets.change / mu), 1) for mu in spent
+        ]
+        if self.failure and not any(map(math.isinf, spent)):
+            parts.append((Approximate(0.0, self.failure), 1))
+        return compose(parts)
+
+    def noised(self, number: int, what: BoundedSum) -> NoisedSum:
+        """Return the noised sums of the silos, if they are asked for this one."""
+        return what.noised(self.budgets, self.mus[number - self.first])
+
+    def noise(self, number: int, what: BoundedSum) -> float:
+        """Standard deviation of the noise in each number of the common mean."""
+        return self.budgets.noise_of_mean(self.noised(number, what).std)
+
+    def question(self, number: int, what: Any, work: Any = None) -> SumQuestion:
+        """Return the question for one of the sums; a ValueError unless it was planned."""
+        if number not in self.numbers or not isinstance(what, BoundedSum):
+            raise ValueError(f"The plan has no question about the {self.purpose} {number!r}.")
+        return SumQuestion(self, number, what, work)
+
+
+@dataclass(frozen=True, eq=False)
+class SumQuestion(Question):
+    """One of a plan's sums: each silo's with its noise; exact where the server adds the noise."""
+
+    plan: SumPlan
+    number: int
+    what: BoundedSum
+    work: Any = None
+
+    @property
+    def purpose(self) -> str:  # type: ignore[override]
+        return self.plan.purpose
+
+    @property
+    def asked(self) -> BoundedSum:
+        return self.what
+
+    def answers(self, data: SiloData, streams: Streams) -> Answers:
+        noised = None if self.plan.budgets.at_server else self.plan.noised(self.number, self.what)
+        for silos, exact in exact_sums(self.what, data, self.plan.budgets, self.work):
+            if noised is not None:
+                exact = self._added(noised.of(silos), silos, exact, streams)
+            yield silos, exact.reshape(len(silos), -1)
+
+    def mean(self, federation: Any, streams: Streams) -> np.ndarray:
+        """Ask, and return the noisy mean of the terms over all units (shape).
+
+        ``streams`` are the server's, for its noise.
+        """
+        budgets = self.plan.budgets
+        factors = np.ones(budgets.n_silos)
+        if not budgets.at_server:
+            factors = budgets.weights / budgets.units
+        width = math.prod(self.what.shape)
+        total = CohortSum(np.arange(budgets.n_silos), factors, width)
+        for silos, answers in federation.ask(self):
+            total.add(silos, answers)
+        found = total.result().reshape(self.what.shape)
+        return self._once(found, streams) / budgets.units.sum() if budgets.at_server else found
+
+    def each(self, federation: Any, streams: Streams) -> np.ndarray:
+        """Ask, and return the noisy sum of each silo (n_silos, *shape); of all, at the server."""
+        budgets = self.plan.budgets
+        sent = np.zeros((budgets.n_silos, math.prod(self.what.shape)))
+        came = np.zeros(budgets.n_silos, int)
+        for silos, answers in federation.ask(self):
+            sent[silos] = answers
+            np.add.at(came, silos, 1)
+        if (came != 1).any():
+            raise ValueError("Each silo answers a question once: some did not, or did so twice.")
+        sums = sent.reshape(-1, *self.what.shape)
+        return self._once(sums.sum(axis=0), streams)[None] if budgets.at_server else sums
+
+    def _once(self, exact: np.ndarray, streams: Streams) -> np.ndarray:
+        """Return the sum over all silos with its noise."""
+        first = np.zeros(1, int)
+        noised = self.plan.noised(self.number, self.what).of(first)
+        return self._added(noised, first, exact[None], streams)[0]
+
+    def _added(
+        self, noised: NoisedSum, silos: np.ndarray, exact: np.ndarray, streams: Streams
+    ) -> np.ndarray:
+        """Return sums (n, *shape) plus their noises; those of infinite budgets stay exact."""
+        noisy, out = noised.std > 0, exact * self.what.weight
+        if noisy.any():
+            shape = exact.shape[1:]
+            units = streams.units_block(self.purpose, silos, self.number, shape, np.float64)
+            out[noisy] = noised.of(noisy).added(out[noisy], units[noisy])
+        return out
+
+
+def exact_sums(
+    what: BoundedSum, data: SiloData, budgets: SiloBudgets, work: Any = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield silos and their exact sums, of the records that are read; whole silos' means."""
+    read = records_read(data, budgets)
+    for silos, sums in what.sums(read, work):
+        yield silos, what.mean(sums, read.sizes[silos]) if budgets.unit == "silo" else sums
+
+
+def records_read(data: SiloData, budgets: SiloBudgets) -> SiloData:
+    """Return the records that are read of each silo: all, or evenly spaced ones."""
+    known, whole = budgets.silo_sizes, budgets.unit == "silo"
+    if not whole and ((data.sizes != known) & (data.sizes > 0)).any():
+        raise ValueError("The plan was made for silos of other sizes than those of the data.")
+    strides = np.maximum(budgets.strides(data.sizes), 1)
+    if strides.max() == 1 and not (whole and data.sizes.max() > MOST):
+        return data
+    within = np.arange(len(data.y)) - np.repeat(data.starts[:-1], data.sizes)
+    each = np.repeat(strides, data.sizes)
+    kept = within % each == 0
+    if whole:
+        kept &= within < MOST * each
+    sizes = np.add.reduceat(np.append(kept, False), data.starts[:-1], dtype=np.int64) * (
+        data.sizes > 0
+    )
+    rows = np.flatnonzero(kept)
+    rows = rows if data.order is None else data.order[rows]
+    return replace(data, order=rows, starts=np.concatenate([[0], np.cumsum(sizes)]))

@@ -1,0 +1,294 @@
+"""Sums over the columns of a table: counts in bins, moments in boxes, rows in a ball.
+
+Each is a :class:`skdpfl.federation.BoundedSum`, whose runner has the proof of what it costs. The
+lemmas here: whatever a record holds (a NaN, an infinity and 1e300 included), its terms are ::
+
+    Counts     a one in one bin of each column                  norm 1, distance sqrt(2)
+    Moments    phi inside a box for each column                 :mod:`skdpfl.scaling._moments`
+    Rows       a row in a ball, phi of the target in a box      :mod:`skdpfl.scaling._ball`
+
+and over columns (a row in a ball counts as one) norms and distances add in squares with the squared
+weights. The mean over a silo's records (unit "silo") is rounded to multiples of 2^-27. Terms are
+such multiples too, so float64 adds up 2^25 of them without rounding, in any order. Which records
+are read depends on their index and silo alone.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skdpfl.federation import BoundedSum, Question, SiloBudgets, SiloData
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import DOUBLE, relative_error
+from skdpfl.scaling._ball import RowBall, sums_of_rows
+from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._maps import Array, squash
+from skdpfl.scaling._moments import DIAMETER, RADIUS, Boxes, levels, phi_sums
+from skdpfl.scaling._target_bins import LinearGrid
+
+#: the grid of means of whole silos; all other sums lie on it
+STEP = 2.0**-27
+#: the weight of the target, which matters more than a feature; a power of two keeps sums exact
+TARGET_WEIGHT = 2.0
+#: the largest block of messages and of rows, in numbers: larger blocks leave the cache, and
+#: allocating them takes longer than the computation
+_MESSAGES, _ROWS = 2**18, 2**16
+#: rows per exact sum
+_PIECE = 2**14
+#: bins of counts are no narrower and no wider than so many octaves, and a target has so few
+_NARROWEST, _WIDEST, _MOST_BINS = 2.0**-6, 2.0**6, 64
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns that are read: the features in ``used`` (n_features,), then the target."""
+
+    used: np.ndarray
+    has_target: bool
+    squashed: bool = False
+
+    @cached_property
+    def is_feature(self) -> np.ndarray:
+        """Which of the columns are features."""
+        n = int(self.used.sum())
+        return np.arange(n + self.has_target) < n
+
+    @cached_property
+    def weights(self) -> Array:
+        """The weight of each column."""
+        return np.where(self.is_feature, 1.0, TARGET_WEIGHT)
+
+    def of(self, data: SiloData, rows: np.ndarray | slice) -> Array:
+        """Return the values of some records (n, columns)."""
+        parts = []
+        if self.used.any():
+            X = np.asarray(data.X[rows])
+            X = X if self.used.all() else X[:, self.used]
+            parts.append(squash(X) if self.squashed else X)
+        if self.has_target:
+            parts.append(np.asarray(data.y[rows])[:, None])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def check(self, n_features: int) -> None:
+        """Raise unless these are columns of tables of so many features."""
+        one = self.used.shape == (n_features,) and self.used.dtype == bool
+        _check(one and self.is_feature.size)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSums(BoundedSum):
+    """Sums of each column's contributions, silo by silo; what is shared by the three kinds."""
+
+    columns: Columns
+
+    @property
+    @abstractmethod
+    def entries(self) -> int:
+        """The number of values per column."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.columns.is_feature.size, self.entries
+
+    @property
+    def weight(self) -> Array:
+        return self.columns.weights[:, None]
+
+    @abstractmethod
+    def added(self, values: Array, silos: np.ndarray, n_silos: int) -> Array:
+        """Add records (n, c), sorted by local silo numbers (n,): (n_silos, c, entries)."""
+
+    def check(self, n_features: int, n_classes: int | None, work: object) -> None:
+        self.columns.check(n_features)
+
+    def sums(self, data: SiloData, work: object) -> Iterator[tuple[np.ndarray, Array]]:
+        width, entries = self.shape
+        here = np.flatnonzero(data.sizes)
+        per_block = max(1, _MESSAGES // max(1, width * entries))
+        for first in range(0, len(here), per_block):
+            silos = here[first : first + per_block]
+            exact = np.zeros((silos.size, width, entries))
+            for values, local in self._blocks(data, silos):
+                low, high = local[0], local[-1] + 1  # the silos that the block has rows of
+                exact[low:high] += self.added(values, local - low, high - low)
+            yield silos, exact
+
+    def mean(self, sums: Array, n: np.ndarray) -> Array:
+        # STEP is a power of two, so this is rint(mean / STEP) * STEP
+        return np.rint(sums / (n * STEP)[:, None, None]) * STEP
+
+    def _blocks(self, data: SiloData, silos: np.ndarray) -> Iterator[tuple[Array, np.ndarray]]:
+        """Yield blocks of rows of some silos: their columns, and each row's position in silos."""
+        first, last = data.starts[silos[0]], data.starts[silos[-1] + 1]
+        positions = np.repeat(np.arange(silos.size), data.sizes[silos])
+        per_block = max(1, _ROWS // max(1, self.shape[0]))
+        for start in range(first, last, per_block):
+            stop = min(start + per_block, last)
+            rows = slice(start, stop) if data.order is None else data.order[start:stop]
+            yield self.columns.of(data, rows), positions[start - first : stop - first]
+
+    def drift(self, budgets: SiloBudgets) -> Array:
+        """Sums are exact; a product with the weight, one with the grid, and STEP are not."""
+        error = relative_error((2, DOUBLE)) * (self.entry * budgets.summed)
+        if budgets.unit == "silo":
+            error += STEP / 2 * self.columns.weights.max(initial=0.0)
+        return np.sqrt(self.shape[0] * self.entries) * error
+
+
+@dataclass(frozen=True, eq=False)
+class Counts(ColumnSums):
+    """Counts of the values of each column in each bin."""
+
+    grid: MagnitudeGrid | LinearGrid
+
+    @property
+    def entries(self) -> int:
+        return self.grid.n_bins
+
+    @property
+    def radius(self) -> float:
+        return float(np.linalg.norm(self.columns.weights))
+
+    @property
+    def diameter(self) -> float:
+        return float(np.sqrt(2.0)) * float(np.linalg.norm(self.columns.weights))
+
+    @property
+    def entry(self) -> float:
+        return float(self.columns.weights.max(initial=0.0))
+
+    def added(self, values: Array, silos: np.ndarray, n_silos: int) -> Array:
+        shape = (n_silos, values.shape[1], self.entries)
+        cells = silos[:, None] * shape[1] + np.arange(shape[1])
+        flat = np.bincount(
+            (cells * shape[2] + self.grid.bins(values)).ravel(), minlength=np.prod(shape)
+        )
+        return flat.reshape(shape).astype(np.float64)
+
+    def check(self, n_features: int, n_classes: int | None, work: object) -> None:
+        super().check(n_features, n_classes, work)
+        if isinstance(self.grid, MagnitudeGrid):
+            _check(_NARROWEST <= self.grid.octaves <= _WIDEST)
+        else:
+            _check(2 <= self.grid.n_bins <= _MOST_BINS)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(ColumnSums):
+    """Sums of ``phi`` inside boxes: all terms are integers until the last line.
+
+    Boxes are None in plans, which are made before they are known.
+    """
+
+    boxes: Boxes | None = None
+
+    @property
+    def entries(self) -> int:
+        return 2
+
+    @property
+    def radius(self) -> float:
+        return RADIUS * float(np.linalg.norm(self.columns.weights))
+
+    @property
+    def diameter(self) -> float:
+        return DIAMETER * float(np.linalg.norm(self.columns.weights))
+
+    @property
+    def entry(self) -> float:
+        return RADIUS * float(self.columns.weights.max(initial=0.0))
+
+    def added(self, values: Array, silos: np.ndarray, n_silos: int) -> Array:
+        assert self.boxes is not None
+        total = np.zeros((n_silos, 2, values.shape[1]))
+        first = np.flatnonzero(np.diff(silos, prepend=-1))
+        u = levels(values, self.boxes)
+        linear = np.add.reduceat(u, first, axis=0)
+        u *= u
+        square = np.add.reduceat(u, first, axis=0)
+        counts = np.diff(np.append(first, len(silos)))[:, None]
+        total[silos[first]] = phi_sums(linear, square, counts)
+        return total.transpose(0, 2, 1)
+
+    def check(self, n_features: int, n_classes: int | None, work: object) -> None:
+        super().check(n_features, n_classes, work)
+        _check(self.boxes is not None)
+        for values in self.boxes or ():
+            _check(values.shape == self.columns.is_feature.shape and values.dtype.kind == "f")
+            _check(np.isfinite(values).all())
+        _check(self.boxes is not None and (self.boxes.half > 0).all())
+
+
+@dataclass(frozen=True, eq=False)
+class RowMoments(Moments):
+    """Sums of rows in a ball, and of the target's ``phi``."""
+
+    @cached_property
+    def ball(self) -> RowBall:
+        """Where the features' part lies."""
+        return RowBall(int(self.columns.is_feature.sum()))
+
+    @cached_property
+    def _of_target(self) -> float:
+        return float(np.linalg.norm(self.columns.weights[~self.columns.is_feature]))
+
+    @property
+    def radius(self) -> float:
+        return float(np.hypot(self.ball.norm, RADIUS * self._of_target))
+
+    @property
+    def diameter(self) -> float:
+        return float(np.hypot(self.ball.diameter, DIAMETER * self._of_target))
+
+    @property
+    def entry(self) -> float:
+        longest = max(self.ball.radius, self.ball.squares)
+        return max(longest, RADIUS * float(self.columns.weights.max(initial=0.0)))
+
+    def added(self, values: Array, silos: np.ndarray, n_silos: int) -> Array:
+        assert self.boxes is not None
+        total = np.zeros((n_silos, values.shape[1], 2))
+        first = np.flatnonzero(np.diff(silos, prepend=-1))
+        total[silos[first]] = sums_of_rows(values, first, self.boxes, self.ball)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class ExactMoments(Question):
+    """Each silo's exact number of finite values, and the sum of them or of squares around a center.
+
+    For fits without privacy; independent of other silos' sizes.
+    """
+
+    columns: Columns
+    number: int
+    center: Array | None = None
+    purpose = "scales"
+
+    def answers(self, data: SiloData, streams: Streams) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for i in np.flatnonzero(data.sizes).tolist():
+            total = np.zeros((self.columns.is_feature.size, 2))
+            for start in range(0, int(data.sizes[i]), _PIECE):
+                rows = slice(start, min(start + _PIECE, int(data.sizes[i])))
+                total += self._sums(self.columns.of(data, data.rows_of(i, rows)))
+            yield np.array([i]), total.reshape(1, -1)
+
+    def _sums(self, values: Array) -> Array:
+        values = values.astype(np.float64, copy=False)
+        finite = np.isfinite(values)
+        if self.center is not None:
+            values = np.square(values - self.center)
+        seen = np.where(finite, values, 0.0)
+        first = np.zeros(1, int)
+        sums = [np.add.reduceat(part, first, axis=0, dtype=np.float64) for part in (finite, seen)]
+        return np.stack(sums, axis=-1)[0]
+
+
+def _check(holds: object) -> None:
+    if not holds:
+        raise ValueError("The boxes or bins that are asked for are none of these records' columns.")
