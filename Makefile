@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 $(VENV)/.package: pyproject.toml setup.py $(wildcard skdpfl/_compiled/*.[ch])
 	@echo "Making $(VENV) with $$($(PYTHON) --version), this package and what it needs (scikit-learn, pandas,"
-	@echo "SciPy, matplotlib): some 400 MB and a minute, once. Nothing outside $(VENV) is changed."
+	@echo "SciPy, matplotlib): some 500 MB and a minute, once. Nothing outside $(VENV) is changed."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable ".[plot]"

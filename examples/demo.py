@@ -46,8 +46,13 @@ TALK = {
 }
 #: the set whose silos' models the server averages as they are
 PLAIN_MEANS = "synthetic, 10 unlike silos, plain means"
-#: what a data sheet says of the ten measures of breast cancer: radius, texture, perimeter, ...
-MEASURES = [100, 100, 1000, 10_000, 1, 10, 10, 1, 1, 1]
+#: what a data sheet says of the ten measures of breast cancer (radius, texture, perimeter, ...): the
+#: largest mean of a patient's cells, the largest error of that mean, the largest value of a cell
+MEASURES = [
+    *(50, 50, 200, 5000, 0.2, 0.5, 0.5, 0.5, 0.5, 0.1),
+    *(5, 5, 50, 1000, 0.05, 0.2, 0.5, 0.1, 0.1, 0.05),
+    *(50, 50, 500, 5000, 0.5, 2, 2, 0.5, 1, 0.5),
+]
 COLOURS = {"ISRL-DP": "#0072B2", "DP-FedAvg": "#E69F00", "DP-SCAFFOLD": "#009E73"}
 MARKERS = {"ISRL-DP": "o", "DP-FedAvg": "s", "DP-SCAFFOLD": "^"}
 
@@ -55,7 +60,7 @@ MARKERS = {"ISRL-DP": "o", "DP-FedAvg": "s", "DP-SCAFFOLD": "^"}
 def builtin_sets():
     """Yield (name, X, y, silos, bounds, target_bounds) of data that ship with scikit-learn."""
     X, y = load_breast_cancer(return_X_y=True)
-    bounds = (0, MEASURES * 3)
+    bounds = (0, MEASURES)
     yield "breast cancer, 5 silos by label", X, y, split_into_silos(y, 5, "sorted"), bounds, None
     X, y = load_digits(return_X_y=True)
     yield "digits, 5 silos by label", X, y, split_into_silos(y, 5, "sorted"), (0, 16), None
