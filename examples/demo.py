@@ -46,8 +46,8 @@ TALK = {
 }
 #: the set whose silos' models the server averages as they are
 PLAIN_MEANS = "synthetic, 10 unlike silos, plain means"
-#: what a data sheet says of the ten measures of breast cancer (radius, texture, perimeter, ...): the
-#: largest mean of a patient's cells, the largest error of that mean, the largest value of a cell
+#: what a data sheet says of the ten measures of breast cancer (radius, texture, ...): the largest
+#: mean of a patient's cells, the largest error of that mean, the largest value of a cell
 MEASURES = [
     *(50, 50, 200, 5000, 0.2, 0.5, 0.5, 0.5, 0.5, 0.1),
     *(5, 5, 50, 1000, 0.05, 0.2, 0.5, 0.1, 0.1, 0.05),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -39,9 +39,10 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-#: a column of one of these names (with "id", "code" and the like, or a step's name) may hold silos
-_NAMES = {"silo", "hospital", "site", "clinic", "centre", "center", "school", "bank", "ward"}
-_NAMES |= {"group", "region"}
+#: a column of one of these names (with "id", "code" and the like, or a step's name) may hold silos,
+#: the first ones rather than the last: a hospital holds its wards' records
+_NAMES = ("silo", "hospital", "bank", "school", "clinic", "site", "centre", "center", "region")
+_NAMES += ("ward", "group")
 _BESIDE = {"id", "ids", "code", "no", "nr", "num", "number", "name", "key", "remainder"}
 #: a column of one of these names, alone or with a word for an id, holds people's ids
 _PEOPLE = {"patient", "person", "subject", "participant", "mrn"}
@@ -114,13 +115,18 @@ def _left_out_on_purpose() -> bool:
 
 
 def silo_like(names: Any) -> list[str]:
-    """Return the names of columns that may well hold silo ids."""
-    return [name for name in names if isinstance(name, str) and _is_silo_like(name)]
+    """Return the names of columns that may well hold silo ids, the likeliest first."""
+    places = [(_silo_place(name), name) for name in names if isinstance(name, str)]
+    likely = [(place, name) for place, name in places if place is not None]
+    return [name for _, name in sorted(likely, key=lambda each: each[0])]
 
 
-def _is_silo_like(name: str) -> bool:
+def _silo_place(name: str) -> int | None:
+    """Return how far down the list of silos' names this one is; None if it is not there."""
     words = [word for word in _words(name) if word not in _BESIDE]
-    return len(words) == 1 and _one_of(words[0], _NAMES)
+    if len(words) != 1 or not _one_of(words[0], _NAMES):
+        return None
+    return _NAMES.index(words[0] if words[0] in _NAMES else words[0].removesuffix("s"))
 
 
 def person_like(names: Any) -> list[str]:
@@ -144,7 +150,7 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in re.split(r"[^A-Za-z]+", apart) if word]
 
 
-def _one_of(word: str, names: set[str]) -> bool:
+def _one_of(word: str, names: Collection[str]) -> bool:
     return word in names or word.removesuffix("s") in names
 
 

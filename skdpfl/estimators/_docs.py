@@ -6,8 +6,10 @@ Constructors refuse scikit-learn's parameters that have another name here, and s
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
+import reprlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
@@ -232,7 +234,7 @@ FAMILIES = {
 }
 
 
-#: parameters of scikit-learn's linear models -> the alternative
+#: parameters of other libraries' models (scikit-learn, diffprivlib, Opacus) -> the alternative
 INSTEAD = {
     "class_weight": "it is for classifiers; fit takes a sample_weight.",
     "C": "give alpha=1 / (n_records * C).",
@@ -248,7 +250,29 @@ INSTEAD = {
     "hidden_layer_sizes": "give model=skdpfl.models.MLP(hidden_layer_sizes=...).",
     "activation": "give model=skdpfl.models.MLP(activation=...).",
     "epochs": "give n_rounds.",
+    "n_epochs": "give n_rounds; DPFedAvg also has local_epochs, passes over a silo's records.",
+    "n_iter": "give n_rounds.",
+    "lr": "give learning_rate.",
+    "bounds": "give feature_bounds, and target_bounds to a regressor: (low, high), public numbers.",
+    "bounds_X": "give feature_bounds=(low, high), public numbers.",
+    "bounds_y": "give target_bounds=(low, high), public numbers.",
+    "data_norm": "give feature_bounds, public ranges of the columns; clip_norm cuts gradients.",
+    "max_grad_norm": "give clip_norm.",
+    "l2_norm_clip": "give clip_norm.",
+    "target_epsilon": "give epsilon.",
+    "target_delta": "give delta.",
+    "noise_scale": "give epsilon; or epsilon=None and noise_multiplier, the noise over clip_norm.",
+    "accountant": "privacy_spent_ is what a fit cost; PrivacyLedger adds fits up.",
+    "silos": "give them to fit(X, y, silos=...), or name their column: silo_column.",
+    "groups": "give silos to fit(X, y, silos=...), or name their column: silo_column.",
+    "seed": "give random_state.",
+    "unit": "DPFedAvg, DPScaffold, DPFederated have it; ISRLDP is for records, DPFedEXP for silos.",
+    "local_epochs": "DPFedAvg has them; elsewhere n_rounds and local_steps are what is set.",
 }
+
+
+#: how alike a name must be to be taken for another one's wrong spelling
+_ALIKE = 0.8
 
 
 def refusing_parameters(init: Callable[..., None]) -> Callable[..., None]:
@@ -266,11 +290,15 @@ def refusing_parameters(init: Callable[..., None]) -> Callable[..., None]:
 def refuse_parameters(
     estimator: Any, given: Mapping[str, Any], known: Collection[str], error: type[Exception]
 ) -> None:
-    """Raise for parameters of scikit-learn's models that are missing or have another name here."""
-    for name in given:
-        if name in INSTEAD and name not in known:
-            kind = type(estimator).__name__
-            raise error(f"{kind} has no {name} (got {given[name]!r}): {INSTEAD[name]}")
+    """Raise for other libraries' names of parameters, and for wrong spellings."""
+    kind = type(estimator).__name__
+    for name, value in given.items():
+        if name in known or "__" in name:
+            continue
+        if name in INSTEAD:
+            raise error(f"{kind} has no {name} (got {reprlib.repr(value)}): {INSTEAD[name]}")
+        if meant := difflib.get_close_matches(name, known, 1, _ALIKE):
+            raise error(f"{kind} has no {name}; did you mean {meant[0]}?")
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))

@@ -20,12 +20,16 @@ from skdpfl._arguments import (
     is_auto,
 )
 from skdpfl._surface import Missing
+from skdpfl._warnings import warn
 from skdpfl.choosing import check_cohort
 from skdpfl.estimators._data import check_class_weight
-from skdpfl.losses import Loss
+from skdpfl.losses import NAMED, Loss
 from skdpfl.models import Architecture
 from skdpfl.privacy.public_numbers import MOST_STEPS, check_schedule
 from skdpfl.scaling import read_target_bounds
+
+#: A budget above this one is probably a mistake.
+_MUCH = 50.0
 
 #: The largest number of rounds: cohorts are drawn, and prices computed, for each round.
 _MOST_ROUNDS = 100_000
@@ -50,7 +54,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
         if parameter in params:
             check_choice(parameter, params[parameter], choices)
     _check_trust(params["trust"], name, words["trust"])
-    check_choice("loss", params.get("loss", words["loss"][0]), words["loss"])
+    _check_loss(params.get("loss", words["loss"][0]), words["loss"])
     check_class_weight(params.get("class_weight"))
     _check_numbers(params, words["learning_rate"])
     _check_running(params)
@@ -73,6 +77,17 @@ def _check_trust(trust: Any, name: str, trusts: tuple[str, ...]) -> None:
             f"{' and '.join(f'trust={word!r}' for word in trusts)}."
         )
     check_choice("trust", trust, trusts)
+
+
+def _check_loss(loss: Any, losses: tuple[str, ...]) -> None:
+    """Raise unless it is a name of a loss; for an object of one, say how to name it."""
+    names = [name for name in losses if type(loss) is NAMED.get(name)]
+    if names:
+        own = {"q": "quantile", "delta": "huber_delta"}
+        given = [f"{own[f]}={getattr(loss, f)!r}" for f in own if hasattr(loss, f)]
+        say = ", ".join([f"loss={names[0]!r}", *given])
+        raise ValueError(f"loss is a name, not an object such as {loss!r}: give {say}.")
+    check_choice("loss", loss, losses)
 
 
 def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> None:
@@ -274,6 +289,11 @@ def _check_budget(epsilon: Any, noise_multiplier: Any) -> None:
     for value in _each(epsilon):
         words = f" (inf for no privacy){_by_silo(value)}"
         check_number("epsilon", value, low=0, open_low=True, words=words)
+    if large := [value for value in _each(epsilon) if _MUCH < value < math.inf]:
+        warn(
+            f"epsilon={max(large):g} promises next to nothing: is it meant? Usual budgets are "
+            "between 0.1 and 10; epsilon=inf is the fit without noise."
+        )
 
 
 def _check_delta(delta: Any) -> None:

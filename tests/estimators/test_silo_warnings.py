@@ -165,6 +165,12 @@ def test_a_forgotten_silo_column(name, model):
         model(**OPTIONS).fit(PLAIN.assign(**{name: CODES}), y)
 
 
+def test_of_several_columns_the_likeliest_is_named():
+    frame = PLAIN.assign(ward=CODES, region=CODES, hospital=CODES)
+    with pytest.warns(UserWarning, match="give silo_column='hospital'"):
+        ISRLDPClassifier(**OPTIONS).fit(frame, y)
+
+
 @pytest.mark.parametrize(
     "name", ["blood_group", "region_north", "hospital_beds", "bank_balance", "age", "id", "code"]
 )

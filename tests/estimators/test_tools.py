@@ -1,6 +1,8 @@
 """What other tools hand in or write out: pyarrow tables, skops files, scikit-learn's own names."""
 
+import inspect
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import skdpfl
+from skdpfl.estimators._docs import GROUPS
+from skdpfl.estimators._docs import INSTEAD as ANSWERED
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.losses import Huber, Quantile
 from skdpfl.model_selection import SiloStratifiedKFold, silo_scores
 from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy.events import Approximate
@@ -24,6 +29,7 @@ from tests.estimators.fits import ALL, data, make
 rng = np.random.default_rng(0)
 X = rng.normal(size=(240, 3))
 y = (X[:, 0] + rng.normal(size=240) > 0).astype(int)
+GROUPED = {name for group in GROUPS.values() for name in group}
 HOSPITAL = np.array(["north", "south", "west"])[np.arange(240) % 3]
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(hospital=HOSPITAL)
 OPTIONS = {"epsilon": 5.0, "scaling": None, "n_rounds": 2, "delta": 1e-3, "random_state": 0}
@@ -100,6 +106,14 @@ INSTEAD = {
     "max_iter": "n_rounds",
     "tol": "n_rounds",
     "warm_start": "privacy_spent_",
+    "n_epochs": "n_rounds",
+    "lr": "learning_rate",
+    "bounds": "feature_bounds",
+    "data_norm": "feature_bounds",
+    "max_grad_norm": "clip_norm",
+    "target_epsilon": "epsilon",
+    "silos": r"fit\(X, y, silos=",
+    "seed": "random_state",
 }
 
 
@@ -116,6 +130,55 @@ def test_other_names_get_an_answer(name, given):
         cls().set_params(bogus=1)
     with pytest.raises(TypeError, match="bogus"):
         cls(bogus=1)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("epsilom", "epsilon"), ("n_round", "n_rounds"), ("feature_bound", "feature_bounds")],
+)
+def test_wrong_spellings_get_the_right_one(name, given, meant):
+    cls = getattr(skdpfl, name)
+    for call, error in ((cls, TypeError), (cls().set_params, ValueError)):
+        with pytest.raises(error, match=f"{name} has no {given}; did you mean {meant}[?]$"):
+            call(**{given: 1})
+
+
+def test_every_known_name_is_taken_and_no_other_answer_hides_one():
+    for name in ALL:
+        cls = getattr(skdpfl, name)
+        known = inspect.signature(cls).parameters
+        assert cls().set_params(**cls().get_params(deep=False)) is not None
+        for other in {*GROUPED, *ANSWERED} - {*known}:
+            with pytest.raises(TypeError, match=rf"has no {other}|argument '{other}'") as caught:
+                cls(**{other: None})
+            assert other not in GROUPED or "did you mean" not in str(caught.value)
+
+
+def test_a_unit_is_found_where_it_is():
+    for name in ("ISRLDPClassifier", "DPFedEXPClassifier"):
+        with pytest.raises(TypeError, match="DPFedAvg, DPScaffold, DPFederated have it"):
+            getattr(skdpfl, name)(unit="silo")
+
+
+def test_a_loss_is_named():
+    with pytest.raises(ValueError, match=r"give loss='quantile', quantile=0.9\."):
+        skdpfl.ISRLDPRegressor(loss=Quantile(q=0.9)).fit(X, y)
+    with pytest.raises(ValueError, match=r"give loss='huber', huber_delta=2.0\."):
+        skdpfl.ISRLDPRegressor(loss=Huber(2.0)).fit(X, y)
+    with pytest.raises(ValueError, match="loss must be one of"):
+        skdpfl.ISRLDPClassifier(loss=Quantile(q=0.9)).fit(X, y)
+
+
+@pytest.mark.parametrize("epsilon", [51.0, {0: 1.0, 1: 300}])
+def test_a_large_epsilon_is_asked_about(epsilon):
+    silos = np.arange(len(y)) % 2
+    with pytest.warns(UserWarning, match="promises next to nothing: is it meant"):
+        clf(epsilon=epsilon).fit(X, y, silos=silos)
+    for fine in (50.0, np.inf, {0: 1.0, 1: np.inf}):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "epsilon=.* promises next to nothing")
+            clf(epsilon=fine).fit(X, y, silos=silos)
 
 
 def test_a_search_over_another_name_gets_the_answer():
