@@ -41,8 +41,10 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 #: a column of one of these names (with "id", "code" and the like, or a step's name) may hold silos,
 #: the first ones rather than the last: a hospital holds its wards' records
-_NAMES = ("silo", "hospital", "bank", "school", "clinic", "site", "centre", "center", "region")
-_NAMES += ("ward", "group")
+_NAMES = (
+    *("silo", "hospital", "bank", "school", "clinic", "site", "centre", "center", "region"),
+    *("ward", "group"),
+)
 _BESIDE = {"id", "ids", "code", "no", "nr", "num", "number", "name", "key", "remainder"}
 #: a column of one of these names, alone or with a word for an id, holds people's ids
 _PEOPLE = {"patient", "person", "subject", "participant", "mrn"}
