@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from skdpfl import __version__
 from skdpfl.algorithms import Algorithm
 from skdpfl.federation import Work
 from skdpfl.losses import Loss
@@ -147,9 +148,15 @@ class Offer:
     seed: int | None
     task: Task | None = None
     masked: bool = False
+    release: str = __version__
 
     def check_size(self) -> None:
         """Raise for what would take long to price, whoever it is for; the first of all checks."""
+        if self.release != __version__:
+            raise Refused(
+                f"The server has skdpfl {self.release[:20]}, this silo {__version__}: the same "
+                "release is needed."
+            )
         names = self.fit, self.estimator, self.row.name
         if max(map(len, names)) > LIMITS.name:
             raise Refused(f"What a fit, or a silo, is called has at most {LIMITS.name} letters.")

@@ -88,7 +88,7 @@ class LedgerTable:
 class RosterTable:
     """The users of the operating system who may bring letters, and who else is in masked sums."""
 
-    users: tuple[str, ...] = ()
+    users: tuple[int | str, ...] = ()
     silos: tuple[str, ...] | None = None
 
 

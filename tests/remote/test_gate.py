@@ -138,6 +138,7 @@ def test_releases_beside_the_rounds_are_part_of_the_price(silo, said):
 
 FACTS = {
     "another name": ({"name": "east"}, "This silo is 'north'"),
+    "another release": ({"release": "9.9"}, "The server has skdpfl 9.9, this silo"),
     "a seed": ({"seed": 3}, "Whoever knows the seed knows the noise"),
     "sizes apart": ({"size": 7}, "do not belong together"),
 }

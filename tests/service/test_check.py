@@ -200,11 +200,8 @@ def test_targets_can_be_words_or_numbers(hospital):
     assert records.classes is None and (records.sample_weight == 2).all()
 
 
-def test_the_file_of_the_page_is_one(tmp_path):
-    page = (ROOT / "docs" / "hospitals.md").read_text()
-    block = page.split("```{code-block} toml\n")[1].split("```")[0]
-    (tmp_path / "hospital.toml").write_text(block)
-    settings = read_settings(tmp_path / "hospital.toml")
+def test_the_file_of_the_page_is_one():
+    settings = read_settings(ROOT / "examples" / "flower" / "hospital.toml")
     assert settings.terms.approval and settings.terms.pace == 0.5
     assert settings.agreed.silos == ("north", "south", "east")
     assert str(settings.ledger.counter) == "/mnt/other/north.count"

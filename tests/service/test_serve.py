@@ -182,7 +182,11 @@ def guarded():
     top = Path(tempfile.mkdtemp())
     top.chmod(0o755)
     (top / "run").mkdir()
-    north = Hospital(top / "hospital", socket="../run/socket", roster='users = ["nobody"]')
+    north = Hospital(
+        top / "hospital",
+        socket="../run/socket",
+        roster=f'users = [{pwd.getpwnam("nobody").pw_uid}, "nobody"]',
+    )
     north.socket = str(top / "run" / "socket")
     for path in (top / "run", north.folder, *north.folder.iterdir()):
         os.chown(path, gate.pw_uid, gate.pw_gid)

@@ -1,0 +1,87 @@
+"""The files for systemd and Docker: read by their own tools; programs know their options."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+yaml = pytest.importorskip("yaml")
+
+HERE = Path(__file__).parents[2] / "examples" / "flower"
+UNITS = sorted((HERE / "systemd").glob("*.service"))
+SYSTEMD = shutil.which("systemd-analyze")
+
+
+def compose():
+    return yaml.safe_load((HERE / "compose.yaml").read_text())
+
+
+def words(unit):
+    """Return the words of a unit's command."""
+    text = unit.read_text().replace("\\\n", " ")
+    return re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)[1].split()
+
+
+@pytest.mark.skipif(SYSTEMD is None, reason="systemd-analyze is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.stem)
+def test_systemd_reads_a_unit(tmp_path, unit):
+    copy = tmp_path / unit.name
+    copy.write_text(re.sub(r"/opt/\w+/bin/[\w-]+", "/bin/true", unit.read_text()))
+    said = subprocess.run([SYSTEMD, "verify", copy], check=False, capture_output=True, text=True)
+    assert said.returncode == 0 and not said.stderr, said.stderr
+
+
+def options_of(program):
+    command = Path(sys.executable).parent / program
+    said = subprocess.run([command, "--help"], check=True, capture_output=True, text=True)
+    return set(re.findall(r"--[a-z-]+", said.stdout))
+
+
+def test_programs_know_the_options_of_the_files():
+    known = {name: options_of(name) for name in ("flower-superlink", "flower-supernode")}
+    commands = [words(unit) for unit in UNITS]
+    commands += [service["command"] for service in compose()["services"].values()]
+    n = 0
+    for command in commands:
+        program = Path(command[0]).name
+        if program in known:
+            asked = {word.split("=")[0] for word in command if word.startswith("--")}
+            assert asked and asked <= known[program], asked - known[program]
+            n += 1
+        else:
+            assert program == "skdpfl" and command[1:3] == ["silo", "serve"]
+    assert n == 5 and len(commands) == 8
+
+
+def mounts(service):
+    return {volume.split(":")[0] for volume in service["volumes"]}
+
+
+def test_a_gate_shares_a_socket_with_its_supernode_and_nothing_with_others():
+    services = compose()["services"]
+    gates = {name: each for name, each in services.items() if name.endswith("-gate")}
+    assert len(gates) == 2
+    for name, gate in gates.items():
+        hospital = name.removesuffix("-gate")
+        assert gate["network_mode"] == "none" and "ports" not in gate
+        assert gate["read_only"] and gate["cap_drop"] == ["ALL"]
+        for other, service in services.items():
+            if other != name:
+                shared = mounts(gate) & mounts(service)
+                assert shared == ({f"{hospital}-run"} if other == f"{hospital}-node" else set())
+                assert service["user"] != gate["user"] or other in gates
+
+
+def test_docker_reads_the_file():
+    docker = shutil.which("docker")
+    asked = [docker or "", "compose", "version"]
+    if not docker or subprocess.run(asked, check=False, capture_output=True).returncode:
+        pytest.skip("docker compose is not installed")
+    command = [docker, "compose", "-f", HERE / "compose.yaml", "config", "--format", "json"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert set(json.loads(said.stdout)["services"]) == set(compose()["services"])
