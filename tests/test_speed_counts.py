@@ -64,7 +64,6 @@ def counted(monkeypatch):
 
     count(_products, "_product", "products")
     count(_products, "products_by_class", "products")
-    count(_products, "products_by_class", "products")
     count(CompiledProducts, "raw", "compiled")
     count(CompiledProducts, "sums", "compiled")
     count(_linear, "slope_limits", "limits")
