@@ -167,7 +167,9 @@ class LocalFederation(Federation):
         self._new_algorithm = None if takes_stacks(work.algorithm) else anew(work.algorithm)
         work = work.apart()
         if work.plan.silo_sizes is None:
-            work = dataclasses.replace(work, plan=work.plan.with_sizes(self._data.sizes))
+            # sizes that only the silos know and use
+            plan = dataclasses.replace(work.plan, silo_sizes=self._data.sizes)
+            work = dataclasses.replace(work, plan=plan)
         self._work, plan = work, work.plan
         _check_sizes(plan, self._data.sizes)
         self._map_records(work)

@@ -91,10 +91,6 @@ class PrivacyPlan(PublicNumbers):
     def __repr__(self) -> str:
         return f"PrivacyPlan({self.n_silos} silos, {self.n_rounds} rounds)"
 
-    def with_sizes(self, silo_sizes: np.ndarray) -> PrivacyPlan:
-        """Return the plan with sizes, which only the silos know and use."""
-        return replace(self, silo_sizes=silo_sizes)
-
     @property
     def private(self) -> bool:
         """False for a plan that adds no noise at all."""

@@ -125,7 +125,10 @@ class Mechanism:
             )
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
-        """Return the privacy events of a silo of n records at multiplier z, over all its steps."""
+        """Return the privacy events of a silo of n records at multiplier z, over all its steps.
+
+        A price that depends on the number of coordinates of a message reads ``plan.size``.
+        """
         raise NotImplementedError
 
     def noise(self, plan: PublicNumbers, streams: Streams, size: int, dtype: np.dtype) -> StepNoise:

@@ -224,9 +224,10 @@ def units_of_rounds(
     source: WordSource, purpose: str, silos: np.ndarray, rounds: range, n: int, dtype: np.dtype
 ) -> np.ndarray:
     """Return (R, S, n): the first draws of several rounds, short ones at once."""
-    if n > _PIECE or len(rounds) == 1:
-        each = [units(source, purpose, silos, round, 0, n, dtype) for round in rounds]
-        return np.stack(each)
+    if len(rounds) == 1:
+        return units(source, purpose, silos, rounds[0], 0, n, dtype)[None]
+    if n > _PIECE:
+        return np.stack([units(source, purpose, silos, r, 0, n, dtype) for r in rounds])
     out = np.empty((len(rounds), len(silos), n), np.int64 if dtype == np.float64 else np.int32)
     count = n_words(n, dtype == np.float64)
     words = source.words_of_rounds(purpose, silos, rounds, count)

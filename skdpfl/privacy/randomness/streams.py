@@ -263,9 +263,7 @@ class Streams:
         self, purpose: str, silos: Silos, round: int, shape: Shape, dtype: DTypeLike = np.float32
     ) -> np.ndarray:
         """Return (len(silos), *shape): the :meth:`Stream.units` of all silos' fresh streams."""
-        who, shape = _as_silos(silos, round), _as_shape(shape)
-        n, dtype = math.prod(shape), np.dtype(dtype)
-        return units(self._source, purpose, who, round, 0, n, dtype).reshape(len(who), *shape)
+        return self.units_blocks(purpose, silos, range(round, round + 1), shape, dtype)[0]
 
     def units_blocks(
         self, purpose: str, silos: Silos, rounds: range, shape: Shape, dtype: DTypeLike = np.float32
