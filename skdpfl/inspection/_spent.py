@@ -146,10 +146,10 @@ class PrivacySpentDisplay(Display):
 
     @classmethod
     def from_ledger(cls, ledger: Any, *, ax: Any = None) -> PrivacySpentDisplay:
-        """Draw the cumulative cost of the fits in a ledger, and its budget.
+        """Draw what the fits in a ledger have taken from its budget.
 
-        The curve is the price if all fits were fixed beforehand (``ledger.spent``); a ledger with a
-        budget stops slightly below it, since later fits may depend on earlier ones.
+        The curve is the filter's epsilon at the ledger's delta: a fit is refused exactly where it
+        would cross the budget. Without a budget it is the composed cost (``ledger.spent``).
 
         Parameters
         ----------
@@ -162,7 +162,19 @@ class PrivacySpentDisplay(Display):
         -------
         PrivacySpentDisplay
         """
-        return cls._of_fits([entry.spent for entry in ledger.entries], ax, ledger)
+        table = ledger.table()
+        if not len(table):
+            raise ValueError("No fit has been recorded: there is no cost to draw.")
+        if not np.isfinite(table["spent"]).all():
+            raise ValueError("This is not private (epsilon=inf): there is no cost to draw.")
+        shown = np.unique(np.linspace(1, len(table), POINTS).astype(int))
+        return cls(
+            positions=shown.tolist(),
+            epsilons=table["spent"].iloc[shown - 1].tolist(),
+            delta=ledger.delta,
+            kind="fits",
+            budget=ledger.epsilon,
+        ).plot(ax)
 
     @classmethod
     def from_cv_results(cls, search: Any, *, ax: Any = None) -> PrivacySpentDisplay:
@@ -190,25 +202,19 @@ class PrivacySpentDisplay(Display):
         return cls._of_fits(costs_of_search(search), ax)
 
     @classmethod
-    def _of_fits(
-        cls, costs: Sequence[PrivacySpent], ax: Any, ledger: Any = None
-    ) -> PrivacySpentDisplay:
-        """Draw the costs of the first 1, 2, ... fits, at the delta of a ledger if given."""
+    def _of_fits(cls, costs: Sequence[PrivacySpent], ax: Any) -> PrivacySpentDisplay:
+        """Draw the costs of the first 1, 2, ... fits, composed."""
         if not costs:
             raise ValueError("No fit has been recorded: there is no cost to draw.")
         shown = {int(k) for k in np.linspace(1, len(costs), POINTS)}
-        delta = max(cost.delta for cost in costs) if ledger is None else ledger.delta
+        delta = max(cost.delta for cost in costs)
         together, points = costs[0], {}
         for k, cost in enumerate(costs, start=1):
             together = cost if k == 1 else total([together, cost])
             if k in shown:
                 points[k] = _finite(together).epsilon_at(delta)
         return cls(
-            positions=list(points),
-            epsilons=list(points.values()),
-            delta=delta,
-            kind="fits",
-            budget=None if ledger is None else ledger.epsilon,
+            positions=list(points), epsilons=list(points.values()), delta=delta, kind="fits"
         ).plot(ax)
 
 

@@ -262,7 +262,8 @@ def test_spent_over_the_fits_of_a_ledger():
             clf(epsilon=epsilon, random_state=None).fit(X, y, silos=SILOS)
     shown = PrivacySpentDisplay.from_ledger(ledger)
     assert shown.positions == [1, 2, 3]
-    assert shown.epsilons[-1] == pytest.approx(ledger.spent.epsilon_at(1e-6))
+    assert shown.epsilons == ledger.table()["spent"].tolist()
+    assert ledger.spent.epsilon_at(1e-6) < shown.epsilons[-1] < 4.0
     assert np.all(np.diff(shown.epsilons) > 0)
     assert "δ = 1e-06" in shown.ax_.get_ylabel()
     lines = [line.get_ydata()[0] for line in shown.ax_.lines if line.get_label() == "budget"]

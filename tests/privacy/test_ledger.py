@@ -347,7 +347,7 @@ def test_bad_arguments():
         PrivacyLedger(1.0, delta="auto")
     ledger = PrivacyLedger(1.0)
     assert ledger.spent is None
-    assert repr(ledger) == "PrivacyLedger(epsilon=1, delta=1e-05; 0 fits, spent=None)"
+    assert repr(ledger) == "PrivacyLedger(epsilon=1, delta=1e-05; 0 fits, 0 is spent, 1 fits)"
     with ledger:
         pass
     assert ledger.spent is None

@@ -6,14 +6,20 @@ so far. Fits are entered in all open accounts or in none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Any
 
+import pandas as pd
+
+from skdpfl._digits import at_least, at_most
 from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.spending.book import Book, Budget, Entry
+from skdpfl.privacy.spending.filters import Filter
 from skdpfl.privacy.spending.journal import Journal
 from skdpfl.privacy.spending.leaks import is_scored_exactly, warn_of_seeds
 from skdpfl.privacy.spending.spent import PrivacySpent, total
@@ -51,11 +57,60 @@ class Account:
 
     def __repr__(self) -> str:
         try:
-            fits = f"{len(self.entries)} fits, spent={self.spent!r}"
+            return f"{type(self).__name__}({self._state()})"
         except LedgerError:
-            fits = "unreadable"
-        budget = "" if self.epsilon is None else f"epsilon={self.epsilon:g}, delta={self.delta:g}; "
-        return f"{type(self).__name__}({budget}{fits})"
+            has = f"epsilon={self.epsilon:g}, delta={self.delta:g}; " if self.epsilon else ""
+            return f"{type(self).__name__}({has}unreadable)"
+
+    def _state(self) -> str:
+        """Return how much was spent, at the ledger's delta."""
+        costs = [entry.spent for entry in self.entries]
+        fits = f"{len(costs)} fit" + ("" if len(costs) == 1 else "s")
+        rule = self._filter()
+        if rule is not None:
+            left = f"{at_most(rule.spent(costs), 3)} is spent, {at_least(self.remaining, 3)} fits"
+            return f"epsilon={rule.epsilon:g}, delta={rule.delta:g}; {fits}, {left}"
+        spent = self.spent
+        if spent is None:
+            return f"no budget; {fits}"
+        composed = f"composed epsilon {at_most(spent.epsilon_at(self.delta), 3)}"
+        return f"no budget; {fits}, {composed} at delta={self.delta:g}"
+
+    def _filter(self) -> Filter | None:
+        """Return the filter of the current budget; None where costs are only recorded."""
+        return self.budgets[-1].filter
+
+    @property
+    def remaining(self) -> float:
+        """The largest epsilon of one more fit: of full batches, at the ledger's delta.
+
+        By the ledger's own filter, as refusals are; for fits of other kinds (Poisson batches,
+        counts, scores) the largest epsilon may be another one. Infinite without a budget.
+        """
+        rule = self._filter()
+        costs = [entry.spent for entry in self.entries]
+        return math.inf if rule is None else rule.remaining(costs)
+
+    def table(self) -> pd.DataFrame:
+        """Return a frame with a row for each fit: when, its name, its cost, what was spent then.
+
+        Returns
+        -------
+        DataFrame
+            ``epsilon`` is a fit's own cost at the ledger's delta; ``spent`` is all fits' so far, as
+            the filter counts (without a budget: composed).
+        """
+        rule, entries = self._filter(), self.entries
+        costs = [entry.spent for entry in entries]
+        if rule is None:
+            taken = [total(costs[: k + 1]).epsilon_at(self.delta) for k in range(len(costs))]
+        else:
+            taken = rule.running(costs)
+        rows = [
+            (each.date, each.name, each.spent.epsilon_at(self.delta), spent, each.spent.simulation)
+            for each, spent in zip(entries, taken, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=["date", "name", "epsilon", "spent", "simulation"])
 
     @property
     def epsilon(self) -> float | None:
@@ -108,7 +163,7 @@ class Account:
 
     @property
     def spent(self) -> PrivacySpent | None:
-        """The fits so far, composed."""
+        """The fits so far, composed as if they had been fixed beforehand."""
         costs = [entry.spent for entry in self.entries]
         if "replace" in [self.neighbours, *(cost.neighbours for cost in costs)]:
             costs = [cost.under("replace") for cost in costs]
@@ -176,7 +231,8 @@ def charge_all(accounts: Iterable[Account], name: str, spent: PrivacySpent) -> N
         for account, book in books.items():
             account._budget = book.budget
             book.budget.admit([entry.spent for entry in book.entries], spent)
-        entry = Entry(name, is_scored_exactly(), spent)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        entry = Entry(name, is_scored_exactly(), spent, now)
         for account, book in books.items():
             journals[account].replace(book.adding(entry))
     for account, book in books.items():

@@ -40,11 +40,12 @@ class Damaged(ValueError):
 
 
 class Entry(NamedTuple):
-    """One fit: the estimator's name, whether exact scores were computed, and the cost."""
+    """One fit: its name, whether exact scores were computed, its cost, and when it was charged."""
 
     name: str
     scored: bool
     spent: PrivacySpent
+    date: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,18 +116,18 @@ class Mark(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One entry, with its bytes and their digest."""
+    """One entry, with the digest of its bytes."""
 
-    data: bytes
     digest: str
     item: Entry | Budget
 
 
 @dataclass(frozen=True)
 class Book:
-    """The content of a ledger."""
+    """The content of a ledger: its lines, and all their bytes."""
 
     lines: tuple[Line, ...] = ()
+    body: bytes = b""
 
     @property
     def mark(self) -> Mark:
@@ -153,7 +154,7 @@ class Book:
         after = self.lines[-1].digest if self.lines else _FIRST
         plain = _fit_to_dict(item) if isinstance(item, Entry) else _budget_to_dict(item)
         data = _json({"after": after} | plain)
-        return Book((*self.lines, Line(data, _digest(data), item)))
+        return Book((*self.lines, Line(_digest(data), item)), self.body + data)
 
     def follows(self, mark: Mark) -> bool:
         """Return whether this is the same or a later state of the ledger with ``mark``."""
@@ -162,35 +163,31 @@ class Book:
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""
-        return b"".join([_header(len(self.lines), self.mark.last), *(l.data for l in self.lines)])
+        return _header(len(self.lines), self.mark.last) + self.body
 
 
 def read(data: bytes, previous: Book | None = None) -> Book:
     """Return the book whose bytes are ``data``, or raise Damaged.
 
-    Lines that ``previous`` has at the same place are not parsed again.
+    If it begins as ``previous`` does, only the lines after that are parsed.
     """
     if not data:
         raise Damaged("is empty")
-    header, *rest = data.splitlines(keepends=True)
+    first, end, rest = data.partition(b"\n")
+    header = first + end
     if not header.startswith(f'{{"format":"{FORMAT}","version":{VERSION},'.encode()):
         raise Damaged(f"is no {FORMAT} of version {VERSION}, or its first line was changed")
     lines: list[Line] = []
-    same = True
-    for k, line in enumerate(rest):
-        same = (
-            same
-            and previous is not None
-            and k < len(previous.lines)
-            and previous.lines[k].data == line
-        )
-        after = lines[-1].digest if lines else _FIRST
-        lines.append(previous.lines[k] if same and previous is not None else _line(line, after, k))
+    known = previous.body if previous is not None else b""
+    if previous is not None and known and rest.startswith(known):
+        lines += previous.lines
+    for line in rest[len(known) if lines else 0 :].splitlines(keepends=True):
+        lines.append(_line(line, lines[-1].digest if lines else _FIRST, len(lines)))
     if not lines or header != _header(len(lines), lines[-1].digest):
         raise Damaged(f"does not have the entries that its first line names; it has {len(lines)}")
     if not isinstance(lines[0].item, Budget):
         raise Damaged("does not begin with a budget")
-    return Book(tuple(lines))
+    return Book(tuple(lines), rest)
 
 
 def _line(data: bytes, after: str, k: int) -> Line:
@@ -198,7 +195,7 @@ def _line(data: bytes, after: str, k: int) -> Line:
     if not data.startswith(b'{"after":"%s",' % after.encode()) or not data.endswith(b"}\n"):
         raise Damaged(f"was changed at or before entry {k + 1}")
     try:
-        return Line(data, _digest(data), _item(json.loads(data)))
+        return Line(_digest(data), _item(json.loads(data)))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Damaged(
             f"has an entry {k + 1} that is not as this version writes it ({error})"
@@ -210,12 +207,15 @@ def _item(plain: dict[str, Any]) -> Entry | Budget:
         names = [field.name for field in dataclasses.fields(Budget)]
         keys(plain, {"after", "kind", "id", *names}, "entry")
         return Budget(**{name: plain[name] for name in names})
-    keys(plain, {"after", "kind", "name", "scored", "seeds", "spent"}, "entry")
-    require(isinstance(plain["name"], str), "entry.name", "is no text")
+    dated = {"date"} & plain.keys()  # files of before have none
+    keys(plain, {"after", "kind", "name", "scored", "seeds", "spent", *dated}, "entry")
+    date = plain.get("date", "")
+    for name, value in (("name", plain["name"]), ("date", date)):
+        require(isinstance(value, str), f"entry.{name}", "is no text")
     seeds = frozenset(plain["seeds"])
     require(all(type(seed) is int for seed in seeds), "entry.seeds", "are no integers")
     scored = one_of(plain, "scored", [True, False], "entry")
-    return Entry(plain["name"], scored, from_record(PrivacySpent, plain["spent"], seeds))
+    return Entry(plain["name"], scored, from_record(PrivacySpent, plain["spent"], seeds), date)
 
 
 def _budget_to_dict(budget: Budget) -> dict[str, Any]:
@@ -226,6 +226,7 @@ def _fit_to_dict(entry: Entry) -> dict[str, Any]:
     return {
         "kind": "fit",
         "name": entry.name,
+        "date": entry.date,
         "scored": entry.scored,
         "seeds": sorted(map(int, entry.spent.simulation_seeds)),
         "spent": to_record(entry.spent),

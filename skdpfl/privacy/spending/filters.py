@@ -51,6 +51,7 @@ most expensive silo of each fit.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -61,9 +62,14 @@ import numpy as np
 from skdpfl._digits import at_least, at_most
 from skdpfl.exceptions import BudgetExceeded
 from skdpfl.privacy.events import Composition, Gaussian, Neighbours, change_of
-from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.pricing.renyi import renyi
 from skdpfl.privacy.spending.spent import PrivacySpent
+
+#: the fit that ``remaining`` is for
+ASSUMED = "a fit of full batches (sums with Gaussian noise) at the ledger's delta"
+#: the unit of a filter's second budget
+FAILURES = "chances of failure, a fixed share of delta"
 
 
 class Filling(NamedTuple):
@@ -72,6 +78,13 @@ class Filling(NamedTuple):
     used: float
     budget: float
     unit: str
+
+
+class Use(NamedTuple):
+    """What one fit uses of a filter's budget, and its probability of failure."""
+
+    used: float
+    failure: float
 
 
 @dataclass(frozen=True)
@@ -94,21 +107,90 @@ class Filter:
         """Raise BudgetExceeded if the last of ``costs`` exceeds the budget."""
         if len({cost.unit for cost in costs}) > 1:
             raise ValueError("A ledger holds fits of one unit; got unit='record' and unit='silo'.")
-        costs = _under(self.neighbours or costs[0].neighbours, costs)
-        alone = len(costs) == 1 and costs[0].epsilon_at(self.delta) <= self.epsilon
+        filling, own = self.filling(costs), costs[-1].epsilon_at(self.delta)
+        alone = len(costs) == 1 and self.spent(costs) <= self.epsilon
+        if alone or filling.used <= filling.budget:  # refused also if it is not a number
+            return
+        left = self.remaining(costs[:-1])
+        why = f" (its {FAILURES}, are more than is left)" if filling.unit == FAILURES else ""
+        offer = f"The largest epsilon that still fits is {at_least(left, 3)}, for {ASSUMED}."
+        raise BudgetExceeded(
+            f"This fit would take the ledger beyond epsilon={self.epsilon:g} at delta="
+            f"{self.delta:g}: {at_most(self.spent(costs[:-1]), 3)} of {self.epsilon:g} is spent, "
+            f"after {len(costs) - 1} fit(s), and this one would make it "
+            f"{at_most(self.spent(costs), 3)}{why}; by itself it costs epsilon={at_most(own, 3)}. "
+            f"{offer if left > 0 else 'Nothing more fits.'} "
+            "It was refused before it trained on any data."
+        )
+
+    def spent(self, costs: list[PrivacySpent]) -> float:
+        """Return the epsilon that fits have taken from the budget, at the ledger's delta.
+
+        It is what the filter guarantees so far: above ``self.epsilon`` exactly if it would not
+        admit them. Composed as if they had been fixed beforehand they may cost less.
+        """
+        return self.running(costs)[-1] if costs else 0.0
+
+    def running(self, costs: list[PrivacySpent]) -> list[float]:
+        """Return the epsilon that was taken after each fit."""
+        uses, found = self._uses(costs), []
+        used = failures = 0.0
+        for use in uses:
+            used, failures = used + use.used, failures + use.failure
+            found.append(max(0.0, self._epsilon(self._filling(used, failures, uses[0].failure))))
+        if costs:  # the first fit is admitted by its own distribution
+            relation = self.neighbours or costs[0].neighbours
+            found[0] = min(found[0], costs[0].under(relation).epsilon_at(self.delta))
+        return found
+
+    def remaining(self, costs: list[PrivacySpent]) -> float:
+        """Return the largest epsilon, at the ledger's delta, of one more fit of Gaussian sums."""
+        if not costs:
+            return self.epsilon  # a first fit is admitted by its own distribution
         filling = self.filling(costs)
-        if not (alone or filling.used <= filling.budget):  # refused also if it is not a number
-            raise BudgetExceeded(
-                f"This fit would take the ledger beyond epsilon={self.epsilon:g} at delta="
-                f"{self.delta:g}: {at_most(filling.used, 4)} of {at_least(filling.budget, 4)} "
-                f"({filling.unit}), "
-                f"after {len(costs) - 1} fit(s); by itself it costs epsilon="
-                f"{at_most(costs[-1].epsilon_at(self.delta), 4)}. It was refused before it "
-                "trained on any data: give it a smaller budget."
-            )
+        room = filling.budget - filling.used
+        if not room > 0 or filling.unit == FAILURES:
+            return 0.0
+        # a little less, since numbers are rounded: it has to fit
+        mu = math.sqrt(self._squared_mu(room)) * (1 - 1e-9)
+        return gaussian_epsilon(mu, self.delta) * (1 - 1e-6)
 
     def filling(self, costs: list[PrivacySpent]) -> Filling:
-        """Return the use of the budget by fits under one relation."""
+        """Return the use of the budget by fits."""
+        uses = self._uses(costs)
+        used, failures = sum(use.used for use in uses), sum(use.failure for use in uses)
+        return self._filling(used, failures, uses[0].failure)
+
+    def _uses(self, costs: list[PrivacySpent]) -> list[Use]:
+        """Return what each fit uses, under one relation."""
+        relation = self.neighbours or (costs[0].neighbours if costs else None)
+        if relation == "add_remove":
+            _check_relation(costs)
+        # an entry keeps what it uses: a ledger of thousands is asked for each fit
+        key = (*dataclasses.astuple(self), relation)
+        found = []
+        for cost in costs:
+            kept = cost.__dict__.get("_use")
+            if kept is None or kept[0] != key:
+                kept = (key, self._use(cost if relation is None else cost.under(relation)))
+                cost.__dict__["_use"] = kept
+            found.append(kept[1])
+        return found
+
+    def _use(self, cost: PrivacySpent) -> Use:
+        """Return what the most expensive silo of a fit uses."""
+        raise NotImplementedError
+
+    def _filling(self, used: float, failures: float, first: float) -> Filling:
+        """Return the use of the budget; ``first``: the first fit's probability of failure."""
+        raise NotImplementedError
+
+    def _epsilon(self, filling: Filling) -> float:
+        """Return the epsilon at which the filter's budget would be what is used."""
+        raise NotImplementedError
+
+    def _squared_mu(self, room: float) -> float:
+        """Return mu^2 of the Gaussian fit that uses this much of the budget."""
         raise NotImplementedError
 
 
@@ -116,42 +198,60 @@ class Filter:
 class GaussianFilter(Filter):
     """Sums of mu^2 of Gaussian DP; any other fit has infinite mu."""
 
-    def filling(self, costs: list[PrivacySpent]) -> Filling:
-        used = sum(max(_squared_mu(c.composition, cost) for c in cost.costs) for cost in costs)
-        return Filling(
-            used, gaussian_mu(self.epsilon, self.delta) ** 2, "squared mu of Gaussian DP"
-        )
+    def _use(self, cost: PrivacySpent) -> Use:
+        return Use(max(_squared_mu(c.composition, cost) for c in cost.costs), 0.0)
+
+    def _filling(self, used: float, failures: float, first: float) -> Filling:
+        budget = gaussian_mu(self.epsilon, self.delta) ** 2
+        return Filling(used, budget, "squared mu of Gaussian DP")
+
+    def _epsilon(self, filling: Filling) -> float:
+        if not math.isfinite(filling.used):
+            return math.inf
+        return gaussian_epsilon(math.sqrt(filling.used), self.delta)
+
+    def _squared_mu(self, room: float) -> float:
+        return room
 
 
 @dataclass(frozen=True)
 class RenyiFilter(Filter):
     """Sums of Renyi divergences at one order, and of failure probabilities."""
 
-    def filling(self, costs: list[PrivacySpent]) -> Filling:
+    def _use(self, cost: PrivacySpent) -> Use:
         order = filter_order(self.epsilon, self.delta)
-        fits = [[renyi(c.composition, order, fit.neighbours) for c in fit.costs] for fit in costs]
-        failures = [max(failure for _, failure in prices) for prices in fits]
-        share = failure_share(self.delta, failures[0])
-        if not sum(failures) <= share:
-            return Filling(sum(failures), share, "chances of failure, a fixed share of delta")
-        used = sum(max(divergence for divergence, _ in prices) for prices in fits)
+        prices = [renyi(c.composition, order, cost.neighbours) for c in cost.costs]
+        return Use(max(used for used, _ in prices), max(failure for _, failure in prices))
+
+    def _filling(self, used: float, failures: float, first: float) -> Filling:
+        share = failure_share(self.delta, first)
+        if not failures <= share:
+            return Filling(failures, share, FAILURES)
+        order = filter_order(self.epsilon, self.delta)
         budget = renyi_budget(self.epsilon, self.delta - share, order)
         return Filling(used, budget, f"Renyi divergence at order {order:.3g}")
+
+    def _epsilon(self, filling: Filling) -> float:
+        if filling.unit == FAILURES:
+            return math.inf
+        return self.epsilon + (filling.used - filling.budget)  # the budget grows as epsilon does
+
+    def _squared_mu(self, room: float) -> float:
+        return 2 * room / filter_order(self.epsilon, self.delta)
 
 
 #: by a ledger's ``method``
 FILTERS: dict[str, type[Filter]] = {"renyi": RenyiFilter, "gaussian": GaussianFilter}
 
 
-def _under(relation: Neighbours, costs: list[PrivacySpent]) -> list[PrivacySpent]:
-    """Return the costs under the ledger's relation, which was fixed before any output."""
-    if relation == "add_remove" and any(cost.neighbours != relation for cost in costs):
+def _check_relation(costs: list[PrivacySpent]) -> None:
+    """Raise for fits under a coarser relation than the ledger's, fixed before any output."""
+    if any(cost.neighbours != "add_remove" for cost in costs):
         raise ValueError(
             'This ledger counts under neighbours="add_remove", as it was opened or as the relation '
             'of its first fit; a fit under "replace" is not covered by that. Use one relation, or '
             'open a ledger with neighbours="replace": all fits are then priced under it.'
         )
-    return [cost.under(relation) for cost in costs]
 
 
 def _squared_mu(composition: Composition, cost: PrivacySpent) -> float:

@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from skdpfl._durable import replace_file, sync_folder, write_new
-from skdpfl.exceptions import LedgerError
+from skdpfl._warnings import warn
+from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.spending.book import Book, Budget, Damaged, Mark, read
 
 try:
@@ -45,6 +46,7 @@ class Journal:
 
     def __init__(self, path: str, mark: Mark | None = None) -> None:
         self.path, self._seen = path, mark
+        self._mode, self._told = 0o600, mark is not None  # whether its rights were spoken of
         self._book: Book | None = None
 
     @property
@@ -115,14 +117,30 @@ class Journal:
             )
         if self._seen is None or book.follows(self._seen):
             self._book, self._seen = book, book.mark
+        self._warn_of_rights()
         return book
+
+    def _warn_of_rights(self) -> None:
+        """Warn once of a file that is not its owner's alone."""
+        if os.name != "posix" or self._told or not self._mode & 0o077:
+            return
+        self._told = True
+        doing = "write" if self._mode & 0o022 else "read"
+        warn(
+            f"The privacy ledger {self.path!r} is a file that other users may {doing} (mode "
+            f"{self._mode:o}): it names all fits, their costs, silos and seeds, and who writes it "
+            "can change the budget. chmod 600 leaves it to its owner.",
+            PrivacyLeakWarning,
+        )
 
     def _open(self, flags: int) -> int:
         """Open the existing file; raise LedgerError if there is none."""
         file = os.open(self.path, flags | getattr(os, "O_NONBLOCK", 0))
-        if not stat.S_ISREG(os.fstat(file).st_mode):
+        mode = os.fstat(file).st_mode
+        if not stat.S_ISREG(mode):
             os.close(file)
             raise IsADirectoryError(errno.EISDIR, "it is a directory, or no plain file")
+        self._mode = stat.S_IMODE(mode)
         return file
 
     def _lock(self) -> int:

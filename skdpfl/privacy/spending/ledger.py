@@ -53,8 +53,11 @@ class PrivacyLedger(Account):
     spent : PrivacySpent or None
         The composed cost of all fits so far; None before the first one. It is valid if no fit's
         parameters depended on another's output; the budget is valid in any case.
+    remaining : float
+        The largest epsilon of one more fit of full batches, at the ledger's delta. Refusals name
+        it, too.
     entries : list
-        Each fit's name and cost.
+        Each fit's name, cost and date; :meth:`table` has them in a frame.
     budgets : list
         The initial budget and the raised ones, each with its reason.
 

@@ -38,7 +38,8 @@ class Recorded(DocLinks):
         """
         times = times_drawn()
         self._as_fitted = as_fitted(self, times)
-        self._warn_if_noise_repeats(spent, mark)
+        if not _ledgers_of(self):  # which say it themselves
+            self._warn_if_noise_repeats(spent, mark)
         if self.__dict__.get("_covered", False) or not any(c.composition for c in spent.costs):
             return paid_to
         ledgers = [each for each in _ledgers_of(self) if _birth(each) not in paid_to]

@@ -291,6 +291,10 @@ class PrivacySpent(SiloCosts):
     def __hash__(self) -> int:
         return hash((self.epsilon, self.delta, self.unit, self.trust, self.neighbours))
 
+    def __getstate__(self) -> dict[str, Any]:
+        # what a ledger's filter keeps is no part of the cost
+        return {name: value for name, value in vars(self).items() if name != "_use"}
+
     def __repr__(self) -> str:
         more = "" if self.group_size == 1 else f", group_size={self.group_size}"
         more += f", {SIMULATION}" if self.simulation else ""

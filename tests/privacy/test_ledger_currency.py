@@ -1,0 +1,183 @@
+"""A ledger speaks of its own epsilon alone: spent, refused, left; in words, tables and a shell."""
+
+import os
+import re
+import stat
+import warnings
+
+import numpy as np
+import pytest
+
+import skdpfl
+from skdpfl.__main__ import main
+from skdpfl.exceptions import BudgetExceeded, PrivacyLeakWarning
+from skdpfl.inspection import PrivacySpentDisplay
+from skdpfl.privacy import PrivacyLedger, PrivacySpent
+from skdpfl.privacy.events import Approximate, Gaussian
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.spending.filters import FILTERS
+
+X = np.random.default_rng(0).uniform(size=(400, 3))
+y = X[:, 0] > 0.5
+
+
+def costs(*events, neighbours="replace"):
+    return PrivacySpent.from_compositions(
+        unit="record",
+        trust="silo",
+        neighbours=neighbours,
+        delta=1e-5,
+        compositions=[((event, 1),) for event in events],
+    )
+
+
+def gaussian(epsilon, delta=1e-5, neighbours="replace"):
+    change = 2 if neighbours == "replace" else 1
+    return costs(Gaussian(change / gaussian_mu(epsilon, delta)), neighbours=neighbours)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("method", ["renyi", "gaussian"])
+@pytest.mark.parametrize("past", [[], [1.0], [0.3] * 5, [1.0, 0.2, 1.5]])
+def test_what_remains_is_the_largest_epsilon_that_is_admitted(method, past, neighbours):
+    with PrivacyLedger(3.0, 1e-5, method=method) as ledger:
+        for i, epsilon in enumerate(past):
+            ledger.charge(f"fit {i}", gaussian(epsilon, neighbours=neighbours))
+        left = ledger.remaining
+        assert 0 < left <= 3
+        with pytest.raises(BudgetExceeded):
+            ledger.check(gaussian(1.001 * left, neighbours=neighbours))
+        ledger.charge("last", gaussian(left, neighbours=neighbours))
+        assert ledger.table()["spent"].iloc[-1] == pytest.approx(3.0, rel=1e-3)
+
+
+def test_a_fit_of_full_batches_gets_what_remains():
+    with PrivacyLedger(3.0, 1e-5) as ledger:
+        for _ in range(2):
+            skdpfl.ISRLDPClassifier(0.8, delta=1e-5, scaling=None, n_rounds=2).fit(X, y)
+        rest = {"delta": 1e-5, "sampling_rate": 1.0, "n_rounds": 3, "scaling": None}
+        with pytest.raises(BudgetExceeded):
+            skdpfl.ISRLDPClassifier(1.02 * ledger.remaining, **rest).fit(X, y)
+        skdpfl.ISRLDPClassifier(ledger.remaining, **rest).fit(X, y)
+        assert len(ledger.entries) == 3
+
+
+@pytest.mark.parametrize("method", FILTERS)
+def test_a_fit_is_refused_exactly_where_it_would_be_above_the_budget(method):
+    rng = np.random.default_rng(0)
+    rule = FILTERS[method](2.0, 1e-5, None)
+    refused = 0
+    for _ in range(300):
+        fits = [gaussian(e) for e in rng.exponential(0.7, rng.integers(1, 6))]
+        told = rule.spent(fits)
+        try:
+            rule.admit(fits)
+        except BudgetExceeded:
+            refused += 1
+            assert told > 2.0 * (1 - 1e-12)
+        else:
+            assert told <= 2.0 * (1 + 1e-12)
+    assert 50 < refused < 250
+
+
+def test_a_refusal_says_epsilons_and_what_still_fits():
+    with PrivacyLedger(3.0, 1e-5) as ledger:
+        for _ in range(2):
+            ledger.charge("fit", gaussian(1.2))
+        with pytest.raises(BudgetExceeded) as refused:
+            ledger.charge("third", gaussian(2.0))
+    said = str(refused.value)
+    assert "Renyi" not in said and "order" not in said and "mu" not in said.split()
+    spent, made, own, fits = (
+        float(re.search(pattern, said).group(1))
+        for pattern in (
+            r": ([\d.]+) of 3 is spent",
+            r"would make it ([\d.]+);",
+            r"by itself it costs epsilon=([\d.]+)\.",
+            r"largest epsilon that still fits is ([\d.]+), for a fit of full batches",
+        )
+    )
+    table = ledger.table()
+    assert spent == pytest.approx(table["spent"].iloc[-1], rel=0.01) and made > 3 > spent
+    assert own == pytest.approx(2.0, rel=0.01)
+    assert fits == pytest.approx(ledger.remaining, rel=0.01)
+    assert f"2 fits, {spent:g} is spent, {fits:g} fits" in repr(ledger)
+
+
+def test_nothing_more_fits_when_failures_are_used_up():
+    with PrivacyLedger(3.0, 1e-5) as ledger:
+        ledger.charge("fit", costs(Approximate(0.1, 4e-6)))
+        with pytest.raises(BudgetExceeded, match="would make it inf"):
+            ledger.charge("fit", costs(Approximate(0.1, 4e-6)))
+        assert 0 < ledger.remaining < 3
+    with PrivacyLedger(1.0, 1e-5) as full:
+        full.charge("fit", gaussian(1.0))
+        with pytest.raises(BudgetExceeded, match="Nothing more fits"):
+            full.charge("fit", gaussian(0.01))
+        assert full.remaining == 0
+
+
+def test_a_ledger_without_a_budget_says_what_is_composed():
+    with PrivacyLedger() as ledger:
+        assert ledger.remaining == np.inf and "no budget; 0 fits" in repr(ledger)
+        ledger.charge("fit", gaussian(1.0))
+        ledger.charge("fit", gaussian(1.0))
+        assert "composed epsilon 1.4" in repr(ledger)
+        assert ledger.table()["spent"].iloc[-1] == pytest.approx(ledger.spent.epsilon_at(1e-5))
+
+
+def test_the_picture_and_the_shell_show_the_same(tmp_path, capsys):
+    path = tmp_path / "ledger"
+    with PrivacyLedger(3.0, 1e-5, path=path) as ledger:
+        skdpfl.ISRLDPClassifier(1.0, scaling=None, n_rounds=2).fit(X, y)
+        ledger.charge("a look", gaussian(0.5))
+    table = ledger.table()
+    assert table["name"].tolist() == ["ISRLDPClassifier", "a look"]
+    assert table["date"].str.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00").all()
+    display = PrivacySpentDisplay.from_ledger(ledger)
+    assert display.epsilons == table["spent"].tolist() and display.budget == 3
+    assert main(["ledger", "show", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "a look" in shown and "of 3 is spent" in shown
+    assert re.search(r"still fits is ([\d.]+)", shown).group(1)[:3] == f"{ledger.remaining:.3f}"[:3]
+    assert main(["ledger", "show", str(tmp_path / "none")]) == 1
+    assert "gone" in capsys.readouterr().err
+
+
+def test_entries_of_before_have_no_date(tmp_path):
+    from skdpfl.privacy.spending import book
+
+    old = book.Book().adding(book.Budget()).adding(book.Entry("fit", False, gaussian(1.0)))
+    undated = old.to_bytes().replace(b'"date":"",', b"")
+    lines = undated.splitlines(keepends=True)[1:]
+    header = book._header(len(lines), book._digest(lines[-1]))
+    read = book.read(header + b"".join(lines))
+    assert read.entries[0].date == "" and read.entries[0].name == "fit"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights are POSIX's")
+@pytest.mark.parametrize(("mode", "word"), [(0o644, "read"), (0o660, "write"), (0o600, None)])
+def test_a_file_that_others_may_read_is_named(tmp_path, mode, word):
+    path = tmp_path / "ledger"
+    with PrivacyLedger(3.0, path=path):
+        pass
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(mode)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with PrivacyLedger(path=path) as ledger:
+            ledger.charge("fit", gaussian(0.5))
+    said = [str(w.message) for w in caught if issubclass(w.category, PrivacyLeakWarning)]
+    assert len(said) == (word is not None)
+    assert not said or (f"other users may {word}" in said[0] and str(path) in said[0])
+
+
+def test_a_charge_does_not_price_all_earlier_fits_again(tmp_path, monkeypatch):
+    from skdpfl.privacy.spending import filters
+
+    calls, real = [], filters.renyi
+    monkeypatch.setattr(filters, "renyi", lambda *given: calls.append(1) or real(*given))
+    with PrivacyLedger(300.0, path=tmp_path / "ledger") as ledger:
+        for i in range(40):
+            ledger.charge("fit", gaussian(0.5 + i / 1000))
+    assert len(calls) <= 2 * 40
