@@ -3,7 +3,7 @@
 A new kind of sum is one row of ``SUMS``; all properties below are tested of it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -326,3 +326,53 @@ def test_the_drift_of_many_records_is_paid_for():
     few, many = Raw().drift(budgets_of([100])), Raw().drift(budgets)
     assert 0 < few < 1e-6 < many < 0.1 * Raw().radius * 2e8
     assert plan_of(budgets).noised(0, Raw()).std > 2 * Raw().radius / 0.7 + 2 * many
+
+
+@dataclass(frozen=True)
+class Mixing(Raw):
+    """What a record adds depends on who is beside it."""
+
+    def terms(self, X, y):
+        return X - X.mean(axis=0)
+
+
+@dataclass(frozen=True)
+class Keeping(Raw):
+    """What a record adds depends on who was there before it."""
+
+    seen: list = field(default_factory=list)
+
+    def terms(self, X, y):
+        self.seen.append(X.sum())
+        return X * 0 + len(self.seen)
+
+
+@pytest.mark.parametrize("kind", [Mixing, Keeping])
+def test_a_sum_from_outside_cannot_mix_records(kind):
+    """Each is shown alone, to an object that has seen nothing."""
+    rows = np.array([[0.1, 0.2, 0.3], [0.4, 0.0, 0.1], [0.0, 0.2, 0.1]])
+    alone = sum(kind()._piece(row[None], np.zeros(1)) for row in rows)
+    assert (kind()._piece(rows, np.zeros(3)) == alone).all()
+
+
+def test_one_that_is_declared_stackable_sees_many_records_at_once():
+    seen = []
+
+    @dataclass(frozen=True)
+    class Fast(Raw):
+        stackable = True
+
+        def terms(self, X, y):
+            seen.append(len(X))
+            return X
+
+    rows = np.full((5, D), 0.1)
+    assert np.allclose(Fast()._piece(rows, np.zeros(5)), Raw()._piece(rows, np.zeros(5)))
+    assert seen == [5]
+
+
+def test_a_sum_from_outside_does_not_say_how_it_is_noised():
+    with pytest.raises(TypeError, match="defines weight, which the price depends on"):
+
+        class Heavy(Raw):
+            weight = 100.0

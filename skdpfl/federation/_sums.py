@@ -45,6 +45,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpfl._apart import anew, is_stackable
 from skdpfl.federation._budgets import CohortSum, SiloBudgets
 from skdpfl.federation._data import SiloData
 from skdpfl.privacy.events import Approximate, Composition, Event, Exact, Gaussian, compose
@@ -60,6 +61,21 @@ from skdpfl.privacy.release import (
 
 #: silos, and what each of them sends
 Answers = Iterator[tuple[np.ndarray, Any]]
+#: what only sums of this package say by themselves
+_ARITHMETIC = frozenset(
+    (
+        "sums",
+        "mean",
+        "operations",
+        "drift",
+        "noised",
+        "on_grid",
+        "entry",
+        "weight",
+        "_piece",
+        "_terms",
+    )
+)
 #: records that are added up at once, and the most that are read of a protected silo
 PIECE, MOST = 2**14, 2**25
 
@@ -110,11 +126,23 @@ class BoundedSum(ABC):
     A subclass is a frozen dataclass whose fields are public. It defines ``shape``, ``radius`` and
     :meth:`terms`; terms that are longer than the radius are cut to it, and terms that are not
     finite count as zeros, so that a mistake there costs accuracy, not privacy. ``diameter`` is
-    twice the radius unless a subclass knows better: a smaller one needs a proof.
+    twice the radius unless a subclass knows better: a smaller one needs a proof. A subclass from
+    outside is shown one record at a time, unless its class says ``stackable = True``: no record
+    changes what others add. How terms are added up and noised is not its to say.
     """
 
+    #: whether many records may be shown at once to a subclass from outside
+    stackable: ClassVar[bool]
     #: whether terms are multiples of one power of two, so that float64 adds them up exactly
     on_grid: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        kept = sorted(_ARITHMETIC & set(vars(cls)))
+        if kept and not cls.__module__.startswith("skdpfl."):
+            raise TypeError(
+                f"{cls.__name__} defines {', '.join(kept)}, which the price depends on: a sum from "
+                "outside says shape, radius and terms, and diameter where it has a proof."
+            )
 
     @property
     @abstractmethod
@@ -169,7 +197,7 @@ class BoundedSum(ABC):
     def _piece(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the sum of some records' terms, each cut to the radius."""
         with np.errstate(all="ignore"):  # a warning could depend on a single record
-            terms = np.asarray(self.terms(X, y), np.float64)
+            terms = np.asarray(self._terms(X, y), np.float64)
             if terms.shape != (len(X), *self.shape):
                 raise ValueError(
                     f"{type(self).__name__}.terms gave shape {terms.shape} for {len(X)} records; "
@@ -181,6 +209,14 @@ class BoundedSum(ABC):
             kept = np.where(finite[:, None], flat, 0.0)
             kept *= np.where(norms > self.radius, self.radius / norms, 1.0)[:, None]
         return kept.sum(axis=0).reshape(self.shape)
+
+    def _terms(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the terms of some records, one by one where they could be mixed."""
+        if is_stackable(self) or not len(X):
+            return self.terms(X, y)
+        fresh = anew(self)
+        one_by_one = [fresh().terms(X[i : i + 1], y[i : i + 1]) for i in range(len(X))]
+        return np.concatenate([np.asarray(terms, np.float64) for terms in one_by_one])
 
     # ---- the arithmetic ----------------------------------------------------------------------
 
