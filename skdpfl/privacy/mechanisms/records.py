@@ -48,7 +48,36 @@ from skdpfl.privacy.shuffling import shuffled_levels
 
 
 @dataclass(frozen=True)
-class SiloGradients(Mechanism):
+class _RecordGradients(Mechanism):
+    """Sums of records' clipped gradients, noised by the silos or, later, behind them."""
+
+    def noise_on_sums(self, plan: PublicNumbers) -> np.ndarray:
+        """Return the standard deviation of the noise that each silo's sum is clipped for."""
+        return plan.noise_multiplier * plan.clip_norm
+
+    def errors_apart(self, plan: PublicNumbers) -> np.ndarray:
+        """Bound the errors that come after each silo's sum, in the units of that sum."""
+        return np.zeros(plan.n_silos)
+
+    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
+        sums = GradientSums(
+            plan.known_sizes,
+            plan.largest_batches,
+            self.noise_on_sums(plan),
+            *plan.factor_range,
+            plan.clip_norm,
+            size,
+            plan.neighbours,
+            self.errors_apart(plan),
+        )
+        coarsest = SINGLE if self.fresh_noise and not self.noised_later else DOUBLE
+        precision, noised = choose_precision(sums, dtype, coarsest)
+        by_silos = None if self.noised_later else noised
+        return GradientTerms(noised.clip, plan.expected_sizes, by_silos, precision)
+
+
+@dataclass(frozen=True)
+class SiloGradients(_RecordGradients):
     """Record unit, server not trusted: each silo noises its own gradients."""
 
     serves = ("record", "silo")
@@ -60,15 +89,9 @@ class SiloGradients(Mechanism):
         each = plan.record_shares * plan.noise_multiplier * plan.clip_norm
         return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
 
-    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
-        sums = gradient_sums(plan, plan.noise_multiplier * plan.clip_norm, size)
-        release = SINGLE if self.fresh_noise else DOUBLE
-        precision, noised = choose_precision(sums, dtype, release)
-        return GradientTerms(noised.clip, plan.expected_sizes, noised, precision)
-
 
 @dataclass(frozen=True)
-class ServerGradients(Mechanism):
+class ServerGradients(_RecordGradients):
     """Record unit, server trusted: noise once, on the cohort's weighted sum of gradients.
 
     One record of silo i changes that sum by at most D C w_i / (q_i n_i), D = 2 or 1. The noise has
@@ -95,12 +118,15 @@ class ServerGradients(Mechanism):
     def noise_on_mean(self, plan: PublicNumbers) -> float:
         return self._std(plan) / plan.silo_fraction
 
-    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
-        # each silo's share of the noise, in units in which its records have the clip norm
-        std = self._std(plan) / plan.record_shares
-        sums = gradient_sums(plan, std, size)._replace(apart=self._apart(plan))
-        precision, noised = choose_precision(sums, dtype, DOUBLE)
-        return GradientTerms(noised.clip, plan.expected_sizes, precision=precision)
+    def noise_on_sums(self, plan: PublicNumbers) -> np.ndarray:
+        # its share of the noise, in units in which its records have the clip norm
+        return self._std(plan) / plan.record_shares
+
+    def errors_apart(self, plan: PublicNumbers) -> np.ndarray:
+        # a silo's sum is divided by the normaliser, multiplied by the weight, added to the others
+        # and divided by the grid: n_silos + 4 operations, the rounding of its share included
+        error = relative_error((plan.n_silos + 4, DOUBLE)) * _largest_sum(plan)
+        return error / plan.record_shares
 
     def release(
         self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
@@ -114,15 +140,6 @@ class ServerGradients(Mechanism):
     def _std(self, plan: PublicNumbers) -> float:
         return float((plan.noise_multiplier * plan.record_shares).max()) * plan.clip_norm
 
-    def _apart(self, plan: PublicNumbers) -> np.ndarray:
-        """Bound the rounding errors of the sum of messages, in the units of each silo's sum.
-
-        A silo's sum is divided by the normaliser, multiplied by the weight, added to the others
-        and divided by the grid: n_silos + 4 operations, the rounding of its public share included.
-        """
-        error = relative_error((plan.n_silos + 4, DOUBLE)) * _largest_sum(plan)
-        return error / plan.record_shares
-
 
 def _largest_sum(plan: PublicNumbers) -> float:
     """Bound the norm of a cohort's weighted sum of clipped gradients."""
@@ -134,22 +151,22 @@ def n_sums(plan: PublicNumbers) -> int:
     return plan.n_rounds if plan.schedule is None else sum(len(c) > 0 for c in plan.schedule)
 
 
-def gradient_sums(plan: PublicNumbers, std: np.ndarray, size: int) -> GradientSums:
-    """Return the numbers about the plan's noisy sums of gradients that decide the precision."""
-    return GradientSums(
-        plan.known_sizes,
-        plan.largest_batches,
-        std,
-        *plan.factor_range,
-        plan.clip_norm,
-        size,
-        plan.neighbours,
-        np.zeros(plan.n_silos),
-    )
+@dataclass(frozen=True)
+class _Shuffled(_RecordGradients):
+    """One noise for all silos, whose messages nobody can tell apart."""
+
+    serves = ("record", "shuffler")
+
+    def check(self, plan: PublicNumbers) -> None:
+        super().check(plan)
+        _check_shuffled(plan)
+
+    def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
+        return np.ones(plan.n_silos)
 
 
 @dataclass(frozen=True)
-class ShuffledGradients(Mechanism):
+class ShuffledGradients(_Shuffled):
     """Each record's clipped gradient is a separate message with its own noise; they are shuffled.
 
     The plan's noise multiplier z is that of one message: N(0, (z C)^2) in each coordinate, the same
@@ -166,37 +183,23 @@ class ShuffledGradients(Mechanism):
     """
 
     gradients_only = True
-    serves = ("record", "shuffler")
     #: computing a price takes tenths of a second, and the bounds are not continuous
     search: ClassVar[Search] = Search(start=3.0, share=0.99, narrow=1e-3)
-
-    def check(self, plan: PublicNumbers) -> None:
-        super().check(plan)
-        _check_shuffled(plan)
 
     def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
         met, rate = _releases_of_record(plan, n, levels)
         return shuffled_levels(met, smallest_round(plan), rate, float(plan.delta.min()))
 
-    def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
-        return np.ones(plan.n_silos)
-
     def noise_on_mean(self, plan: PublicNumbers) -> float:
-        each = plan.record_shares * self._std(plan)
+        each = plan.record_shares * self.noise_on_sums(plan)
         return float(np.sqrt(np.square(each).sum() / plan.silo_fraction))
 
-    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
-        sums = gradient_sums(plan, self._std(plan), size)
-        precision, noised = choose_precision(sums, dtype)
-        return GradientTerms(noised.clip, plan.expected_sizes, noised, precision)
-
-    def _std(self, plan: PublicNumbers) -> np.ndarray:
-        """Return the noise on the sum of a silo's messages."""
+    def noise_on_sums(self, plan: PublicNumbers) -> np.ndarray:
         return _shared_noise(plan) * plan.clip_norm * np.sqrt(plan.expected_sizes)
 
 
 @dataclass(frozen=True)
-class ShuffledSums(Mechanism):
+class ShuffledSums(_Shuffled):
     """The vector-sum protocol: silos send bits, and the shuffler reveals only their sums.
 
     The plan's noise multiplier z is that on the sum over all silos: the protocol's binomial noise
@@ -218,14 +221,12 @@ class ShuffledSums(Mechanism):
 
     gradients_only = True
     noised_later = True
-    serves = ("record", "shuffler")
     least_noise = LEAST_NOISE
     #: prices are not continuous, because the number of bits is an integer
     search: ClassVar[Search] = Search(share=0.99, narrow=1e-4)
 
     def check(self, plan: PublicNumbers) -> None:
         super().check(plan)
-        _check_shuffled(plan)
         if plan.size is None:
             raise ValueError(
                 "The bits of a sum are priced by its number of coordinates: give size."
@@ -254,9 +255,6 @@ class ShuffledSums(Mechanism):
         """Return how many bits a silo sends in a round, at most."""
         return max(self._run(plan, r).bits_per_contributor for r in range(plan.n_rounds))
 
-    def exposure(self, plan: PublicNumbers) -> np.ndarray | None:
-        return np.ones(plan.n_silos)
-
     def noise_on_mean(self, plan: PublicNumbers) -> float:
         protocol = self.protocol(plan, _shared_noise(plan))
         n_silos = plan.n_silos * plan.silo_fraction
@@ -266,12 +264,10 @@ class ShuffledSums(Mechanism):
         return noise / (float(plan.expected_sizes.sum()) * plan.silo_fraction)
 
     def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
-        sums = gradient_sums(plan, plan.noise_multiplier * plan.clip_norm, size)
-        precision, noised = choose_precision(sums, dtype, DOUBLE)
         most = self.protocol(plan, _shared_noise(plan) * plan.factor_range[1])
         if most.noise_bits * plan.n_silos > MOST_BITS:
             raise PrecisionError(f"{most.noise_bits} bits of each silo are too many to simulate.")
-        return GradientTerms(noised.clip, plan.expected_sizes, precision=precision)
+        return super().gradient_terms(plan, size, dtype)
 
     def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
         unit, sizes = self._run(plan, by.round).unit, plan.expected_sizes[by.silos, None]
