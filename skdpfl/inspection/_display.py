@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import accuracy_score, check_scoring, r2_score
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._split import GroupsConsumerMixin
@@ -181,6 +182,16 @@ def predicted_scores(
     name = getattr(metric, "__name__", "score")
     score = {float(value): float(metric(y_true, p)) for value, p in y_pred.items()}
     return score, score_label(name)
+
+
+def constant_score(
+    y: Any, fold: tuple[np.ndarray, np.ndarray], scoring: str | None, classifies: bool
+) -> float:
+    """Return the test score, on one fold, of a prediction that looks at no feature."""
+    train, test = (_safe_indexing(np.asarray(y), rows) for rows in fold)
+    dummy = DummyClassifier(strategy="prior") if classifies else DummyRegressor()
+    dummy.fit(np.zeros((len(train), 1)), train)
+    return float(check_scoring(dummy, scoring=scoring)(dummy, np.zeros((len(test), 1)), test))
 
 
 def default_score(estimator: Any) -> str:

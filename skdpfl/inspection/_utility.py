@@ -14,6 +14,7 @@ from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._display import (
     Display,
+    constant_score,
     default_score,
     draw_scores,
     folds_of,
@@ -40,6 +41,8 @@ class PrivacyUtilityDisplay(Display):
         The scores at each of them.
     baseline : array-like of shape (n_repeats,), default=None
         The scores without privacy.
+    constant : array-like of shape (n_repeats,), default=None
+        The scores of a prediction that looks at no feature: the commonest label, the mean.
     score_name : str, default="score"
         Name of the score.
     estimator_name : str, default=None
@@ -49,8 +52,9 @@ class PrivacyUtilityDisplay(Display):
 
     Attributes
     ----------
-    line_, band_, baseline_ : matplotlib artists
-        The artists of the plot; None for a missing baseline, and for the band without repeats.
+    line_, band_, baseline_, constant_ : matplotlib artists
+        The artists of the plot; None for a missing baseline or constant, and for the band without
+        repeats.
     ax_, figure_ : matplotlib Axes and Figure
         The axes and the figure.
 
@@ -72,6 +76,7 @@ class PrivacyUtilityDisplay(Display):
     epsilons: Any
     scores: Any
     baseline: Any = None
+    constant: Any = None
     score_name: str = "score"
     estimator_name: str | None = None
     step: str | None = None
@@ -89,13 +94,17 @@ class PrivacyUtilityDisplay(Display):
                 linestyle="--",
                 label=name,
             )
+        self.constant_ = None
+        if self.constant is not None:
+            height = float(np.mean(self.constant))
+            self.constant_ = self.ax_.axhline(height, color="0.5", ls=":", label="a constant")
         alone = f" of {self.step}, other steps apart" if self.step else ""
         logarithmic(self.ax_, epsilons, f"privacy budget ε{alone} (smaller is more private)")
         repeats = "" if self.band_ is None else " (mean ± standard deviation)"
         self.ax_.set_ylabel(f"{self.score_name}{repeats}")
-        if self.estimator_name or self.baseline is not None:
+        if self.estimator_name or self.baseline_ or self.constant_:
             # below the axes: there is no point under it, and a title above stays free
-            place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2}
+            place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3}
             self.ax_.legend(frameon=False, **place)
 
     @classmethod
@@ -160,11 +169,15 @@ class PrivacyUtilityDisplay(Display):
             [score_at(estimator, e, X, y, silos, fold, scoring) for fold in folds]
             for e in [*budgets, np.inf]
         ]
+        constant = None
+        if scoring is None or isinstance(scoring, str):  # a function may ask a model for anything
+            constant = [constant_score(y, fold, scoring, is_classifier(inner)) for fold in folds]
         what = score_label(scoring) if isinstance(scoring, str) else default_score(estimator)
         return cls(
             epsilons=budgets,
             scores=table[:-1],
             baseline=table[-1],
+            constant=constant,
             score_name=what,
             estimator_name=name or type(inner).__name__,
             step=prefix.removesuffix("__") or None,

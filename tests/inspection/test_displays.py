@@ -1,5 +1,7 @@
 """The displays: what they draw is what was computed, and they say what they cost."""
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -56,12 +58,34 @@ def test_utility_from_estimator_draws_means_band_and_baseline():
     assert shown.line_.get_xdata().tolist() == [0.5, 4.0]
     assert np.allclose(shown.line_.get_ydata(), np.mean(shown.scores, axis=1))
     assert np.shape(shown.scores) == (2, 3)
-    train, test = next(iter(cv.split(X, y, SILOS)))
+    folds = list(cv.split(X, y, SILOS))
+    train, test = folds[0]
     by_hand = clf(epsilon=0.5).fit(X[train], y[train], silos=SILOS[train])
     assert shown.scores[0][0] == by_hand.score(X[test], y[test])
     assert np.mean(shown.baseline) > 0.95
+    common = [max(np.mean(y[test] == label) for label in np.unique(y)) for _, test in folds]
+    assert np.allclose(shown.constant, common, atol=0.02)  # of the training rows
+    assert np.allclose(shown.constant_.get_ydata(), np.mean(shown.constant))
+    assert [t.get_text() for t in shown.ax_.get_legend().get_texts()][-1] == "a constant"
     assert "ε" in shown.ax_.get_xlabel()
     assert shown.ax_.get_ylabel().startswith("accuracy")
+
+
+def test_a_constant_is_scored_as_the_model_is():
+    def drawn(model, y, scoring):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            return PrivacyUtilityDisplay.from_estimator(
+                model, X, y, epsilons=[1], cv=2, scoring=scoring
+            )
+
+    numbers = ISRLDPRegressor(scaling=None, n_rounds=2, random_state=0)
+    assert np.allclose(drawn(numbers, X[:, 0], None).constant, 0, atol=0.1)  # R²
+    errors = drawn(numbers, X[:, 0], "neg_mean_absolute_error")
+    assert np.allclose(errors.constant, -np.abs(X[:, 0] - X[:, 0].mean()).mean(), rtol=0.1)
+    assert np.allclose(drawn(clf(), y, "roc_auc").constant, 0.5)
+    own = drawn(clf(), y, lambda model, X, y: model.n_iter_)
+    assert own.constant is None and own.constant_ is None
 
 
 @pytest.mark.parametrize("given", ["column", "argument"])
