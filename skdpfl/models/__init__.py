@@ -7,6 +7,7 @@ from skdpfl.models._clipping import clip_factors as clip_factors
 from skdpfl.models._clipping import underflow as underflow
 from skdpfl.models._linear import LinearModel
 from skdpfl.models._network import MLP, Network
+from skdpfl.models._one_by_one import fitted_one_by_one as fitted_one_by_one
 from skdpfl.models._one_by_one import one_by_one as one_by_one
 from skdpfl.models._products import Records
 from skdpfl.models._products import row_products as row_products

@@ -207,6 +207,11 @@ class Model(ABC):
         return ""
 
     @property
+    def fitted_by_rows(self) -> bool:
+        """Whether :meth:`raw_of_fitted` keeps records apart; a fitted module's own code may not."""
+        return True
+
+    @property
     def numbers_per_record(self) -> int:
         """Numbers held in memory at once for each record of a stack."""
         return self.n_features + self.n_outputs + self.size

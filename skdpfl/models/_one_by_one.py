@@ -30,6 +30,11 @@ def one_by_one(model: Model) -> Model:
     return model if is_stackable(model, _UNREAD) else OneByOne(model)
 
 
+def fitted_one_by_one(model: Model) -> Model:
+    """Return a model whose `raw_of_fitted` mixes no records."""
+    return one_by_one(model) if model.fitted_by_rows else OneByOne(model)
+
+
 @dataclass(frozen=True, eq=False)
 class OneByOne(Model):
     """A model from outside, which sees one record at a time; what is not of records is the model's.

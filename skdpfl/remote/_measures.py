@@ -26,7 +26,7 @@ import numpy as np
 
 from skdpfl.federation import BoundedSum, SiloData
 from skdpfl.losses import LogLoss
-from skdpfl.models import Model, one_by_one
+from skdpfl.models import Model, fitted_one_by_one
 from skdpfl.privacy.release import DOUBLE
 from skdpfl.remote._terms import Refused
 from skdpfl.scaling import AffineScaling, SquashScaling
@@ -64,7 +64,7 @@ class Predictor:
         Z = X
         if self.scaling is not None:
             Z = self.scaling.within(X) if self.scaling.affine else self.scaling.transform(X)
-        return one_by_one(self.model).raw_of_fitted(self.attributes, Z.astype(DOUBLE))
+        return fitted_one_by_one(self.model).raw_of_fitted(self.attributes, Z.astype(DOUBLE))
 
     def codes(self, X: np.ndarray) -> np.ndarray:
         """Return the codes of predicted classes."""

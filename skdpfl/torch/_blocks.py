@@ -52,6 +52,8 @@ def blocks_for(
 
     ``most``: records that memory holds at once.
     """
+    if not (tape.together or tape.maps):  # each record passes alone
+        return Blocks((1,), False)
     m, sizes = len(rows), [size for size in SIZES if size <= most] or [most]
     looked_for = False
     on_cpu = rows.device.type == "cpu"

@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,8 +17,16 @@ from skdpfl.losses import Loss
 from skdpfl.models import Architecture, Maps, Model, NetworkRules
 from skdpfl.privacy.randomness.streams import Stream
 from skdpfl.torch._blocks import Blocks, blocks_for, cut, filled
+from skdpfl.torch._by_rows import by_rows
 from skdpfl.torch._fitted import FittedModule, Layout, Params, drawn, maps_of
-from skdpfl.torch._probe import last_layer, made_up, probe, refuse_layers, refuse_single
+from skdpfl.torch._probe import (
+    last_layer,
+    made_up,
+    made_up_rows,
+    probe,
+    refuse_layers,
+    refuse_single,
+)
 from skdpfl.torch._tape import Tape, factors_of, full_precision, one_thread
 
 #: numbers held at once for records' gradients, and records that predictions are made for at once
@@ -36,6 +44,9 @@ class TorchNetwork(Model):
         Where gradients are computed.
     """
 
+    #: whatever the module is, records and silos are kept apart here
+    stackable: ClassVar[bool] = True
+
     def __init__(self, factory: Any, device: torch.device) -> None:
         self.factory, self.device = factory, device
         self.n_features, self.n_outputs = factory.n_features, factory.n_outputs
@@ -48,7 +59,11 @@ class TorchNetwork(Model):
         self._last = last_layer(module, self._layout.shapes)
         exact = copy.deepcopy(module).double()
         refuse_single(exact, self.n_features)
-        self._found = probe(exact, self._layout.shapes, self.n_features)
+        known = by_rows(module, _some_rows(module, self.n_features))
+        #: what computes gradients: the module, or the graph of its operations
+        self._computes, self._own_code = module if known is None else known, known is not module
+        exact = exact if known is None else copy.deepcopy(known).double()
+        self._found = probe(exact, self._layout.shapes, self.n_features, known is not None)
         self._module, self._threads = module, threading.local()
         self._blocks: dict[np.dtype, Blocks] = {}
 
@@ -73,6 +88,11 @@ class TorchNetwork(Model):
     def architecture(self) -> str:
         """Layers and shapes of parameters: functions of one name may make other modules."""
         return f"{self._module} {self._layout.shapes}"
+
+    @property
+    def fitted_by_rows(self) -> bool:
+        """Whether all of the module's code is PyTorch's, and known to keep records apart."""
+        return not self._own_code
 
     @property
     def numbers_per_record(self) -> int:
@@ -112,7 +132,7 @@ class TorchNetwork(Model):
             given = self._layout.split(params[i], self.device)
             with torch.no_grad():
                 for rows in _pieces(X.shape[-2], _PREDICTED):
-                    z = torch.func.functional_call(tape.plain, given, (self._tensor(X[i][rows]),))
+                    z = tape.raw(given, self._tensor(X[i][rows]))
                     out[i][rows] = z.cpu().numpy()
         return out
 
@@ -238,9 +258,15 @@ class TorchNetwork(Model):
             kept = self._threads.tapes = {}
         kind = np.dtype(dtype)
         if kind not in kept:
-            module = copy.deepcopy(self._module).to(self.device, _torch_dtype(kind))
-            kept[kind] = Tape(module, self._layout.shapes, *self._found[:3])
+            module = copy.deepcopy(self._computes).to(self.device, _torch_dtype(kind))
+            kept[kind] = Tape(module, self._layout.shapes, *self._found[:4])
         return kept[kind]
+
+
+def _some_rows(module: torch.nn.Module, n_features: int) -> torch.Tensor:
+    """Return made-up rows in the dtype of a module."""
+    dtype = next(p.dtype for p in module.parameters() if p.is_floating_point())
+    return made_up_rows(copy.deepcopy(module).double(), n_features).to(dtype)
 
 
 def _pieces(n: int, most: int) -> list[slice]:
@@ -279,13 +305,15 @@ class TorchModel(Architecture):
 
     Notes
     -----
-    **Formal guarantee.** A record's part of a clipped sum has a norm of at most the clip norm, for
-    the numbers as stored (:mod:`skdpfl.torch._tape`). It needs a module whose output for a record
-    depends on that record alone. Layers that mix records (BatchNorm) or keep statistics of them are
-    refused, and the module is tried on made-up rows, together and one by one, at its first weights
-    and at others. No bit of that part depends on how many other records were drawn
-    (:mod:`skdpfl.torch._blocks`): records are computed in blocks of fixed sizes, and where made-up
-    rows show that a place in a block counts, one by one, which is slow.
+    **Formal guarantee.** A record's part of a clipped sum is a function of that record, with a norm
+    of at most the clip norm, for the numbers as stored (:mod:`skdpfl.torch._tape`). Batches pass
+    modules whose operations are all known to keep records apart (:mod:`skdpfl.torch._by_rows`):
+    PyTorch's usual layers, and code that its tracer can write down as such. Any other module, one
+    that looks at values for instance, sees each record alone, under ``vmap`` or one by one, which
+    is slower. Layers that mix records (BatchNorm) or keep statistics of them are refused, and so
+    are modules that mix made-up rows. No bit of a record's part depends on how many other records
+    were drawn (:mod:`skdpfl.torch._blocks`): records are computed in blocks of fixed sizes, and
+    where made-up rows show that a place in a block counts, one by one.
 
     "auto" chooses rounds, steps and clip norms by the rules of :class:`skdpfl.models.MLP`.
 

@@ -157,6 +157,8 @@ def move(module: nn.Module, names: Collection[str], rows: torch.Tensor) -> None:
 
 #: numbers in the gradients of made-up rows, unless three rows have more
 _FORMED = 2**22
+#: what PyTorch raises where vmap has no rule, or a branch needs a number
+_UNSUPPORTED = RuntimeError, TypeError, ValueError, IndexError, AttributeError
 #: how far parameters without a gradient are moved, to see whether predictions change
 _CHANGE = 1e-4
 
@@ -164,6 +166,7 @@ _CHANGE = 1e-4
 class Findings(NamedTuple):
     """How gradients are computed, and what a record takes.
 
+    ``together``: the module is known to keep records apart, else each one passes it alone.
     ``watched``: hooks see the gradients of Linear layers and convolutions; ``maps``: vmap works;
     ``channels_last``: convolutions may change the order of their results in memory. ``numbers``
     pass the layers or are formed; ``work`` is the number of multiplications by weights, those of a
@@ -173,17 +176,20 @@ class Findings(NamedTuple):
     watched: bool
     maps: bool
     channels_last: bool
+    together: bool
     numbers: int
     work: int
 
 
-def probe(module: nn.Module, names: Collection[str], n_features: int) -> Findings:
+def probe(
+    module: nn.Module, names: Collection[str], n_features: int, together: bool = True
+) -> Findings:
     """Return the findings for a module in double precision; raise if it mixes records.
 
     Hooks do not see a layer whose weights are used in another way, or whose first axis is not that
     of records: their gradients of made-up rows then differ from those of single records. Parameters
     are moved, in place: where they start at zero (gates, last layers), nothing would be seen of
-    what is behind them.
+    what is behind them. ``together``: whether the module is known to keep records apart.
     """
     rows = made_up_rows(module, n_features)
     refuse_mixing(module, rows)
@@ -198,12 +204,16 @@ def probe(module: nn.Module, names: Collection[str], n_features: int) -> Finding
     def agrees(tape: Tape) -> bool:
         try:
             found = _gradients(tape, params, rows)
-        except RuntimeError:  # what vmap does not support; layers that see records elsewhere
+            raw = tape.raw(params, rows.clone())
+        except _UNSUPPORTED:  # by vmap; layers that see records elsewhere
+            return False
+        if not torch.allclose(raw, apart, atol=1e-10):
             return False
         pairs = ((found[name], want[name]) for name in names)
         return all(f.shape == w.shape and torch.allclose(f, w, atol=1e-10) for f, w in pairs)
 
-    maps = agrees(Tape(module, names, watched=False))
+    apart = Tape(module, names, maps=False, together=False).raw(params, rows)
+    maps = agrees(Tape(module, names, watched=False, together=together))
     tape = Tape(module, names, maps=maps)
     watched = channels_last = agrees(tape)
     if not watched:  # it may read results by their order in memory, as view() does
@@ -212,7 +222,7 @@ def probe(module: nn.Module, names: Collection[str], n_features: int) -> Finding
     tape.forward(params, rows)
     passing = sum(2 * (c.entered.numel() + c.left.numel()) for c in tape.calls) // len(rows)
     work = formed + sum(_repeated(module, call) for call in tape.calls if watched)
-    return Findings(watched, maps, channels_last, passing + formed, work)
+    return Findings(watched and together, maps, channels_last, together, passing + formed, work)
 
 
 def _one_by_one(

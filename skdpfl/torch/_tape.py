@@ -18,7 +18,9 @@ Shapes (one silo; T positions of a convolution, or of a sequence)::
 Formal guarantee
 ----------------
 That of `Model.clipped_gradient_sum`. *Proof.* The module's output for a record depends on that
-record only (refused otherwise), so row j of every a, s and G does, and its bits depend neither on
+record only: its graph is known to keep records apart, or each record passes a copy of it alone,
+under ``vmap`` or in a loop (an operation's own rule for ``vmap``, if the user wrote one, is theirs
+to prove). So row j of every a, s and G does, and its bits depend neither on
 its place nor on the number of records (:mod:`skdpfl.torch._blocks`). Norms of
 stored numbers are summed in float64 and rounded once; `skdpfl.models.clip_factors` turns them into
 a factor f with ``|f G_j| <= C``, all layers jointly (a formed layer has norms 1 and |G_j|). Ghost
@@ -35,6 +37,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,6 +84,9 @@ class Tape:
     channels_last : bool
         Whether, on a CPU, convolutions of images give their channels next to each other in memory:
         pooling and other convolutions then take less time.
+    together : bool
+        Whether the module is known to keep records apart (:mod:`skdpfl.torch._by_rows`); otherwise
+        each record passes it alone, a copy of it that has seen no other block.
     """
 
     def __init__(
@@ -90,10 +96,11 @@ class Tape:
         watched: bool = True,
         maps: bool = True,
         channels_last: bool = True,
+        together: bool = True,
     ) -> None:
         self.plain = copy.deepcopy(module).requires_grad_(False)
-        self.module, self.maps = copy.deepcopy(self.plain), maps
-        self.layers = watched_layers(self.module, names) if watched else {}
+        self.module, self.maps, self.together = copy.deepcopy(self.plain), maps, together
+        self.layers = watched_layers(self.module, names) if watched and together else {}
         self.channels_last = False
         if all(p.device.type == "cpu" for p in self.module.parameters()):
             use_linear_rows(self.module)
@@ -124,9 +131,25 @@ class Tape:
     def forward(self, params: Params, X: torch.Tensor) -> torch.Tensor:
         """Return raw predictions, and remember what passed the layers."""
         self.calls = []
+        if not self.together:
+            return self.raw(params, X)
         with torch.enable_grad():
             raw: torch.Tensor = functional_call(self.module, params, (X.clone(),))
         return raw
+
+    @torch.no_grad()
+    def raw(self, params: Params, X: torch.Tensor) -> torch.Tensor:
+        """Return raw predictions alone."""
+        if self.together:
+            found: torch.Tensor = functional_call(self.plain, params, (X,))
+            return found
+        if self.maps:
+            return vmap(partial(_of_one, self._anew(), params))(X)
+        return torch.stack([_of_one(self._anew(), params, x) for x in X])
+
+    def _anew(self) -> nn.Module:
+        """Return a module that no record has passed."""
+        return self.plain if self.together else copy.deepcopy(self.plain)
 
     def parts(
         self, params: Params, X: torch.Tensor, raw: torch.Tensor, slopes: torch.Tensor
@@ -160,26 +183,34 @@ class Tape:
         mine = {name: params[name] for name in self.mapped}
         others = {name: value for name, value in params.items() if name not in mine}
 
-        def value(mine: Params, x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
-            raw = functional_call(self.plain, {**others, **mine}, (x[None].clone(),))
-            return (raw[0] * s).sum()
+        def value(
+            module: nn.Module, mine: Params, x: torch.Tensor, s: torch.Tensor
+        ) -> torch.Tensor:
+            return (_of_one(module, {**others, **mine}, x) * s).sum()
 
         def of_record(x: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, ...]:
             leaves = {name: p.detach().requires_grad_() for name, p in mine.items()}
             with torch.enable_grad():
-                found = value(leaves, x, s)
+                found = value(self._anew(), leaves, x, s)
             if not found.requires_grad:  # it depends on none of them
                 return tuple(map(torch.zeros_like, leaves.values()))
             return torch.autograd.grad(found, tuple(leaves.values()), materialize_grads=True)
 
         if self.maps:
-            each = vmap(grad(value), in_dims=(None, 0, 0))(mine, X, slopes)
+            of_each = grad(partial(value, self._anew()))
+            each = vmap(of_each, in_dims=(None, 0, 0))(mine, X, slopes)
         else:
             rows = [of_record(x, s) for x, s in zip(X, slopes, strict=True)]
             columns = zip(*rows, strict=True)
             each = {name: torch.stack(c) for name, c in zip(mine, columns, strict=True)}
         for name, gradients in each.items():
             yield GradientPart((name,), None, gradients.detach().reshape(len(X), -1))
+
+
+def _of_one(module: nn.Module, params: Params, x: torch.Tensor) -> torch.Tensor:
+    """Return the raw predictions of a single record."""
+    raw: torch.Tensor = functional_call(module, params, (x[None].clone(),))[0]
+    return raw
 
 
 def watched_layers(module: nn.Module, names: Collection[str]) -> dict[str, nn.Module]:
