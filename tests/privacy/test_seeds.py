@@ -121,10 +121,10 @@ def test_transformers_say_it_too():
 
 
 def test_what_tells_records_apart_says_nothing_of_them():
-    """It is kept in the fitted model, so it holds no number of the records, and no pickle has it."""
+    """A fitted model keeps it, so it holds no number of the records; and no pickle has it."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
-    model = ISRLDPClassifier(3.0, random_state=0).fit(X, y)
+    model = skdpfl.ISRLDPClassifier(3.0, random_state=0).fit(X, y)
     kept = str({name: value for name, value in vars(model).items() if "marks" in name})
     assert kept != "{}"
     assert str(abs(X.sum()))[:8] not in kept and "(60, 3)" not in kept
