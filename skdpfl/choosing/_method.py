@@ -236,14 +236,14 @@ def warn_of_noise(committed: Committed) -> None:
     limit = _FAINT_LABELS if request.facts.is_classifier else _FAINT_NUMBERS
     if noise <= limit:
         return
-    excess = noise / limit
+    excess, alone = noise / limit, plan.trust == "server" or request.facts.elsewhere
     needed = plan.n_silos * (excess if plan.trust == "server" else excess**2)
     warn(
         f"Hiding a whole silo among {plan.n_silos} takes noise that leaves "
         f"{'nothing' if noise > 1 else 'little or nothing'} of the data: averaged over all rounds "
         f"it is {noise:.2g} times the largest norm of a silo's message. "
         f"About {needed:.2g} silos are needed at this budget"
-        + ("" if plan.trust == "server" else ', fewer with trust="server"')
+        + ("" if alone else ', fewer with trust="server"')
         + '; unit="record" protects single records with far less.'
     )
 

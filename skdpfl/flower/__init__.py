@@ -10,7 +10,7 @@ from skdpfl._lazy import lazy
 _WHERE = {
     "FlowerCourier": "_courier",
     "client_app": "_client",
-    "gate_app": "_gate_app",
+    "gate_app": "_client",
     "server_app": "_server",
 }
 __all__ = sorted(_WHERE)

@@ -1,18 +1,67 @@
-"""A silo as a Flower app, for simulations: each message meets the silo's gate in the app."""
+"""A silo's apps: one that carries letters to its gate, one that is the gate, for simulations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flwr.app import Context, Message
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from skdpfl.flower._letter import content_of, letter_in
-from skdpfl.remote import Terms
+from skdpfl.remote import Terms, ask_gate
 
 #: what an operator wrote into the SuperNode's ``--node-config``
 Config = Mapping[str, Any]
+_RECORD, _BYTES = "skdpfl", "letter"
+
+
+def content_of(letter: bytes) -> RecordDict:
+    """Return what a Flower message carries."""
+    return RecordDict({_RECORD: ConfigRecord({_BYTES: letter})})
+
+
+def letter_in(message: Message) -> bytes:
+    """Return the letter in a message; empty where there is none."""
+    if message.has_error():
+        return b""
+    letter = message.content.config_records.get(_RECORD, {}).get(_BYTES, b"")
+    return letter if isinstance(letter, bytes) else b""
+
+
+def gate_app() -> ClientApp:
+    """Return an app that carries letters to the silo's gate (``skdpfl silo serve``).
+
+    A SuperNode's ``--node-config`` says where that is: ``socket="/run/skdpfl/north.socket"``; or
+    ``socket="127.0.0.1:7070" token="/path/to/token"``. Whatever app a run brings, the SuperNode's
+    user can read no record, ledger or key: those belong to the gate's user.
+
+    Returns
+    -------
+    ClientApp
+        What a SuperNode runs.
+
+    See Also
+    --------
+    client_app : A gate inside the app, for simulations.
+    server_app : The server's app.
+    """
+    app = ClientApp()
+
+    def answer(message: Message, context: Context) -> Message:
+        where = context.node_config
+        token = b""
+        if "token" in where:
+            with open(str(where["token"]), "rb") as file:
+                token = file.read().strip()
+        try:
+            reply = ask_gate(str(where["socket"]), letter_in(message), token=token)
+        except OSError:  # Flower would send the words of the error to the server
+            reply = b""
+        return Message(content_of(reply), reply_to=message)
+
+    app.query()(answer)  # who are you?
+    app.train()(answer)
+    return app
 
 
 def client_app(

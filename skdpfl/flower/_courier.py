@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
-from skdpfl.flower._letter import content_of, letter_in
+from skdpfl.flower._client import content_of, letter_in
 from skdpfl.remote import Courier, Hello, Introduction, SilosMissing, WireError, pack, unpack
 
 #: seconds between two looks for replies

@@ -1,6 +1,6 @@
 """Silos elsewhere: what crosses between machines, and the rules by which a silo takes part.
 
-_wire        values as bytes, without code; ``_declared``: which classes are sent; ``_limits``
+_wire        values as bytes, without code; ``_declared``: which classes are sent
 _letters     what server and silos say to each other
 _row         one silo's row of a plan
 _gate        a silo's rules: it prices, pays, writes down, answers once

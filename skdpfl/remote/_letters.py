@@ -24,10 +24,10 @@ from skdpfl.losses import Loss
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare
-from skdpfl.remote._limits import LIMITS
 from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._row import Row, SumRow
 from skdpfl.remote._terms import Refused
+from skdpfl.remote._wire import LIMITS
 
 Label = bool | int | float | str
 

@@ -47,9 +47,8 @@ from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._declared import pack, unpack
 from skdpfl.remote._letters import Offer
-from skdpfl.remote._limits import LIMITS
 from skdpfl.remote._terms import Refused
-from skdpfl.remote._wire import WireError
+from skdpfl.remote._wire import LIMITS, WireError
 
 #: seconds to wait for another process of this silo that answers
 PATIENCE = 600.0
@@ -121,8 +120,9 @@ class SiloStore:
             replace_file(self.folder / f"{start}.offer", data)
             return
         replace_file(self.folder / f"{start}.{n}.fit", data)
-        for old in (f"{start}.{n - 1}.fit", f"{start}.offer"):
-            (self.folder / old).unlink(missing_ok=True)
+        for old in self.folder.glob(f"{start}.*"):
+            if old.name != f"{start}.{n}.fit":
+                old.unlink()
 
     def ask_person(self, offer: bytes, question: dict[str, Any]) -> None:
         """Write down what a person has to say yes to; of many the oldest are forgotten."""

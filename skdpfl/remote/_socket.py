@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 
-from skdpfl.remote._limits import LIMITS
+from skdpfl.remote._wire import LIMITS
 
 _LENGTH = struct.Struct("<Q")
 _PIECE = 2**20

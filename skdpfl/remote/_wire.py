@@ -17,11 +17,9 @@ import json
 import math
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-
-from skdpfl.remote._limits import LIMITS
 
 MAGIC, VERSION = b"skdpflw", 1
 DTYPES = {"<f8", "<f4", "<i8", "<i4", "|i1", "|u1", "|b1"}
@@ -32,6 +30,40 @@ _START = struct.Struct("<7sBI")
 Fields = dict[str, Any]
 Open = Callable[[Any], tuple[str, Fields]]
 Make = Callable[[str, Fields], Any]
+
+
+class Limits(NamedTuple):
+    """What a letter may cost a silo before anybody has paid; larger things are refused in words.
+
+    Each line has a test in ``tests/remote/test_limits.py``.
+    """
+
+    #: bytes of a message; those before its arrays; commas, colons and brackets there
+    message_bytes: int = 2**30
+    header_bytes: int = 2**22
+    header_parts: int = 2**18
+    #: how deep values are nested
+    depth: int = 24
+    #: bytes of an array of text, all of whose entries take as much as the longest one
+    text_bytes: int = 2**22
+    #: letters of the name of a fit, a silo, an estimator, a label
+    name: int = 200
+    #: labels of a fit
+    classes: int = 10_000
+    #: rounds of a fit, and gradient steps in all of them
+    rounds: int = 50_000
+    steps: int = 500_000
+    #: releases of a fit beside its rounds
+    releases: int = 64
+    #: fits that were agreed to and not begun: the oldest are forgotten
+    waiting_offers: int = 64
+    waiting_bytes: int = 2**30
+    waiting_days: int = 30
+    #: fits in a silo's ledger; then its operator begins another one
+    fits: int = 10_000
+
+
+LIMITS = Limits()
 
 
 class WireError(ValueError):

@@ -105,7 +105,7 @@ def _ledger(settings: SiloSettings, asked: argparse.Namespace) -> int:
     for number, entry in enumerate(ledger.entries, start=1):
         name, _, offer = entry.name.partition(", offer ")
         cost = f"epsilon={entry.spent.epsilon:<10.6g} delta={entry.spent.delta:g}"
-        print(f"{number:4}  {cost}  {offer[:12]:12}  {name}")
+        print(f"{number:4}  {cost}  {offer[:12]:12}  {name!r}")  # a server chose it
     print(_left(settings))
     return 0
 
@@ -117,7 +117,7 @@ def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
         when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(q["asked"]))
         what = f"{q['rounds']} rounds" if q["rounds"] else "a score"
         print(
-            f"{digest[:12]}  {when}  {q['estimator']!r}, fit {q['fit']}: {what}, "
+            f"{digest[:12]}  {when}  {q['estimator']!r}, fit {q['fit']!r}: {what}, "
             f"epsilon={q['epsilon']:.6g} at delta={q['delta']:g}, unit {q['unit']!r}, "
             f"{q['neighbours']!r}" + (", in masked sums" if q["masked"] else "")
         )

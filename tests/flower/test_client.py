@@ -12,7 +12,7 @@ from flwr.app import Message
 from flwr.supercore.task_identity import TaskIdentity
 
 from skdpfl.flower import client_app, gate_app
-from skdpfl.flower._letter import content_of, letter_in
+from skdpfl.flower._client import content_of, letter_in
 from skdpfl.remote import Hello, pack, receive, send, unpack
 from skdpfl.remote._letters import Refusal
 from tests.remote.test_silence import LOADS, SECRET

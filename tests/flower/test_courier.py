@@ -11,7 +11,7 @@ from flwr.app import Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from skdpfl.flower import FlowerCourier
-from skdpfl.flower._letter import content_of, letter_in
+from skdpfl.flower._client import content_of, letter_in
 from skdpfl.remote import SilosMissing
 from tests.remote.silos_here import (
     NAMES,

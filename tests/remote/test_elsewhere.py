@@ -395,3 +395,8 @@ def test_no_trust_is_advised_that_is_refused(tmp_path):
         said.append(" ".join(str(each.message) for each in told))
     assert all("The noise will drown" in each for each in said)
     assert 'trust="server"' in said[0] and "trust" not in said[1]
+    here = Here(tmp_path / "whole", data, terms=Terms(unit="silo", delta=0.2))
+    (tmp_path / "whole").mkdir()
+    with pytest.warns(UserWarning, match="Hiding a whole silo") as told:
+        fit_elsewhere(estimator("DPFedAvgClassifier", unit="silo", **PLAIN), here)
+    assert not any("trust" in str(each.message) for each in told)

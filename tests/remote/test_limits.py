@@ -16,9 +16,8 @@ import pytest
 from skdpfl.models import MLP
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Gate, SiloRecords, WireError, pack, receive, send, unpack
-from skdpfl.remote._limits import LIMITS, Limits
 from skdpfl.remote._memory import SiloStore
-from skdpfl.remote._wire import from_bytes
+from skdpfl.remote._wire import LIMITS, Limits, from_bytes
 from tests.remote.hostile_letters import letters_of_a_fit, message, with_field
 from tests.remote.silos_here import problem
 

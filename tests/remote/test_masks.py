@@ -29,6 +29,7 @@ FITS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Hiding a whole silo")
 @pytest.mark.parametrize("name", FITS)
 def test_the_model_is_that_of_messages_in_the_clear(tmp_path, name):
     """Up to the grid; each silo pays the same."""

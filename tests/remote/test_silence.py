@@ -143,7 +143,7 @@ def test_records_that_cannot_be_read_leave_no_word(tmp_path, caplog, letters, fi
 
 def test_the_words_are_in_the_log_where_its_operator_wants_them(caplog, fixed):
     caplog.set_level(logging.DEBUG, "skdpfl.remote")
-    assert answer_of(a_stray_label, b"") == fixed
+    assert answer_of(a_column_that_is_not_there, b"") == fixed
     assert SECRET in caplog.text
 
 

@@ -17,6 +17,7 @@ import pytest
 from skdpfl.__main__ import main
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Hello, Introduction, SilosMissing, ask_gate, pack, send, unpack
+from tests.remote.hostile_letters import with_field
 from tests.remote.silos_here import estimator, fit_elsewhere, fit_here, problem
 from tests.service.hospital import ROOT, Hospital, WithGate, same
 
@@ -84,6 +85,10 @@ def test_a_person_says_yes_or_no(tmp_path, hospital, capsys):
         fit_elsewhere(estimator(**PLAIN), here, n_attempts=1)
     main(command)
     main(["silo", "refuse", str(north.file), capsys.readouterr().out.split()[0]])
+    hostile = with_field(offer, "v", "fit", value="\x1b[2Jfine")
+    assert type(unpack(ask_gate(north.socket, hostile))).__name__ == "Waiting"
+    main(command)
+    assert "\x1b" not in capsys.readouterr().out
     assert "said no" in unpack(ask_gate(north.socket, here.letters[-1][1])).reason
 
 
