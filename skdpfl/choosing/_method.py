@@ -171,6 +171,8 @@ def distance_of(committed: Committed) -> float:
 def ordinary_distance(facts: PublicFacts, squared_row: float) -> float:
     """Return the norm of a model with typical predictions."""
     size = _MARGIN if facts.is_classifier else _TARGET
+    if not squared_row:  # all features are ignored, and there is no intercept
+        return size
     return size * math.sqrt(facts.n_outputs * (facts.n_features + 1) / squared_row)
 
 

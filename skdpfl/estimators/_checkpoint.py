@@ -310,7 +310,15 @@ class KeptFit:
         assert self._path is not None
         self._found |= {"answers": tuple(self._answers), "progress": self._progress}
         self._found |= {"noise": self._noise}
-        replace_file(self._path, pack(self._found))
+        try:
+            replace_file(self._path, pack(self._found))
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"The checkpoint {self._path} cannot be written ({error.strerror}). The fit ends "
+                "here, since it could not go on from the next round. Its last state is kept: make "
+                "room, and fit again with the same checkpoint, which charges nothing twice",
+            ) from error
 
 
 def _in_full(params: dict[str, Any]) -> str:

@@ -25,6 +25,7 @@ from skdpfl.choosing import check_cohort
 from skdpfl.estimators._data import check_class_weight
 from skdpfl.losses import NAMED, Loss
 from skdpfl.models import Architecture
+from skdpfl.privacy.calibration import check_epsilon_says_something
 from skdpfl.privacy.public_numbers import MOST_STEPS, check_schedule
 from skdpfl.scaling import read_target_bounds
 
@@ -289,6 +290,7 @@ def _check_budget(epsilon: Any, noise_multiplier: Any) -> None:
     for value in _each(epsilon):
         words = f" (inf for no privacy){_by_silo(value)}"
         check_number("epsilon", value, low=0, open_low=True, words=words)
+        check_epsilon_says_something(value)
     if large := [value for value in _each(epsilon) if _MUCH < value < math.inf]:
         warn(
             f"epsilon={max(large):g} promises next to nothing: is it meant? Usual budgets are "

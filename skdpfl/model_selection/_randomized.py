@@ -45,6 +45,8 @@ from skdpfl.privacy.spending.repetition import Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column
 
+#: above it pricing the runs takes longer than anyone waits
+MOST_RUNS = 10_000
 #: candidates that are drawn to divide the budget of a secret search
 REFERENCE = 16
 
@@ -218,7 +220,7 @@ class DPRandomizedSearchCV(
     def _check(self) -> tuple[Any, Protection]:
         """Check the parameters; return the estimator that is searched and the guarantee."""
         check_budgets(Space(self.param_distributions).names)
-        check_count("n_iter", self.n_iter)
+        check_count("n_iter", self.n_iter, high=MOST_RUNS, words=", for each run is priced")
         check_share("holdout", self.holdout)
         check_positive("epsilon", self.epsilon)
         check_budget_parameters(self.epsilon, self.delta)

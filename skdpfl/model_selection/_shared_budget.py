@@ -181,10 +181,11 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         """Check the parameters; return an unfitted copy of the pipeline."""
         check_budget_parameters(self.epsilon, self.delta)
         model = clone(self.estimator)
-        if not isinstance(model, Pipeline):
+        if not isinstance(model, Pipeline) or len(model.steps) < 2:
             raise ValueError(
                 "SharedBudget divides a budget among the steps of a Pipeline; an estimator alone "
-                f"has its own epsilon. Got {type(model).__name__}."
+                f"has its own epsilon. Got {type(model).__name__}"
+                f"{' of one step' if isinstance(model, Pipeline) else ''}."
             )
         check_paid(model, Declared(self.public), X)
         check_steps(private_step(model)[1], paying_steps(model))

@@ -166,7 +166,10 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         values = validate_data(self, with_names(features), reset=reset, **how)
         if how["dtype"] is not None:
             refuse_dates(features)
-        return values
+        kind = values.dtype
+        if kind.kind == "f" and kind not in (np.float32, np.float64):
+            return values.astype(np.float64)  # half and long ones, which pandas does not sort
+        return values if kind.isnative else values.astype(kind.newbyteorder("="))
 
     def _plan(self, held: Held, delta: float) -> Cost:
         """Decide what to release; reads no values."""

@@ -125,10 +125,24 @@ def calibrate(
     return _least(lambda z: price_epsilon(build(z), delta, neighbours), epsilon, search)
 
 
+#: above it exponentials and noise leave the range of floats
+LARGEST_EPSILON = 1e9
+
+
 def check_budget(epsilon: float, delta: float) -> None:
     """Raise unless epsilon is a positive number or inf, and delta in (0, 1)."""
     check_number("epsilon", epsilon, low=0, open_low=True, words=" (inf for no privacy)")
+    check_epsilon_says_something(epsilon)
     check_share("delta", delta)
+
+
+def check_epsilon_says_something(epsilon: float) -> None:
+    """Raise for finite epsilons beyond what can be computed with, which promise nothing."""
+    if LARGEST_EPSILON < epsilon < math.inf:
+        raise ValueError(
+            f"epsilon={epsilon:g} promises nothing. Give epsilon=inf for a fit without privacy, or "
+            f"at most {LARGEST_EPSILON:g}; usual budgets are between 0.1 and 10."
+        )
 
 
 def is_number(value: object) -> bool:

@@ -1,0 +1,121 @@
+"""The ends of what can be given: words or a fit, never a raw error or an endless call."""
+
+import errno
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import skdpfl
+from skdpfl import Checkpoint
+from skdpfl.estimators import _checkpoint
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
+from skdpfl.preprocessing import DPPCA, DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
+from skdpfl.privacy import noise_multiplier_for
+
+N = 200
+X = np.random.default_rng(0).uniform(size=(N, 3))
+y = (X[:, 0] > 0.5).astype(int)
+BOUNDS = {"feature_bounds": (0, 1)}
+pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* promises next to nothing")
+
+
+def clf(*given, **params):
+    return skdpfl.ISRLDPClassifier(*given, **BOUNDS, **params)
+
+
+BUDGETED = {
+    "estimator": lambda e: clf(e).fit(X, y),
+    "sampled": lambda e: clf(e, sampling_rate=0.3, n_rounds=3).fit(X, y),
+    "server": lambda e: clf(e, trust="server").fit(X, y),
+    "by silo": lambda e: clf({0: e, 1: 1.0}).fit(X, y, silos=y),
+    "whole silos": lambda e: skdpfl.DPFedEXPClassifier(e, **BOUNDS).fit(X, y, silos=np.arange(N)),
+    "scaler": lambda e: DPStandardScaler(e).fit(X),
+    "imputer": lambda e: DPSimpleImputer(e).fit(X),
+    "encoder": lambda e: DPOneHotEncoder(e).fit(X.round(1)),
+    "projection": lambda e: DPPCA(2, e).fit(X),
+    "shared": lambda e: SharedBudget(
+        make_pipeline(DPStandardScaler(**BOUNDS), clf(scaling=None)), epsilon=e
+    ).fit(X, y),
+    "search": lambda e: DPRandomizedSearchCV(clf(), {"alpha": [0, 1]}, n_iter=2, epsilon=e).fit(
+        X, y
+    ),
+    "noise": lambda e: noise_multiplier_for(epsilon=e, sampling_rate=0.1, n_steps=9, delta=1e-5),
+}
+
+
+@pytest.mark.parametrize("name", BUDGETED)
+@pytest.mark.parametrize("epsilon", [1.1e9, 1e20, 1e308])
+def test_an_epsilon_beyond_all_reason_is_refused_in_words(name, epsilon):
+    with pytest.raises(ValueError, match=r"promises nothing. Give epsilon=inf"):
+        BUDGETED[name](epsilon)
+
+
+@pytest.mark.parametrize("name", ["estimator", "server", "scaler", "encoder", "shared", "search"])
+@pytest.mark.parametrize("epsilon", [1e3, 1e6, 1e9])
+def test_epsilons_below_that_are_taken(name, epsilon):
+    BUDGETED[name](epsilon)
+
+
+@pytest.mark.parametrize("kind", ["ISRLDP", "DPScaffold", "DPFedAvg"])
+def test_features_that_are_all_ignored_leave_nothing_to_learn(kind):
+    ignored = {"feature_bounds": (0, 0), "fit_intercept": False, "random_state": 0}
+    for name, target, more in (
+        ("Classifier", y, {}),
+        ("Regressor", X[:, 1], {"target_bounds": (0, 1)}),
+    ):
+        model = getattr(skdpfl, kind + name)(**ignored, **more).fit(
+            X, target, silos=np.arange(N) % 4
+        )
+        assert np.all(np.isfinite(model.predict(X))) or name == "Classifier"
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_a_search_of_a_billion_runs_is_refused(trust):
+    search = DPRandomizedSearchCV(clf(trust=trust), {"alpha": [0, 1]}, n_iter=10**9)
+    with pytest.raises(ValueError, match="n_iter must be an integer in"):
+        search.fit(X, y)
+
+
+def test_a_budget_is_not_shared_by_a_single_step():
+    with pytest.raises(ValueError, match="of one step"):
+        SharedBudget(make_pipeline(clf())).fit(X, y)
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">f4", ">i4", "f2", np.longdouble, "u1"])
+def test_numbers_of_any_type_are_encoded(dtype):
+    table = (4 * X).round().astype(dtype)
+    usual = table.astype(np.float64)
+    for encoder in (DPOneHotEncoder(5.0, random_state=0), DPOneHotEncoder(np.inf)):
+        found = encoder.fit_transform(table)
+        assert np.array_equal(found, encoder.fit(usual).transform(usual))
+
+
+def test_targets_without_axes_are_refused_in_words():
+    for target in (np.array(1), 1, None):
+        with pytest.raises(ValueError, match="y"):
+            clf().fit(X, target)
+        with pytest.raises((TypeError, ValueError), match=r"y|dimension"):
+            DPRandomizedSearchCV(clf(), {"alpha": [0, 1]}, n_iter=2).fit(X, target)
+
+
+def test_a_disk_that_is_full_says_so_and_keeps_the_last_state(tmp_path, monkeypatch):
+    path, real, calls = tmp_path / "checkpoint", _checkpoint.replace_file, []
+
+    def full(*given):
+        calls.append(given)
+        if len(calls) == 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(*given)
+
+    model = clf(n_rounds=6, random_state=0)
+    whole = clf(n_rounds=6, random_state=0).fit(X, y)
+    monkeypatch.setattr(_checkpoint, "replace_file", full)
+    with (
+        pytest.raises(OSError, match=r"cannot be written .No space left.*make room"),
+        Checkpoint(path),
+    ):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
+    with Checkpoint(path):
+        assert np.array_equal(model.fit(X, y).coef_, whole.coef_)
