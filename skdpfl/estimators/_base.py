@@ -24,6 +24,7 @@ from skdpfl._warnings import (
     warn_of_unseen_silos,
 )
 from skdpfl.choosing import PublicFacts, choose, make_plan
+from skdpfl.estimators._as_json import from_plain, to_plain
 from skdpfl.estimators._data import (
     DataElsewhere,
     LocalData,
@@ -277,6 +278,35 @@ class FederatedEstimator(Trained):
         """
         check_is_fitted(self)
         return summary(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a fitted linear model as plain data, for a file that runs no code.
+
+        Returns
+        -------
+        dict
+            Can be written as JSON; the user guide has its keys, and what any program predicts from
+            them. It holds what is needed to predict, and what the fit cost.
+        """
+        check_is_fitted(self)
+        return to_plain(self)
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Any:
+        """Read and check the output of :meth:`to_dict`.
+
+        Parameters
+        ----------
+        plain : dict
+            The model; ``json.load`` gives one.
+
+        Returns
+        -------
+        estimator
+            A fitted estimator of this class with the same predictions. It knows nothing of the
+            fit's other parameters and attributes.
+        """
+        return from_plain(cls, plain)
 
     def _read(self, X: Any, y: Any, silos: Any, sample_weight: Any) -> LocalData:
         """Validate the data, and set the attributes with their public numbers."""

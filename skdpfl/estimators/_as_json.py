@@ -1,0 +1,139 @@
+"""Fitted linear models as plain data, which opens anywhere and runs no code.
+
+What a model predicts follows from a few numbers::
+
+    z = x                                     map "none"
+    z = min(max(x, low), high)                map "limits", column by column
+    z = (s(x) - center) / scale               map "squash",  s(x) = a / sqrt(4 + a^2),  a = asinh(x)
+    raw = z @ coef.T + intercept
+    labels     two: classes[raw > 0], more: classes[argmax raw]
+    numbers    raw; exp(raw) for loss "poisson"; within target_bounds where they clip
+
+Reading checks every field, so that a damaged file is an error and no model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skdpfl import __version__
+from skdpfl.models import LinearModel
+from skdpfl.privacy.spending.fields import keys, listed, one_of, require, text_or_none, whole
+from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.scaling import AffineScaling, IdentityScaling, SquashScaling
+
+SCHEMA, VERSION = "skdpfl.LinearModel", 1
+#: parameters that predictions depend on, beside the loss
+PARAMETERS = ("clip_features", "silo_column", "quantile", "huber_delta", "target_bounds")
+KEYS = {
+    "schema", "version", "library", "estimator", "loss", "parameters", "classes", "n_features",
+    "feature_names", "dtype", "coef", "intercept", "map", "limits", "squashed", "silo_ids",
+    "privacy_spent",
+}  # fmt: skip
+
+
+def to_plain(model: Any) -> dict[str, Any]:
+    """Return a fitted model as lists, words and numbers."""
+    if not isinstance(model.model_, LinearModel):
+        raise ValueError(
+            f"{type(model.model_).__name__} is no linear model: only linear models are written as "
+            "plain data. coefs_ and intercepts_ hold an MLP's weights; pickle other models."
+        )
+    if not isinstance(model.loss, str):
+        raise ValueError("A model with a loss object is pickled: plain data know losses by name.")
+    names = getattr(model, "feature_names_in_", None)
+    scaling = model.scaling_
+    limits = getattr(scaling, "low", None), getattr(scaling, "high", None)
+    squashed = isinstance(scaling, SquashScaling)
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "library": f"skdpfl {__version__}",
+        "estimator": type(model).__name__,
+        "loss": model.loss,
+        "parameters": {
+            name: _plain(getattr(model, name)) for name in PARAMETERS if hasattr(model, name)
+        },
+        "classes": _plain(getattr(model, "classes_", None)),
+        "n_features": int(model.n_features_in_),
+        "feature_names": None if names is None else [str(name) for name in names],
+        "dtype": str(np.asarray(model.coef_).dtype),
+        "coef": np.atleast_2d(model.coef_).tolist(),
+        "intercept": np.atleast_1d(model.intercept_).tolist(),
+        "map": "squash" if squashed else "none" if limits[0] is None else "limits",
+        "limits": None if limits[0] is None else [_plain(limit) for limit in limits],
+        "squashed": [_plain(scaling.center), _plain(scaling.scale)] if squashed else None,
+        "silo_ids": _plain(model.silo_ids_),
+        "privacy_spent": model.privacy_spent_.to_dict(),
+    }
+
+
+def from_plain(kind: Any, plain: dict[str, Any]) -> Any:
+    """Return a fitted estimator of a class; raise for data that are not of such a model."""
+    keys(plain, KEYS, "model")
+    for name, said in (("schema", SCHEMA), ("version", VERSION), ("estimator", kind.__name__)):
+        one_of(plain, name, (said,), "model")
+    text_or_none(plain, "library")
+    given = plain["parameters"]
+    keys(given, set(PARAMETERS) & set(kind._get_param_names()), "parameters")
+    model = kind(loss=one_of(plain, "loss", kind._losses, "model"), **given)
+    model._check()
+    model.n_features_in_ = d = whole(plain, "n_features", "model", 1)
+    if plain["feature_names"] is not None:
+        names = listed(plain, "feature_names", "model")
+        require(len(names) == d, "feature_names", f"are {len(names)}, not {d}")
+        model.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+    outputs = 1
+    if model._is_classifier():
+        classes = listed(plain, "classes", "model")
+        require(len(set(classes)) == len(classes) > 1, "classes", "are no two labels or more")
+        model.classes_ = np.asarray(classes)
+        outputs = 1 if len(classes) == 2 else len(classes)
+    dtype = np.dtype(one_of(plain, "dtype", ("float32", "float64"), "model"))
+    rows = listed(plain, "coef", "model")
+    require(len(rows) == outputs, "coef", f"has {len(rows)} rows, not {outputs}")
+    coef = np.array([_numbers(row, d, "coef") for row in rows]).astype(dtype)
+    intercept = _numbers(plain["intercept"], outputs, "intercept").astype(dtype)
+    model.model_ = LinearModel(d, outputs, model.fit_intercept)
+    one_row = not model._is_classifier()
+    model.coef_, model.intercept_ = (coef[0], intercept[0]) if one_row else (coef, intercept)
+    model.scaling_ = _scaling(plain, d)
+    model.silo_ids_ = np.asarray(listed(plain, "silo_ids", "model"))
+    model.privacy_spent_ = PrivacySpent.from_dict(plain["privacy_spent"])
+    model._told_of_silos = []
+    return model
+
+
+def _scaling(plain: dict[str, Any], d: int) -> Any:
+    """Return the features' map."""
+    word = one_of(plain, "map", ("none", "limits", "squash"), "model")
+    for name, of_map in (("limits", "limits"), ("squashed", "squash")):
+        pair = plain[name]
+        fine = isinstance(pair, list) and len(pair) == 2 if word == of_map else pair is None
+        require(fine, name, f"is a pair for map {of_map!r}, and null for others")
+    if word == "limits":
+        low, high = (_numbers(part, d, "limits") for part in plain["limits"])
+        return AffineScaling(np.zeros(d), np.ones(d), low=low, high=high)
+    if word == "squash":
+        parts = plain["squashed"]
+        return SquashScaling(*(None if p is None else _numbers(p, d, "squashed") for p in parts))
+    return IdentityScaling()
+
+
+def _numbers(values: Any, size: int, where: str) -> np.ndarray:
+    """Return so many finite numbers."""
+    fine = isinstance(values, list) and len(values) == size
+    fine = fine and all(type(value) in (int, float) and np.isfinite(value) for value in values)
+    require(fine, where, f"is no list of {size} finite numbers")
+    return np.array(values, dtype=float)
+
+
+def _plain(value: Any) -> Any:
+    """Return arrays as lists."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value

@@ -1,0 +1,110 @@
+"""A fitted linear model as JSON: the same predictions, no code, and damaged files are errors."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdpfl
+from skdpfl import DPFedAvgRegressor, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.models import MLP
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(120, 3))
+SILOS = np.repeat(["north", "south", "west"], 40)
+LINE = X @ [1.0, -1.0, 0.5]
+BOUNDS = {"feature_bounds": (-3, 3)}
+MODELS = {
+    "two labels": (ISRLDPClassifier(3.0, random_state=0, **BOUNDS), np.where(LINE > 0, "b", "a")),
+    "three labels": (ISRLDPClassifier(3.0, random_state=0), np.digitize(LINE, [-0.5, 0.5])),
+    "hinge": (ISRLDPClassifier(3.0, loss="hinge", random_state=0, **BOUNDS), LINE > 0),
+    "clipped": (ISRLDPClassifier(3.0, clip_features=True, random_state=0, **BOUNDS), LINE > 0),
+    "squashed": (ISRLDPClassifier(0.1, random_state=0), LINE > 0),
+    "unscaled": (ISRLDPClassifier(3.0, scaling=None, random_state=0), LINE > 0),
+    "no intercept": (ISRLDPClassifier(3.0, fit_intercept=False, random_state=0), LINE > 0),
+    "numbers": (ISRLDPRegressor(3.0, target_bounds=(-9, 9), random_state=0, **BOUNDS), LINE),
+    "counts": (
+        ISRLDPRegressor(3.0, loss="poisson", target_bounds=(0, 9), random_state=0, **BOUNDS),
+        np.rint(np.abs(LINE)),
+    ),
+    "quantile": (
+        DPFedAvgRegressor(
+            3.0, loss="quantile", quantile=0.9, target_bounds=(-9, 9), clip_features=True,
+            random_state=0, **BOUNDS,
+        ),
+        LINE,
+    ),
+}  # fmt: skip
+
+
+def fitted(name, dtype=float):
+    model, y = MODELS[name]
+    return model.fit(X.astype(dtype), y, silos=SILOS)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", MODELS)
+def test_predictions_and_price_are_the_same_bit_for_bit(name, dtype):
+    model = fitted(name, dtype)
+    text = json.dumps(model.to_dict(), allow_nan=False)
+    again = type(model).from_dict(json.loads(text))
+    rows = (4 * X).astype(dtype)
+    for method in ("predict", "decision_function", "predict_proba"):
+        if hasattr(model, method):
+            ours, theirs = getattr(model, method)(rows), getattr(again, method)(rows)
+            assert ours.dtype == theirs.dtype and (ours == theirs).all()
+    assert again.privacy_spent_.epsilon == model.privacy_spent_.epsilon
+    assert again.silo_ids_.tolist() == ["north", "south", "west"]
+    assert skdpfl.privacy_spent(again).epsilon == model.privacy_spent_.epsilon
+
+
+def test_the_formula_of_the_page_needs_no_library():
+    model = fitted("clipped")
+    plain = json.loads(json.dumps(model.to_dict()))
+    rows = 4 * X
+    z = np.clip(rows, *plain["limits"])
+    raw = z @ np.array(plain["coef"]).T + plain["intercept"]
+    labels = np.array(plain["classes"])[(raw[:, 0] > 0).astype(int)]
+    assert plain["map"] == "limits"
+    assert (labels == model.predict(rows)).all()
+
+
+def test_names_of_columns_are_kept_and_checked():
+    frame = pd.DataFrame(X, columns=["age", "weight", "dose"]).assign(ward=SILOS)
+    model = ISRLDPClassifier(3.0, silo_column="ward", random_state=0, **BOUNDS)
+    model.fit(frame, LINE > 0)
+    again = ISRLDPClassifier.from_dict(json.loads(json.dumps(model.to_dict())))
+    assert (again.predict(frame) == model.predict(frame)).all()
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(frame.rename(columns={"age": "years"}))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 2}, "model.version is none of 1"),
+        ({"estimator": "ISRLDPRegressor"}, "model.estimator is none of 'ISRLDPClassifier'"),
+        ({"coef": [[1.0, 2.0]]}, "coef is no list of 3 finite numbers"),
+        ({"coef": [[1.0, "2", 3.0]]}, "coef is no list of 3 finite numbers"),
+        ({"intercept": [float("nan")]}, "intercept is no list"),
+        ({"classes": ["a"]}, "classes are no two labels"),
+        ({"feature_names": ["a"]}, "feature_names are 1, not 3"),
+        ({"map": "cube"}, "model.map is none of"),
+        ({"map": "limits"}, "limits is a pair for map 'limits'"),
+        ({"loss": "mine"}, "model.loss is none of"),
+        ({"more": 1}, "lacks, or should not have, more"),
+    ],
+)
+def test_damaged_data_are_errors_that_name_the_field(change, words):
+    plain = fitted("two labels").to_dict() | change
+    with pytest.raises(ValueError, match=words):
+        ISRLDPClassifier.from_dict(plain)
+
+
+def test_what_is_not_linear_says_so():
+    y = MODELS["two labels"][1]
+    network = ISRLDPClassifier(3.0, model=MLP((4,)), random_state=0, **BOUNDS)
+    with pytest.raises(ValueError, match="only linear models are written"):
+        network.fit(X, y, silos=SILOS).to_dict()
