@@ -8,6 +8,7 @@ of this computer, a token that is sent first. One letter is answered at a time.
 from __future__ import annotations
 
 import hmac
+import importlib
 import json
 import logging
 import os
@@ -42,6 +43,7 @@ def make_gate(settings: SiloSettings) -> Gate:
     """Return the gate that a file describes; a BadFile or a LedgerError where that fails."""
     budget = settings.ledger
     check_files(settings)
+    _import(settings)
     ledger = PrivacyLedger(budget.epsilon, budget.delta, path=budget.file)
     return Gate(
         read_records(settings),
@@ -51,6 +53,15 @@ def make_gate(settings: SiloSettings) -> Gate:
         counter=budget.counter,
         allow_simulation=settings.terms.allow_simulation,
     )
+
+
+def _import(settings: SiloSettings) -> None:
+    """Import the modules that declare classes of the hospital's own."""
+    for name in settings.imports:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            raise BadFile(f"{settings.path}: there is no module {name!r} (imports)") from None
 
 
 def check_files(settings: SiloSettings) -> None:

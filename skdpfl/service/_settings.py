@@ -26,7 +26,8 @@
     [log]
     file = "gate.log"                       # JSON lines; left out: standard error
 
-Paths are relative to the file's folder.
+``imports = ["our_losses"]`` names installed modules that declare classes of the hospital's own
+(:func:`skdpfl.remote.declare`). Paths are relative to the file's folder.
 """
 
 from __future__ import annotations
@@ -107,6 +108,7 @@ class SiloSettings:
     path: Path
     socket: str
     token: Path | None
+    imports: tuple[str, ...]
     records: RecordsTable
     terms: TermsTable
     ledger: LedgerTable
@@ -139,10 +141,11 @@ def read_settings(path: str | Path) -> SiloSettings:
         raise BadFile(f"{path}: {error.strerror or 'it cannot be read'}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadFile(f"{path}: {error}") from error
-    known = {*_TABLES, "socket", "token"}
+    known = {*_TABLES, "socket", "token", "imports"}
     _refuse_others(path, "", given, known)
     tables = {name: _table(path, name, given.get(name)) for name in _TABLES}
-    settings = SiloSettings(path, _address(path, given), _token(path, given), **tables)
+    first = _address(path, given), _token(path, given), _imports(path, given)
+    settings = SiloSettings(path, *first, **tables)
     _check(settings)
     return settings
 
@@ -162,6 +165,13 @@ def _address(path: Path, given: Mapping[str, Any]) -> str:
 def _token(path: Path, given: Mapping[str, Any]) -> Path | None:
     token = given.get("token")
     return None if token is None else path.parent / str(token)
+
+
+def _imports(path: Path, given: Mapping[str, Any]) -> tuple[str, ...]:
+    names = given.get("imports", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise BadFile(f"{path}: imports is a list of modules that declare classes")
+    return tuple(names)
 
 
 def _table(path: Path, name: str, given: Any) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from skdpfl._digits import at_least
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Hello, Introduction, Refused, SiloStore, WireError, ask_gate, pack, unpack
@@ -149,9 +150,10 @@ def _left(settings: SiloSettings) -> str:
     """Return what was spent and what the budget is, in words."""
     ledger = _opened(settings)
     spent: Any = ledger.spent
-    n = len(ledger.entries)
+    n, left = len(ledger.entries), at_least(ledger.remaining, 3)
     used = "nothing" if spent is None else f"epsilon={spent.epsilon:.6g} at delta={spent.delta:g}"
-    return f"{n} fits, {used} spent of epsilon={ledger.epsilon:g} at delta={ledger.delta:g}"
+    budget = f"epsilon={ledger.epsilon:g} at delta={ledger.delta:g}"
+    return f"{n} fits, {used} spent of {budget}; one of epsilon={left} still fits"
 
 
 _COMMANDS: dict[str, tuple[Callable[[SiloSettings, argparse.Namespace], int], str]] = {

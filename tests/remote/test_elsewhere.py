@@ -126,7 +126,8 @@ def test_the_model_is_that_of_one_process(tmp_path, name):
     spent = model.privacy_spent_
     assert there.privacy_spent_.epsilon == spent.epsilon
     for silo in NAMES:
-        ((_, _, charged),) = here.entries(silo)  # once, whatever the number of answers
+        (entry,) = here.entries(silo)  # once, whatever the number of answers
+        charged = entry.spent
         expected = spent.epsilon if spent.per_silo is None else spent.per_silo[silo]
         assert charged.epsilon == pytest.approx(expected, rel=1e-9)
 

@@ -37,7 +37,7 @@ def test_it_says_what_the_gate_would_go_by(hospital, capsys):
     assert "46 rows of 4 features; target: classes [0, 1]" in said
     assert "kept by all rows: a" in said
     assert "at most epsilon=3 at delta=0.001 a fit" in said
-    assert "0 fits, nothing spent of epsilon=5" in said
+    assert "0 fits, nothing spent of epsilon=5 at delta=0.001; one of epsilon=5 still fits" in said
     assert main(["silo", "ledger", str(hospital.file)]) == 0
 
 
@@ -67,6 +67,12 @@ FILES = {
     "another table": ("[roster]", "[rooster]", "the file has the key 'rooster'"),
     "a key is missing": ('target = "ill"', "", r"\[records\] lacks target"),
     "a table is missing": ("[ledger]", "[log]\n[ledgers]", "key 'ledgers'|twice"),
+    "imports of nothing": (
+        "[records]",
+        'imports = ["no_such_module"]\n[records]',
+        "no module 'no_s",
+    ),
+    "imports that are none": ("[records]", "imports = 3\n[records]", "imports is a list"),
     "another type": ("epsilon = 3.0", 'epsilon = "3"', "terms.epsilon is of another type"),
     "a list of others": ('"c", "d"]', '"c", 4]', "records.features is of another type"),
     "another word": ("[terms]", '[terms]\nunit = "row"', "terms.unit is one of 'record', 'silo'"),
@@ -184,6 +190,29 @@ def test_records_by_a_file_are_those_of_memory(hospital):
     X, y, silos = problem()
     assert np.array_equal(records.X, X[silos == 1]) and np.array_equal(records.y, y[silos == 1])
     assert records.feature_names == tuple(FEATURES)
+
+
+def test_a_hospital_declares_classes_of_its_own(hospital, monkeypatch):
+    (hospital.folder / "our_losses.py").write_text(OURS)
+    monkeypatch.syspath_prepend(hospital.folder)
+    change(hospital, "[records]", 'imports = ["our_losses"]\n[records]')
+    assert check(hospital) == 0
+    import our_losses
+
+    assert unpack(pack(our_losses.OurLoss())) == our_losses.OurLoss()
+
+
+OURS = """
+from dataclasses import dataclass
+from skdpfl.losses import LogLoss
+from skdpfl.remote import declare
+
+@dataclass(frozen=True)
+class OurLoss(LogLoss):
+    pass
+
+declare(OurLoss)
+"""
 
 
 def test_targets_can_be_words_or_numbers(hospital):
