@@ -161,7 +161,9 @@ def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None
     mu = np.broadcast_to(budgets(request, 1.0, 1), sizes.shape)
     given = SiloBudgets(sizes, mu, "record", promise.trust, promise.neighbours)
     if loss.link == "logit" and model.output_mask() is not None:
-        return TemperaturePlan(given)
+        has_intercept, shares = model.intercept_mask() is not None, request.facts.class_shares
+        counts = has_intercept and shares is None and request.facts.n_outputs == 1
+        return TemperaturePlan(given, counts, shares if has_intercept else None)
     if loss.quantile_level is not None and model.intercept_mask() is not None:
         return ShiftPlan(given, loss.quantile_level)
     return None
@@ -179,12 +181,13 @@ _SPLIT, _SPLIT_ROUNDS, _MOST_ROUNDS = 30.0, 20, 100
 class Choice(NamedTuple):
     """What a fit will do: settings of the training, scales and calibration (None: there is none).
 
-    ``advice`` is the text of a warning, "" if there is none.
+    ``advise`` gives the text of a warning, "" if there is none, for shares of labels that are
+    public, or were found within the budget.
     """
 
     settings: Settings
     scaling: ScalingStep
-    advice: str
+    advise: Callable[[tuple[float, ...] | None], str]
     calibration: CalibrationPlan | None = None
 
     @property
@@ -203,11 +206,11 @@ def choose(request: Request, method: Method) -> Choice:
     scaling = plan_scales(request, level.mu)
     task = request.task(scaling.squared_row)
     settings = _settings(request, method, rate, steps, level.noise, task)
-    advice = advice_on_noise(request, method, settings, level.noise, task)
+    advise = functools.partial(advice_on_noise, request, method, settings, level.noise, task)
     if not request.takes_no_advice:
         helps = functools.partial(remedies, request, method, settings)
         scaling = dataclasses.replace(scaling, remedies=helps)
-    return Choice(settings, scaling, advice, plan_calibration(request, method))
+    return Choice(settings, scaling, advise, plan_calibration(request, method))
 
 
 def _sampling_rate(request: Request, task: Task) -> float:

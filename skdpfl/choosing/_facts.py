@@ -28,7 +28,8 @@ class PublicFacts:
 
     ``public_sizes`` (n_silos,) are the silos' numbers of records; None where they are protected
     (unit "silo"). ``n_outputs`` is the number of raw predictions of a record (1 for regression and
-    two classes). ``feature_names`` are None where columns have none.
+    two classes). ``feature_names`` are None where columns have none. ``class_shares`` are the
+    shares of labels that are public, if they are.
     """
 
     silo_ids: pd.Index
@@ -37,6 +38,7 @@ class PublicFacts:
     n_outputs: int = 1
     is_classifier: bool = True
     feature_names: Sequence[str] | None = None
+    class_shares: tuple[float, ...] | None = None
     #: whether records stay where nobody else can look: no trust but in silos can be advised
     elsewhere: bool = False
 

@@ -40,6 +40,7 @@ from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.public_numbers import NoiseSchedule, noise_factors
+from skdpfl.scaling import rarity
 
 #: a larger (D / z)^2 is no privacy, and exp((D / z)^2) is to be computed
 _MOST = 50.0
@@ -125,6 +126,8 @@ _DROWNED = (
 )
 #: noise that decays and costs less is not named
 _STEEP = 1.5
+#: labels whose variance is smaller by this factor than that of equally frequent ones are rare
+_SELDOM = 1.5
 _CHECK = (
     "Before the model is used, compare it with that constant: on public records, on records that "
     "are kept for it, or by skdpfl.remote.score_federation, which has a price of its own."
@@ -132,22 +135,31 @@ _CHECK = (
 
 
 def advice_on_noise(
-    request: Request, method: Method, settings: Settings, noise: float, task: Task
+    request: Request,
+    method: Method,
+    settings: Settings,
+    noise: float,
+    task: Task,
+    shares: tuple[float, ...] | None = None,
 ) -> str:
     """Return the warning for a model whose noise hides the signal, "" if it does not.
 
     Noise is in clip norms, so a given one above the norm of scaled rows makes it that much larger.
+    Rare labels have less signal: ``shares`` are the labels', if they are known.
     """
     beyond = 1.0
     if request.clip_norm is not None and request.scaling is not None:
         beyond = max(1.0, request.clip_norm / task.norm)
-    excess = request.model.rules.excess_noise(noise * beyond, task)
+    rare = 1.0 if shares is None else rarity(shares)
+    excess = request.model.rules.excess_noise(noise * beyond * rare, task)
     if request.takes_no_advice or excess <= 1:
         return ""
     worse = "predictions", "the target's mean"
     if task.is_classifier:
         worse = "probabilities", "the classes' shares"
     said = _DROWNED.format(task.n_records, task.n_parameters, *worse)
+    if shares is not None and rare > _SELDOM:
+        said += f"The rarest label has about {min(shares):.2g} of the records. "
     first = []
     if beyond > 1:
         first.append(f"a clip_norm of {task.norm:.2g} (the norm of scaled rows) or less")

@@ -31,6 +31,7 @@ from skdpfl.estimators._data import (
     numbers_in_rows,
     read_sample_weight,
     warn_of_counted,
+    warn_of_counted_shares,
 )
 from skdpfl.estimators._docs import refuse_parameters, refusing_parameters, with_constructor
 from skdpfl.estimators._noise_error import summary
@@ -141,6 +142,10 @@ class FederatedEstimator(Trained):
         """Return what the losses of each class are multiplied by, None for nothing."""
         return None
 
+    def _class_shares(self) -> tuple[float, ...] | None:
+        """Return the public shares of the classes, None if they are not."""
+        return None
+
     # ---- fit ---------------------------------------------------------------------------------
 
     @with_callbacks
@@ -223,7 +228,8 @@ class FederatedEstimator(Trained):
         if facts.feature_names is not None:
             self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
         check_named_bounds(self.feature_bounds, facts.feature_names)
-        known = self._facts(sizes.index, sizes.to_numpy(), self.n_features_in_, self._n_outputs())
+        outputs, shares = self._n_outputs(), self._class_shares()
+        known = self._facts(sizes.index, sizes.to_numpy(), self.n_features_in_, outputs, shares)
         known = replace(known, elsewhere=not hasattr(federation, "data"))
         return DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
 
@@ -250,7 +256,9 @@ class FederatedEstimator(Trained):
         self._check()
         sizes = check_shape(silo_sizes, n_features, n_classes)
         outputs = self._loss().n_outputs(n_classes if self._is_classifier() else None)
-        facts = self._facts(sizes.index, sizes.to_numpy(), int(n_features), outputs)
+        shares = getattr(self, "class_shares", None)
+        shares = None if shares is None else tuple(shares.values())
+        facts = self._facts(sizes.index, sizes.to_numpy(), int(n_features), outputs, shares)
         request, method = self._request(facts), self._method()
         streams = streams_for(copy.deepcopy(self.random_state))  # fit draws the same schedule
         schedule = self._schedule_from(streams)
@@ -331,20 +339,27 @@ class FederatedEstimator(Trained):
         if self.feature_bounds is None and self.scaling is not None and not exact:
             warn_of_dates(named)
         read = read_silos(silos, len(features), X)
-        facts = self._facts(read.ids, read.sizes, features.shape[1], self._n_outputs())
+        outputs, shares = self._n_outputs(), self._class_shares()
+        facts = self._facts(read.ids, read.sizes, features.shape[1], outputs, shares)
         weights = read_sample_weight(sample_weight, len(features), X, features.dtype)
         class_weights = self._class_weights()
         classes = self.classes_ if self._is_classifier() else None
         warn_of_counted(weights, class_weights, y, classes)
+        warn_of_counted_shares(shares, y)
         return LocalData(features, y, read, facts, weights, class_weights)
 
     def _facts(
-        self, ids: pd.Index, sizes: np.ndarray, n_features: int, n_outputs: int
+        self,
+        ids: pd.Index,
+        sizes: np.ndarray,
+        n_features: int,
+        n_outputs: int,
+        shares: tuple[float, ...] | None,
     ) -> PublicFacts:
         """Return the public numbers, without the sizes if whole silos are protected."""
         public = None if self.unit == "silo" else sizes
         names = getattr(self, "feature_names_in_", None)
-        return PublicFacts(ids, public, n_features, n_outputs, self._is_classifier(), names)
+        return PublicFacts(ids, public, n_features, n_outputs, self._is_classifier(), names, shares)
 
     # ---- predict -----------------------------------------------------------------------------
 

@@ -68,6 +68,10 @@ GROUPS = {
     gradients are clipped. Weights are public numbers and cost nothing; a class without an entry has
     weight 1. They are divided by the largest, so that clipping does not undo them: a common factor
     changes nothing. "balanced" is not allowed, since it counts labels.""",
+        "class_shares": """mapping, default=None
+    The labels' shares of the records, if they are publicly known; they sum to 1. Log odds are then
+    drawn to those of the shares where noise hides the signal. Without it, two labels are counted
+    within the budget (see ``calibrate``). Shares that were counted from the records are a leak.""",
     },
     "Privacy": {
         "unit": """{"record", "silo"}, default="record"
@@ -141,7 +145,8 @@ GROUPS = {
         "calibrate": """bool, default=True
     Whether to spend 4 % of the budget (of mu^2) on rescaling the raw predictions, so that the
     probabilities and coefficients of ``loss="log_loss"`` are calibrated, or on shifting those of
-    ``loss="quantile"``, so that the wanted share of targets is below. Only with
+    ``loss="quantile"``, so that the wanted share of targets is below. Two labels are counted for
+    another 1 to 5 %, so that a model that noise drowns is drawn to their shares. Only with
     ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and ``trust`` "silo" or "server";
     no effect on other fits.""",
     },
@@ -359,7 +364,10 @@ def documented(cls: type[T]) -> type[T]:
     elif "calibrate" in names:
         fitted += (
             "\ntemperature_ : float\n    What raw predictions, and with them coefficients, were "
-            "divided by after the rounds."
+            "divided by after the rounds. Where noise hides the signal, it is their distance from "
+            "the log odds of the labels' shares."
+            "\nclass_shares_ : ndarray of shape (n_classes,) or None\n    The labels' shares: "
+            "``class_shares``, or what was counted within the budget."
         )
     others = see_also(cls.__name__)
     cls.__doc__ = (

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array
 
 from skdpfl.estimators._base import FederatedEstimator
-from skdpfl.estimators._data import weights_of_classes
+from skdpfl.estimators._data import shares_of_classes, weights_of_classes
 from skdpfl.estimators._docs import with_constructor
 from skdpfl.estimators._parameters import check_target_bounds, targets_of
 from skdpfl.losses import NAMED, Huber, LogLoss, Loss, Quantile
@@ -65,6 +65,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
     classes: Any = None
     loss: str = "log_loss"
     class_weight: Any = None
+    class_shares: Any = None
 
     _losses = ("log_loss", "hinge", "squared_hinge")
 
@@ -175,6 +176,9 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
 
     def _class_weights(self) -> tuple[float, ...] | None:
         return weights_of_classes(self.class_weight, self.classes_)
+
+    def _class_shares(self) -> tuple[float, ...] | None:
+        return shares_of_classes(self.class_shares, self.classes_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

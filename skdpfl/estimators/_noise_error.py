@@ -40,9 +40,9 @@ class NoiseError:
             return None
         to_units = _to_units(self.model, self.scales)
         covariance = found.factor**2 * average_covariance(self.rounds, self.noise, self.n_last)
-        if found.direction is not None:
-            direction = np.asarray(found.direction, np.float64)
-            covariance += found.error**2 * np.outer(direction, direction)
+        for error, along in found.errors:
+            direction = np.asarray(along, np.float64)
+            covariance += error**2 * np.outer(direction, direction)
         variances = np.einsum("ij,jk,ik->i", to_units, covariance, to_units)
         return np.sqrt(np.maximum(variances, 0))
 

@@ -22,7 +22,7 @@ from skdpfl._arguments import (
 from skdpfl._surface import Missing
 from skdpfl._warnings import warn
 from skdpfl.choosing import check_cohort
-from skdpfl.estimators._data import check_class_weight
+from skdpfl.estimators._data import check_class_shares, check_class_weight
 from skdpfl.losses import NAMED, Loss
 from skdpfl.models import Architecture
 from skdpfl.privacy.calibration import check_epsilon_says_something
@@ -57,6 +57,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
     _check_trust(params["trust"], name, words["trust"])
     _check_loss(params.get("loss", words["loss"][0]), words["loss"])
     check_class_weight(params.get("class_weight"))
+    check_class_shares(params.get("class_shares"))
     _check_numbers(params, words["learning_rate"])
     _check_running(params)
     _check_verbose(params["verbose"])

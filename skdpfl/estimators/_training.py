@@ -139,6 +139,9 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             path = Path(fit.work, training.average, fit.kept.progress)
             outcome = self._run(fit, training.average, data, fitted, path)
             found = fit.calibrated(outcome.params, training.walk)
+        said = fit.choice.advise(fit.request.facts.class_shares)
+        if not said and (advice := fit.choice.advise(found.shares)):
+            warn(advice)
         here = getattr(fit.silos, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, fit.work, here)
         self._noise_error = path.error(scales, found)
@@ -146,6 +149,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         self._unpack_outcome(outcome)
         if hasattr(self, "calibrate") and self._is_classifier():
             self.temperature_ = 1 / found.factor
+            self.class_shares_ = None if found.shares is None else np.array(found.shares)
         elif hasattr(self, "calibrate"):
             self.shift_ = found.shift * scales.target.scale
         self.plan_, self.privacy_spent_, self.n_iter_ = fit.work.plan, fit.spent, outcome.n_rounds
@@ -168,8 +172,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         work = replace(work, class_weights=data.class_weights)
         federation.agree(work, choice.sums, streams.seed)
         kept.begin(plan, self._charge(spent, kept.paid_to, data.mark()))
-        if choice.advice:
-            warn(choice.advice)
+        if advice := choice.advise(request.facts.class_shares):
+            warn(advice)
         silos, noise = kept.over(federation), kept.noise(streams)
         return Agreed(request, method, choice, work, spent, silos, streams, noise, kept)
 

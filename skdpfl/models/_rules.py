@@ -28,7 +28,8 @@ clipped to one clip norm. For P scaled, uncorrelated features that explain a tar
 mean gradient has norm at most ``sqrt(2 / pi) / rho``; its noise has norm ``s sqrt(P)``. So beyond
 ``s sqrt(P) rho = 1.5`` the noise is twice the signal, and a regression is warned of. Where the
 target's scale is found privately, that fails before (:mod:`skdpfl.choosing._choose`). Probabilities
-of a classifier are warned of beyond ``s = 0.03``, and beyond ``s = 0.018`` where ``s P > 0.8``.
+of a classifier are warned of beyond ``s = 0.03``, and beyond ``s = 0.018`` where ``s P > 0.8``; for
+shares q of labels that are known, s counts times ``(1 - 1 / K) / (1 - sum q^2)``.
 These are limits by experiment: benchmarks/auto/warned.md says what they find and what they miss.
 
 **Networks**, by benchmarks/networks, with T steps::

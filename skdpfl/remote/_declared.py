@@ -29,6 +29,7 @@ from skdpfl.scaling import (
     Boxes,
     Columns,
     Counts,
+    Labels,
     LinearGrid,
     MagnitudeGrid,
     Moments,
@@ -194,5 +195,6 @@ declare(
 declare(sampling.Everyone, sampling.PoissonSampling, sampling.WithoutReplacement, sampling.Disjoint)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
 declare(SiloBudgets, SumPlan)
-declare(Columns, Boxes, LinearGrid, MagnitudeGrid, Counts, Moments, RowMoments, Slopes, Below)
+declare(Columns, Boxes, LinearGrid, MagnitudeGrid, Counts, Moments, RowMoments)
+declare(Labels, Slopes, Below)
 declare(AffineScaling, AffineTarget, RatioTarget, SquashScaling)

@@ -33,7 +33,7 @@ from skdpfl.scaling._run import FoundMoments, ScalingRun, find_moments, run_scal
 from skdpfl.scaling._scaling_plan import Look, ScalingPlan
 from skdpfl.scaling._shift import Below, ShiftPlan
 from skdpfl.scaling._target_bins import LinearGrid
-from skdpfl.scaling._temperature import Slopes, TemperaturePlan
+from skdpfl.scaling._temperature import Labels, Slopes, TemperaturePlan, rarity
 
 __all__ = [
     "EVERYTHING",
@@ -49,6 +49,7 @@ __all__ = [
     "Counts",
     "FoundMoments",
     "IdentityScaling",
+    "Labels",
     "LinearGrid",
     "Look",
     "MagnitudeGrid",
@@ -68,6 +69,7 @@ __all__ = [
     "doubts_about",
     "find_moments",
     "plan_scaling",
+    "rarity",
     "read_feature_bounds",
     "read_target_bounds",
     "run_scaling",

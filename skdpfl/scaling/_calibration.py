@@ -76,15 +76,15 @@ class PredictionSum(BoundedSum):
 class Calibrated(NamedTuple):
     """A model's parameters after calibration, and what was found.
 
-    ``error`` is the standard deviation of the parameters along ``direction`` that the noise of the
-    releases gives them.
+    ``errors`` are standard deviations that the noise of the releases gives the parameters, each
+    with the direction of it. ``shares`` are the labels', if they are public or were paid for.
     """
 
     params: np.ndarray
     factor: float = 1.0
     shift: float = 0.0
-    error: float = 0.0
-    direction: np.ndarray | None = None
+    errors: tuple[tuple[float, np.ndarray], ...] = ()
+    shares: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class CalibrationPlan(ABC):
     share: ClassVar[float]
 
     @abstractmethod
-    def asks(self, params: np.ndarray, value: float) -> PredictionSum:
+    def asks(self, params: np.ndarray, value: Any) -> PredictionSum:
         """Return the sum that is asked for at a factor, or a shift, of predictions."""
 
     @abstractmethod
@@ -133,7 +133,7 @@ class CalibrationRun(NamedTuple):
     params: np.ndarray
     streams: Streams
 
-    def mean(self, value: float, number: int) -> float:
+    def mean(self, value: Any, number: int) -> float:
         """Return the noisy mean term."""
         plan, budgets = self.plan, self.plan.budgets
         question = plan.sums.question(number, plan.asks(self.params, value), self.work)

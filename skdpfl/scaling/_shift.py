@@ -96,7 +96,7 @@ class ShiftPlan(CalibrationPlan):
         assert intercept is not None
         shift, error = self.find(run.mean, trained)
         moved = run.params + (shift * intercept).astype(run.params.dtype)
-        return Calibrated(moved, shift=shift, error=error, direction=intercept)
+        return Calibrated(moved, shift=shift, errors=((error, intercept),))
 
     def find(self, mean: Callable[[float, int], float], trained: float) -> Level:
         """Return the shift of predictions.

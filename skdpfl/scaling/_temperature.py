@@ -1,28 +1,41 @@
 """The scale of a classifier's raw predictions, found after training within the budget.
 
 With clipped gradients and noise, predictions rank labels well but are too large or too small as log
-odds. One factor t on all of them corrects most of it; with z a record's raw prediction and l its
-loss::
+odds. One factor t on their distance from an anchor b corrects most of it. The anchor is the model
+that knows the labels' shares only, so a model whose noise hides the signal is drawn to it. With z a
+record's raw prediction and l its loss::
 
-    u        = log t                                 prior: normal with mean m0, deviation 0.45
-    slope_j  = d l(y_j, t z_j) / du = sum over outputs of (dl / dz)(t z_j) t z_j
+    q        the labels' shares: public, or (two labels) counted, see below; none: b = 0
+    b        = v log q, centred (two labels: v log odds of q)     v = x / (1 + x), x = (S / 0.015)^2
+    R        = (1 - 1 / K) / (1 - sum q^2), how rare labels are: 1 for K equal shares
+    S        = s R^1.5                   s: the noise of the whole fit, in clip norms
+    z_j(t)   = b + t (z_j - b)
+    u        = log t                                 prior: normal with mean m0, deviation d
+    slope_j  = d l(y_j, z_j(t)) / du = sum over outputs of (dl / dz)(z_j(t)) t (z_j - b)
     e_j      = sum over labels of p(label) slope_j(label) cut to [-c, c], p the model's at t
     c_j      = slope_j cut to [-c, c], less e_j; times the record's weight; cut again, and rounded
                towards 0 to a multiple of 2^-20; not finite: 0
     g        = the noisy mean of c_j  (+ alpha t^2 |w|^2)     see _calibration, with the guarantee
-    u       <- u - K g,   K = P h / (h^2 P + v),   P <- P (1 - K h),    P = 0.45^2 at first
+    u       <- u - K g,   K = P h / (h^2 P + v),   P <- P (1 - K h),    P = d^2 at first
 
 The cut shortens the slopes of records that are wrong, which are the long ones; e_j, which is 0
 without a cut, makes up for it: where probabilities are right, c_j is 0 on average.
 
-v is the variance of the noise of g, h = 0.3 the curvature in u of a logistic model with typical raw
-predictions: these are the steps of a Kalman filter. Two of them are as good as more. Both together
-cost 4 % of mu^2, so training has 2 % more noise. The prior's mean is public::
+v in K is the variance of the noise of g, h = 0.3 / R the curvature in u of a logistic model with
+typical raw predictions: these are the steps of a Kalman filter. Two of them are as good as more.
+Both together cost 4 % of mu^2, so training has 2 % more noise. The prior is public, but for q::
 
     m0 = -0.6, or up to 0 if the noise of training does not move predictions far
-         - log(s / 0.04) if s, the noise of the whole fit in clip norms, is larger than 0.04
+         - log(s / 0.04) if s is larger than 0.04
+         - r             r = (log(1 + (S / 0.02)^2) - log(1 + (s / 0.02)^2)) / 2
+    d^2 = 0.45^2 + (0.6 r)^2
 
-With more noise than that predictions are mostly noise, as far from 0 as with less.
+With more noise than that predictions are mostly noise, as far from 0 as with less. The signal of a
+rare label is smaller by R, the noise is not, so there t is small; for equal shares r = 0.
+
+**Counts of two labels.** A record adds 1/2 or -1/2, by its label: the least noise of all sums here.
+They take 1 % of mu^2, up to 5 % where the shares would have an error above 0.03. The share is the
+posterior mean, of a prior Beta(3/2, 3/2). Constants are by experiment (benchmarks/auto/rare.py).
 """
 
 from __future__ import annotations
@@ -31,12 +44,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
-from skdpfl.federation import Work
+from skdpfl.federation import SumPlan, Work
 from skdpfl.scaling._calibration import (
     MOST,
     STEP,
@@ -49,21 +62,53 @@ from skdpfl.scaling._calibration import (
 from skdpfl.scaling._maps import Array
 
 #: the prior's deviation, the curvature in u, and the limits of u
-_PRIOR, _CURVATURE, _RANGE = 0.45, 0.3, (-2.5, 1.5)
+_PRIOR, _CURVATURE, _RANGE = 0.45, 0.3, (-4.0, 1.5)
 #: the cut is as wide as this noise on the mean slope allows, and at least so wide
 _NOISE, _LEAST_CUT = 0.15, 0.7
 #: the prior's mean: 0 up to the first walk of predictions, the least from the second on
 _LEAST, _WALKS = -0.6, (1.5, 3.0)
 #: the noise of a fit, in clip norms, beyond which predictions are mostly noise
 _DROWNED = 0.04
+#: S at which the anchor is half the log odds, and that at which rare labels shrink t
+_ANCHORED, _RARE = 0.015, 0.02
+#: the exponent of R in S, and the part of r that is doubt
+_POWER, _WIDER = 1.5, 0.6
+#: the wanted error of a share, and the least and largest part of mu^2 for counts
+_ERROR, _COUNTS = 0.03, (0.01, 0.05)
+
+
+class Point(NamedTuple):
+    """Where slopes are looked at: the factor, and the anchor of each output (empty: 0)."""
+
+    factor: float
+    anchor: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(PredictionSum):
+    """How many records have the second of two labels: 1/2 for each, -1/2 for others.
+
+    Weights of records are ignored.
+    """
+
+    @property
+    def radius(self) -> float:
+        return 0.5
+
+    def of_predictions(self, raw: Array, y: Array, weights: Array | float, loss: Any) -> Array:
+        return np.where(y == 1, 0.5, -0.5)
 
 
 @dataclass(frozen=True, eq=False)
 class Slopes(PredictionSum):
-    """The sum of records' slopes in the logarithm of a factor on raw predictions, each cut."""
+    """The sum of records' slopes in the logarithm of a factor on raw predictions, each cut.
+
+    The factor is that of their distance from the anchor.
+    """
 
     factor: float
     cut: float
+    anchor: tuple[float, ...] = ()
 
     @property
     def radius(self) -> float:
@@ -71,91 +116,239 @@ class Slopes(PredictionSum):
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         super().check(n_features, n_classes, work)
-        finite(self.factor)
+        for value in (self.factor, *self.anchor):
+            finite(value)
+        mask = work.model.intercept_mask() if self.anchor else None
+        if self.anchor and (mask is None or int(mask.sum()) != len(self.anchor)):
+            raise ValueError(f"The anchor {self.anchor!r} has not one number for each intercept.")
         if not 0 < self.cut <= MOST:
             raise ValueError(f"The cut lies in (0, {MOST}], got {self.cut!r}.")
 
     def model_params(self, work: Work) -> np.ndarray:
-        return work.model.rescaled(self.params, self.factor)
+        return drawn(work.model, self.params, Point(self.factor, self.anchor))
 
     def of_predictions(self, raw: Array, y: Array, weights: Array | float, loss: Any) -> Array:
-        slopes = (loss.gradient(y, raw) * raw).sum(axis=-1)
-        return slope_terms(centred_slopes(raw, slopes, self.cut) * weights, self.cut)
+        away = raw - np.asarray(self.anchor, raw.dtype) if self.anchor else raw
+        slopes = (loss.gradient(y, raw) * away).sum(axis=-1)
+        return slope_terms(centred_slopes(raw, slopes, self.cut, away) * weights, self.cut)
+
+
+#: asked of any model
+_LABELS = Labels(np.zeros(0))
 
 
 @dataclass(frozen=True, eq=False)
 class TemperaturePlan(CalibrationPlan):
-    """The sums that estimate the factor, and their cost, from public numbers."""
+    """The sums that estimate the factor, and their cost, from public numbers.
 
+    Parameters
+    ----------
+    budgets : SiloBudgets
+        Silo sizes, budgets as mu, trust and relation; records are protected.
+    counts : bool, default=False
+        Whether labels are counted first: there are two, and their shares are not public.
+    shares : tuple of float, optional
+        The labels' shares, if they are public.
+    """
+
+    counts: bool = False
+    shares: tuple[float, ...] | None = None
     purpose = "temperature"
     evaluations, share = 2, math.sqrt(0.04 / 2)
 
     @cached_property
+    def sums(self) -> SumPlan:
+        """What silos are asked for: the labels' counts, if they are wanted, and the slopes."""
+        slopes = (self._mu(self.share),) * self.evaluations
+        counts = (self._mu(self._share_of_counts),) if self.counts else ()
+        return SumPlan(self.budgets, self.purpose, counts + slopes)
+
+    @cached_property
+    def _share_of_counts(self) -> float:
+        """The part of mu that counts spend."""
+        tenth = SumPlan(self.budgets, self.purpose, (self._mu(0.1),))
+        least, most = _COUNTS
+        wanted = (0.1 * tenth.noise(0, _LABELS) / _ERROR) ** 2
+        return math.sqrt(min(most, max(least, wanted)))
+
+    def _mu(self, share: float) -> Array:
+        mu = self.budgets.spends
+        return np.where(np.isfinite(mu), np.minimum(share * mu, 1.0), np.inf)
+
+    def _noise(self, cut: float) -> float:
+        """Standard deviation of the noise of the mean slope, cut to ``cut``."""
+        return self.sums.noise(len(self.sums.mus) - 1, Slopes(np.zeros(0), 1.0, cut))
+
+    @cached_property
     def cut(self) -> float:
         """c, a public number."""
-        per = self.sums.noise(0, Slopes(np.zeros(0), 1.0, 1.0))
+        per = self._noise(1.0)
         return min(MOST, max(_LEAST_CUT, _NOISE / per)) if per > 0 else MOST
 
-    def asks(self, params: np.ndarray, value: float) -> Slopes:
-        return Slopes(params, value, self.cut)
-
     @property
-    def noise_of_logarithm(self) -> float:
-        """Standard deviation that the noise of the evaluations gives log t."""
-        doubt, h, variance, noise = _PRIOR**2, _CURVATURE, 0.0, self.noise
-        for _ in range(self.evaluations):
-            gain = doubt * h / (h * h * doubt + noise**2)
-            variance = (1 - gain * h) ** 2 * variance + (gain * noise) ** 2
-            doubt *= 1 - gain * h
-        return math.sqrt(variance)
+    def noise(self) -> float:
+        """Standard deviation of the noise of the mean slope."""
+        return self._noise(self.cut)
+
+    def asks(self, params: np.ndarray, value: Point | None) -> PredictionSum:  # type: ignore[override]
+        if value is None:
+            return Labels(params)
+        return Slopes(params, value.factor, self.cut, value.anchor)
 
     def calibrated(self, run: CalibrationRun, walk: float) -> Calibrated:
         model, params = run.work.model, run.params
-        mask = model.output_mask()
+        mask, intercept = model.output_mask(), model.intercept_mask()
         scaled = run.work.penalty if mask is None else run.work.penalty * mask
         penalty = float(np.square(params, dtype=np.float64) @ scaled)
-        factor = self.find(run.mean, walk, penalty)
-        rescaled = model.rescaled(params, factor)
-        return Calibrated(rescaled, factor, error=self.noise_of_logarithm, direction=rescaled)
+        shares, doubt = self._shares(run.mean)
+        weighted = None if shares is None else _weighted(shares, run.work.class_weights)
+        found = self.find(run.mean, walk, penalty, weighted)
+        moved = drawn(model, params, found.point)
+        direction = moved.astype(np.float64)
+        errors = [(found.error, direction)]
+        if found.point.anchor and intercept is not None and doubt:
+            direction[intercept > 0] -= found.point.anchor
+            errors.append(((1 - found.point.factor) * found.pull * doubt, intercept))
+        return Calibrated(moved, found.point.factor, errors=tuple(errors), shares=shares)
+
+    def _shares(self, mean: Callable[[Any, int], float]) -> tuple[tuple[float, ...] | None, float]:
+        """Return the labels' shares, None if they are not known, and the error of the log odds."""
+        if not self.counts:
+            return self.shares, 0.0
+        noise, n = self.sums.noise(0, _LABELS), float(self.budgets.units.sum())
+        share = posterior_share(0.5 + mean(None, 0), noise, 1 / (n + 2))
+        return (1 - share, share), noise / (share * (1 - share))
 
     def find(
-        self, mean: Callable[[float, int], float], walk: float = 0.0, penalty: float = 0.0
-    ) -> float:
-        """Return t.
+        self,
+        mean: Callable[[Any, int], float],
+        walk: float = 0.0,
+        penalty: float = 0.0,
+        shares: tuple[float, ...] | None = None,
+    ) -> FoundFactor:
+        """Return the factor and the anchor.
 
         Parameters
         ----------
         mean : callable
-            The noisy mean of the terms at a factor t; the number counts how often it is asked for.
+            The noisy mean of the terms at a point; the number counts how often it is asked for.
         walk : float, default=0.0
             How far the training's noise carries a typical raw prediction; public or paid for.
         penalty : float, default=0.0
             alpha |w|^2 of the model at t = 1.
+        shares : tuple of float, optional
+            The labels' shares in what is minimised; public or paid for.
         """
-        near, far = _WALKS
-        u = _LEAST * min(1.0, max(0.0, (walk - near) / (far - near)))
         level = self.share * self.noise / self.cut  # of a mean with the whole budget
-        u = max(_RANGE[0], u - max(0.0, math.log(level / _DROWNED))) if level > 0 else u
-        doubt, h, noise = _PRIOR**2, _CURVATURE, self.noise
-        for number in range(self.evaluations):
+        prior = prior_of(level, walk, shares)
+        u, doubt, h, noise, error = prior.mean, prior.variance, prior.curvature, self.noise, 0.0
+        first = len(self.sums.mus) - self.evaluations
+        for number in range(first, first + self.evaluations):
             t = math.exp(u)
-            slope = mean(t, number) + penalty * t * t
+            slope = mean(Point(t, prior.anchor), number) + penalty * t * t
             gain = doubt * h / (h * h * doubt + noise**2)
             u = min(_RANGE[1], max(_RANGE[0], u - gain * slope))
+            error = (1 - gain * h) ** 2 * error + (gain * noise) ** 2
             doubt *= 1 - gain * h
-        return math.exp(u)
+        return FoundFactor(Point(math.exp(u), prior.anchor), math.sqrt(error), prior.pull)
 
 
-def centred_slopes(raw: Array, slopes: Array, cut: float) -> Array:
+class FactorPrior(NamedTuple):
+    """What is known of log t before slopes are asked for; the anchor and its weight v."""
+
+    mean: float
+    variance: float
+    curvature: float
+    anchor: tuple[float, ...] = ()
+    pull: float = 0.0
+
+
+def prior_of(level: float, walk: float, shares: tuple[float, ...] | None) -> FactorPrior:
+    """Return the prior for a noise s of the whole fit and shares of labels, as in the module."""
+    near, far = _WALKS
+    mean = _LEAST * min(1.0, max(0.0, (walk - near) / (far - near)))
+    mean -= max(0.0, math.log(level / _DROWNED)) if level > 0 else 0.0
+    if shares is None:
+        return FactorPrior(max(_RANGE[0], mean), _PRIOR**2, _CURVATURE)
+    rare = rarity(shares)
+    rated = level * rare**_POWER
+    pull = 1 / (1 + (_ANCHORED / rated) ** 2) if rated > 0 else 0.0
+    less = 0.5 * math.log((1 + (rated / _RARE) ** 2) / (1 + (level / _RARE) ** 2))
+    anchor = tuple(pull * value for value in log_odds(shares))
+    variance = _PRIOR**2 + (_WIDER * less) ** 2
+    return FactorPrior(max(_RANGE[0], mean - less), variance, _CURVATURE / rare, anchor, pull)
+
+
+class FoundFactor(NamedTuple):
+    """What calibration ends at, the noise of the factor's logarithm, and the anchor's weight v."""
+
+    point: Point
+    error: float
+    pull: float
+
+
+def drawn(model: Any, params: np.ndarray, point: Point) -> np.ndarray:
+    """Return the parameters (P,) whose distance from the anchor is ``factor`` times as large."""
+    rescaled: np.ndarray = model.rescaled(params, point.factor)
+    if not point.anchor:
+        return rescaled
+    moved = rescaled.copy()
+    moved[model.intercept_mask() > 0] += np.asarray(point.anchor) * (1 - point.factor)
+    return moved
+
+
+def rarity(shares: tuple[float, ...]) -> float:
+    """Return R: how much smaller the variance of labels is than that of equally frequent ones."""
+    return (1 - 1 / len(shares)) / max(1e-6, 1 - sum(share**2 for share in shares))
+
+
+def log_odds(shares: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the raw predictions of the constant with these shares, one for each output."""
+    logs = [math.log(share) for share in shares]
+    if len(logs) == 2:
+        return (logs[1] - logs[0],)
+    centre = sum(logs) / len(logs)
+    return tuple(value - centre for value in logs)
+
+
+def posterior_share(found: float, noise: float, least: float) -> float:
+    """Return the posterior mean of a share that was found with noise, of a prior Beta(3/2, 3/2)."""
+    if noise > 0:
+        grid = np.linspace(max(0.0, found - 6 * noise), min(1.0, found + 6 * noise), 2001)
+        if grid[0] >= grid[-1]:  # far outside
+            return min(1 - least, max(least, found))
+        away = np.square((grid - found) / noise)
+        likely = np.exp(-0.5 * (away - away.min())) * np.sqrt(grid * (1 - grid))
+        found = float(likely @ grid / likely.sum())
+    return min(1 - least, max(least, found))
+
+
+def _weighted(
+    shares: tuple[float, ...], weights: tuple[float, ...] | None
+) -> tuple[float, ...] | None:
+    """Return the labels' shares in the weighted objective; None if a label counts nothing."""
+    if weights is None:
+        return shares
+    both = [share * weight for share, weight in zip(shares, weights, strict=True)]
+    return tuple(value / sum(both) for value in both) if min(both) > 0 else None
+
+
+def centred_slopes(raw: Array, slopes: Array, cut: float, away: Array | None = None) -> Array:
     """Return slopes (n,) cut to [-cut, cut], less what they are on average over labels.
 
-    ``raw``, log odds (n, 1) or (n, K), are the predictions that say how likely labels are.
+    ``raw``, log odds (n, 1) or (n, K), are the predictions that say how likely labels are, ``away``
+    what the slopes are multiples of (None: ``raw``).
     """
-    z = raw if raw.shape[-1] > 1 else np.concatenate([np.zeros_like(raw), raw], axis=-1)
-    likely = softmax(z, axis=-1)
+    likely = softmax(_of_labels(raw), axis=-1)
+    z = _of_labels(raw if away is None else away)
     of_labels = (likely * z).sum(axis=-1, keepdims=True) - z
     mean: Array = (likely * np.clip(of_labels, -cut, cut)).sum(axis=-1)
     return np.clip(slopes, -cut, cut) - mean
+
+
+def _of_labels(raw: Array) -> Array:
+    """Return raw predictions of all labels (n, K)."""
+    return raw if raw.shape[-1] > 1 else np.concatenate([np.zeros_like(raw), raw], axis=-1)
 
 
 def slope_terms(slopes: Array, cut: float) -> Array:
