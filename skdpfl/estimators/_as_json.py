@@ -20,7 +20,7 @@ import numpy as np
 
 from skdpfl import __version__
 from skdpfl.models import LinearModel
-from skdpfl.privacy.spending.fields import keys, listed, one_of, require, text_or_none, whole
+from skdpfl.privacy.spending.report import keys, listed, one_of, require, text_or_none, whole
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.scaling import AffineScaling, IdentityScaling, SquashScaling
 

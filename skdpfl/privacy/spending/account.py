@@ -7,6 +7,7 @@ so far. Fits are entered in all open accounts or in none.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -18,10 +19,10 @@ from skdpfl._digits import at_least, at_most
 from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours
+from skdpfl.privacy.spending.as_fitted import is_scored_exactly
 from skdpfl.privacy.spending.book import Book, Budget, Entry
 from skdpfl.privacy.spending.filters import Filter
 from skdpfl.privacy.spending.journal import Journal
-from skdpfl.privacy.spending.leaks import is_scored_exactly, warn_of_seeds
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 
 #: files of ledgers without a path whose block ended in this process
@@ -237,3 +238,35 @@ def charge_all(accounts: Iterable[Account], name: str, spent: PrivacySpent) -> N
             journals[account].replace(book.adding(entry))
     for account, book in books.items():
         warn_of_seeds(book.entries, spent, account._warned)
+
+
+def warn_of_seeds(past: list[Entry], spent: PrivacySpent, warned: set[int]) -> None:
+    """Warn of seeds that an earlier fit had; each is added to ``warned`` and not repeated."""
+    seeds = {seed for entry in past for seed in entry.spent.simulation_seeds}
+    for seed in sorted((seeds & spent.simulation_seeds) - warned):
+        warned.add(seed)
+        warn(
+            f"random_state={seed} was used by an earlier fit on the same records: both "
+            "have the same noise, and together they have no privacy. Use None, or other seeds.",
+            PrivacyLeakWarning,
+        )
+
+
+def warn_at_the_end(entries: list[Entry], warned: set[int]) -> None:
+    """Warn of exact scores, and of seeds that repeated in other processes."""
+    counts = Counter(seed for entry in entries for seed in entry.spent.simulation_seeds)
+    for seed, times in counts.items():
+        if times > 1 and seed not in warned:
+            warn(
+                f"{times} fits in this ledger had random_state={seed}: their noise repeats, "
+                "and together they have no privacy. Use None, or other seeds.",
+                PrivacyLeakWarning,
+            )
+    n_scored = sum(entry.scored for entry in entries)
+    if n_scored:
+        warn(
+            f"{n_scored} fit(s) in this ledger were scored exactly by a search or a "
+            "cross-validation; scores of records, and a choice made by them, are not paid for. "
+            "DPRandomizedSearchCV pays for both.",
+            PrivacyLeakWarning,
+        )

@@ -160,3 +160,56 @@ def _plain(value: Any) -> Any:
         return pickle.dumps(value)
     except Exception:  # what cannot be compared: only its kind is
         return _kind(value)
+
+
+# ---- what scikit-learn is doing ------------------------------------------------------------
+
+
+def is_scored_exactly() -> bool:
+    """Return whether scikit-learn is fitting for scores (in a search or cross-validation)."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "_fit_and_score" and "sklearn" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+#: where scikit-learn fits copies of one estimator to the same records, or parts of them
+_COPYING = (
+    "_fit_and_score",
+    "_fit_binary",
+    "_fit_calibrator",
+    "_fit_classifier_calibrator_pair",
+    "_fit_estimator",
+    "_fit_ovo_binary",
+    "_fit_single_estimator",
+    "_fit_and_predict",
+    "_parallel_build_estimators",
+)
+
+
+def runs_of_copies() -> bool:
+    """Return whether scikit-learn is fitting one of several copies of an estimator."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name in _COPYING and "sklearn" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def times_drawn() -> int:
+    """Return how many copies of a record scikit-learn's bagging gives to the fit, at most.
+
+    Members that take weights are given the number of copies as a weight, which costs nothing.
+    """
+    times, frame = 1, sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_parallel_build_estimators" and "sklearn" in code.co_filename:
+            here = frame.f_locals
+            weighted = here.get("consumes_sample_weight", False)
+            times *= 1 if weighted else int(np.bincount(here["indices"]).max())
+        frame = frame.f_back  # type: ignore[assignment]
+    return times

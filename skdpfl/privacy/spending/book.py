@@ -26,9 +26,8 @@ from typing import Any, NamedTuple
 
 from skdpfl.privacy.calibration import is_number
 from skdpfl.privacy.events import Neighbours
-from skdpfl.privacy.spending.fields import keys, one_of, require
 from skdpfl.privacy.spending.filters import FILTERS, Filter
-from skdpfl.privacy.spending.report import from_record, to_record
+from skdpfl.privacy.spending.report import from_record, keys, one_of, require, to_record
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 FORMAT, VERSION = "skdpfl-ledger", 1

@@ -1,14 +1,43 @@
-"""Costs of silos: a composition with its price, and the costs of all silos of a fit."""
+"""Costs of silos, each a composition with its price, and how costs of several fits add up.
+
+Fits that were fixed beforehand compose: their releases are those of one longer fit. (Fits chosen
+after looking at earlier outputs need a filter: :class:`skdpfl.privacy.PrivacyLedger`.) A step of a
+pipeline may decide how many features the next one sees, and the rules for "auto" read that number:
+the next one's releases are then chosen by an output, within a budget (epsilon, delta) that was
+fixed (:func:`whatever_chosen`).
+
+Formal guarantee
+----------------
+Whatever was given out before, releases chosen so are (epsilon, delta)-DP. Every such mechanism is
+dominated by the one pair that ``Approximate(epsilon, delta)`` stands for: with probability delta it
+tells everything, otherwise it is randomised response (Kairouz, Oh & Viswanath 2015). So the pair
+does not depend on earlier outputs, and compositions with it are valid though the releases are
+chosen by these.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import reduce
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from skdpfl.privacy.events import Composition, Exact, Gaussian, Neighbours
+from skdpfl.privacy.events import (
+    Approximate,
+    Composition,
+    Exact,
+    Gaussian,
+    Neighbours,
+    Profile,
+    compose,
+)
 from skdpfl.privacy.pricing.price import price_delta, price_epsilon
+from skdpfl.privacy.pricing.releases import undominated
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +128,123 @@ class SiloCosts:
 def fields_of(paid: SiloCosts) -> dict[str, Any]:
     """Return the fields that :class:`SiloCosts` has, by name."""
     return {field.name: getattr(paid, field.name) for field in fields(SiloCosts)}
+
+
+Paid = TypeVar("Paid", bound=SiloCosts)
+
+#: Largest number of incomparable costs of a fit that are composed one by one.
+_MOST_COSTS = 5
+
+
+def combined(parts: Sequence[SiloCosts]) -> SiloCosts:
+    """Return the silos' costs of all fits together; partial sums are priced only if necessary."""
+    if _n_ways(parts) <= _MOST_COSTS**2:
+        return _at_once(parts)
+    return reduce(lambda sum, part: _at_once([sum, part]), parts)
+
+
+def _n_ways(parts: Sequence[SiloCosts]) -> int:
+    """Return the number of compositions that are possible for a record."""
+    return 1 if _aligned(parts) else math.prod(len(_in_short(part)) for part in parts)
+
+
+def _at_once(parts: Sequence[SiloCosts]) -> SiloCosts:
+    if _aligned(parts):
+        return _silo_by_silo(parts)
+    paid = _whatever_silo(parts)
+    ids = [{*part.silo_ids} if part.silo_ids else None for part in parts]
+    if ids[0] is None or any(some != ids[0] for some in ids):
+        return paid
+    # the same silos, but records may have moved between the fits: all have the largest cost
+    worst = max(range(len(paid.costs)), key=lambda i: paid.costs[i].epsilon)
+    silos = parts[0].silo_ids or ()
+    return dataclasses.replace(paid, silo_ids=silos, silo_costs=(worst,) * len(silos))
+
+
+def reprice(paid: SiloCosts, neighbours: Neighbours) -> SiloCosts:
+    """Price the same releases under the coarser relation."""
+    events = [event for cost in paid.costs for event, _ in cost.composition]
+    if neighbours != "replace" or any(isinstance(e, Approximate | Profile) for e in events):
+        raise ValueError(
+            f"A cost under neighbours={paid.neighbours!r} says nothing about "
+            f"neighbours={neighbours!r}."
+        )
+    costs = tuple(Cost.of(c.composition, c.delta, neighbours) for c in paid.costs)
+    return dataclasses.replace(paid, neighbours=neighbours, costs=costs)
+
+
+def whatever_chosen(cost: Cost, epsilon: float = 0.0) -> Cost:
+    """Return the cost of releases that an earlier output chose within a budget of epsilon."""
+    composition: Composition = ((Exact(), 1),)
+    if not cost.composition:
+        return cost
+    epsilon = max(epsilon, cost.epsilon)
+    if math.isfinite(epsilon):
+        composition = ((Approximate(epsilon, cost.delta), 1),)
+    return Cost(composition, cost.delta, epsilon)
+
+
+def at_delta(paid: Paid, delta: float) -> Paid:
+    """Price the same releases at another delta."""
+    costs = tuple(Cost.of(c.composition, delta, paid.neighbours) for c in paid.costs)
+    return dataclasses.replace(paid, costs=costs)
+
+
+def _aligned(parts: Sequence[SiloCosts]) -> bool:
+    """Return whether every record is in the same silo in all fits, as far as is known."""
+    first = parts[0]
+    return first.assignment is not None and all(
+        part.silo_costs is not None
+        and (part.assignment, part.silo_ids) == (first.assignment, first.silo_ids)
+        for part in parts
+    )
+
+
+def _silo_by_silo(parts: Sequence[SiloCosts]) -> SiloCosts:
+    """Add within silos."""
+    paid = list(zip(*(part.silo_costs or () for part in parts), strict=True))
+    position = {ways: k for k, ways in enumerate(dict.fromkeys(paid))}
+    costs = tuple(
+        _together([part.costs[i] for part, i in zip(parts, ways, strict=True)], parts[0].neighbours)
+        for ways in position
+    )
+    return SiloCosts(
+        neighbours=parts[0].neighbours,
+        costs=costs,
+        silo_ids=parts[0].silo_ids,
+        silo_costs=tuple(position[ways] for ways in paid),
+        assignment=parts[0].assignment,
+    )
+
+
+def _whatever_silo(parts: Sequence[SiloCosts]) -> SiloCosts:
+    """Compose every possible cost of a record in one fit with every one in the others."""
+    neighbours = parts[0].neighbours
+    ways = itertools.product(*map(_in_short, parts))
+    return SiloCosts(
+        neighbours=neighbours, costs=tuple(_together(costs, neighbours) for costs in ways)
+    )
+
+
+def _in_short(paid: SiloCosts) -> list[Cost]:
+    """Return the costs that no other one exceeds; if they are many, an upper bound of all."""
+    costs = [paid.costs[i] for i in undominated([cost.composition for cost in paid.costs])]
+    if len(costs) <= _MOST_COSTS:
+        return [dataclasses.replace(cost, delta=paid.delta) for cost in costs]
+    return [Cost(((Approximate(paid.epsilon, paid.delta), 1),), paid.delta, paid.epsilon)]
+
+
+def _together(costs: Sequence[Cost], neighbours: Neighbours) -> Cost:
+    """Price the releases of all costs at the largest delta, or at a sum if failures exceed it."""
+    releases, failures, delta = list(costs[0].composition), _failures(costs[0]), costs[0].delta
+    for cost in costs[1:]:
+        releases += cost.composition
+        failures += _failures(cost)
+        largest = max(delta, cost.delta)
+        delta = largest if failures < largest else delta + cost.delta
+    return Cost.of(compose(releases), delta, neighbours)
+
+
+def _failures(cost: Cost) -> float:
+    """Return the failure probabilities of a cost's releases."""
+    return sum(n * event.delta for event, n in cost.composition if isinstance(event, Approximate))

@@ -16,10 +16,9 @@ from typing import Any
 
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy.events import Neighbours
-from skdpfl.privacy.spending.account import ENDED, Account, charge_all
+from skdpfl.privacy.spending.account import ENDED, Account, charge_all, warn_at_the_end
 from skdpfl.privacy.spending.book import Budget
 from skdpfl.privacy.spending.journal import Journal, absolute, temporary_path
-from skdpfl.privacy.spending.leaks import warn_at_the_end
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: open ledgers of this process, outermost first; threads share them

@@ -17,8 +17,7 @@ from skdpfl._surface import DocLinks
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.spending.account import charge_all
-from skdpfl.privacy.spending.as_fitted import as_fitted
-from skdpfl.privacy.spending.leaks import runs_of_copies, times_drawn
+from skdpfl.privacy.spending.as_fitted import as_fitted, runs_of_copies, times_drawn
 from skdpfl.privacy.spending.ledger import PrivacyLedger, open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent, of_copies
 

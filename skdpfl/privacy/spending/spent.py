@@ -19,10 +19,16 @@ from skdpfl._digits import at_most, epsilon_text
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.events import Composition, Exact, Neighbours, Trust, Unit
-from skdpfl.privacy.spending.cost import Cost, SiloCosts, fields_of
+from skdpfl.privacy.spending.cost import (
+    Cost,
+    SiloCosts,
+    combined,
+    fields_of,
+    reprice,
+    whatever_chosen,
+)
 from skdpfl.privacy.spending.groups import NO_EPSILON, group_size, of_group
 from skdpfl.privacy.spending.report import from_report, to_report
-from skdpfl.privacy.spending.sums import combined, reprice, whatever_chosen
 
 __all__ = ["PrivacySpent", "Trust", "Unit", "chosen_by_outputs", "of_copies", "total"]
 
@@ -350,7 +356,7 @@ def of_copies(spent: PrivacySpent, k: int) -> PrivacySpent:
 def chosen_by_outputs(spent: PrivacySpent, epsilon: float = 0.0) -> PrivacySpent:
     """Return the cost of releases that an output may have chosen, within a budget of ``epsilon``.
 
-    See :mod:`skdpfl.privacy.spending.sums`. What an output has chosen may cost less than the
+    See :mod:`skdpfl.privacy.spending.cost`. What an output has chosen may cost less than the
     budget, but only the budget was fixed beforehand.
     """
     costs = tuple(whatever_chosen(cost, epsilon) for cost in spent.costs)
