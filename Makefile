@@ -69,7 +69,7 @@ $(TORCH_VENV)/.installed: pyproject.toml
 	touch $@
 
 torch-tests: $(TORCH_VENV)/.installed  ## the tests of skdpfl.torch
-	$(TORCH_VENV)/bin/python -m pytest -q tests/torch
+	$(TORCH_VENV)/bin/python -m pytest -q tests/torch tests/internals/torch
 
 environments: $(FLOWER_VENV)/.installed $(TORCH_VENV)/.installed
 

@@ -46,12 +46,16 @@ from benchmarks.mutant_parts.sites import ROOT, Mutant, mutants_of_file
 
 #: part -> (what is changed, the fast tests that have to notice)
 PARTS = {
-    "engine": (["skdpfl/engine.py"], ["tests/engine"]),
-    "federation": (["skdpfl/federation"], ["tests/federation", "tests/engine"]),
+    "engine": (["skdpfl/engine.py"], ["tests/engine", "tests/internals/engine"]),
+    "federation": (["skdpfl/federation"], ["tests/federation", "tests/internals/federation",
+                                           "tests/engine", "tests/internals/engine"]),
     "models": (["skdpfl/models"], ["tests/test_models.py", "tests/test_networks.py",
-                                   "tests/test_model_rules.py", "tests/test_fitted_models.py",
+                                   "tests/internals/test_models.py",
+                                   "tests/internals/test_networks.py",
+                                   "tests/internals/test_model_rules.py",
+                                   "tests/test_fitted_models.py",
                                    "tests/engine/test_model_from_outside.py"]),
-    "privacy": (["skdpfl/privacy"], ["tests/privacy"]),
+    "privacy": (["skdpfl/privacy"], ["tests/privacy", "tests/internals/privacy"]),
 }  # fmt: skip
 EQUIVALENT = ROOT / "benchmarks" / "mutants_equivalent.txt"
 

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from skdpfl.datasets import _synthetic as synthetic
 from skdpfl.datasets import make_federated_classification, make_federated_regression
 
 MAKERS = {
@@ -85,42 +84,6 @@ def test_feature_moments():
     np.testing.assert_allclose(within, np.arange(1, 4) ** -1.2, rtol=0.03)
     # variance of 4000 silo means: 1 + beta + within / 20, relative sd sqrt(2/4000) = 2.2 %
     np.testing.assert_allclose(X.mean(axis=1).var(axis=0), 4 + within / 20, rtol=0.13)
-
-
-def test_models_spread_as_alpha_says():
-    means, weights, intercepts = synthetic._models(np.random.default_rng(0), 500, 8, 5, 2.0, 0.0)
-    assert means.shape == (500, 8)
-    assert weights.shape == (500, 8, 5)
-    assert intercepts.shape == (500, 1, 5)
-    # 20,000 weights of variance 1 + 2^2: relative sd 1 %
-    np.testing.assert_allclose(weights.var(), 5.0, rtol=0.06)
-    np.testing.assert_allclose(means.var(), 1.0, rtol=0.12)
-
-
-@pytest.mark.parametrize("n_models", [1, 3])
-@pytest.mark.parametrize("sizes", [[4, 4, 4], [1, 5, 2]])
-def test_labels_follow_the_silo_s_own_model(sizes, n_models):
-    sizes = np.array(sizes)
-    rng = np.random.default_rng(0)
-    means, weights, intercepts = synthetic._models(rng, n_models, 6, 4, 1.0, 1.0)
-    X, y = synthetic._labelled(rng, sizes, means, weights, intercepts)
-    for row, (x, silo) in enumerate(zip(X, np.repeat(np.arange(3), sizes), strict=True)):
-        model = min(silo, n_models - 1)
-        assert y[row] == np.argmax(x @ weights[model] + intercepts[model, 0])
-
-
-def test_blocks_join_up(monkeypatch):
-    sizes = np.arange(1, 12)
-    monkeypatch.setattr(synthetic, "BLOCK", 4)
-    bunch = make_federated_classification(
-        11, sizes, n_features=2, n_classes=3, label_noise=0, random_state=0
-    )
-    np.testing.assert_array_equal(np.bincount(bunch.silos), sizes)
-    assert np.isfinite(bunch.data).all()
-    assert set(bunch.target) <= {0, 1, 2}
-    # each silo has its own mean: rows of different silos are not shifted against each other
-    spread = [bunch.data[bunch.silos == i].mean(axis=0) for i in range(11)]
-    assert len(np.unique(np.round(spread, 6), axis=0)) == 11
 
 
 def test_label_noise_is_the_only_thing_a_linear_model_misses():

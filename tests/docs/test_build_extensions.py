@@ -1,16 +1,10 @@
 """What the pages are built with: formulas, docstrings, and a guard against the network."""
 
-import inspect
-import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
-
-import skdpfl
-from skdpfl.estimators._docs import GROUPS
-from tests.estimators.fits import ESTIMATORS
 
 EXT = Path(__file__).parents[2] / "docs" / "_ext"
 
@@ -61,27 +55,6 @@ def test_a_docstring_in_blocks(extensions):
         ("text", "1. *A.* b"),
         ("text", "2. c"),
     ]
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_parameters_stand_under_headings(extensions, name):
-    from numpydoc.docscrape_sphinx import SphinxDocString
-
-    cls = getattr(skdpfl, name)
-    lines = str(SphinxDocString(inspect.getdoc(cls))).split("\n")
-    page = extensions[3].with_headings(lines)
-    kept = [line for line in page if line and not line.startswith("    .. rubric:: ")]
-    assert kept == [line for line in lines if line]  # nothing is lost or moved
-    headings = [line.split(":: ")[1] for line in page if line.startswith("    .. rubric:: ")]
-    assert headings == list(GROUPS)
-    under, found = None, {}
-    for line in page[: page.index(":Attributes:")]:
-        if line.startswith("    .. rubric:: "):
-            under = line.split(":: ")[1]
-        elif entry := re.match(r"    \*\*(\w+)\*\* : ", line):
-            found[entry[1]] = under
-    assert list(found) == list(inspect.signature(cls).parameters)
-    assert all(parameter in GROUPS[heading] for parameter, heading in found.items())
 
 
 def test_links_to_the_repository_are_written_where_it_is_known(monkeypatch):

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import skdpfl
-from skdpfl.estimators._docs import GROUPS
 from tests.estimators.fits import ESTIMATORS, data, make
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.rst"
@@ -146,38 +145,6 @@ def test_documented_choices_are_those_accepted(name):
         listed = re.search(rf"^{parameter} : {{(.*?)}}, default=(.*)$", cls.__doc__, re.MULTILINE)
         assert tuple(re.findall(r'"(\w+)"', listed[1])) == accepted
         assert listed[2] == f'"{inspect.signature(cls).parameters[parameter].default}"'
-
-
-#: what a user needs first, in this order, where an estimator has it; and what comes last
-FIRST = [
-    "epsilon",
-    "delta",
-    "feature_bounds",
-    "target_bounds",
-    "silo_column",
-    "classes",
-    "loss",
-    "alpha",
-    "fit_intercept",
-    "model",
-]
-LAST = ["n_jobs", "random_state", "verbose"]
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_constructors_are_in_the_order_a_user_needs(name):
-    signature = inspect.signature(getattr(skdpfl, name)).parameters
-    names = list(signature)
-    first = [known for known in FIRST if known in signature]
-    assert names[: len(first)] == first
-    assert names[-3:] == LAST
-    assert [p.kind for p in signature.values()][1:] == [inspect.Parameter.KEYWORD_ONLY] * (
-        len(names) - 1
-    )
-    every = [known for group in GROUPS.values() for known in group if known in signature]
-    assert names == every
-    documented = re.findall(r"^(\w+) : ", getattr(skdpfl, name).__doc__, re.MULTILINE)
-    assert documented[: len(names)] == names
 
 
 def test_pages_show_docstrings_of_modules_that_exist():

@@ -8,13 +8,13 @@ import pytest
 from skdpfl import DPScaffoldRegressor, ISRLDPRegressor
 from skdpfl.algorithms import MinibatchSGD
 from skdpfl.engine import run
-from skdpfl.federation import LocalFederation, SiloData, Work, _stacks
+from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import LogLoss, SquaredError
-from skdpfl.models import MLP, Architecture, LinearRules, Model
+from skdpfl.models import Architecture, LinearRules, Model
 from skdpfl.privacy import PrivacyPlan
 from skdpfl.privacy.mechanisms import mechanism_for
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.sampling import Everyone, PoissonSampling, WithoutReplacement
+from skdpfl.privacy.sampling import Everyone
 
 D, WIDTH = 3, 4
 
@@ -146,11 +146,6 @@ def test_a_record_counts_for_the_clip_norm_at_most_and_not_at_all_if_not_finite(
 
 
 SIZES = np.array([6, 9, 4])
-SAMPLINGS = {
-    "everyone": Everyone(),
-    "poisson": PoissonSampling(0.6),
-    "without replacement": WithoutReplacement(0.5),
-}
 
 
 def work_of(model, sampling, trust="silo", n_rounds=1, z=1.0, sizes=SIZES, rate=0.5):
@@ -169,42 +164,6 @@ def work_of(model, sampling, trust="silo", n_rounds=1, z=1.0, sizes=SIZES, rate=
     )
     algorithm = MinibatchSGD(rate, 0.9 if n_rounds > 1 else 0.0)
     return Work(model, SquaredError(), algorithm, plan, np.dtype(float))
-
-
-def messages(work, X, y):
-    """The silos' messages of the first round, at the model's own starting point."""
-    streams, codes = streams_for(5), np.repeat(np.arange(len(SIZES)), SIZES)
-    start = work.model.init(streams.stream("init"))
-    federation = LocalFederation(SiloData.from_codes(X, y, codes, len(SIZES)), streams)
-    federation.start(work)
-    out = np.zeros((len(SIZES), work.model.size))
-    for silos, sent in federation.round(0, start, np.arange(len(SIZES)), work.plan.clip_norm):
-        out[silos] = sent
-    return out
-
-
-@pytest.mark.parametrize("stacked", [True, False])
-@pytest.mark.parametrize("trust", ["silo", "server"])
-@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
-@pytest.mark.parametrize("kind", [OneLayer(), MLP((4, 3), "tanh")], ids=["outside", "inside"])
-def test_messages_hold_the_sums_by_hand_and_noise(monkeypatch, kind, sampling, trust, stacked):
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-    model, (X, y) = kind.build(D, 1), records(SIZES.sum())
-    work = work_of(model, sampling, trust=trust)
-    # the same noise, and no record that counts
-    moved = messages(work, X, y) - messages(work, X, np.full_like(y, np.nan))
-    streams = streams_for(5)
-    start = work.model.init(streams.stream("init"))
-    ends = np.cumsum(SIZES)
-    for i, (n, end) in enumerate(zip(SIZES, ends, strict=True)):
-        drawn = sampling.draw(streams.stream("batch", i, 0), n, 1)[0]
-        own = np.arange(end - n, end)[drawn]
-        want = by_hand(model, start, X[own], y[own], work.loss, work.plan.clip_norm)
-        # rounding is paid for by a clip norm that is smaller by less than a part in 1000
-        np.testing.assert_allclose(
-            moved[i] * sampling.expected_size(n), want, rtol=1e-3, atol=1e-3 * work.plan.clip_norm
-        )
 
 
 def test_the_engine_trains_it_under_noise_to_what_no_linear_model_learns():

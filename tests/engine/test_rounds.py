@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from skdpfl.engine import rounds, run
-from skdpfl.federation import _local, _stacks
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import NORMALS
 from skdpfl.privacy.sampling import PoissonSampling, WithoutReplacement
@@ -87,25 +86,6 @@ def test_noise_on_the_sum_agrees_with_the_reference(what, decay):
     if decay is not None:
         s.factors = np.sqrt(decay ** np.maximum(0, np.arange(1, 6) - 2))
     compare("minibatch", problem(**PROBLEMS[what]), s, decay)
-
-
-@pytest.mark.parametrize("who", ["everyone", "poisson-records", "few-records"])
-@pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
-def test_large_silos_agree_with_the_reference(monkeypatch, algorithm, who):
-    """The threaded back end, and sums in several chunks."""
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    s, decay = setting(algorithm, "noised", who)
-    p = problem()
-    compare(algorithm, p, s, decay, federation=federation_of(p, n_jobs=2))
-
-
-@pytest.mark.parametrize("mask_rate", [0.0, 2.0])
-def test_masked_and_gathered_stacks_agree_with_the_reference(monkeypatch, mask_rate):
-    monkeypatch.setattr(_stacks, "MASK_RATE", mask_rate)
-    monkeypatch.setattr(_stacks, "MASK_WORK", 0)
-    s, decay = setting("scaffold", "noised", "poisson-records")
-    compare("scaffold", problem(), s, decay)
 
 
 def test_rows_of_a_silo_need_not_stand_together():

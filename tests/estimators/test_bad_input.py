@@ -6,147 +6,14 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from skdpfl import engine
-from skdpfl.estimators import _training
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make
 
 INF = np.inf
-
-#: parameters, and what the message must hold
-PARAMETERS = {
-    "epsilon 0": ({"epsilon": 0}, r"epsilon must be a number in \(0, inf\].*got 0"),
-    "epsilon negative": ({"epsilon": -1.0}, r"epsilon must be .*got -1.0"),
-    "epsilon NaN": ({"epsilon": np.nan}, r"epsilon must be .*got nan"),
-    "epsilon text": ({"epsilon": "1"}, r"epsilon must be .*got '1'"),
-    "epsilon listed": ({"epsilon": [1.0] * 4}, r"epsilon must .*or a mapping from silo .*got \[1"),
-    "epsilon True": ({"epsilon": True}, r"epsilon must be .*got True"),
-    "one silo's epsilon": ({"epsilon": {0: 1, 1: 1, 2: 0, 3: 1}}, r"epsilon must be .*got 0"),
-    "both budgets": ({"epsilon": 1.0, "noise_multiplier": 2.0}, r"either epsilon .* or noise_mult"),
-    "no budget": ({"epsilon": None}, r"either epsilon .* or noise_multiplier"),
-    "noise 0": ({"epsilon": None, "noise_multiplier": 0}, r"noise_multiplier must .*epsilon=inf"),
-    "noise inf": (
-        {"epsilon": None, "noise_multiplier": INF},
-        r"noise_multiplier must be .*got inf",
-    ),
-    "delta 0": ({"delta": 0}, r"delta must be a number in \(0, 1\).*got 0"),
-    "delta 1": ({"delta": 1.0}, r"delta must be a number in \(0, 1\).*got 1.0"),
-    "delta text": ({"delta": "small"}, r"delta must be .*\"auto\".*got 'small'"),
-    "delta listed": ({"delta": (1e-5, 1e-6)}, r"delta must be .*or a mapping from silo .*got \(1"),
-    "one silo's delta": ({"delta": {0: 2.0}}, r"delta must be .*got 2.0"),
-    "unit": ({"unit": "person"}, r"unit must be one of 'record', 'silo'; got 'person'"),
-    "trust": ({"trust": "nobody"}, r"trust must be one of .*got 'nobody'"),
-    "neighbours": ({"neighbours": "add"}, r"neighbours must be one of .*got 'add'"),
-    "sampling": ({"sampling": "shuffle"}, r"sampling must be one of .*got 'shuffle'"),
-    "cohort": ({"cohort": "all"}, r"cohort must be one of .*got 'all'"),
-    "scaling": ({"scaling": "standard"}, r"scaling must be one of .*got 'standard'"),
-    "loss": ({"loss": "exponential"}, r"loss must be one of .*got 'exponential'"),
-    "alpha": ({"alpha": -1e-3}, r"alpha must be .*got -0.001"),
-    "rounds 0": ({"n_rounds": 0}, r"n_rounds must be an integer of at least 1.*got 0"),
-    "rounds 2.5": ({"n_rounds": 2.5}, r"n_rounds must be an integer .*got 2.5"),
-    "step 0": ({"learning_rate": 0}, r"learning_rate must be .*\"auto\".*; got 0"),
-    "clip 0": ({"clip_norm": 0.0}, r"clip_norm must be .*got 0.0"),
-    "clip 1e300": ({"clip_norm": 1e300}, r"clip_norm must be .*1e\+100\].*got 1e\+300"),
-    "clip 1e-300": ({"clip_norm": 1e-300}, r"clip_norm must be .*\[1e-100.*got 1e-300"),
-    "clip inf": ({"clip_norm": INF}, r"clip_norm must be .*got inf"),
-    "rate 0": ({"sampling_rate": 0}, r"sampling_rate must be a number in \(0, 1\].*got 0"),
-    "rate 2": ({"sampling_rate": 2.0}, r"sampling_rate must be .*got 2.0"),
-    "fraction": ({"silo_fraction": 1.5}, r"silo_fraction must be a number in \(0, 1\].*got 1.5"),
-    "weights": ({"silo_weights": "equal"}, r"silo_weights must be one of .*'uniform'.*got 'equal'"),
-    "one weight": ({"silo_weights": {0: -1.0}}, r"silo_weights\[0\] must be .*got -1.0"),
-    "weight missing": ({"silo_weights": {0: 1.0}}, r"silo_weights has no entry for silo\(s\) \[1"),
-    "average": ({"average": "yes"}, r"average must be True or False, .* got 'yes'"),
-    "average 0": ({"average": 0}, r"average must be .*an integer of at least 1.* got 0"),
-    "average 1.0": ({"average": 1.0}, r"average must be .*a share .* in \(0, 1\).* got 1.0"),
-    "average NaN": ({"average": np.nan}, r"average must be .* got nan"),
-    "threads": ({"n_jobs": 0}, r"n_jobs must be None, .*got 0"),
-    "seed": ({"random_state": -1}, r"random_state must be .*got -1"),
-    "rounds 1e7": ({"n_rounds": 10**7}, r"n_rounds=10000000 is too large.* 100,000"),
-    "rounds 1e30": ({"n_rounds": 10**30}, r"n_rounds=10{30} is too large.* 100,000"),
-    "steps 1e30": ({"local_steps": 10**30}, r"local_steps=10{30} is too large.* 10,000,000"),
-    "steps": ({"local_steps": 10**7, "n_rounds": 9}, r"9 rounds of up to 10,000,000 steps .* many"),
-    "epochs 1e30": ({"local_epochs": 1e30}, r"local_epochs=1e\+30 is too large"),
-    "epochs 1e6": ({"local_epochs": 1e6, "sampling_rate": 1e-300}, r"steps are too many"),
-    "local steps 0": ({"local_steps": 0}, r"local_steps must be an integer .*got 0"),
-    "local steps": ({"local_steps": [1, 0], "n_rounds": 2}, r"local_steps must be .*got 0"),
-    "too few steps": ({"local_steps": [1, 2], "n_rounds": 3}, r"got 2 entries for n_rounds=3"),
-    "epochs": ({"local_epochs": 0}, r"local_epochs must be .*got 0"),
-    "steps and epochs": (
-        {"local_steps": 2, "local_epochs": 2},
-        r"local_steps or local_epochs, not both; got 2 and 2",
-    ),
-    "momentum": ({"momentum": 1.0}, r"momentum must be a number in \[0, 1\); got 1.0"),
-    "server step": ({"global_learning_rate": 0}, r"global_learning_rate must be .*got 0"),
-    "warm start": ({"warm_start_rounds": -1}, r"warm_start_rounds must be .*got -1"),
-    "only warm": ({"warm_start_rounds": 5, "n_rounds": 5}, r"warm_start_rounds=5 leaves none"),
-    "radius": ({"radius": 0}, r"radius must be .*got 0"),
-    "schedule": ({"noise_schedule": "round"}, r"noise_schedule must be None, .*got 'round'"),
-    "schedule kind": ({"noise_schedule": ("epoch", 0.9, 1)}, r"kind must be one of .*got 'epoch'"),
-    "schedule beta": ({"noise_schedule": ("round", 1.5, 1)}, r"beta must be .*got 1.5"),
-    "schedule start": ({"noise_schedule": ("step", 0.9, -1)}, r"start must be .*got -1"),
-    "bounds crossed": ({"feature_bounds": (1, 0)}, r"feature_bounds must have low <= high"),
-    "bounds infinite": ({"feature_bounds": (0, INF)}, r"feature_bounds must be finite"),
-    "bounds shape": ({"feature_bounds": ([0, 1], [2, 3])}, r"shape \(3,\).*got shape \(2,\)"),
-    "bounds missing": ({"feature_bounds": {0: (0, 1)}}, r"feature_bounds has no entry for 1, 2"),
-    "target bounds": ({"target_bounds": (3, 3)}, r"target_bounds must have low < high"),
-    "huber": ({"huber_delta": 0}, r"huber_delta must be .*got 0"),
-    "quantile": ({"quantile": 1.0}, r"quantile must be a number in \(0, 1\); got 1.0"),
-    "column": ({"silo_column": "hospital"}, r"silo_column='hospital'"),
-    # what does not go together
-    "server, local steps": (
-        {"trust": "server", "local_steps": 2},
-        r'trust="server".*one local step.*Nearest are trust="silo"',
-    ),
-    "whole silos, shuffler": ({"unit": "silo", "trust": "shuffler"}, r"trust"),
-    "whole silos by size": (
-        {"unit": "silo", "silo_weights": "size"},
-        r'"size" would tell each silo\'s size.*"uniform"',
-    ),
-    "whole silos' budgets": (
-        {"unit": "silo", "epsilon": {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0}},
-        r'unit="silo" has one epsilon',
-    ),
-    "whole silos' deltas": (
-        {"unit": "silo", "delta": dict.fromkeys(range(4), 1e-5)},
-        r'unit="silo" has one delta',
-    ),
-    "fixed batches, zero-out": (
-        {"sampling": "without_replacement", "neighbours": "add_remove"},
-        r'priced under neighbours="replace" only',
-    ),
-    "too many parts": (
-        {"sampling": "disjoint", "n_rounds": 100},
-        r"100 steps need at least as many records, but silo \d has \d+\. Use fewer rounds",
-    ),
-}
-
-
-def cases():
-    for what, (params, message) in PARAMETERS.items():
-        for name in ALL:
-            if what == "server, local steps" and "ISRL" in name:
-                continue
-            if params.keys() <= set(make(name).get_params()):
-                yield pytest.param(name, params, message, id=f"{what}-{name}")
 
 
 def attributes(estimator):
     """Everything that is set, by identity: nothing may be added, replaced or lost."""
     return {key: id(value) for key, value in vars(estimator).items()}
-
-
-@pytest.mark.parametrize(("name", "params", "message"), [*cases()])
-def test_parameters(name, params, message, monkeypatch):
-    def never(*args, **kwargs):
-        raise AssertionError("the data were used")
-
-    monkeypatch.setattr(engine, "_round", never)
-    monkeypatch.setattr(_training, "run", never)
-    X, y, silos = data(name)
-    estimator = make(name, **({"n_rounds": 5} | params))
-    before = attributes(estimator)
-    with pytest.raises(ValueError, match=message):
-        estimator.fit(X, y, silos=silos)
-    assert attributes(estimator) == before
 
 
 def rows(name, change):
@@ -347,60 +214,6 @@ def test_declared_labels_that_do_not_occur(name):
     clf.fit(X, np.full(240, "no"), silos=silos)
     assert clf.classes_.tolist() == ["no", "perhaps", "yes"]
     assert clf.predict_proba(X).shape == (240, 3)
-
-
-@pytest.mark.filterwarnings("ignore:delta=1e-30 is below")
-@pytest.mark.parametrize(
-    "budget",
-    [
-        {"epsilon": 1e-30, "delta": 1e-30},
-        {"epsilon": 1e-13, "delta": 1e-13},
-        {"epsilon": None, "noise_multiplier": 1e-12},
-        {"epsilon": {0: 1.0, 1: 1.0, 2: 1.0, 3: 1e-15}, "delta": 1e-14},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("name", ALL)
-def test_a_budget_that_no_noise_can_meet(name, budget, monkeypatch):
-    monkeypatch.setattr(_training, "run", None)
-    X, y, silos = data(name)
-    estimator = make(name, **budget, scaling=None, n_rounds=3)
-    before = attributes(estimator)
-    with pytest.raises(ValueError, match="epsilon"):
-        estimator.fit(X, y, silos=silos)
-    assert attributes(estimator) == before
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("wrong", ["rows", "silos", "parameter", "interrupt"])
-def test_a_failed_refit_leaves_the_first_fit(name, wrong, monkeypatch):
-    X, y, silos = data(name)
-    estimator = make(name, scaling=None, n_rounds=3, random_state=0).fit(X, y, silos=silos)
-    before, predicted = attributes(estimator), estimator.predict(X)
-    wider = np.column_stack([X, X])
-    labels = y if name in REGRESSORS else y + 5
-    if wrong == "rows":
-        with pytest.raises(ValueError, match="NaN"):
-            estimator.fit(np.where(X > 1, np.nan, X), y, silos=silos)
-    elif wrong == "silos":
-        with pytest.raises(ValueError, match="missing"):
-            estimator.fit(wider, labels, silos=[None] * 240)
-    elif wrong == "parameter":
-        estimator.epsilon = -1
-        with pytest.raises(ValueError, match="epsilon"):
-            estimator.fit(wider, labels, silos=silos)
-        estimator.epsilon = 1.0
-        before["epsilon"] = id(estimator.epsilon)
-    else:
-
-        def interrupted(*args, **kwargs):
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(_training, "run", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            estimator.fit(wider, labels, silos=silos)
-    assert attributes(estimator) == before
-    assert np.array_equal(estimator.predict(X), predicted)
 
 
 @pytest.mark.parametrize("name", ALL)

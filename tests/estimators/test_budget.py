@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from skdpfl.privacy import epsilon_of
-from skdpfl.privacy.silo_releases import outsider_multipliers
 from tests.estimators.fits import ALL, data, make, plain
 
 INF = np.inf
@@ -162,63 +161,6 @@ def test_a_silo_without_an_entry_is_an_error():
 
 
 # ---- what someone learns who sees the models only -----------------------------------------------
-
-
-def unequal(**kw):
-    silos = np.repeat(["a", "b", "c"], [1000, 100, 50])
-    X, y = np.zeros((1150, 2)), np.arange(1150) % 2
-    options = {"epsilon": None, "noise_multiplier": 5.0, "silo_weights": "uniform"}
-    return fit(**({"X": X, "y": y, "silos": silos, "n_rounds": 3} | options | kw))
-
-
-def test_credit_for_other_silos_noise():
-    """n = 1000, 100, 50, equal weights, z = 5: not 5 sqrt(3) = 8.66 for each."""
-    clf = unequal()
-    assert outsider_multipliers(clf.plan_).round(1).tolist() == [111.9, 11.2, 5.6]
-    outsider = clf.privacy_spent_.outsider
-    assert outsider.trust == "server"
-    assert outsider.epsilon < clf.privacy_spent_.epsilon
-    by_hand = epsilon_of(
-        noise_multiplier=5 * np.sqrt(1 + 1 / 4 + 1 / 400), sampling_rate=1, n_steps=3, delta=1e-5
-    )
-    assert outsider.epsilon == pytest.approx(by_hand, rel=2e-3)
-
-
-def test_credit_is_that_of_the_smallest_cohort():
-    equal = {"silos": np.arange(1150) % 5, "silo_fraction": 0.6, "cohort": "poisson"}
-    clf = unequal(**equal, n_rounds=30)
-    sizes = [len(cohort) for cohort in clf.plan_.schedule]
-    for i in range(5):
-        smallest = min(len(c) for c in clf.plan_.schedule if i in c)
-        assert outsider_multipliers(clf.plan_)[i] == pytest.approx(5 * np.sqrt(smallest))
-    assert min(n for n in sizes if n) < 3
-
-
-def test_credit_uses_the_noise_of_the_others():
-    budgets = {"a": 0.5, "b": 8.0, "c": INF}
-    clf = unequal(epsilon=budgets, noise_multiplier=None)
-    shares = np.array([1 / 1000, 1 / 100, 1 / 50])
-    z = clf.plan_.noise_multiplier
-    expected = np.sqrt(((shares * z) ** 2).sum()) / shares
-    np.testing.assert_allclose(outsider_multipliers(clf.plan_), expected)
-    assert np.isfinite(clf.privacy_spent_.outsider.epsilon)  # c's records are hidden by the others
-
-
-@pytest.mark.parametrize(
-    ("name", "kw"),
-    [
-        ("DPScaffoldClassifier", {}),
-        ("DPScaffoldClassifier", {"local_steps": 1}),
-        ("DPFedAvgClassifier", {"local_steps": 2}),
-        ("DPFedAvgClassifier", {"local_steps": [1, 1, 2], "n_rounds": 3}),
-        ("ISRLDPClassifier", {"trust": "server"}),
-    ],
-)
-def test_no_credit_where_it_is_not_sound(name, kw):
-    """Several local steps, control variates that mix old noise into new sums, noise on the sum."""
-    clf = fit(name, **kw)
-    assert outsider_multipliers(clf.plan_) is None
-    assert clf.privacy_spent_.outsider is None
 
 
 @pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPFederatedRegressor", "ISRLDPRegressor"])

@@ -1,14 +1,10 @@
 """The ends of what can be given: words or a fit, never a raw error or an endless call."""
 
-import errno
-
 import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 
 import skdpfl
-from skdpfl import Checkpoint
-from skdpfl.estimators import _checkpoint
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.preprocessing import DPPCA, DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from skdpfl.privacy import noise_multiplier_for
@@ -97,25 +93,3 @@ def test_targets_without_axes_are_refused_in_words():
             clf().fit(X, target)
         with pytest.raises((TypeError, ValueError), match=r"y|dimension"):
             DPRandomizedSearchCV(clf(), {"alpha": [0, 1]}, n_iter=2).fit(X, target)
-
-
-def test_a_disk_that_is_full_says_so_and_keeps_the_last_state(tmp_path, monkeypatch):
-    path, real, calls = tmp_path / "checkpoint", _checkpoint.replace_file, []
-
-    def full(*given):
-        calls.append(given)
-        if len(calls) == 4:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(*given)
-
-    model = clf(n_rounds=6, random_state=0)
-    whole = clf(n_rounds=6, random_state=0).fit(X, y)
-    monkeypatch.setattr(_checkpoint, "replace_file", full)
-    with (
-        pytest.raises(OSError, match=r"cannot be written .No space left.*make room"),
-        Checkpoint(path),
-    ):
-        model.fit(X, y)
-    assert not hasattr(model, "coef_")
-    with Checkpoint(path):
-        assert np.array_equal(model.fit(X, y).coef_, whole.coef_)

@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.privacy.mechanisms import mechanism_for
-from skdpfl.privacy.mechanisms.records import ShuffledGradients, ShuffledSums
 from tests.estimators.fits import data
 
 SIZES = np.array([20, 30, 50, 100])
 quiet = pytest.mark.filterwarnings("ignore:trust=.shuffler. gains nothing")
-
-
-def test_the_row_exists():
-    assert mechanism_for("record", "shuffler") == ShuffledGradients()
 
 
 @quiet
@@ -84,21 +78,6 @@ def test_what_does_not_go_with_a_shuffler_is_refused(kw, words):
 
 
 # ------------------------------------------------------------------ vector sums, bit by bit
-
-
-@pytest.mark.parametrize("solver", ["accelerated", "multistage"])
-def test_accelerated_solvers_send_sums(solver):
-    clf = ISRLDPClassifier(
-        1.0, trust="shuffler", solver=solver, sampling="disjoint", alpha=0.1, n_rounds=5
-    )
-    plan = clf.plan_for(silo_sizes=[60] * 8, n_features=6)
-    assert (plan.mechanism, plan.size) == (ShuffledSums(), 7)
-    assert 0.985 <= plan.spent().epsilon <= 1.0
-    server = ISRLDPClassifier(
-        1.0, trust="server", solver=solver, sampling="disjoint", alpha=0.1, n_rounds=5
-    ).plan_for(silo_sizes=[60] * 8, n_features=6)
-    ratio = plan.mechanism.noise_on_mean(plan) / server.mechanism.noise_on_mean(server)
-    assert 1.0 <= ratio < 1.05
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -11,7 +11,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.federation import _local
 from skdpfl.models import MLP, TemperedSigmoid, public
 from tests.estimators.fits import ALL, ESTIMATORS, RECORD, data
 from tests.estimators.test_scikit_learn import EXPECTED
@@ -120,19 +119,6 @@ def test_losses_of_numbers(loss):
     fitted = make("DPFedAvgRegressor", loss=loss, epsilon=np.inf, n_rounds=100)
     fitted.fit(X, y, silos=silos)
     assert fitted.score(X, y) > 0.5
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_threads_change_no_bit(monkeypatch, dtype):
-    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    X, y, silos = data("ISRLDPClassifier", n=4000, dtype=dtype)
-    fits = [
-        make("ISRLDPClassifier", MLP((60,)), n_jobs=n).fit(X, y, silos=silos).coefs_
-        for n in (None, 3)
-    ]
-    assert fits[0][0].dtype == dtype
-    for one, other in zip(*fits, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 # ---- scikit-learn --------------------------------------------------------------------------------

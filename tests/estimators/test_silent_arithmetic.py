@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 
-from skdpfl.federation import _data, _local, _stacks
 from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
 from tests.estimators.fits import ALL, REGRESSORS, data, make
 
@@ -62,16 +61,6 @@ def test_wild_records(name, scaling, dtype):
         assert fit(value) == before
     for target in TARGETS if name in REGRESSORS else ():
         assert fit(target=target) == before
-
-
-@pytest.mark.parametrize("trust", ["silo", "server"])
-def test_large_silos_on_threads_transformed_batch_by_batch(trust, monkeypatch):
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    monkeypatch.setattr(_data, "LARGE", 0)
-    monkeypatch.setattr(_local, "LARGE", 0)
-    fit = fits("ISRLDPRegressor", np.float64, "bounded", trust=trust, n_jobs=2)
-    assert fit(1.7e308, 1.7e308) == fit()
 
 
 @pytest.mark.parametrize("dtype", WILD)

@@ -1,13 +1,11 @@
 """verbose shows one bar, by rich or plain, and nothing of the data."""
 
-import io
 import sys
 
 import pytest
 from sklearn.datasets import load_breast_cancer
 
 from skdpfl import DPScaffoldClassifier, ISRLDPRegressor
-from skdpfl.estimators import _progress
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(0)) / X.std(0)
@@ -30,25 +28,6 @@ def test_verbose_shows_one_bar_with_the_time_left(make, library, capsys):
     assert len(out.splitlines()) <= (1 if library == "plain" else 2)  # rich folds at 80 columns
     make(n_rounds=3, scaling=None).fit(X, y)
     assert capsys.readouterr().out == ""
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_the_plain_bar_stays_on_one_line(monkeypatch):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setattr(_progress, "PAUSE", 0.0)
-    bar = _progress.PlainBar("Name", 4)
-    for _ in range(4):
-        bar.advance()
-    bar.close()
-    states = terminal.getvalue().split("\r")
-    assert len(states) == 6 and terminal.getvalue().count("\n") == 1
-    assert [s.split("]")[1].split()[0] for s in states[1:]] == ["1/4", "2/4", "3/4", "4/4", "4/4"]
-    assert states[2].count("#") == _progress.WIDTH / 2
 
 
 def test_a_fit_that_fails_closes_its_bar(library, capsys, monkeypatch):

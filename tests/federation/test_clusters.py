@@ -2,20 +2,12 @@
 
 import numpy as np
 import pytest
-from joblib import cpu_count, parallel_config
+from joblib import parallel_config
 from sklearn import config_context
 from sklearn.model_selection import cross_val_score
 
 from skdpfl import ISRLDPClassifier
 from skdpfl.datasets import make_federated_classification
-from skdpfl.federation import _local
-
-
-def test_threads_are_those_of_this_computer(monkeypatch):
-    monkeypatch.setattr(_local, "effective_n_jobs", lambda n_jobs: 10_000)  # a cluster's
-    assert _local._threads(-1) == cpu_count()
-    monkeypatch.undo()
-    assert _local._threads(None) == _local._threads(1) == 1
 
 
 @pytest.mark.slow

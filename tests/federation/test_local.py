@@ -1,33 +1,18 @@
 """The in-process federation: stacks, threads and chunks give the same messages."""
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpfl.federation import LocalFederation, SiloData, _batches, _data, _gradient, _local, _stacks
-from skdpfl.federation._local import Memory
-from skdpfl.models._products import group_products
-from skdpfl.privacy.randomness import streams
-from skdpfl.privacy.randomness.streams import Stream, streams_for
-from skdpfl.privacy.release import precision
+from skdpfl.federation import SiloData
 from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling, WithoutReplacement
 from tests.engine.reference import Setting
-from tests.engine.settings import federation_of, plan_of, problem, run_rounds, work_of
+from tests.engine.settings import federation_of, plan_of, problem, work_of
 
 SIZES = (5, 9, 2, 6, 30)
-SAMPLINGS = [
-    Everyone(),
-    PoissonSampling(0.6),
-    PoissonSampling(0.05),
-    WithoutReplacement(0.4),
-    Disjoint(2),
-]
 
 
 def setting(sampling=None, **kw):
@@ -36,202 +21,6 @@ def setting(sampling=None, **kw):
         options |= {"n_rounds": 2, "steps": [1, 1]}
     options["weights"] = np.array(SIZES) / sum(SIZES)
     return Setting(**(options | {"sampling": sampling or Everyone()} | kw))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-@pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
-def test_threads_and_stacks_give_the_same_model(monkeypatch, algorithm, sampling, dtype):
-    p = problem(sizes=SIZES, k=3, alpha=0.1)
-    steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
-    s = setting(sampling, **steps)
-    stacked = run_rounds(algorithm, p, s, dtype)
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    threads = run_rounds(algorithm, p, s, dtype, federation=federation_of(p, dtype, n_jobs=2))
-    np.testing.assert_allclose(stacked, threads, rtol=3e-4 if dtype == np.float32 else 1e-9)
-
-
-#: how much is done at once: (numbers in a part of a batch, numbers in a group of silos)
-AT_ONCE = {"parts": (10, 2**21), "groups": (2**20, 2**21), "small groups": (2**20, 500)}
-
-
-@pytest.mark.parametrize("at_once", AT_ONCE.values(), ids=list(AT_ONCE))
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-@pytest.mark.parametrize("algorithm", ["minibatch", "fedavg", "scaffold"])
-def test_the_number_of_threads_never_changes_a_bit(
-    monkeypatch, algorithm, sampling, dtype, at_once
-):
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    monkeypatch.setattr(_batches, "PART", at_once[0])
-    monkeypatch.setattr(_batches, "GROUP", 8 * at_once[1])
-    p = problem(sizes=SIZES, k=13, alpha=0.1)
-    steps = {} if algorithm != "minibatch" or isinstance(sampling, Disjoint) else {"steps": [1] * 4}
-    s = setting(sampling, **steps)
-    one, *several = (
-        run_rounds(algorithm, p, s, dtype, federation=federation_of(p, dtype, n_jobs=n))
-        for n in (1, 2, 3, 5)
-    )
-    for other in several:
-        assert np.array_equal(one, other)
-
-
-@settings(max_examples=60)
-@given(
-    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
-    rate=st.sampled_from([0.02, 0.2, 0.6]),
-    k=st.sampled_from([1, 3, 8, 21, 23]),
-    group=st.sampled_from([1, 1200, 4000, 2**23]),
-    seed=st.integers(0, 2**32),
-)
-def test_how_large_silos_are_grouped_never_changes_a_bit(sizes, rate, k, group, seed):
-    """Batches of one record and of none among them."""
-    p, n = problem(sizes=tuple(sizes), k=k, seed=seed), len(sizes)
-    s = setting(PoissonSampling(rate), z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_stacks, "STACK_WORK", 0)
-        patch.setattr(_local, "WORTH_THREADS", 0)
-        whole = run_rounds("scaffold", p, s, np.float32)
-        patch.setattr(_batches, "GROUP", group)
-        assert np.array_equal(run_rounds("scaffold", p, s, np.float32), whole)
-
-
-@pytest.mark.parametrize("jobs", [1, 2, 3, 8])
-def test_groups_keep_the_order_share_the_work_and_leave_large_batches_alone(monkeypatch, jobs):
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    monkeypatch.setattr(_batches, "PART", 2 * 40)
-    monkeypatch.setattr(_batches, "GROUP", 8 * 400)
-    monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
-    sizes = (10, 10, 10, 90, 10, 10, 10, 10, 10)
-    p, n = problem(sizes=sizes, d=2), len(sizes)
-    federation = federation_of(p)
-    federation.start(work_of("fedavg", p, setting(z=[1.0] * n, weights=np.full(n, 1 / n))))
-    groups = federation._groups.cut(np.arange(n), jobs)
-    assert np.concatenate(groups).tolist() == list(range(n))
-    assert [3] in [g.tolist() for g in groups]
-    others = [len(g) for g in groups if 3 not in g]
-    assert max(others) > 1 or jobs == 8
-    assert max(others) * (10 * 3 + 4 * 3) <= 400 + 42
-
-
-@settings(max_examples=40)
-@given(
-    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
-    stack_size=st.sampled_from([1, 40, 300, 2**22]),
-    sampling=st.sampled_from(SAMPLINGS[:4]),
-    seed=st.integers(0, 2**32),
-)
-def test_the_model_does_not_depend_on_how_stacks_are_cut(sizes, stack_size, sampling, seed):
-    p = problem(sizes=tuple(sizes), seed=seed)
-    n = len(sizes)
-    s = setting(sampling, z=[1.0] * n, weights=np.full(n, 1 / n), seed=seed)
-    whole = run_rounds("scaffold", p, s)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_stacks, "STACK_SIZE", stack_size)
-        np.testing.assert_allclose(run_rounds("scaffold", p, s), whole, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("chunk", [1, 4, 7])
-@pytest.mark.parametrize("stacked", [True, False])
-def test_sums_in_chunks_are_the_same_sums(monkeypatch, chunk, stacked):
-    p, s = problem(sizes=SIZES), setting(PoissonSampling(0.6))
-    whole = run_rounds("fedavg", p, s)
-    monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: chunk)
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-        monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    np.testing.assert_allclose(run_rounds("fedavg", p, s), whole, rtol=1e-9)
-
-
-@pytest.mark.parametrize("stacked", [True, False])
-def test_batches_beyond_the_largest_are_cut(monkeypatch, stacked):
-    """It has a probability below 2^-100; so the bound is lowered for this test."""
-    monkeypatch.setattr(PoissonSampling, "largest_batch", lambda self, n: 3)
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-        monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    p, s = problem(sizes=(20, 20, 20, 20, 20)), setting(PoissonSampling(0.6))
-    work = work_of("fedavg", p, s)
-    federation = federation_of(p)
-    federation.start(work)
-    stacks, batches = federation._stacks, federation._stacks._batches
-    for step in range(5):
-        if stacked:
-            (batch,) = stacks.of(np.arange(5), range(step, step + 1), step + 1)[0]()
-            assert set(batch.weights.sum(axis=1)) == {3}
-            kept = [np.flatnonzero(row)[:3].tolist() for row in batch.weights]
-        else:
-            kept = [batches.draw(i, step).tolist() for i in range(5)]
-        for i in range(5):
-            drawn = streams_for(0).stream("batch", i, step).poisson_sample(20, 0.6)
-            assert kept[i] == drawn[:3].tolist()
-
-
-@pytest.mark.parametrize("order", ["sorted", "mixed"])
-@pytest.mark.parametrize("sampling", [Everyone(), PoissonSampling(0.6)], ids=str)
-def test_large_batches_come_in_parts(monkeypatch, sampling, order):
-    """Parts have whole chunks; records that stand together are not copied."""
-    p, s = problem(sizes=(50, 64)), setting(sampling, z=[1.0] * 2, weights=np.full(2, 0.5))
-    whole = run_rounds("fedavg", p, s, federation=federation_of(p, shuffle=order == "mixed"))
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-    monkeypatch.setattr(_local, "WORTH_THREADS", 0)
-    monkeypatch.setattr(_local, "MANY_PASSES", np.inf)
-    monkeypatch.setattr(_batches, "PART", 30)
-    monkeypatch.setattr(precision, "_chunk", lambda batch, n, dtype: 5)
-    federation = federation_of(p, shuffle=order == "mixed")
-    parted = run_rounds("fedavg", p, s, federation=federation)
-    np.testing.assert_allclose(parted, whole, rtol=1e-9)
-    parts = list(federation._groups.of(np.array([1]), range(1))[0]())
-    rows = [len(part.y) for part in parts]
-    assert set(rows[:-1]) == {10}
-    assert 0 < rows[-1] <= 10
-    assert sum(rows) == 64 or isinstance(sampling, PoissonSampling)
-    together = isinstance(sampling, Everyone) and order == "sorted"
-    assert all(part.records.table is federation._data.X for part in parts)
-    gathered = [part.records.gathered() for part in parts]
-    assert all(np.shares_memory(X, federation._data.X) == together for X in gathered)
-
-
-@pytest.mark.parametrize("sampling", [Everyone(), PoissonSampling(0.6)], ids=str)
-def test_data_read_often_are_put_in_order_once(monkeypatch, sampling):
-    """Mixed rows: the same model as before, to the last bit, and the caller's data as they were."""
-    p, s = problem(sizes=(6, 6, 6, 4)), setting(sampling, z=[1.0] * 4, weights=np.full(4, 0.25))
-    mixed = federation_of(p, shuffle=True)
-    given = mixed._data.X.copy()
-    in_order = run_rounds("scaffold", p, s, federation=mixed)
-    assert mixed._data.order is None
-    monkeypatch.setattr(_local, "MANY_PASSES", np.inf)
-    again = federation_of(p, shuffle=True)
-    assert np.array_equal(again._data.X, given)
-    assert np.array_equal(run_rounds("scaffold", p, s, federation=again), in_order)
-    assert again._data.order is not None
-
-
-@pytest.mark.parametrize("k", [1, 3, 6])
-def test_where_features_are_cast_no_bit_tells_whether_data_are_in_order(monkeypatch, k):
-    """Single precision data, products in double precision: the last of 2049 is cast by itself."""
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-    double = precision.Precision(precision.DOUBLE, 4096, precision.DOUBLE)
-    monkeypatch.setattr(precision, "_candidates", lambda *_: iter([double]))
-    sizes = (2049, 2050, 300)
-    p, n = problem(sizes=sizes, d=13, k=k), len(sizes)
-    s = setting(z=[1.0] * n, weights=np.full(n, 1 / n))
-    work = work_of("fedavg", p, s, np.float32)
-    params = np.random.default_rng(0).normal(size=(n, work.model.size))
-    got = []
-    for passes in (0, np.inf):
-        monkeypatch.setattr(_local, "MANY_PASSES", passes)
-        federation = federation_of(p, np.float32, shuffle=True)
-        federation.start(work)
-        assert (federation._data.order is None) == (passes == 0)
-        (group,) = federation._groups.of(np.arange(n), range(1))[0]()
-        products = group_products(group.records, k, True)
-        got.append(products.raw(params, sum(sizes)))
-    assert got[0].dtype == np.float64
-    assert np.array_equal(*got)
 
 
 def test_silos_of_one_size_that_stand_together_are_not_copied():
@@ -315,31 +104,6 @@ def test_clip_norms_pay_for_rounding_and_the_grid(dtype):
     assert plan.largest_batches[1] < 1000
 
 
-@settings(max_examples=30)
-@given(
-    n=st.integers(1, 400),
-    chunk=st.integers(1, 100),
-    seed=st.integers(0, 2**32),
-    spread=st.floats(0, 8),
-)
-def test_rounding_is_bounded_in_any_order(n, chunk, seed, spread):
-    """Sums of records of norm 1 in float32 chunks, against exact sums; any order of addition."""
-    rng = np.random.default_rng(seed)
-    g = rng.normal(size=(n, 3)) * 10 ** rng.uniform(-spread, 0, (n, 1)) + rng.normal(size=3)
-    g = (g / np.maximum(1, np.linalg.norm(g, axis=1, keepdims=True))).astype(np.float32)
-    total = np.zeros(3, np.float32)
-    for start in range(0, n, chunk):
-        part = np.zeros(3, np.float32)
-        for row in g[start : start + chunk]:
-            part = part + row
-        total = total + part
-    total = total / np.float32(0.1234)
-    exact = np.array([float(sum(map(Fraction, column.tolist()))) for column in g.T])
-    used = precision.Precision(precision.SINGLE, chunk, precision.SINGLE)
-    error = np.linalg.norm(total * float(np.float32(0.1234)) - exact)
-    assert error <= used.rounding(n, n) * (1 + 1e-6)
-
-
 # ---- data and memory ----------------------------------------------------------------------------
 
 
@@ -358,80 +122,6 @@ def test_rows_of_a_silo_are_its_rows(codes):
         assert data.at(data.rows_of(i, some))[1].tolist() == mine[::2].tolist()
 
 
-@pytest.mark.parametrize("mixed", [True, False])
-def test_data_in_order_are_transformed_and_cast_as_batches_are(monkeypatch, mixed):
-    monkeypatch.setattr(_data, "BLOCK", 7)
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 2, 60).astype(np.int8)
-    codes = rng.integers(0, 4, 60) if mixed else np.arange(60) // 15
-    given = SiloData.from_codes(X, y, codes, 4, lambda X: 2 * X, np.dtype(np.float32))
-    data, order = given.in_order(), np.argsort(codes, kind="stable")
-    for rows in (slice(3, 50), rng.integers(0, 60, 20), rng.integers(0, 60, (5, 4))):
-        for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
-            for some, where in ((data, order[rows]), (given, rows)):
-                features, targets = some.at(rows, dtype)
-                assert (features.dtype, targets.dtype) == (dtype, np.float32)
-                assert np.array_equal(features, 2 * X[where])
-                assert np.array_equal(targets, y[where])
-
-
-@pytest.mark.parametrize("sampling", [*SAMPLINGS[:4], WithoutReplacement(0.9)], ids=str)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_where_stacks_are_cut_into_pieces_changes_no_bit(monkeypatch, shuffle, dtype, sampling):
-    sizes = (6, 6, 6, 4, 6, 6, 9)
-    p, n = problem(sizes=sizes, k=3), len(sizes)
-    s = setting(sampling, z=[1.0] * n, weights=np.full(n, 1 / n))
-    models = []
-    for piece in (2**20, 50, 1):
-        monkeypatch.setattr(_stacks, "PIECE", piece)
-        federation = federation_of(p, dtype, shuffle=shuffle)
-        models.append(run_rounds("scaffold", p, s, dtype, federation=federation))
-    assert np.array_equal(models[0], models[1])
-    assert np.array_equal(models[0], models[2])
-
-
-def test_silos_of_few_records_are_not_put_in_order(monkeypatch):
-    """What is kept for each of them leaves no room for a copy of large data."""
-    p, s = problem(sizes=(6, 6, 6, 4)), setting(z=[1.0] * 4, weights=np.full(4, 0.25))
-    copied = []
-    for few, small in [(16, 2**22), (16, 0), (5, 0), (6, 0)]:
-        monkeypatch.setattr(_local, "FEW", few)
-        monkeypatch.setattr(_local, "SMALL", small)
-        federation = federation_of(p, shuffle=True)
-        run_rounds("scaffold", p, s, federation=federation)
-        copied.append(federation._data.order is None)
-    assert copied == [True, False, True, False]
-
-
-def test_large_data_are_transformed_batch_by_batch(monkeypatch):
-    monkeypatch.setattr(_local, "LARGE", 10)
-    rows = []
-
-    def double(X):
-        rows.append(len(X))
-        return 2 * X
-
-    p, s = problem(sizes=SIZES), setting(PoissonSampling(0.3))
-    X = np.concatenate([X for X, _ in p.silos])
-    y = np.concatenate([y for _, y in p.silos]).astype(int)
-    codes = np.repeat(np.arange(5), SIZES)
-    lazy = LocalFederation(SiloData.from_codes(X, y, codes, 5, double), streams_for(0))
-    got = run_rounds("fedavg", p, s, federation=lazy)
-    eager = LocalFederation(SiloData.from_codes(2 * X, y, codes, 5), streams_for(0))
-    np.testing.assert_allclose(got, run_rounds("fedavg", p, s, federation=eager), rtol=1e-12)
-    assert len(rows) > 1
-
-
-def test_memory_is_only_for_silos_that_took_part():
-    memory = Memory(10_000, 3, np.dtype(float))
-    memory.write(np.array([7, 9000]), np.ones((2, 3)))
-    assert len(memory._rows) < 10
-    memory.write(np.array([9000]), np.full((1, 3), 2.0))
-    assert memory.read(np.array([7, 8, 9000])).tolist() == [[1.0] * 3, [0.0] * 3, [2.0] * 3]
-    assert Memory(5, 0, np.dtype(float)).read(np.arange(5)).shape == (5, 0)
-
-
 @pytest.mark.parametrize("sampling", [PoissonSampling(0.3), WithoutReplacement(0.3)], ids=str)
 def test_padding_repeats_the_silos_own_records(sampling):
     p, s = problem(sizes=SIZES), setting(sampling)
@@ -440,74 +130,3 @@ def test_padding_repeats_the_silos_own_records(sampling):
     (batch,) = federation._stacks.of(np.arange(5), range(1), 1)[0]()
     for i, (X, _) in enumerate(p.silos):
         assert all((row == X).all(axis=1).any() for row in batch.X[i])
-
-
-@pytest.mark.parametrize(("least", "threads"), [(0, 2), (1, 2), (10**9, None)])
-def test_threads_are_started_only_for_rounds_that_are_worth_it(monkeypatch, least, threads):
-    started = []
-    pool = _local.ThreadPoolExecutor
-    monkeypatch.setattr(_local, "ThreadPoolExecutor", lambda n: started.append(n) or pool(n))
-    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-    monkeypatch.setattr(_local, "WORTH_THREADS", least)
-    p, s = problem(sizes=SIZES), setting()
-    run_rounds("fedavg", p, s, federation=federation_of(p, n_jobs=2))
-    assert started == [threads] * (s.n_rounds if threads else 0)
-
-
-def test_threads_may_draw_ahead_at_once(monkeypatch):
-    """Without care one of two runs breaks, as threads throw away the same oldest block."""
-    monkeypatch.setattr(_gradient, "STACKS", 2)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for _ in range(3):
-            ahead = _gradient.Ahead(lambda silos, steps: np.full((len(steps), 1), silos[0]), 1)
-
-            def walk(first, ahead=ahead):
-                silos = [np.array([first + i]) for i in range(15_000)]
-                return all(ahead.get(who, 0, 3)[0] == who[0] for who in silos)
-
-            with ThreadPoolExecutor(4) as pool:
-                assert all(pool.map(walk, range(0, 60_000, 15_000)))
-    finally:
-        sys.setswitchinterval(interval)
-
-
-@pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("rate", [0.2, 0.7])
-@pytest.mark.parametrize("mask_work", [0, 20_000])
-def test_no_bit_tells_how_many_records_another_silo_drew(monkeypatch, mask_work, rate, dtype, k):
-    """Sampling keeps secret whether a record was drawn; a longer stack would add up otherwise."""
-    monkeypatch.setattr(_stacks, "MASK_WORK", mask_work)
-    p, n = problem(sizes=(90, 80, 85, 70), d=7, k=k), 4
-    s = setting(
-        PoissonSampling(rate), z=[1.0] * n, weights=np.full(n, 0.25), n_rounds=1, steps=[6], lr=50
-    )
-
-    def messages():
-        work = work_of("fedavg", p, s, dtype)
-        federation = federation_of(p, dtype)
-        federation.start(work)
-        shared, out = work.algorithm.broadcast(work.algorithm.init(work.model.init(dtype))), {}
-        for silos, sent in federation.round(0, shared, np.arange(n), np.inf):
-            out |= dict(zip(silos.tolist(), sent, strict=True))
-        return out
-
-    before = messages()
-    poisson_sample, threshold = Stream.poisson_sample, streams.below
-
-    def all_of_silo_0(stream, n, q):
-        return np.arange(n) if stream._silo == 0 else poisson_sample(stream, n, q)
-
-    def all_of_the_first(words, sizes, rates):
-        chosen = threshold(words, sizes, rates)
-        chosen[..., 0, :] |= np.arange(chosen.shape[-1]) < sizes[0]
-        return chosen
-
-    monkeypatch.setattr(Stream, "poisson_sample", all_of_silo_0)
-    monkeypatch.setattr(streams, "below", all_of_the_first)
-    after = messages()
-    assert not np.array_equal(after[0], before[0])
-    for i in range(1, n):
-        assert np.array_equal(after[i], before[i])

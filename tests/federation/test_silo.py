@@ -11,55 +11,15 @@ from sklearn.base import clone
 
 import skdpfl
 from skdpfl.engine import rounds, run
-from skdpfl.estimators import _data
-from skdpfl.federation import LocalFederation, Question, Schema, Silo, SiloData, _stacks
+from skdpfl.federation import LocalFederation, Question, Schema, Silo, SiloData
 from skdpfl.privacy.events import Gaussian, compose
 from skdpfl.privacy.mechanisms import SiloGradients
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import StepNoise
-from skdpfl.privacy.sampling import (
-    Disjoint,
-    Everyone,
-    PoissonSampling,
-    WithoutReplacement,
-    draw_cohorts,
-)
+from skdpfl.privacy.sampling import Disjoint, PoissonSampling, draw_cohorts
 from tests.engine.settings import federation_of, plan_of, problem, work_of
 from tests.federation.apart import Apart
 from tests.federation.test_local import setting
-
-SIZES = (5, 9, 2, 6, 30, 70, 6)
-N = len(SIZES)
-
-
-def case(sampling=None, **kw):
-    """Options of a fit of seven silos of unlike sizes, in four rounds."""
-    return setting(sampling, **{"z": [1.0] * N, "weights": np.array(SIZES) / sum(SIZES), **kw})
-
-
-SAMPLINGS = [
-    Everyone(),
-    PoissonSampling(0.6),
-    PoissonSampling(0.05),
-    WithoutReplacement(0.4),
-    Disjoint(2),
-]
-
-
-@pytest.mark.parametrize("stack_work", [200_000, 0])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-@pytest.mark.parametrize(("algorithm", "k"), [("minibatch", 1), ("fedavg", 3), ("scaffold", 13)])
-def test_a_silo_alone_sends_the_same_bits(monkeypatch, algorithm, k, sampling, dtype, stack_work):
-    monkeypatch.setattr(_stacks, "STACK_WORK", stack_work)
-    p = problem(sizes=SIZES, k=k, alpha=0.1)
-    disjoint = isinstance(sampling, Disjoint)
-    steps = {} if algorithm != "minibatch" or disjoint else {"steps": [1] * 4}
-    s = case(sampling, **steps)
-    work, local = work_of(algorithm, p, s, dtype), federation_of(p, dtype, shuffle=True)
-    together = run(work, local, streams_for(0))
-    apart = run(work, Apart(federation_of(p, dtype)), streams_for(0))
-    assert np.array_equal(together.params, apart.params)
 
 
 @pytest.mark.parametrize("n_features", [3, 700, 9000])
@@ -140,33 +100,6 @@ def records(kind):
     if "Classifier" in kind:
         y = np.digitize(y, np.quantile(y, [0.3, 0.7]))
     return X, y, silos
-
-
-def fitted(name):
-    kind, options = FITS[name]
-    X, y, silos = records(kind)
-    model = getattr(skdpfl, kind)(n_rounds=5, random_state=3).set_params(**options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return model.fit(X, y, silos=silos)
-
-
-@pytest.mark.parametrize("name", FITS)
-def test_estimators_do_not_see_where_silos_are(monkeypatch, name):
-    """Silos restored for every message, delivered in shuffled order: the same coefficients."""
-    here = fitted(name)
-    local = _data.LocalData.federation
-    made = []
-
-    def apart(*args):
-        made.append(Apart(local(*args)))
-        return made[-1]
-
-    monkeypatch.setattr(_data.LocalData, "federation", apart)
-    there = fitted(name)
-    assert made[0].saved
-    assert np.array_equal(here.coef_, there.coef_)
-    assert np.array_equal(here.intercept_, there.intercept_)
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -367,39 +300,6 @@ def test_silos_under_secret_streams_go_on_with_fresh_ones():
 
 
 # ---- disjoint batches are never used again ------------------------------------------------------
-
-
-@pytest.mark.parametrize("how", ["balanced", "uniform", "poisson", "everyone"])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_silo_that_is_rebuilt_for_every_round_never_uses_a_record_twice(monkeypatch, how, seed):
-    from skdpfl.federation._batches import Batches
-
-    rng = np.random.default_rng(seed)
-    sizes, steps = (50, 43, 60, 71), rng.integers(1, 4, 8).tolist()
-    p, cohorts = problem(sizes=sizes), None
-    if how != "everyone":
-        cohorts = list(draw_cohorts(how, 0.5, 4, 8, streams_for(seed).stream("cohorts")))
-    used = np.zeros(4, int)
-    for cohort, k in zip(cohorts or [np.arange(4)] * 8, steps, strict=True):
-        used[cohort] += k
-    sampling = Disjoint(int(used.max()))
-    s = setting(
-        sampling, n_rounds=8, steps=steps, z=[1.0] * 4, weights=np.full(4, 0.25), cohorts=cohorts
-    )
-    drawn = {i: [] for i in range(4)}
-    draw = Batches.draw
-
-    def noted(self, silo, step):
-        drawn[silo].append(draw(self, silo, step))
-        return drawn[silo][-1]
-
-    monkeypatch.setattr(Batches, "draw", noted)
-    run(work_of("fedavg", p, s), Apart(federation_of(p)), streams_for(0))
-    for i, rows in drawn.items():
-        assert len(rows) == used[i]
-        read = np.concatenate([*rows, np.zeros(0, int)])
-        assert len(read) == used[i] * (sizes[i] // sampling.n_parts)
-        assert len(np.unique(read)) == len(read)
 
 
 def test_a_silo_has_no_batch_in_a_round_that_it_is_not_in():

@@ -9,12 +9,7 @@ import pytest
 from sklearn import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import (
-    GridSearchCV,
-    cross_validate,
-    train_test_split,
-    validation_curve,
-)
+from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split, validation_curve
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
@@ -23,7 +18,6 @@ from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.datasets import split_into_silos
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import ConvergenceDisplay, PrivacySpentDisplay, PrivacyUtilityDisplay
-from skdpfl.inspection._convergence import _same_records
 from skdpfl.model_selection import (
     DPRandomizedSearchCV,
     LeaveOneSiloOut,
@@ -345,18 +339,6 @@ def test_other_steps_of_a_pipeline_are_not_in_the_budget_of_the_axis():
     assert "ε of isrldpclassifier, other steps apart" in shown.ax_.get_xlabel()
     grid = PrivacyUtilityDisplay.from_cv_results({1.0: [0.5], 2.0: [0.6]}, param="last__epsilon")
     assert "ε of last, other steps apart" in grid.ax_.get_xlabel()
-
-
-@pytest.mark.parametrize("frame", [True, False])
-def test_some_of_the_training_records_are_training_records(frame):
-    """Also where they are copies; few values that occur in both are no sign of that."""
-    some = np.random.default_rng(0).permutation(len(y))[:100]
-    table = pd.DataFrame(X).add_prefix("x").assign(word="a") if frame else X
-    chosen = table.iloc[some].reset_index(drop=True) if frame else X[some]
-    assert _same_records(table, chosen)
-    assert not _same_records(table[100:], table[:100] if frame else X[:100].copy())
-    few = (X[:, :2] > 0).astype(float)
-    assert not _same_records(few[100:], few[:100].copy())
 
 
 def test_predicted_fractions_are_no_labels():

@@ -14,9 +14,8 @@ import skdpfl
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
-from skdpfl.privacy import PrivacyLedger, PrivacySpent
-from skdpfl.privacy.events import Approximate, Gaussian
-from skdpfl.privacy.spending.spent import chosen_by_outputs
+from skdpfl.privacy import PrivacyLedger
+from skdpfl.privacy.events import Approximate
 
 N = 4000
 RNG = np.random.default_rng(0)
@@ -153,21 +152,6 @@ def test_infinite_budgets_and_ledgers():
 def test_refusals(model, params, words):
     with pytest.raises(ValueError, match=words):
         SharedBudget(model, **params).fit(FRAME[["age", "dose"]], Y)
-
-
-def test_what_is_chosen_by_outputs_keeps_only_its_budget():
-    spent = PrivacySpent.from_compositions(
-        unit="record", trust="silo", neighbours="replace", delta=1e-5,
-        compositions=[((Gaussian(8.0), 1),), ()],
-    )  # fmt: skip
-    chosen = chosen_by_outputs(spent)
-    assert chosen.costs[0].composition == ((Approximate(spent.costs[0].epsilon, 1e-5), 1),)
-    assert (chosen.epsilon, chosen.delta) == (spent.epsilon, spent.delta)
-    assert chosen.costs[1].composition == ()
-    # the sum is at least what any two fits of these budgets cost together
-    assert (chosen + chosen).epsilon > (spent + spent).epsilon
-    # and prices as such anywhere
-    assert chosen.delta_at(spent.epsilon * 0.9) > spent.delta_at(spent.epsilon * 0.9)
 
 
 def test_a_search_after_a_frozen_encoder_is_priced_as_chosen():

@@ -9,8 +9,7 @@ import pytest
 from skdpfl import DPFederatedClassifier
 from skdpfl.algorithms import MinibatchSGD
 from skdpfl.engine import run
-from skdpfl.federation import Federation, LocalFederation, SiloData, Work, _stacks
-from skdpfl.federation._gradient import NoiseMaker
+from skdpfl.federation import Federation, LocalFederation, SiloData, Work
 from skdpfl.losses import AbsoluteError
 from skdpfl.models import LinearModel
 from skdpfl.privacy import PrivacyPlan
@@ -147,22 +146,6 @@ def test_a_record_moves_the_nodes_by_what_is_priced(sampling, n):
     assert max(moved) >= (1 - 4.1e-4) * priced
 
 
-@pytest.mark.parametrize("stacked", [True, False])
-def test_sums_up_to_a_step_have_the_noise_of_its_nodes(stacked, monkeypatch):
-    """As many normals as t has binary ones. False alarms: below 2e-7 for 6 % of 4000 numbers."""
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-    plan = plan_of([4, 4, 4], 8, Everyone())
-    X = np.zeros((12, 4000))
-    units = released(plan, X, np.ones(12), np.arange(12) % 3)
-    sums = np.cumsum(units, axis=0) / 2.0**36
-    for t in range(1, 9):
-        expected = np.sqrt(t.bit_count())
-        np.testing.assert_allclose(sums[t - 1].std(axis=1), expected, rtol=0.06)
-    correlations = np.corrcoef(sums[-1]) - np.eye(3)  # silos have trees of their own
-    assert np.abs(correlations).max() < 6 / np.sqrt(4000)
-
-
 def test_silos_that_pause_have_trees_over_their_own_steps():
     """Neither more noise nor another price than in a fit of these steps alone."""
     schedule = tuple(np.array(c) for c in ([0, 1], [0], [0, 1], [0], [0, 1], [0, 1]))
@@ -177,31 +160,6 @@ def test_silos_that_pause_have_trees_over_their_own_steps():
     np.testing.assert_array_equal(sum(units), last)
     never = plan_of([2, 2], 2, Everyone(), schedule=(np.array([0]), np.array([0])))
     assert never.spent().per_silo[1] == 0
-
-
-def maker(plan, seed, size=5):
-    model = LinearModel(size, 1, fit_intercept=False)
-    work = Work(model, AbsoluteError(), MinibatchSGD(1.0), plan, np.dtype(float))
-    terms = plan.mechanism.gradient_terms(plan, size, np.dtype(float))
-    return NoiseMaker(work, terms, streams_for(seed))
-
-
-def test_a_restored_silo_goes_on_with_its_own_tree():
-    """After three steps two nodes are open; with streams under another secret step 4 closes them.
-
-    Without them their noise would stay in all sums, and a tree begun anew would repeat its noise.
-    """
-    plan, silos = plan_of([2, 2], 8, Everyone()), np.array([1])
-    first = maker(plan, seed=0)
-    units = [first.of_silos(silos, r, r + 1)(0).units[0] for r in range(3)]
-    state = first.state(1)
-    assert {k: np.shape(v) for k, v in state.items()} == {"nodes": (2,), "noise": (2, 5)}
-    second = maker(plan, seed=1)
-    second.restore(1, state)
-    units.append(second.of_silos(silos, 3, 4)(0).units[0])
-    node = streams_for(1).stream("tree", 1, 4).units(5, np.float64)
-    np.testing.assert_array_equal(sum(units), node)
-    assert first.state(0)["nodes"].size == 0
 
 
 def test_fresh_noise_keeps_nothing():

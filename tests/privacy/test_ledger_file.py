@@ -1,7 +1,6 @@
 """The ledger's file: what it holds, and that it fails closed wherever it is not what it was."""
 
 import errno
-import fcntl
 import json
 import math
 import os
@@ -12,7 +11,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from itertools import pairwise
 from pathlib import Path
 
 import joblib
@@ -20,14 +18,10 @@ import numpy as np
 import pytest
 from joblib import Parallel, delayed
 
-from benchmarks.ledger import EPSILON, attack, changes, full_ledger, gaussian_fit
+from benchmarks.ledger import attack, changes, full_ledger, gaussian_fit
 from skdpfl import DPFedEXPClassifier, ISRLDPClassifier
-from skdpfl._durable import beside
 from skdpfl.exceptions import BudgetExceeded, LedgerError, PrivacyLeakWarning
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.privacy.spending import journal
-from skdpfl.privacy.spending.book import Book, Budget, Damaged, read
-from skdpfl.privacy.spending.filters import filter_order, renyi_budget
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 y = np.arange(60) % 2
@@ -173,17 +167,6 @@ def test_a_record_gets_a_budget_that_counts_what_was_fitted(path):
             model(1.0).fit(X, y)
 
 
-@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-10])
-def test_what_a_budget_admits_a_larger_one_admits(delta):
-    """The guarantee after a raise: orders fall and budgets grow with epsilon."""
-    epsilons = np.geomspace(0.01, 100, 60)
-    orders = [filter_order(e, delta) for e in epsilons]
-    assert all(a >= b for a, b in pairwise(orders))
-    for left in (0.9 * delta, 0.5 * delta):
-        budgets = [renyi_budget(e, left, a) for e, a in zip(epsilons, orders, strict=True)]
-        assert all(a <= b for a, b in pairwise(budgets))
-
-
 def test_the_relation_can_be_fixed_beforehand(path):
     with PrivacyLedger(3.0, neighbours="replace", path=path) as ledger:
         model(0.5, neighbours="add_remove").fit(X, y)
@@ -229,40 +212,6 @@ def test_every_damage_is_refused_while_the_ledger_is_open(full):
             assert repr(ledger) == "PrivacyLedger(epsilon=2, delta=1e-05; unreadable)"
         full.write_bytes(data)
         ledger.charge("as it was", SMALL)
-
-
-@pytest.mark.parametrize("n", [0, 1, 5, 9])
-def test_every_flipped_bit_is_seen(full, n):
-    """All bits of the header, and of some entries."""
-    data = bytearray(full.read_bytes())
-    lines = bytes(data).splitlines(keepends=True)
-    start = sum(map(len, lines[:n]))
-    for position in range(start, start + min(len(lines[n]), 120)):
-        for bit in range(8):
-            data[position] ^= 1 << bit
-            with pytest.raises(Damaged):
-                read(bytes(data))
-            data[position] ^= 1 << bit
-    assert read(bytes(data)).budget.epsilon == EPSILON
-
-
-def test_an_entry_that_this_version_does_not_know_is_refused():
-    book = Book().adding(Budget(1.0))
-    for change in ({"kind": "gift"}, {"epsilon": -1.0}, {"extra": 1}, {"method": []}, {"id": None}):
-        plain = json.loads(book.body) | change
-        if change == {"id": None}:
-            del plain["id"]
-        line = journal_line(plain)
-        with pytest.raises(Damaged, match="entry 1"):
-            read(line)
-
-
-def journal_line(plain):
-    """Return a file of one entry, with digests that fit."""
-    from skdpfl.privacy.spending import book
-
-    data = book._json(plain)
-    return book._header(1, book._digest(data)) + data
 
 
 def test_a_file_that_vanishes_while_open_admits_nothing(path):
@@ -400,23 +349,6 @@ def test_a_file_system_without_links(path, monkeypatch):
     assert len(PrivacyLedger(path=path).entries) == 1
     assert os.listdir(path.parent) == [path.name]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_who_waits_too_long_is_told(full, monkeypatch):
-    monkeypatch.setattr(journal, "PATIENCE", 0.05)
-    with PrivacyLedger(path=full) as ledger, open(full) as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(LedgerError, match="another process held it"):
-            ledger.charge("more", SMALL)
-        fcntl.flock(held, fcntl.LOCK_UN)
-        ledger.charge("more", SMALL)
-
-
-def test_what_a_killed_writer_left_is_in_nobody_s_way(full):
-    Path(beside(full, "new")).write_bytes(b"half a ledg")
-    with PrivacyLedger(path=full) as ledger:
-        ledger.charge("more", SMALL)
-    assert os.listdir(full.parent) == [full.name]
 
 
 def test_a_ledger_with_a_name_like_a_writer_s_is_left_alone(full):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from skdpfl.privacy.spending.report import EVENTS
 from tests.privacy.test_spent import EDITS, REPORTED, as_json
 
 FILE = Path(__file__).parents[2] / "docs" / "_static" / "privacy_spent.schema.json"
@@ -67,8 +66,3 @@ def test_what_is_refused_does_not_fit(name):
     report = as_json(REPORTED["outsider"])
     EDITS[name](report)
     assert not fits(report, SCHEMA)
-
-
-def test_every_event_is_described():
-    kinds = SCHEMA["$defs"]["event"]["anyOf"]
-    assert {name for kind in kinds for name in kind["properties"]["event"]["enum"]} == {*EVENTS}

@@ -1,6 +1,5 @@
 """Small letters cost little, and each limit of the table is kept, in words."""
 
-import dataclasses
 import json
 import os
 import socket
@@ -10,29 +9,9 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from skdpfl.models import MLP
-from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import Gate, SiloRecords, WireError, pack, receive, send, unpack
-from skdpfl.remote._memory import SiloStore
-from skdpfl.remote._wire import LIMITS, Limits, from_bytes
-from tests.remote.hostile_letters import letters_of_a_fit, message, with_field
-from tests.remote.silos_here import problem
-
-
-@pytest.fixture(scope="module")
-def letters(tmp_path_factory):
-    return letters_of_a_fit(tmp_path_factory.mktemp("fit"))
-
-
-@pytest.fixture
-def gate(tmp_path):
-    X, y, silos = problem()
-    records = SiloRecords("north", X[silos == 1], y[silos == 1], classes=[0, 1])
-    return Gate(records, PrivacyLedger(1e9, 1e-3, path=tmp_path / "north.ledger"))
-
+from skdpfl.remote import receive, send
 
 # ---- the whole silo, in a process with little memory -------------------------------------------
 
@@ -69,161 +48,6 @@ def test_hostile_letters_take_a_second_and_64_megabytes(tmp_path, seed):
 # ---- the table ----------------------------------------------------------------------------------
 
 
-def less(monkeypatch, **limits):
-    """Make limits small, where they are read."""
-    for module in ("_wire", "_letters", "_memory", "_socket"):
-        monkeypatch.setattr(f"skdpfl.remote.{module}.LIMITS", LIMITS._replace(**limits))
-
-
-def too_large(data, words):
-    with pytest.raises(WireError, match=words):
-        unpack(data)
-
-
-def refused(gate, data, words):
-    assert words in unpack(gate.answer(data)).reason
-
-
-def message_bytes(monkeypatch, gate, letters):
-    data, model = pack(np.zeros(100)), MLP((200,)).build(4, 1)
-    less(monkeypatch, message_bytes=500)
-    too_large(data, "not too long")
-    with pytest.raises(WireError, match="at most 500 are sent"):
-        pack(np.zeros(100))
-    less(monkeypatch, message_bytes=8_000)
-    offer = unpack(letters[0])
-    large = dataclasses.replace(offer, task=dataclasses.replace(offer.task, model=model))
-    refused(gate, pack(large), "larger than what is sent")
-    one, other = socket.socketpair()
-    with one, other:
-        threading.Thread(target=send, args=(one, bytes(9_000)), daemon=True).start()
-        with pytest.raises(OSError, match="too long"):
-            receive(other, most=8_000)
-
-
-def header_bytes(monkeypatch, gate, letters):
-    too_large(message(["x" * LIMITS.header_bytes]), "beside arrays")
-    with pytest.raises(WireError, match="beside arrays"):
-        pack("x" * LIMITS.header_bytes)
-
-
-def header_parts(monkeypatch, gate, letters):
-    too_large(message([0] * (LIMITS.header_parts + 1)), "in 262,1.. parts")
-    with pytest.raises(WireError, match="parts"):
-        pack([0] * (LIMITS.header_parts + 1))
-    assert unpack(message([0] * (LIMITS.header_parts - 1)))
-
-
-def depth(monkeypatch, gate, letters):
-    nested = 0
-    for _ in range(LIMITS.depth):
-        nested = [nested]
-    unpack(pack(nested))
-    too_large(message([nested]), "too deep")
-    with pytest.raises(WireError, match="too deep"):
-        pack([nested])
-
-
-def text_bytes(monkeypatch, gate, letters):
-    """The array is never made: each entry would have the room of the longest one."""
-    count = LIMITS.text_bytes // 4 // 1000
-    unpack(message({"t": ["x" * 1000, *[""] * (count - 1)], "s": [count]}))
-    too_large(message({"t": ["x" * 1000, *[""] * count], "s": [count + 1]}), "Arrays of text")
-
-
-def name(monkeypatch, gate, letters):
-    long = "x" * (LIMITS.name + 1)
-    for place in (("fit",), ("estimator",), ("row", "v", "name")):
-        path = "v", *place
-        refused(gate, with_field(letters[0], *path, value=long), "at most 200 letters")
-    labels = with_field(letters[0], "v", "facts", "v", "classes", value=["a", long])
-    refused(gate, labels, "of at most 200 letters")
-
-
-def classes(monkeypatch, gate, letters):
-    many = list(range(LIMITS.classes + 1))
-    data = with_field(letters[0], "v", "facts", "v", "classes", value=many)
-    refused(gate, data, "at most 10,000 classes")
-
-
-def rounds(monkeypatch, gate, letters):
-    data = with_field(letters[0], "v", "row", "v", "steps", value=[1] * (LIMITS.rounds + 1))
-    refused(gate, data, "at most 50,000 rounds")
-
-
-def steps(monkeypatch, gate, letters):
-    data = with_field(letters[0], "v", "row", "v", "steps", value=[LIMITS.steps, 1])
-    refused(gate, data, "500,000 steps together")
-
-
-def releases(monkeypatch, gate, letters):
-    offer = unpack(letters[0])
-    first, *others = offer.row.sums
-    many = dataclasses.replace(first, mus=first.mus[:1] * (LIMITS.releases + 1))
-    row = dataclasses.replace(offer.row, sums=(many, *others))
-    refused(gate, pack(dataclasses.replace(offer, row=row)), "at most 64 releases")
-
-
-def offered(gate, letters, number):
-    assert unpack(gate.answer(with_field(letters[0], "v", "fit", value=str(number)))).epsilon
-
-
-def waiting_offers(monkeypatch, gate, letters):
-    """Whoever was asked first is forgotten; what began stays."""
-    less(monkeypatch, waiting_offers=3)
-    folder = gate._memory.store.folder
-    offered(gate, letters, 0)
-    gate.answer(with_field(letters[1], "v", "fit", value="0"))
-    for number in range(1, 6):
-        offered(gate, letters, number)
-        for path in folder.glob("*.offer"):  # one a second
-            os.utime(path, ns=tuple(t - 10**9 for t in (path.stat().st_mtime_ns,) * 2))
-    assert len(list(folder.glob("*.offer"))) == 3 and len(list(folder.glob("*.fit"))) == 1
-    ask = [with_field(letters[1], "v", "fit", value=str(n)) for n in range(6)]
-    refused(gate, ask[2], "agreed to no such fit")
-    assert unpack(gate.answer(ask[5])).values.size
-    assert unpack(gate.answer(ask[0])).values.size
-
-
-def waiting_bytes(monkeypatch, gate, letters):
-    less(monkeypatch, waiting_bytes=3 * len(letters[0]))
-    for number in range(9):
-        offered(gate, letters, number)
-    assert 1 <= len(list(gate._memory.store.folder.glob("*.offer"))) <= 3
-
-
-def waiting_days(monkeypatch, gate, letters):
-    offered(gate, letters, 1)
-    (old,) = gate._memory.store.folder.glob("*.offer")
-    when = time.time() - (LIMITS.waiting_days + 1) * 86400
-    os.utime(old, (when, when))
-    offered(gate, letters, 2)
-    assert not old.exists() and len(list(gate._memory.store.folder.glob("*.offer"))) == 1
-
-
-def fits(monkeypatch, gate, letters):
-    less(monkeypatch, fits=2)
-    for number in range(2):
-        offered(gate, letters, number)
-        gate.answer(with_field(letters[1], "v", "fit", value=str(number)))
-    refused(gate, with_field(letters[0], "v", "fit", value="3"), "its operator begins another")
-
-
-TABLE = [
-    message_bytes, header_bytes, header_parts, depth, text_bytes, name, classes, rounds, steps,
-    releases, waiting_offers, waiting_bytes, waiting_days, fits,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("each", TABLE, ids=lambda f: f.__name__)
-def test_a_limit_is_kept_in_words(monkeypatch, gate, letters, each):
-    each(monkeypatch, gate, letters)
-
-
-def test_each_limit_has_its_test():
-    assert [each.__name__ for each in TABLE] == list(Limits._fields)
-
-
 # ---- and beside it ------------------------------------------------------------------------------
 
 
@@ -248,29 +72,3 @@ def test_a_length_that_was_announced_takes_no_memory():
             one.sendall((2**29).to_bytes(8, "little") + b"x")
         with pytest.raises(OSError, match="left"):
             receive(other)
-
-
-def test_pricing_does_not_keep_others_waiting(monkeypatch, gate, letters):
-    """An offer is priced before the silo's lock is taken."""
-    held = []
-    locked = SiloStore.locked
-
-    def seen(self):
-        held.append("lock")
-        return locked(self)
-
-    monkeypatch.setattr(SiloStore, "locked", seen)
-    spent = type(unpack(letters[0]).row).spent
-    monkeypatch.setattr(
-        "skdpfl.remote._row.Row.spent", lambda self, seed: held.append("price") or spent(self, seed)
-    )
-    gate.answer(letters[0])
-    assert held == ["price", "lock"]
-
-
-def test_whatever_a_constructor_raises_is_a_wire_error():
-    def make(name, fields):
-        raise AttributeError(name)
-
-    with pytest.raises(WireError, match="no message"):
-        from_bytes(message({"o": "a", "v": {}}), make)

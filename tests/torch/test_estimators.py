@@ -74,21 +74,6 @@ def test_estimators_train_modules_and_spend_their_budget(make):
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("stacked", [True, False])
-def test_threads_change_nothing(stacked, monkeypatch):
-    from skdpfl.federation import _stacks
-
-    if not stacked:
-        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
-    fits = [
-        DPScaffoldClassifier(5.0, model=TorchModel(small), n_rounds=3, n_jobs=jobs, **BOUNDS)
-        .fit(X, Y, silos=SILOS)
-        .predict_proba(X)
-        for jobs in (1, 2)
-    ]
-    np.testing.assert_array_equal(*fits)
-
-
 def test_a_network_learns_what_no_linear_model_does():
     fit = DPFedAvgClassifier(
         np.inf, model=TorchModel(small), local_steps=1, n_rounds=300, learning_rate=2.0, **BOUNDS

@@ -1,7 +1,5 @@
 """Clipped sums of modules: those of single records, whatever the layers are."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
@@ -10,11 +8,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.func import functional_call  # noqa: E402
 
-from skdpfl.losses import AbsoluteError, LogLoss, SquaredError  # noqa: E402
+from skdpfl.losses import LogLoss, SquaredError  # noqa: E402
 from skdpfl.models import Records  # noqa: E402
 from skdpfl.privacy.randomness.streams import streams_for  # noqa: E402
 from skdpfl.torch import TorchModel  # noqa: E402
-from skdpfl.torch._blocks import SIZES, cut  # noqa: E402
 
 D = 36
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
@@ -341,44 +338,6 @@ def test_stacks_and_groups_give_each_silos_bits(name, dtype):
 # ---- the guarantee -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["linear", "mlp", "conv", "norms", "sequence"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
-def test_a_record_is_clipped_for_the_numbers_as_stored(name, dtype, scale, monkeypatch):
-    """The exact norm of what is added up, all layers jointly, by fractions."""
-    from skdpfl.torch import _network
-
-    model, params, X, y = problem(name, AbsoluteError(), 1, n=8, dtype=dtype)  # a block
-    X = (X * scale).astype(dtype)
-    seen = []
-    original = _network.factors_of
-
-    def watch(parts, clip_norm, finite):
-        factors, good = original(parts, clip_norm, finite)
-        seen.append((parts, factors))
-        return factors, good
-
-    monkeypatch.setattr(_network, "factors_of", watch)
-    clip = 0.1
-    model.clipped_gradient_sum(params, X, y, AbsoluteError(), clip_norm=clip)
-    ((parts, factors),) = seen
-    largest = 0
-    for j in range(3):
-        total = Fraction(0)
-        for part in parts:
-            if part.left is None:
-                rows = [Fraction(v) * Fraction(float(factors[j])) for v in part.right[j].tolist()]
-                total += sum(v * v for v in rows)
-                continue
-            s = (part.right[j].numpy() * factors[j]).tolist()
-            a = [*part.left[j].tolist(), *[1.0] * (len(part.names) == 2)]
-            total += sum(Fraction(v) ** 2 for v in s) * sum(Fraction(v) ** 2 for v in a)
-        largest = max(largest, total)
-        assert total <= Fraction(clip) ** 2
-    if scale == 1:
-        assert largest > Fraction(0.99 * clip) ** 2
-
-
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_record_gives_the_same_bits_whatever_is_drawn_with_it(name, dtype):
@@ -417,18 +376,6 @@ def test_functions_end_within_no_block(function, dtype):
         np.testing.assert_array_equal(got, want)
 
 
-def test_a_sum_with_a_factor_ends_within_no_block():
-    """It is rounded once or twice, as the compiler had it."""
-    from skdpfl.torch._products import SeenOperations
-
-    x = torch.ones(8, 3)
-    for alpha, expected in ((1, False), (0.3, True)):
-        with SeenOperations() as seen:
-            torch.add(x, x, alpha=alpha)
-        assert seen.has_ends(8) is expected
-        assert not seen.has_ends(7)
-
-
 def test_a_block_is_computed_on_one_thread():
     """Several would share it between records, in ways that depend on the machine."""
     seen = []
@@ -453,24 +400,6 @@ def test_a_block_is_computed_on_one_thread():
 def test_parts_of_the_batch_are_computed_one_by_one():
     """How many records take each part is a matter of the others' values."""
     assert TorchModel(Experts).build(D, 4)._blocks_of(np.dtype(np.float32)).sizes == (1,)
-
-
-def test_where_places_differ_records_are_computed_one_by_one():
-    sizes = {name: TorchModel(ALL[name]).build(D, 4)._blocks_of(np.dtype(np.float64)).sizes
-             for name in ("mlp", "conv", "attention", "placed")}  # fmt: skip
-    assert sizes.pop("placed") == (1,)
-    assert set(sizes.values()) == {SIZES}
-
-
-def test_blocks_take_all_records_once():
-    for sizes in (SIZES, (128, 32, 8), (128,), (1,)):
-        for n in (0, 1, 8, 9, 89, 127, 128, 129, 300):
-            blocks = list(cut(n, sizes))
-            assert [i for rows, _ in blocks for i in range(n)[rows]] == list(range(n))
-            assert all(rows.stop - rows.start <= size for rows, size in blocks)
-            assert all(rows.stop - rows.start == sizes[0] for rows, _ in blocks[:-1])
-    found = {n: [size for _, size in cut(n, (128, 32, 8))] for n in (8, 9, 40, 150, 300)}
-    assert found == {8: [8], 9: [32], 40: [128], 150: [128, 32], 300: [128, 128, 128]}
 
 
 def test_products_are_looked_for_where_layers_do_not_tell():

@@ -10,7 +10,7 @@ from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
 from skdpfl.scaling._maps import AffineScaling, IdentityScaling, SquashScaling
-from tests.preprocessing.held import scales_of
+from tests.internals.preprocessing.held import scales_of
 
 N, M = 4000, 4
 MEANS = np.array([40.0, -3.0, 0.3, 1e4, 0.02])

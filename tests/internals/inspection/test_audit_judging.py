@@ -13,7 +13,7 @@ from skdpfl.privacy import PrivacySpent
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DELTA = 1e-3
 
 

@@ -299,7 +299,7 @@ import sys, warnings
 warnings.simplefilter("ignore")
 from skdpfl import Checkpoint
 from skdpfl.privacy import PrivacyLedger
-from tests.estimators.test_checkpoint import FITS, SILOS, X, Y
+from tests.internals.estimators.test_checkpoint import FITS, SILOS, X, Y
 estimator = FITS["scaffold, private scales"].set_params(n_rounds=40)
 with PrivacyLedger(epsilon=100.0, delta=1e-3, path=sys.argv[1] + "/ledger"):
     with Checkpoint(sys.argv[1] + "/fit"):

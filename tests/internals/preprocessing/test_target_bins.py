@@ -10,7 +10,7 @@ from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
 from skdpfl.scaling._target_bins import LinearGrid, seen_in_bins
-from tests.preprocessing import held
+from tests.internals.preprocessing import held
 
 SIZES = np.array([20, 25, 30] * 10)
 CODES = np.repeat(np.arange(30), SIZES)

@@ -488,7 +488,7 @@ def test_models_do_not_depend_on_the_layout(tmp_path, layout):
 @pytest.mark.slow
 def test_the_benchmark_runs(tmp_path):
     pytest.importorskip("sklearn.callback", reason="rounds are timed by callbacks")
-    script = Path(__file__).parents[1] / "benchmarks" / "speed.py"
+    script = Path(__file__).parents[2] / "benchmarks" / "speed.py"
     picture = tmp_path / "growth.png"
     command = [sys.executable, script, "--quick", "--picture", picture]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)

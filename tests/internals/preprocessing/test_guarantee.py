@@ -7,7 +7,7 @@ from skdpfl.privacy.events import Exact, Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.scaling._bounds import read_feature_bounds
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
-from tests.test_sums import PROTECTED
+from tests.internals.test_sums import PROTECTED
 
 D = 300
 SIZES = np.array([5, 20, 40])

@@ -15,7 +15,7 @@ from skdpfl.flower import client_app, gate_app
 from skdpfl.flower._client import content_of, letter_in
 from skdpfl.remote import Hello, pack, receive, send, unpack
 from skdpfl.remote._letters import Refusal
-from tests.remote.test_silence import LOADS, SECRET
+from tests.internals.remote.test_silence import LOADS, SECRET
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,34 @@
+"""More of tests/docs/test_build_extensions.py: what only private names show."""
+
+import inspect
+import re
+
+import pytest
+
+import skdpfl
+from skdpfl.estimators._docs import GROUPS
+from tests.docs.test_build_extensions import extensions
+from tests.estimators.fits import ESTIMATORS
+
+__all__ = ["extensions"]  # fixtures
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_parameters_stand_under_headings(extensions, name):
+    from numpydoc.docscrape_sphinx import SphinxDocString
+
+    cls = getattr(skdpfl, name)
+    lines = str(SphinxDocString(inspect.getdoc(cls))).split("\n")
+    page = extensions[3].with_headings(lines)
+    kept = [line for line in page if line and not line.startswith("    .. rubric:: ")]
+    assert kept == [line for line in lines if line]  # nothing is lost or moved
+    headings = [line.split(":: ")[1] for line in page if line.startswith("    .. rubric:: ")]
+    assert headings == list(GROUPS)
+    under, found = None, {}
+    for line in page[: page.index(":Attributes:")]:
+        if line.startswith("    .. rubric:: "):
+            under = line.split(":: ")[1]
+        elif entry := re.match(r"    \*\*(\w+)\*\* : ", line):
+            found[entry[1]] = under
+    assert list(found) == list(inspect.signature(cls).parameters)
+    assert all(parameter in GROUPS[heading] for parameter, heading in found.items())

@@ -1,0 +1,89 @@
+"""More of tests/engine/test_delivery.py: what only private names show."""
+
+import numpy as np
+import pytest
+
+from skdpfl.engine import run
+from skdpfl.federation import CohortSum, _base
+from skdpfl.privacy.randomness.streams import streams_for
+from tests.engine.reference import Setting
+from tests.engine.settings import federation_of, problem, work_of
+from tests.engine.test_delivery import Delivering
+
+SIZES = (5, 90, 2, 6, 33, 7, 400, 12, 1, 64, 9)
+
+
+N = len(SIZES)
+
+
+RNG = np.random.default_rng(0)
+
+
+#: how n messages are delivered: lists of places
+DELIVERIES = {
+    "one by one": lambda n: [[i] for i in range(n)],
+    "one by one, reversed": lambda n: [[i] for i in range(n - 1, -1, -1)],
+    "one by one, shuffled": lambda n: [[i] for i in RNG.permutation(n)],
+    "in threes": lambda n: [list(range(i, min(i + 3, n))) for i in range(0, n, 3)],
+    "in threes, shuffled": lambda n: np.array_split(RNG.permutation(n), -(-n // 3)),
+    "the last first": lambda n: [list(range(n // 2, n)), list(range(n // 2))],
+}
+
+
+def model(deliver, dtype, cohorts):
+    p = problem(sizes=SIZES, k=3)
+    weights = np.array(SIZES) / sum(SIZES)
+    s = Setting(5, [2] * 5, 0.4, 0.8, [0.5] * N, weights, cohorts=cohorts)
+    federation = federation_of(p, dtype)
+    if deliver is not None:
+        federation = Delivering(federation, deliver)
+    return run(work_of("scaffold", p, s, dtype), federation, streams_for(0)).params
+
+
+@pytest.mark.parametrize("at_once", [2**16, 50])
+@pytest.mark.parametrize("cohorts", [None, [[0, 3, 4, 9], [1], [2, 3, 6, 7, 10], [], [5, 8]]])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("deliver", DELIVERIES.values(), ids=list(DELIVERIES))
+def test_the_order_of_delivery_changes_no_bit(monkeypatch, deliver, dtype, cohorts, at_once):
+    """In one piece, and in pieces of four silos (of 12 numbers each)."""
+    monkeypatch.setattr(_base, "AT_ONCE", at_once)
+    assert np.array_equal(model(deliver, dtype, cohorts), model(None, dtype, cohorts))
+
+
+def weighted_sum(deliver, n, width, at_once, dtype=np.float64):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_base, "AT_ONCE", at_once)
+        rng = np.random.default_rng(1)
+        cohort, weights = np.sort(rng.permutation(3 * n)[:n]), rng.random(n)
+        messages = rng.normal(size=(n, width)).astype(dtype) * 10.0 ** rng.uniform(-8, 8, (n, 1))
+        total = CohortSum(cohort, weights, width)
+        for places in deliver(n):
+            total.add(cohort[places], messages[places])
+    np.testing.assert_allclose(total.result(), weights @ messages, rtol=1e-9, atol=1e-7)
+    return total.result()
+
+
+@pytest.mark.parametrize("at_once", [1, 20, 70, 10**6])
+@pytest.mark.parametrize("deliver", DELIVERIES.values(), ids=list(DELIVERIES))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_messages_of_unlike_size(deliver, at_once, dtype):
+    """Where the order of adding up would show."""
+    expected = weighted_sum(lambda n: [np.arange(n)], 40, 7, at_once, dtype)
+    assert np.array_equal(weighted_sum(deliver, 40, 7, at_once, dtype), expected)
+
+
+def test_adding_up_as_messages_come_would_show():
+    """The test above could fail: sums of other pieces have other last bits."""
+    everyone = weighted_sum(lambda n: [np.arange(n)], 40, 7, 10**6)
+    assert not np.array_equal(weighted_sum(lambda n: [np.arange(n)], 40, 7, 20), everyone)
+
+
+def test_messages_in_order_are_held_a_piece_at_a_time():
+    n, width = 4000, 100
+    cohort, messages = np.arange(n), np.ones((10, width))
+    total, held = CohortSum(cohort, np.ones(n), width), 0
+    for i in range(0, n, 10):
+        total.add(cohort[i : i + 10], messages)
+        held = max(held, sum(table.size for table, _ in total._open.values()))
+    assert held <= _base.AT_ONCE
+    assert total.result().tolist() == [n] * width

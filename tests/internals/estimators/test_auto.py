@@ -1,0 +1,166 @@
+"""More of tests/estimators/test_auto.py: what only private names show."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdpfl
+from skdpfl.choosing import PublicFacts, choose
+from skdpfl.choosing._noise_level import noise_level
+from tests.estimators.fits import ALL, CLASSIFIERS, make
+from tests.estimators.test_auto import BOUNDED
+
+
+def settled(estimator, *, sizes=(60,) * 4, d=3, k=1):
+    """The settings for a shape, without any data."""
+    facts = PublicFacts(
+        pd.RangeIndex(len(sizes)), np.array(sizes), d, k, type(estimator).__name__ in CLASSIFIERS
+    )
+    return choose(estimator._request(facts), estimator._method()).settings
+
+
+@pytest.mark.parametrize("estimator", ALL)
+def test_one_round_is_one_step(estimator):
+    assert settled(make(estimator, n_rounds=1)).steps == (1,)
+    assert settled(make(estimator, n_rounds=1)).momentum == 0
+
+
+@pytest.mark.parametrize("name", ["ISRLDPClassifier", "ISRLDPRegressor"])
+def test_momentum_comes_with_automatic_steps_only(name):
+    assert settled(make(name)).momentum > 0
+    assert settled(make(name, learning_rate=0.1)).momentum == 0
+
+
+def test_given_momentum_and_local_steps_stay():
+    settings = settled(skdpfl.DPFedAvgClassifier(momentum=0.3, local_steps=4, n_rounds=5))
+    assert (settings.momentum, settings.steps) == (0.3, (4,) * 5)
+    settings = settled(skdpfl.DPFedAvgClassifier(local_epochs=2, sampling_rate=0.25, n_rounds=5))
+    assert settings.steps == (8,) * 5
+
+
+@pytest.mark.parametrize("name", ["DPFedAvgClassifier", "DPFedAvgRegressor"])
+def test_the_step_adapts(name):
+    """Half the rounds: twice the step. Twice the clip norm: half of it, or less."""
+    kw = {"scaling": None, "epsilon": 0.3}
+    step = settled(make(name, **kw)).learning_rate
+    n_rounds, clip = settled(make(name, **kw)).n_rounds, settled(make(name, **kw)).clip_norm
+    halved = settled(make(name, n_rounds=n_rounds // 2, **kw)).learning_rate
+    assert halved == pytest.approx(2 * step)
+    doubled = settled(make(name, clip_norm=2 * clip, **kw)).learning_rate
+    assert 0.3 * step < doubled <= 0.5 * step * (1 + 1e-9)
+    whole = {"local_steps": 2, "global_learning_rate": 1.0, "n_rounds": n_rounds // 2}
+    assert settled(make(name, **whole, **kw)).learning_rate == pytest.approx(step)
+
+
+def test_the_servers_step_counts():
+    plain, twice = (
+        settled(skdpfl.DPScaffoldClassifier(global_learning_rate=g)).learning_rate for g in (1, 2)
+    )
+    assert twice == pytest.approx(plain / 2)
+
+
+@pytest.mark.parametrize("name", [n for n in ALL if "Scaffold" in n or "FedAvg" in n])
+def test_several_local_steps_are_split_between_silos_and_server(name):
+    """As far in all as steps that are not: gradients are read near the model of all silos."""
+    kw = {"scaling": None, "epsilon": 0.3, "local_steps": 5, "n_rounds": 20}
+    split, plain = (settled(make(name, **kw, global_learning_rate=g)) for g in ("auto", 1.0))
+    assert (split.server_step, plain.server_step) == (150.0, 1.0)
+    assert 150 * split.learning_rate == pytest.approx(plain.learning_rate)
+
+
+UNSPLIT = [
+    {"local_steps": 1},
+    {"local_steps": 5, "n_rounds": 1},
+    {"local_steps": 5, "learning_rate": 0.1},
+    {"local_steps": 5, "epsilon": np.inf},
+    {"local_steps": 5, "unit": "silo"},
+]
+
+
+@pytest.mark.parametrize("options", UNSPLIT, ids=str)
+def test_other_steps_are_not_split(options):
+    for name in ("DPScaffoldClassifier", "DPFedAvgRegressor"):
+        assert settled(make(name, **options)).server_step == 1
+
+
+@pytest.mark.parametrize(("n_rounds", "longest"), [(5, 1), (20, 2), (60, 2)])
+def test_a_round_of_local_steps_goes_as_far_as_its_average_bears(n_rounds, longest):
+    """In single steps, where there is hardly noise. It was 1, which cost .017 on unlike silos."""
+    shape = {"sizes": (10**6,) * 4}
+    kw = {"scaling": None, "epsilon": 50.0, "n_rounds": n_rounds}
+    one, many = (settled(skdpfl.DPScaffoldClassifier(local_steps=k, **kw), **shape) for k in (1, 8))
+    gone = 8 * many.server_step * many.learning_rate / one.learning_rate
+    assert many.clip_norm == one.clip_norm
+    assert gone == pytest.approx(longest)
+
+
+def test_local_steps_take_as_many_rounds_as_pay():
+    """Twenty at least, and more where few silos take part in each: each pays for its own rounds."""
+    for kw, rounds in (
+        ({"local_steps": 5}, 20),
+        ({"local_steps": 20}, 20),
+        ({"local_steps": 5, "silo_fraction": 0.5}, 40),
+        ({"local_steps": 5, "silo_fraction": 0.1}, 100),
+        ({"local_steps": 20, "learning_rate": 0.1}, 5),
+        ({"silo_fraction": 0.5}, 100),
+    ):
+        assert settled(make("DPScaffoldClassifier", **kw)).n_rounds == rounds
+
+
+def test_one_local_step_where_records_are_protected_five_where_silos_are():
+    assert settled(skdpfl.DPScaffoldClassifier()).steps == (1,) * 100
+    assert settled(skdpfl.DPScaffoldClassifier(n_rounds=30)).steps == (1,) * 30
+    whole = settled(skdpfl.DPFedAvgClassifier(unit="silo"))
+    assert min(whole.steps) == 5
+
+
+LEVELS = [
+    {},
+    {"trust": "server"},
+    {"silo_weights": "uniform"},
+    {"neighbours": "add_remove"},
+    {"sampling_rate": 0.2},
+    {"silo_fraction": 0.5},
+    {"epsilon": {0: 1.0, 1: 2.0, 2: 4.0, 3: 2.0}},
+    {"epsilon": None, "noise_multiplier": 30.0},
+    {"epsilon": None, "noise_multiplier": 3.0, "sampling_rate": 0.1},
+    {"name": "DPFedAvgClassifier", "unit": "silo", "trust": "server"},
+    {"name": "DPFedAvgClassifier", "unit": "silo", "trust": "silo", "clip_norm": 1.0},
+    {"name": "DPScaffoldClassifier", "local_steps": 3, "n_rounds": 20},
+]
+
+
+@pytest.mark.parametrize("options", LEVELS, ids=str)
+def test_the_level_of_noise_is_the_plans(options):
+    """Known before the plan is calibrated, up to what sampling and silo fractions change."""
+    options = {"name": "ISRLDPClassifier", "scaling": None, "random_state": 0} | options
+    name = options.pop("name")
+    estimator, sizes = make(name, **options), pd.Series([300, 200, 500, 400])
+    plan = estimator.plan_for(silo_sizes=sizes, n_features=4)
+    whole = options.get("unit") == "silo"
+    facts = PublicFacts(sizes.index, None if whole else sizes.to_numpy(), 4)
+    n_steps = plan.n_rounds if whole else sum(plan.steps)
+    level = noise_level(estimator._request(facts), options.get("sampling_rate", 1.0), plan.steps)
+    planned = plan.mechanism.noise_on_mean(plan) / (plan.clip_norm * np.sqrt(n_steps))
+    assert level.noise == pytest.approx(planned, rel=0.12)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_choosing_is_little_work(name):
+    """Counted in calls, whatever else the machine is doing: about a millisecond when it is idle."""
+    facts = PublicFacts(pd.RangeIndex(20), np.full(20, 300), 30, 1, name in CLASSIFIERS)
+    estimator, n_calls = make(name, **BOUNDED), 0
+
+    def count(frame, event, arg):
+        nonlocal n_calls
+        n_calls += event == "call"
+
+    choose(estimator._request(facts), estimator._method())  # tables that are kept
+    sys.setprofile(count)
+    try:
+        choose(estimator._request(facts), estimator._method())
+    finally:
+        sys.setprofile(None)
+    assert 10 < n_calls < 2000

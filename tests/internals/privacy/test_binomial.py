@@ -1,0 +1,65 @@
+"""More of tests/privacy/test_binomial.py: what only private names show."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+
+from skdpfl.privacy.mechanisms import binomial
+from skdpfl.privacy.mechanisms.binomial import BinomialSum, binomial_sum, largest_step
+from skdpfl.privacy.pricing.gaussian import gaussian_delta
+from tests.privacy.test_binomial import LAWS, hockey_stick, shifted
+
+
+@pytest.mark.parametrize(("n", "p"), LAWS[:3])
+@pytest.mark.parametrize("shift", [1, 20, 100])
+def test_shift_costs_at_most_the_gaussian(n, p, shift):
+    """Guarantee 4 by enumeration, both directions; and the Gaussian is not much too large."""
+    step, tau = largest_step(n, p, 40.0)
+    mu = shift * step
+    for a, b in (shifted(n, p, shift), shifted(n, p, shift)[::-1]):
+        for epsilon in (0.0, 0.3 * mu, mu, 3 * mu):
+            exact = hockey_stick(a, b, epsilon)
+            bound = gaussian_delta(mu, epsilon) + (1 + math.exp(epsilon)) * tau
+            assert exact <= bound * (1 + 1e-9)
+            if epsilon <= mu:
+                assert bound <= exact * (1.06 if p == 0.5 else 1.4)
+
+
+@pytest.mark.parametrize("noise_bits", [1000, 4000])
+def test_failure_covers_all_tails_at_every_epsilon(noise_bits):
+    """Domination: delta_G(eps) + (1 + e^eps) d tau <= failure + (1 - failure) delta_G(eps)."""
+    release = BinomialSum(50, 1.0, 10, levels=100, noise_bits=noise_bits)
+    mu, failure = release._priced
+    depth = mu**2 + 30 * mu + 80
+    _, tau = largest_step(release.total_bits, 0.5, min(depth, 100.0))
+    for epsilon in np.linspace(0, mu**2 / 2 + 6 * mu, 30):
+        gaussian = gaussian_delta(mu, float(epsilon))
+        ours = failure + (1 - failure) * gaussian
+        assert gaussian + (1 + math.exp(epsilon)) * 50 * tau <= ours * (1 + 1e-12)
+    assert failure < 1e-18
+
+
+@pytest.mark.parametrize(("z", "d"), [(0.25, 1000), (0.5, 1), (1.0, 1000), (4.0, 1), (100.0, 50)])
+def test_the_failure_is_the_least_of_guarantee_5(z, d, monkeypatch):
+    """Both inequalities hold at some E, of all; and little is wasted by trying a few of them."""
+    seen = []
+
+    def step(*args):
+        seen.append(largest_step(*args))
+        return seen[-1]
+
+    monkeypatch.setattr(binomial, "largest_step", step)
+    release = binomial_sum(z, dimension=d, clip_norm=1.0, n_contributors=10)
+    mu, failure = release._priced
+    large = np.linspace(0, mu**2 / 2 + 30 * mu, 3001)
+    tv = (1 + np.exp(large)) * d * seen[-1][1]
+    outside = np.array([gaussian_delta(mu, e) for e in large])
+    least = np.maximum(tv / (1 - outside[0]), outside + tv).min()
+    assert least <= failure <= 4 * least
+
+
+def test_log_ndtr_is_used_where_ndtr_would_vanish():
+    """The profile of the dominating Gaussian far out, where only logarithms survive."""
+    assert gaussian_delta(1.0, 30.0) == pytest.approx(math.exp(log_ndtr(-29.5)), rel=0.1)

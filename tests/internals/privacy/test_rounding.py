@@ -1,0 +1,92 @@
+"""More of tests/privacy/test_rounding.py: what only private names show."""
+
+from fractions import Fraction
+from math import fsum
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from skdpfl.models._products import sum_over_records
+from skdpfl.privacy.mechanisms.base import clip_rows
+from skdpfl.privacy.release import (
+    NORMALS,
+    Precision,
+    PrecisionError,
+    noised_sum,
+    relative_error,
+    underflow,
+)
+from tests.privacy.test_rounding import U
+
+
+def is_within(vector, norm):
+    """Whether the norm of numbers given as floats is at most that, without any rounding."""
+    return sum(Fraction(float(v)) ** 2 for v in vector) <= Fraction(norm) ** 2
+
+
+class Counted:
+    """A number that counts the operations that a term went through on its way into it."""
+
+    def __init__(self, operations=0):
+        self.operations = operations
+
+    def __mul__(self, other):
+        return Counted(max(self.operations, other.operations) + 1)
+
+    __add__ = __iadd__ = __mul__
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("chunk", [1, 3, 8, 20])
+@pytest.mark.parametrize("n", [1, 2, 7, 16, 33])
+def test_operations_of_a_sum_of_gradients_are_counted(n, chunk, intercept):
+    """The products themselves, on numbers that count, against what the clip norm allows for."""
+    X = np.array([[Counted() for _ in range(2)] for _ in range(n)], dtype=object)
+    slopes = np.array([[Counted() for _ in range(n)]], dtype=object)
+    sums = sum_over_records(X, slopes, intercept, chunk)
+    most = max(number.operations for number in sums.ravel())
+    allowed = chunk - (-n // chunk)
+    assert most <= allowed
+    if n % chunk == 0 and chunk > 1:
+        assert most == allowed - 1  # not twice as many as needed
+    u, both = float(U[np.float32]), Precision(np.dtype("f4"), chunk, np.dtype("f4"))
+    assert both.rounding(n, n) == pytest.approx(n * (allowed + 2) * u, rel=1e-4)
+
+
+def test_underflow_is_paid_for():
+    """Products that vanish: off by the least normal number in each coordinate, not relatively."""
+    x = np.full(500, np.float32(1e-25))
+    exact = fsum((x.astype(float) * float(np.float32(1e-20))).tolist())
+    error = abs(float((x * np.float32(1e-20)).sum()) - exact)
+    assert 500 * relative_error((500, np.float32)) * exact / 500 < error
+    assert error <= underflow(4 * 500 + 8, np.float32, 1)
+    with pytest.raises(PrecisionError):
+        noised_sum(1e-160, 1e-159, 10, "replace", terms=1, operations=20)
+
+
+def test_the_error_of_a_sum_grows_with_its_terms():
+    """A bound without the number of terms, (n + 8) 2 u clip norms, is passed by a plain sum."""
+    n, clip = 60_000, 0.5
+    scores = np.full((n, 1), 0.4) + np.random.default_rng(0).uniform(0, 1e-3, (n, 1))
+    total = np.zeros((1, 1))
+    np.add.at(total, np.zeros(n, int), scores)
+    error = abs(float(total[0, 0]) - fsum(scores[:, 0].tolist())) / clip
+    eps = float(np.finfo(float).eps)
+    assert (n + 8) * eps < error <= n * relative_error((n + 3, np.float64))
+    taken = 1 - noised_sum(clip, 10.0, 1, "replace", terms=n, operations=n + 3).clip / clip
+    assert taken > NORMALS + error
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 200), st.integers(0, 2**32 - 1), st.floats(-200, 140))
+@example(size=3, seed=0, exponent=-158.0)
+@example(size=200, seed=0, exponent=-170.0)
+def test_clipped_messages_are_clipped(size, seed, exponent):
+    """Exactly measured norms, of messages of any magnitude, squares that vanish included."""
+    rng = np.random.default_rng(seed)
+    message = (rng.normal(size=size) * 10.0 ** rng.uniform(-3, 0, size) * 10.0**exponent)[None]
+    for clip in (1.0, 1e-3, 10.0 ** (exponent / 2), 10.0 ** (exponent - 3)):
+        allowed = Fraction(clip) * (1 + Fraction(relative_error((size + 6, np.float64))))
+        assert is_within(clip_rows(message, clip)[0], allowed)

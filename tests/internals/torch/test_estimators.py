@@ -1,0 +1,25 @@
+"""More of tests/torch/test_estimators.py: what only private names show."""
+
+import numpy as np
+import pytest
+
+from skdpfl import DPScaffoldClassifier
+from skdpfl.torch import TorchModel
+from tests.torch.test_estimators import BOUNDS, SILOS, X, Y, small
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_threads_change_nothing(stacked, monkeypatch):
+    from skdpfl.federation import _stacks
+
+    if not stacked:
+        monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+    fits = [
+        DPScaffoldClassifier(5.0, model=TorchModel(small), n_rounds=3, n_jobs=jobs, **BOUNDS)
+        .fit(X, Y, silos=SILOS)
+        .predict_proba(X)
+        for jobs in (1, 2)
+    ]
+    np.testing.assert_array_equal(*fits)
