@@ -23,7 +23,7 @@ from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._noise_level import advice_on_noise, budgets, noise_level, remedies
 from skdpfl.choosing._request import Request
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
-from skdpfl.models import Rules, Task
+from skdpfl.models import Rules, RuleTask
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import (
@@ -213,7 +213,7 @@ def choose(request: Request, method: Method) -> Choice:
     return Choice(settings, scaling, advise, plan_calibration(request, method))
 
 
-def _sampling_rate(request: Request, task: Task) -> float:
+def _sampling_rate(request: Request, task: RuleTask) -> float:
     if request.sampling_rate is not None:
         return request.sampling_rate
     sizes = request.facts.public_sizes
@@ -227,7 +227,7 @@ def _sampling_rate(request: Request, task: Task) -> float:
 # ---- rounds, and the steps of each -----------------------------------------------------------
 
 
-def _steps(request: Request, method: Method, rate: float, task: Task) -> tuple[int, ...]:
+def _steps(request: Request, method: Method, rate: float, task: RuleTask) -> tuple[int, ...]:
     """Return the number of gradient steps of each round.
 
     E epochs at sampling rate q are round(E / q) steps.
@@ -261,7 +261,7 @@ def _automatic_steps(request: Request, method: Method) -> int:
     return max(own, _SILO_STEPS) if request.promise.hides_silos else own
 
 
-def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: Task) -> int:
+def _n_rounds(request: Request, method: Method, steps: int, rate: float, task: RuleTask) -> int:
     if request.n_rounds is not None:
         return request.n_rounds
     exact, plain = request.promise.is_exact, not method.has_momentum(request)
@@ -285,7 +285,7 @@ def _settings(
     rate: float,
     steps: tuple[int, ...],
     noise: float,
-    task: Task,
+    task: RuleTask,
 ) -> Settings:
     """Return all numbers of the training; those that were given are not changed."""
     rules, clip, momentum = request.model.rules, request.clip_norm, request.momentum
@@ -310,7 +310,7 @@ def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
     return Everyone() if rate >= 1 else PoissonSampling(rate)
 
 
-def with_step(request: Request, settings: Settings, noise: float, task: Task) -> Settings:
+def with_step(request: Request, settings: Settings, noise: float, task: RuleTask) -> Settings:
     """Return the settings with the learning rate that was given, or one for this noise."""
     if request.learning_rate is not None:
         return dataclasses.replace(settings, learning_rate=request.learning_rate)
@@ -337,7 +337,7 @@ def _server_step(request: Request, steps: tuple[int, ...]) -> float:
     return _SPLIT * max(steps) if split else 1.0
 
 
-def _step(rules: Rules, request: Request, now: Settings, noise: float, task: Task) -> float:
+def _step(rules: Rules, request: Request, now: Settings, noise: float, task: RuleTask) -> float:
     server = now.server_step
     if request.promise.hides_silos:
         eta = rules.silo_learning_rate(now.steps, noise, task)

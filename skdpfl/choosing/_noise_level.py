@@ -35,7 +35,7 @@ from skdpfl._distinct import distinct
 from skdpfl.algorithms import sends_one_gradient
 from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._request import Request
-from skdpfl.models import Task
+from skdpfl.models import RuleTask
 from skdpfl.privacy.calibration import shared_budgets
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
@@ -139,7 +139,7 @@ def advice_on_noise(
     method: Method,
     settings: Settings,
     noise: float,
-    task: Task,
+    task: RuleTask,
     shares: tuple[float, ...] | None = None,
 ) -> str:
     """Return the warning for a model whose noise hides the signal, "" if it does not.

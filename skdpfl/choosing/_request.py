@@ -18,7 +18,7 @@ from skdpfl._arguments import check_average, is_auto
 from skdpfl._warnings import warn
 from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
 from skdpfl.losses import Loss
-from skdpfl.models import Architecture, LinearModel, Model, Task
+from skdpfl.models import Architecture, LinearModel, Model, RuleTask
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.events import Neighbours, Protected
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -100,11 +100,11 @@ class Request:
         given = not self.chooses_step or self.promise.epsilon is None
         return given or self.promise.hides_silos
 
-    def task(self, squared_norm: float) -> Task:
+    def task(self, squared_norm: float) -> RuleTask:
         """Return the task for rows of this mean square norm, without the intercept's 1."""
         facts, curvature = self.facts, self.loss.curvature(self.facts.n_outputs)
         guessed = _SOME_RECORDS * facts.n_silos
-        return Task(
+        return RuleTask(
             curvature=curvature if math.isfinite(curvature) else 1.0,
             squared_row=max(squared_norm + self.fit_intercept, 1e-12),
             n_parameters=max(1, self.model.size),

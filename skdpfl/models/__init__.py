@@ -11,7 +11,7 @@ from skdpfl.models._one_by_one import fitted_one_by_one as fitted_one_by_one
 from skdpfl.models._one_by_one import one_by_one as one_by_one
 from skdpfl.models._products import Records
 from skdpfl.models._products import row_products as row_products
-from skdpfl.models._rules import LinearRules, NetworkRules, Rules, Task
+from skdpfl.models._rules import LinearRules, NetworkRules, Rules, RuleTask
 from skdpfl.models._start import Map, Maps, public
 from skdpfl.models._start import Start as Start
 
@@ -27,8 +27,8 @@ __all__ = [
     "Network",
     "NetworkRules",
     "Records",
+    "RuleTask",
     "Rules",
-    "Task",
     "TemperedSigmoid",
     "public",
 ]

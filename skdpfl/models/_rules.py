@@ -63,7 +63,7 @@ _ROUND_WORK, _SILO_WORK = 2e8, 3e4
 _BATCH = 2_000
 
 
-class Task(NamedTuple):
+class RuleTask(NamedTuple):
     """The numbers about the learning task that rules read.
 
     ``curvature`` is that of the loss in the raw prediction, ``squared_row`` the mean squared norm
@@ -105,28 +105,28 @@ class Rules(ABC):
     # ---- clip norms and step sizes: each model defines its own -------------------------------
 
     @abstractmethod
-    def clip_norm(self, noise: float, task: Task, alpha: float = 0.0) -> float:
+    def clip_norm(self, noise: float, task: RuleTask, alpha: float = 0.0) -> float:
         """Return the norm that records' gradients are clipped to; inf without noise."""
 
     @abstractmethod
     def learning_rate(
-        self, clip: float, n_steps: float, momentum: float, noise: float, task: Task
+        self, clip: float, n_steps: float, momentum: float, noise: float, task: RuleTask
     ) -> float:
         """Return the step size on the mean clipped gradient, for ``n_steps`` steps in total."""
 
-    def steps_at_once(self, clip: float, n_rounds: int, task: Task) -> float:
+    def steps_at_once(self, clip: float, n_rounds: int, task: RuleTask) -> float:
         """Return how many of the longest steps a round may go by gradients near one model."""
         return 1.0
 
     @abstractmethod
-    def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
+    def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: RuleTask) -> float:
         """Return the norm that messages are clipped to (unit "silo"); inf without noise."""
 
     @abstractmethod
-    def silo_learning_rate(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
+    def silo_learning_rate(self, steps: tuple[int, ...], noise: float, task: RuleTask) -> float:
         """Return a silo's own step on its mean gradient (unit "silo")."""
 
-    def excess_noise(self, noise: float, task: Task) -> float:
+    def excess_noise(self, noise: float, task: RuleTask) -> float:
         """Return how many times too large the noise is for a model that beats a constant.
 
         0 where that is not known; more than 1 is warned of.
@@ -135,7 +135,7 @@ class Rules(ABC):
 
     # ---- number of rounds and batch size: from work and noise --------------------------------
 
-    def sampling_rate(self, typical: float, mu: float, task: Task) -> float:
+    def sampling_rate(self, typical: float, mu: float, task: RuleTask) -> float:
         """Return the share of its records that a silo's step reads: all while a round is cheap.
 
         Sampling costs nothing (it needs less noise) while noise multipliers stay above about one,
@@ -150,7 +150,7 @@ class Rules(ABC):
         return rate if rate < 0.5 else 1.0
 
     def n_rounds(
-        self, local_steps: int, rate: float, task: Task, *, exact: bool, plain: bool
+        self, local_steps: int, rate: float, task: RuleTask, *, exact: bool, plain: bool
     ) -> int:
         """Return the number of rounds of ``local_steps`` gradients; ``plain``: no momentum."""
         private = self.sampled_steps if rate < 1 else _STEPS
@@ -180,7 +180,7 @@ _HOPELESS, _UNSURE, _MANY = 1.5, 0.03, (0.018, 0.8)
 class LinearRules(Rules):
     """See the module."""
 
-    def clip_norm(self, noise: float, task: Task, alpha: float = 0.0) -> float:
+    def clip_norm(self, noise: float, task: RuleTask, alpha: float = 0.0) -> float:
         """Return C. With less noise fewer gradients are clipped; without noise, none.
 
         Clipped gradients balance the penalty, so clipping makes the penalty stronger. The penalty
@@ -198,7 +198,7 @@ class LinearRules(Rules):
         return min(kappa * (1 + alpha / task.curvature), most) * task.norm
 
     def learning_rate(
-        self, clip: float, n_steps: float, momentum: float, noise: float, task: Task
+        self, clip: float, n_steps: float, momentum: float, noise: float, task: RuleTask
     ) -> float:
         """Return eta, the step on the mean clipped gradient.
 
@@ -215,7 +215,7 @@ class LinearRules(Rules):
             bearable *= (1 + momentum) * max(3.0 / max(1.0, kappa), 0.3 / kappa)
         return min((1 - momentum) * carried / (noise * n_steps * task.norm * clip), bearable)
 
-    def steps_at_once(self, clip: float, n_rounds: int, task: Task) -> float:
+    def steps_at_once(self, clip: float, n_rounds: int, task: RuleTask) -> float:
         """Return how many of the longest steps a round may go by gradients near one model.
 
         By experiment (benchmarks/auto/results.md): two where the average over many rounds takes
@@ -225,13 +225,13 @@ class LinearRules(Rules):
         most, kappa = min(2.0, max(1.0, n_rounds / 10)), clip / task.norm
         return most if task.is_classifier else max(3 * most, 3 / kappa) / max(3.0, 0.3 / kappa)
 
-    def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
+    def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: RuleTask) -> float:
         """Return the clip norm of messages (unit "silo") at which all noise adds up to c."""
         if noise <= 0:
             return math.inf
         return _carried(noise, task) / (noise * len(steps) * task.norm)
 
-    def silo_learning_rate(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
+    def silo_learning_rate(self, steps: tuple[int, ...], noise: float, task: RuleTask) -> float:
         """Return the local step (unit "silo") at which slopes of 1/3 give messages of that norm."""
         bearable = 1 / (task.curvature * task.squared_row)
         if noise <= 0:
@@ -241,14 +241,14 @@ class LinearRules(Rules):
         most = bearable * min(4.0, max(1.0, 10 / max(steps)))
         return min(most, 3 * message / (max(steps) * task.norm))
 
-    def excess_noise(self, noise: float, task: Task) -> float:
+    def excess_noise(self, noise: float, task: RuleTask) -> float:
         """Return how many times too large the noise is for a model that beats a constant."""
         if task.is_classifier:
             return noise / min(_UNSURE, max(_MANY[0], _MANY[1] / task.n_parameters))
         return noise * math.sqrt(task.n_parameters) * task.norm / _HOPELESS
 
 
-def _carried(noise: float, task: Task) -> float:
+def _carried(noise: float, task: RuleTask) -> float:
     """Return c, the change of a prediction that the noise of a fit may cause."""
     if task.is_classifier:
         return 3.0
@@ -276,12 +276,12 @@ class NetworkRules(LinearRules):
         """The last model is used."""
         return False
 
-    def clip_norm(self, noise: float, task: Task, alpha: float = 0.0) -> float:
+    def clip_norm(self, noise: float, task: RuleTask, alpha: float = 0.0) -> float:
         """Return C; without noise nothing is clipped."""
         return _CLIP * task.norm if noise > 0 else math.inf
 
     def learning_rate(
-        self, clip: float, n_steps: float, momentum: float, noise: float, task: Task
+        self, clip: float, n_steps: float, momentum: float, noise: float, task: RuleTask
     ) -> float:
         """Return eta, the step on the mean clipped gradient."""
         if noise <= 0 or math.isinf(clip):
@@ -290,18 +290,18 @@ class NetworkRules(LinearRules):
         bearable = _STABLE / (task.curvature * task.squared_row)
         return eta if task.is_classifier else min(eta, bearable)
 
-    def steps_at_once(self, clip: float, n_rounds: int, task: Task) -> float:
+    def steps_at_once(self, clip: float, n_rounds: int, task: RuleTask) -> float:
         """Return 1: not tried for networks."""
         return 1.0
 
-    def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: Task) -> float:
+    def message_clip_norm(self, steps: tuple[int, ...], noise: float, task: RuleTask) -> float:
         """Return the clip norm of messages (unit "silo"): all rounds together make the path."""
         if noise <= 0:
             return math.inf
         return _path(noise, sum(steps), task) / len(steps)
 
 
-def _path(noise: float, n_steps: float, task: Task) -> float:
+def _path(noise: float, n_steps: float, task: RuleTask) -> float:
     """Return how far a fit of ``n_steps`` may move the weights."""
     carried = _LABELS if task.is_classifier else _NUMBERS
     return min(carried / noise, _BEARABLE * n_steps) / task.norm

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from skdpfl._arguments import check_choice, check_count, check_positive
 from skdpfl._compat import as_frame
 from skdpfl.federation import LocalFederation, SiloBudgets, SiloData
-from skdpfl.preprocessing._paying import FLOATS, Cost, PayingTransformer, shared_docs
+from skdpfl.preprocessing._paying import FLOATS, PayingTransformer, PlannedCost, shared_docs
 from skdpfl.preprocessing._second_moments import MomentsPlan, RowMean, cut, noisy_moments
 from skdpfl.preprocessing._sums import Held
 from skdpfl.privacy.events import Neighbours, Trust, Unit
@@ -143,7 +143,7 @@ class DPPCA(PayingTransformer):
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
         return super()._checked(features, reset=reset, dtype=FLOATS, ensure_all_finite=True)
 
-    def _plan(self, held: Held, delta: float) -> Cost:
+    def _plan(self, held: Held, delta: float) -> PlannedCost:
         n_features = self.n_features_in_
         k = n_features if self.n_components is None else int(self.n_components)
         if k > n_features:
@@ -157,7 +157,7 @@ class DPPCA(PayingTransformer):
         self._declared, with_mean = self._center(n_features)
         self._moments = MomentsPlan(setting, float(self.row_norm), self._declared, with_mean)
         self.n_components_, self.noise_scale_ = k, self._moments.noise_of_matrix
-        return Cost(self._moments.composition(), 1, _advice(self._moments, k))
+        return PlannedCost(self._moments.composition(), 1, _advice(self._moments, k))
 
     def _learn(self, values: Array, held: Held) -> str:
         plan = self._moments

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_count, is_auto
-from skdpfl.preprocessing._paying import Cost, PayingTransformer, shared_docs
+from skdpfl.preprocessing._paying import PayingTransformer, PlannedCost, shared_docs
 from skdpfl.preprocessing._sums import Held
 from skdpfl.preprocessing._vocabulary import Vocabulary
 
@@ -120,14 +120,14 @@ class DPOneHotEncoder(PayingTransformer):
                 f"column to entry; got {given!r}."
             )
 
-    def _plan(self, held: Held, delta: float) -> Cost:
+    def _plan(self, held: Held, delta: float) -> PlannedCost:
         self._declared = self._entries()
         unknown = sum(entry is None for entry in self._declared)
         self.width_is_public_ = not unknown or self.max_categories is not None
         self._release = None
         self.threshold_ = math.nan
         if not unknown:
-            return Cost((), 0)
+            return PlannedCost((), 0)
         self._release = Vocabulary.planned(held, unknown, float(self.epsilon), delta)
         self.threshold_ = self._release.threshold
         most = float(held.groups.max())
@@ -150,7 +150,7 @@ class DPOneHotEncoder(PayingTransformer):
                 f"{_REMEDY}"
             )
         releases = sum(n for _, n in self._release.composition[:1])
-        return Cost(self._release.composition, releases, advice)
+        return PlannedCost(self._release.composition, releases, advice)
 
     def _entries(self) -> list[np.ndarray | None]:
         """Return each column's declared categories, None where they are unknown."""

@@ -11,7 +11,7 @@ import pandas as pd
 
 from skdpfl._arguments import check_choice
 from skdpfl.preprocessing._centres import Centres
-from skdpfl.preprocessing._paying import FLOATS, Cost, PayingTransformer, shared_docs
+from skdpfl.preprocessing._paying import FLOATS, PayingTransformer, PlannedCost, shared_docs
 from skdpfl.preprocessing._sums import Held
 from skdpfl.preprocessing._vocabulary import Vocabulary
 from skdpfl.privacy.events import Composition, Exact, Gaussian, change_of
@@ -104,7 +104,7 @@ class DPSimpleImputer(PayingTransformer):
         dtype = FLOATS if self.strategy in _NUMBERS else None
         return super()._checked(features, reset=reset, dtype=dtype)
 
-    def _plan(self, held: Held, delta: float) -> Cost:
+    def _plan(self, held: Held, delta: float) -> PlannedCost:
         epsilon, d = float(self.epsilon), self.n_features_in_
         if self.strategy not in _NUMBERS:
             self._release: Any = Vocabulary.planned(held, d, epsilon, delta)
@@ -116,7 +116,7 @@ class DPSimpleImputer(PayingTransformer):
                 )
             few = f"Values need {tau:.0f} records in a silo to be found, of {most:.0f} in the "
             advice = f"{few}largest. {_REMEDY}" if tau > most / 4 else ""
-            return Cost(self._release.composition, 1, advice)
+            return PlannedCost(self._release.composition, 1, advice)
         self._release = Centres(held, gaussian_mu(epsilon, delta), self._bounds(), self.strategy)
         composition: Composition = ()
         if math.isinf(epsilon):
@@ -124,7 +124,7 @@ class DPSimpleImputer(PayingTransformer):
         elif self._release.mus:
             change = change_of(held.neighbours)
             composition = ((Gaussian(change / self._release.mus[0]), len(self._release.mus)),)
-        return Cost(composition, len(self._release.mus), self._release.advice)
+        return PlannedCost(composition, len(self._release.mus), self._release.advice)
 
     def _bounds(self) -> Bounds | int:
         """Return the declared bounds; without, the number of features."""

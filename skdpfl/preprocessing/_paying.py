@@ -73,7 +73,7 @@ shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
 
 
 @dataclass(frozen=True)
-class Cost:
+class PlannedCost:
     """What a fit will release, decided from public numbers: for the accountant and the user."""
 
     composition: Composition
@@ -171,7 +171,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
             return values.astype(np.float64)  # half and long ones, which pandas does not sort
         return values if kind.isnative else values.astype(kind.newbyteorder("="))
 
-    def _plan(self, held: Held, delta: float) -> Cost:
+    def _plan(self, held: Held, delta: float) -> PlannedCost:
         """Decide what to release; reads no values."""
         raise NotImplementedError
 
@@ -179,7 +179,9 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         """Release it, set the fitted attributes; return what to say about what was found."""
         raise NotImplementedError
 
-    def _spent(self, cost: Cost, delta: float, silos: Silos, streams: Streams) -> PrivacySpent:
+    def _spent(
+        self, cost: PlannedCost, delta: float, silos: Silos, streams: Streams
+    ) -> PrivacySpent:
         return PrivacySpent.from_compositions(
             unit=self._unit,
             trust="server" if self.trust == "server" else "silo",

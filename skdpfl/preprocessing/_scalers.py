@@ -9,7 +9,7 @@ import numpy as np
 
 from skdpfl._surface import not_elsewhere
 from skdpfl.federation import LocalFederation, SiloData
-from skdpfl.preprocessing._paying import FLOATS, Cost, PayingTransformer, shared_docs
+from skdpfl.preprocessing._paying import FLOATS, PayingTransformer, PlannedCost, shared_docs
 from skdpfl.preprocessing._sums import Held
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.scaling import (
@@ -63,7 +63,7 @@ class PrivateScaler(PayingTransformer):
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
         return super()._checked(features, reset=reset, dtype=FLOATS)
 
-    def _plan(self, held: Held, delta: float) -> Cost:
+    def _plan(self, held: Held, delta: float) -> PlannedCost:
         bounds, n_features = self.feature_bounds, self.n_features_in_
         if bounds is not None:
             names = getattr(self, "feature_names_in_", None)
@@ -77,7 +77,7 @@ class PrivateScaler(PayingTransformer):
             shares=EVERYTHING,
         )
         self._scaling_plan = plan = self._without_known(plan, bounds)
-        return Cost(plan.composition(), len(plan.looks), plan.advice)
+        return PlannedCost(plan.composition(), len(plan.looks), plan.advice)
 
     def _without_known(self, plan: ScalingPlan, bounds: Bounds | None) -> ScalingPlan:
         """Return the plan without releases of what the bounds tell."""

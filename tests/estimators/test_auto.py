@@ -9,13 +9,13 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import skdpfl
-from skdpfl.models import LinearRules, NetworkRules, Task
+from skdpfl.models import LinearRules, NetworkRules, RuleTask
 from skdpfl.privacy.events import Gaussian
 from tests.estimators.fits import ALL, CLASSIFIERS, REGRESSORS, data, make
 
 BOUNDED = {"feature_bounds": (-4, 4), "target_bounds": (-20, 20)}
 FITTED = ("n_rounds_", "clip_norm_", "sampling_rate_")
-LABELS = Task(
+LABELS = RuleTask(
     curvature=0.25,
     squared_row=11,
     n_parameters=11,

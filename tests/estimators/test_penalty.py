@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import skdpfl
-from skdpfl.models import LinearRules, Task
+from skdpfl.models import LinearRules, RuleTask
 
 ALPHAS = [0.01, 0.1, 1.0, 10.0]
 #: family, options
@@ -27,7 +27,7 @@ FAMILIES = [
     ("DPFedAvg", {"unit": "silo", "trust": "server"}),
     ("DPFederated", {}),
 ]
-TASK = Task(
+TASK = RuleTask(
     curvature=0.25,
     squared_row=6,
     n_parameters=6,

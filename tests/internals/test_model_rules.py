@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from skdpfl.models._rules import LinearRules, NetworkRules, Task
+from skdpfl.models._rules import LinearRules, NetworkRules, RuleTask
 
 RULES = LinearRules()
 #: rows of norm 2, nine parameters, 3 multiplications a record, 10,000 records in 5 silos
-LABELS = Task(0.25, 4.0, 9, 3, 10_000, 5, True)
-NUMBERS = Task(1.0, 4.0, 9, 3, 10_000, 5, False)
+LABELS = RuleTask(0.25, 4.0, 9, 3, 10_000, 5, True)
+NUMBERS = RuleTask(1.0, 4.0, 9, 3, 10_000, 5, False)
 LARGE = LABELS._replace(n_records=10**6, work_per_record=100, n_silos=1000)
 
 
