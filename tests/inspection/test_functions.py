@@ -200,6 +200,23 @@ def test_columns_that_a_function_of_the_records_chooses_are_not_free():
     assert SharedBudget(pipe, public=["full"]).fit(X, y).privacy_spent_.epsilon <= 1.0
 
 
+def test_a_subclass_may_do_anything():
+    class Centred(Normalizer):
+        def transform(self, X, copy=None):
+            return X - np.mean(X, axis=0)
+
+    class Rows(RowTransformer):
+        def transform(self, X):
+            return X - np.mean(X, axis=0)
+
+    for step in (Centred(), Rows(np.abs)):
+        pipe = fitted(step)
+        with pytest.warns(PrivacyLeakWarning, match="learnt from the records"):
+            assert skdpfl.privacy_spent(pipe).epsilon == np.inf
+        with pytest.raises(ValueError, match="learns from the records"):
+            SharedBudget(pipe, epsilon=1.0).fit(X, y)
+
+
 def test_functions_inside_unions_and_columns_are_found():
     mean = FunctionTransformer(lambda D: pd.DataFrame(D).fillna(pd.DataFrame(D).mean()))
     for step in (
