@@ -42,5 +42,5 @@ class Sending(Federation):
         sums = self.exact.reshape(self.n_silos, *question.what.shape)
         if not question.plan.budgets.at_server:
             noised = question.plan.noised(question.number, question.what)
-            sums = question._added(noised, silos, sums, self.streams)
+            sums = question.added(noised, silos, sums, self.streams)
         yield silos, sums.reshape(self.n_silos, -1)

@@ -8,6 +8,7 @@ from skdpfl.federation._silo import Silo
 from skdpfl.federation._sums import (
     PIECE,
     BoundedSum,
+    Named,
     Question,
     SumPlan,
     SumQuestion,
@@ -21,6 +22,7 @@ __all__ = [
     "CohortSum",
     "Federation",
     "LocalFederation",
+    "Named",
     "Question",
     "RecordMap",
     "Schema",

@@ -123,11 +123,11 @@ class Federation(ABC):
         """
 
     def agree_on_sums(  # noqa: B027
-        self, sums: Sequence[SumPlan], first: BoundedSum, delta: float, seed: int | None
+        self, sums: Sequence[SumPlan], first: BoundedSum | None, delta: float, seed: int | None
     ) -> None:
         """Tell all silos which sums they will be asked for, where there is no fit.
 
-        ``first`` is the first of them, ``delta`` what they are priced at.
+        ``first`` is the first of them, if it is known; ``delta`` what they are priced at.
         """
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -196,8 +196,9 @@ class Schema:
         The number of features.
     feature_names : sequence of str, optional
         The names of the features.
-    dtype : {"float64", "float32"}, default="float64"
-        The dtype that silos compute in.
+    dtype : {"float64", "float32", "object"}, default="float64"
+        The dtype that silos compute in. "object": tables with words and gaps, for imputers and
+        encoders.
 
     See Also
     --------
@@ -207,7 +208,7 @@ class Schema:
     silo_sizes: Mapping[object, int]
     n_features: int
     feature_names: Sequence[str] | None = None
-    dtype: Literal["float64", "float32"] = "float64"
+    dtype: Literal["float64", "float32", "object"] = "float64"
 
 
 #: numbers per product

@@ -15,7 +15,7 @@ import numpy as np
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import BLOCK, SiloData
 from skdpfl.federation._local import LocalFederation
-from skdpfl.federation._sums import Question
+from skdpfl.federation._sums import Named, Question
 from skdpfl.privacy.randomness.streams import Streams
 
 #: prefix of the noise's state in a saved silo
@@ -91,7 +91,7 @@ class Silo:
         records = SiloData.of_one(X, y, index, n_silos, weights)
         return cls(LocalFederation(records, streams), index)
 
-    def answer(self, question: Question) -> np.ndarray:
+    def answer(self, question: Question) -> np.ndarray | Named:
         """Answer a question about the records; each number of a purpose once, in order.
 
         Parameters
@@ -101,14 +101,14 @@ class Silo:
 
         Returns
         -------
-        ndarray of shape (width,)
+        ndarray of shape (width,), or Named
             The answer.
         """
         self.check_new(question)
         self._next_question[question.purpose] = question.number + 1
         found = self._federation.ask(question)
         ((_, answers),) = ((who, what) for who, what in found if self.index in who)
-        return np.asarray(answers[0])
+        return answers[0] if isinstance(answers[0], Named) else np.asarray(answers[0])
 
     def start(self, work: Work) -> None:
         """Start a fit.

@@ -41,7 +41,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -120,6 +120,13 @@ class Question(ABC):
         """
 
 
+class Named(NamedTuple):
+    """A silo's answer whose numbers have names, which the silo gives out with them."""
+
+    values: np.ndarray
+    names: tuple[tuple[bool | int | float | str, ...], ...]
+
+
 class BoundedSum(ABC):
     """What a record adds to a sum: a vector of a bounded set, whatever the record holds.
 
@@ -135,6 +142,8 @@ class BoundedSum(ABC):
     stackable: ClassVar[bool]
     #: whether terms are multiples of one power of two, so that float64 adds them up exactly
     on_grid: ClassVar[bool] = False
+    #: whether tables may have words and gaps; if not, they are numbers
+    of_words: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         kept = sorted(_ARITHMETIC & set(vars(cls)))
@@ -217,6 +226,15 @@ class BoundedSum(ABC):
         fresh = anew(self)
         one_by_one = [fresh().terms(X[i : i + 1], y[i : i + 1]) for i in range(len(X))]
         return np.concatenate([np.asarray(terms, np.float64) for terms in one_by_one])
+
+    def answers(self, question: SumQuestion, data: SiloData, streams: Streams) -> Answers:
+        """Yield silos and what they send: their sums, noised unless the server does that."""
+        budgets = question.plan.budgets
+        noised = None if budgets.at_server else self.noised(budgets, question.mu)
+        for silos, exact in exact_sums(self, data, budgets, question.work):
+            if noised is not None:
+                exact = question.added(noised.of(silos), silos, exact, streams)
+            yield silos, exact.reshape(len(silos), -1)
 
     # ---- the arithmetic ----------------------------------------------------------------------
 
@@ -321,11 +339,12 @@ class SumQuestion(Question):
         return self.what
 
     def answers(self, data: SiloData, streams: Streams) -> Answers:
-        noised = None if self.plan.budgets.at_server else self.plan.noised(self.number, self.what)
-        for silos, exact in exact_sums(self.what, data, self.plan.budgets, self.work):
-            if noised is not None:
-                exact = self._added(noised.of(silos), silos, exact, streams)
-            yield silos, exact.reshape(len(silos), -1)
+        return self.what.answers(self, data, streams)
+
+    @property
+    def mu(self) -> np.ndarray:
+        """What each silo spends on it (n_silos,)."""
+        return self.plan.mus[self.number - self.plan.first]
 
     def mean(self, federation: Any, streams: Streams) -> np.ndarray:
         """Ask, and return the noisy mean of the terms over all units (shape).
@@ -360,9 +379,9 @@ class SumQuestion(Question):
         """Return the sum over all silos with its noise."""
         first = np.zeros(1, int)
         noised = self.plan.noised(self.number, self.what).of(first)
-        return self._added(noised, first, exact[None], streams)[0]
+        return self.added(noised, first, exact[None], streams)[0]
 
-    def _added(
+    def added(
         self, noised: NoisedSum, silos: np.ndarray, exact: np.ndarray, streams: Streams
     ) -> np.ndarray:
         """Return sums (n, *shape) plus their noises; those of infinite budgets stay exact."""

@@ -10,19 +10,9 @@ r"""Means and medians of columns with missing values, from noisy sums.
     magnitude counts of MagnitudeGrid's bins (1, 2, 4, ... of either sign); the box is from the
               lowest to the highest bin with a noisy count above 4 times its noise
 
-Formal guarantee
-----------------
-Over d columns that are not ignored, one record's contribution is a point of the d-fold product of a
-fixed set, so squared distances add up over columns.
-
-- *Mean.* The set is (0, 0) and the segment from (a, -1) to (a, 1). A replaced record moves a point
-  by at most max(2, sqrt(a^2 + 1)): 2 for a = sqrt(3). Zeroed: sqrt(a^2 + 1), sqrt(2) for a = 1.
-  Entries o and u are multiples of 2^-20 (u is cut off towards 0); a multiplies the sum.
-- *Counts.* A one in one bin or in none: sqrt(2) for a replaced record, 1 for a zeroed one.
-
-So Delta is sqrt(d) times these; :mod:`skdpfl.preprocessing._sums` has the rest. Boxes found are
-functions of a release, with mu^2 / 2 for each of the two. Records with infinite values count as the
-box's ends, or, among magnitudes, as none.
+The sums and what they cost: :mod:`skdpfl.scaling._centre_sums`. Boxes found are functions of a
+release, with mu^2 / 2 for each of the two. Records with infinite values count as the box's ends,
+or, among magnitudes, as none.
 """
 
 from __future__ import annotations
@@ -32,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpfl.preprocessing._sums import STEP, Held
-from skdpfl.privacy.events import change_of
-from skdpfl.scaling import Bounds, MagnitudeGrid
+from skdpfl.federation import BoundedSum, SiloBudgets, SumPlan
+from skdpfl.preprocessing._paying import SiloSource
+from skdpfl.scaling import Bins, Bounds, MagnitudeGrid, Means, magnitudes
 
 #: a bin counts if it exceeds this many deviations of its noise
 _CLEAR = 4.0
@@ -54,79 +44,90 @@ class Box(NamedTuple):
 class Centres:
     """What will be released to find the centres of columns, and the centres.
 
-    ``held`` says whose records they are, ``mu`` is the whole budget. ``bounds`` are those declared,
-    or the number of features; ``strategy`` is "mean" or "median".
+    ``mu`` is the whole budget. ``bounds`` are those declared, or the number of features;
+    ``strategy`` is "mean" or "median".
     """
 
-    def __init__(self, held: Held, mu: float, bounds: Bounds | int, strategy: str) -> None:
-        self.held, self.strategy = held, strategy
-        declared = isinstance(bounds, Bounds)
+    def __init__(
+        self, budgets: SiloBudgets, mu: float, bounds: Bounds | int, strategy: str
+    ) -> None:
+        self.budgets, self.strategy = budgets, strategy
         self.bounds = bounds if isinstance(bounds, Bounds) else None
-        self.used = bounds.used if isinstance(bounds, Bounds) else np.ones(bounds, dtype=bool)
+        self.used = np.ones(bounds, bool) if isinstance(bounds, int) else bounds.used
         self.d = int(self.used.sum())
         #: columns with values beyond the magnitudes that are looked for
         self.far: np.ndarray = np.zeros(len(self.used), dtype=bool)
-        if not self.d:
-            self.mus: tuple[float, ...] = ()
-        else:
-            self.mus = (mu,) if declared else (mu / math.sqrt(2),) * 2
+        several = (mu,) if self.bounds is not None else (mu / math.sqrt(2),) * 2
+        mus = tuple(np.full(budgets.n_silos, each) for each in several if self.d)
+        self.plan = SumPlan(budgets, "preprocessing", mus) if self.d else None
 
     @property
-    def _replaced(self) -> bool:
-        return self.held.neighbours == "replace"
-
-    def _std(self, mu: float, change: float, norm: float, size: int) -> float:
-        """The noise of a total over all groups."""
-        one = self.held.noise(mu, change=change, norm=norm, size=size)
-        return one * math.sqrt(self.held.groups.size)
+    def _largest(self) -> int:
+        return int(self.budgets.summed.max())
 
     @property
-    def _of_counts(self) -> dict[str, float]:
-        """Sensitivity and norm of a histogram."""
-        return {
-            "change": math.sqrt(change_of(self.held.neighbours) * self.d),
-            "norm": math.sqrt(self.d),
-        }
+    def first(self) -> BoundedSum | None:
+        """What is asked for first."""
+        if self.bounds is None:
+            return magnitudes(self.used, self._largest)
+        used = self.used & (self.bounds.high / 2 > self.bounds.low / 2)
+        box = Box(self.bounds.low[used].astype(float), self.bounds.high[used].astype(float))
+        return self._asked(used, box) if used.any() else None
+
+    def _asked(self, used: np.ndarray, box: Box, n_bins: int = 0) -> BoundedSum:
+        """Return what finds the centres of some columns inside boxes."""
+        if self.strategy == "mean":
+            return Means(used, self._largest, *box, self.budgets.neighbours == "replace")
+        return Bins(used, self._largest, *box, n_bins or self._n_bins())
+
+    def _total(self, source: SiloSource, number: int, what: BoundedSum) -> tuple[np.ndarray, float]:
+        """Return the noisy total over all silos, and the standard deviation of its noise."""
+        assert self.plan is not None
+        sums = self.plan.question(number, what).each(source.federation, source.streams)
+        std = float(self.plan.noised(number, what).std[0])
+        return sums.sum(axis=0), std * math.sqrt(len(sums))
+
+    def _noise(self, what: BoundedSum) -> float:
+        """The noise of a total of the last release."""
+        assert self.plan is not None
+        n_sums = 1 if self.budgets.at_server else self.budgets.n_silos
+        last = self.plan.numbers[-1]
+        return float(self.plan.noised(last, what).std[0]) * math.sqrt(n_sums)
 
     @property
-    def _weight(self) -> float:
-        """The weight a of the number of values."""
-        return math.sqrt(3) if self._replaced else 1.0
-
-    @property
-    def _of_means(self) -> dict[str, float]:
-        norm = math.sqrt(self.d * (self._weight**2 + 1))
-        return {"change": 2 * math.sqrt(self.d) if self._replaced else norm, "norm": norm}
+    def _n(self) -> float:
+        return float(self.budgets.units.sum())
 
     @property
     def advice(self) -> str:
         """What to say from public numbers alone."""
-        if not self.mus:
+        if self.plan is None:
             return ""
-        n = float(self.held.groups.sum())
-        noise = self._std(self.mus[-1], **self._of_means, size=2 * self.d) / n
+        nothing = np.zeros(0)
+        replaced = self.budgets.neighbours == "replace"
+        noise = self._noise(Means(self.used, self._largest, nothing, nothing, replaced)) / self._n
         if noise <= _COARSE:
             return ""
         return (
-            f"There are too few records ({n:.0f}) for these columns and this budget: the noise of "
-            f"the centres is at least {noise:.2g} times half the width of their bounds. Raise "
-            "epsilon, or fill by constants, which cost nothing."
+            f"There are too few records ({self._n:.0f}) for these columns and this budget: the "
+            f"noise of the centres is at least {noise:.2g} times half the width of their bounds. "
+            "Raise epsilon, or fill by constants, which cost nothing."
         )
 
-    def found(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def found(self, source: SiloSource) -> tuple[np.ndarray, np.ndarray]:
         """Return each column's centre, and which columns have too few values to tell."""
-        if self.mus and math.isinf(self.mus[0]):
-            return self._exact(X)
-        box = self._box(X)
+        if source.records is not None and self.plan is not None:
+            return self._exact(np.asarray(source.records, dtype=np.float64))
+        box = self._box(source)
         centres, lost = box.low / 2 + box.high / 2, np.zeros(len(self.used), dtype=bool)
         lost |= self.used & ~np.isfinite(centres)
         centres[lost] = 0.0
         # halves may underflow: 0 / 0 would be NaN, and the sum with it
-        open_ = np.flatnonzero(self.used & (box.high / 2 > box.low / 2))
-        if open_.size:
+        open_ = self.used & (box.high / 2 > box.low / 2)
+        if open_.any():
             inner = Box(box.low[open_], box.high[open_])
             find = self._means if self.strategy == "mean" else self._medians
-            centres[open_], lost[open_] = find(X[:, open_], inner)
+            centres[open_], lost[open_] = find(source, open_, inner)
         return centres, lost
 
     def _exact(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -137,14 +138,12 @@ class Centres:
             centres = np.where(self.used, centres, self.bounds.center)
         return centres, lost
 
-    def _box(self, X: np.ndarray) -> Box:
+    def _box(self, source: SiloSource) -> Box:
         """Return the declared bounds, or those of the magnitudes that are clearly there."""
         if self.bounds is not None:
             return Box(self.bounds.low.astype(float), self.bounds.high.astype(float))
         grid = MagnitudeGrid(1.0)
-        bins = np.where(np.isfinite(X), grid.bins(X), -1)
-        exact = self.held.counted(bins, grid.n_bins)
-        counts, noise = self.held.released(exact, self.mus[0], **self._of_counts, number=0)
+        counts, noise = self._total(source, 0, magnitudes(self.used, self._largest))
         edges = grid.edges
         lows, highs = np.append(edges[:-1], 1.0), np.append(edges[1:], 1.0)
         zero = grid.n_positive
@@ -157,29 +156,25 @@ class Centres:
         low[none] = high[none] = np.nan
         return Box(low, high)
 
-    def _means(self, X: np.ndarray, box: Box) -> tuple[np.ndarray, np.ndarray]:
-        # halves first: a width that overflows would make an infinite value NaN, and the sum with it
+    def _means(
+        self, source: SiloSource, used: np.ndarray, box: Box
+    ) -> tuple[np.ndarray, np.ndarray]:
+        what = self._asked(used, box)
+        assert isinstance(what, Means)
+        assert self.plan is not None
+        noisy, noise = self._total(source, self.plan.numbers[-1], what)
         centre, half = box.low / 2 + box.high / 2, box.high / 2 - box.low / 2
-        seen = ~np.isnan(X)
-        u = np.where(seen, np.clip((X - centre) / half, -1.0, 1.0), 0.0)
-        u = np.trunc(u / STEP) * STEP
-        exact = np.stack([self.held.added(seen.astype(float)), self.held.added(u)], axis=1)
-        exact[:, 0] *= self._weight
-        number = len(self.mus) - 1
-        noisy, noise = self.held.released(exact, self.mus[-1], **self._of_means, number=number)
-        n_seen, its_noise = noisy[0] / self._weight, noise / self._weight
+        n_seen, its_noise = noisy[0] / what.a, noise / what.a
         mean = np.clip(noisy[1] / np.maximum(n_seen, 2 * its_noise), -1.0, 1.0)
         return centre + half * mean, n_seen < 2 * its_noise
 
-    def _medians(self, X: np.ndarray, box: Box) -> tuple[np.ndarray, np.ndarray]:
+    def _medians(
+        self, source: SiloSource, used: np.ndarray, box: Box
+    ) -> tuple[np.ndarray, np.ndarray]:
         k = self._n_bins()
+        assert self.plan is not None
+        counts, noise = self._total(source, self.plan.numbers[-1], self._asked(used, box, k))
         width = (box.high - box.low) / k
-        places = np.clip(np.floor((X - box.low) / width), 0, k - 1)
-        bins = np.where(np.isnan(X), -1, places).astype(np.int64)
-        number = len(self.mus) - 1
-        counts, noise = self.held.released(
-            self.held.counted(bins, k), self.mus[-1], **self._of_counts, number=number
-        )
         below = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
         # noise makes running sums fall; the nearest that does not: between its largest and least
         rising = np.maximum.accumulate(below, axis=1)
@@ -198,9 +193,9 @@ class Centres:
 
     def _n_bins(self) -> int:
         """As many bins as leave the median's rank this error; from public numbers."""
-        n = float(self.held.groups.sum())
+        nothing = np.zeros(0)
         for k in _BINS:
-            noise = self._std(self.mus[-1], **self._of_counts, size=k * self.d)
-            if noise * math.sqrt(k / 2) <= _RANK * n:
+            noise = self._noise(Bins(self.used, self._largest, nothing, nothing, k))
+            if noise * math.sqrt(k / 2) <= _RANK * self._n:
                 return k
         return _BINS[-1]

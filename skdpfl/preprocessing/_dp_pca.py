@@ -11,13 +11,16 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from skdpfl._arguments import check_choice, check_count, check_positive
 from skdpfl._compat import as_frame
-from skdpfl.federation import LocalFederation, SiloBudgets, SiloData
-from skdpfl.preprocessing._paying import FLOATS, PayingTransformer, PlannedCost, shared_docs
-from skdpfl.preprocessing._second_moments import MomentsPlan, RowMean, cut, noisy_moments
-from skdpfl.preprocessing._sums import Held
-from skdpfl.privacy.events import Neighbours, Trust, Unit
-from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.scaling import Array
+from skdpfl.federation import SiloBudgets, SumPlan
+from skdpfl.preprocessing._paying import (
+    FLOATS,
+    Learning,
+    PayingTransformer,
+    SiloSource,
+    shared_docs,
+)
+from skdpfl.privacy.events import Neighbours, Unit
+from skdpfl.scaling import Array, RowMean, SecondMoments, cut
 from skdpfl.silos import without_column
 
 
@@ -75,7 +78,7 @@ class DPPCA(PayingTransformer):
     -----
     **Formal guarantee.** What leaves a silo (``trust="server"``: the server) is one Gaussian
     mechanism, priced exactly; everything else is computed from it. The proof of its sensitivity is
-    in :mod:`skdpfl.preprocessing._second_moments`.
+    in :mod:`skdpfl.scaling._second_moments`.
 
     Components are found as far as their variance exceeds the noise's largest eigenvalue, about
     ``2 noise_scale_ sqrt(n_features)``; the rest is noise. A warning says where the public numbers
@@ -143,7 +146,7 @@ class DPPCA(PayingTransformer):
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
         return super()._checked(features, reset=reset, dtype=FLOATS, ensure_all_finite=True)
 
-    def _plan(self, held: Held, delta: float) -> PlannedCost:
+    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
         n_features = self.n_features_in_
         k = n_features if self.n_components is None else int(self.n_components)
         if k > n_features:
@@ -151,21 +154,20 @@ class DPPCA(PayingTransformer):
                 f"n_components={k} must be at most the number of features; X has "
                 f"n_features={n_features}."
             )
-        mu = np.full(len(held.sizes), gaussian_mu(float(self.epsilon), delta))
-        trust: Trust = "server" if held.at_server else "silo"
-        setting = SiloBudgets(held.sizes, mu, self._unit, trust, self._relation)
         self._declared, with_mean = self._center(n_features)
-        self._moments = MomentsPlan(setting, float(self.row_norm), self._declared, with_mean)
-        self.n_components_, self.noise_scale_ = k, self._moments.noise_of_matrix
-        return PlannedCost(self._moments.composition(), 1, _advice(self._moments, k))
+        what = SecondMoments(self._declared, float(self.row_norm), with_mean, budgets.n_silos)
+        plan = SumPlan(budgets, "second moments", (budgets.spends,))
+        self._question = plan.question(0, what)
+        self.n_components_ = k
+        self.noise_scale_ = plan.noise(0, what) / float(np.sqrt(2))
+        return Learning(plan, what, _advice(what, self.noise_scale_, k))
 
-    def _learn(self, values: Array, held: Held) -> str:
-        plan = self._moments
-        del self._moments  # silos' sizes
-        nothing = np.broadcast_to(np.int8(0), len(values))
-        data = SiloData.from_codes(values, nothing, held.codes, len(held.sizes))
-        found = noisy_moments(plan, LocalFederation(data, held.streams), held.streams)
-        self._set(found)
+    def _learn(self, source: SiloSource) -> str:
+        question = self._question
+        del self._question  # silos' sizes
+        moments = question.mean(source.federation, source.streams)
+        assert isinstance(question.what, SecondMoments)
+        self._set(question.what.unpacked(moments))
         return ""
 
     def _center(self, n_features: int) -> tuple[Array, bool]:
@@ -211,10 +213,10 @@ class DPPCA(PayingTransformer):
         return tags
 
 
-def _advice(plan: MomentsPlan, k: int) -> str:
+def _advice(what: SecondMoments, noise_scale: float, k: int) -> str:
     """Say where k components cannot all rise above the noise, by public numbers."""
-    noise = 2 * plan.noise_of_matrix * np.sqrt(len(plan.center))
-    most = plan.radius**2 / k
+    noise = 2 * noise_scale * np.sqrt(len(what.center))
+    most = what.length**2 / k
     if noise <= most:
         return ""
     return (

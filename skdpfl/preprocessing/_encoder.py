@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_count, is_auto
-from skdpfl.preprocessing._paying import PayingTransformer, PlannedCost, shared_docs
-from skdpfl.preprocessing._sums import Held
+from skdpfl.federation import SiloBudgets
+from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource, shared_docs
 from skdpfl.preprocessing._vocabulary import Vocabulary
 
 #: a category that has to be this share of the largest silo to be found is warned about
@@ -67,7 +67,7 @@ class DPOneHotEncoder(PayingTransformer):
     **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
     records, whatever the others hold: noisy counts of the values that other records have as well
     are a Gaussian mechanism, and a value that one record brings or takes away is given out with a
-    probability of at most delta / 100. Proved in :mod:`skdpfl.preprocessing._vocabulary`. With
+    probability of at most delta / 100. Proved in :mod:`skdpfl.scaling._value_counts`. With
     declared categories the output depends on no record.
 
     A record with a value in each of d columns moves 2 d counts, so noise grows with sqrt(d):
@@ -120,24 +120,24 @@ class DPOneHotEncoder(PayingTransformer):
                 f"column to entry; got {given!r}."
             )
 
-    def _plan(self, held: Held, delta: float) -> PlannedCost:
+    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
         self._declared = self._entries()
-        unknown = sum(entry is None for entry in self._declared)
-        self.width_is_public_ = not unknown or self.max_categories is not None
+        unknown = np.array([entry is None for entry in self._declared])
+        self.width_is_public_ = not unknown.any() or self.max_categories is not None
         self._release = None
         self.threshold_ = math.nan
-        if not unknown:
-            return PlannedCost((), 0)
-        self._release = Vocabulary.planned(held, unknown, float(self.epsilon), delta)
+        if not unknown.any():
+            return Learning(None)
+        self._release = Vocabulary(budgets, unknown, float(self.epsilon), delta)
         self.threshold_ = self._release.threshold
-        most = float(held.groups.max())
+        most = float(budgets.summed.max())
         if self.threshold_ > most:
-            where = "" if held.at_server else " in the largest silo"
+            where = "" if budgets.at_server else " in the largest silo"
             raise ValueError(
                 f"No category can be found: it would need a noisy count of {self.threshold_:.3g}, "
                 f"with n_samples={most:.0f}{where}. {_REMEDY}"
             )
-        small, advice = held.groups < self.threshold_, ""
+        small, advice = budgets.summed < self.threshold_, ""
         if self.threshold_ > _RARE * most:
             advice = (
                 f"Only categories of {self.threshold_:.0f} records or more are found, where the "
@@ -149,8 +149,7 @@ class DPOneHotEncoder(PayingTransformer):
                 f"{self.threshold_:.0f} that a category needs there: those contribute nothing. "
                 f"{_REMEDY}"
             )
-        releases = sum(n for _, n in self._release.composition[:1])
-        return PlannedCost(self._release.composition, releases, advice)
+        return Learning(self._release.plan, self._release.what, advice)
 
     def _entries(self) -> list[np.ndarray | None]:
         """Return each column's declared categories, None where they are unknown."""
@@ -174,15 +173,18 @@ class DPOneHotEncoder(PayingTransformer):
             )
         return [None if is_auto(entry) else _values(entry) for entry in entries]
 
-    def _learn(self, values: np.ndarray, held: Held) -> str:
+    def _learn(self, source: SiloSource) -> str:
+        release = self._release
+        self._release = None  # silos' sizes
+        every = iter([] if release is None else release.found(source))
         self.categories_: list[np.ndarray] = []
         self.counts_: list[np.ndarray | None] = []
-        for j, declared in enumerate(self._declared):
-            if declared is not None or self._release is None:
-                self.categories_.append(declared if declared is not None else _values([]))
+        for declared in self._declared:
+            if declared is not None:
+                self.categories_.append(declared)
                 self.counts_.append(None)
                 continue
-            found = self._release.found(values[:, j], held, j).iloc[: self.max_categories]
+            found = next(every).iloc[: self.max_categories]
             self.categories_.append(_values(list(found.index)))
             self.counts_.append(found.to_numpy())
         nothing = [j for j, categories in enumerate(self.categories_) if not len(categories)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -10,11 +9,16 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_choice
+from skdpfl.federation import SiloBudgets
 from skdpfl.preprocessing._centres import Centres
-from skdpfl.preprocessing._paying import FLOATS, PayingTransformer, PlannedCost, shared_docs
-from skdpfl.preprocessing._sums import Held
+from skdpfl.preprocessing._paying import (
+    FLOATS,
+    Learning,
+    PayingTransformer,
+    SiloSource,
+    shared_docs,
+)
 from skdpfl.preprocessing._vocabulary import Vocabulary
-from skdpfl.privacy.events import Composition, Exact, Gaussian, change_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.scaling import Bounds, read_feature_bounds
 
@@ -58,11 +62,11 @@ class DPSimpleImputer(PayingTransformer):
     -----
     **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
     records, whatever the others hold. Means: sums of values cut to their bounds and the weighted
-    number of values, whose sensitivity is proved in :mod:`skdpfl.preprocessing._centres`; medians,
+    number of values, whose sensitivity is proved in :mod:`skdpfl.scaling._centre_sums`; medians,
     and the magnitudes of columns without bounds: counts of a histogram on fixed bins, where a
     replaced record moves two counts of each column by 1. All are Gaussian mechanisms
-    (:mod:`skdpfl.preprocessing._sums`). Most frequent values: noisy counts above a threshold
-    (:mod:`skdpfl.preprocessing._vocabulary`), which costs a hundredth of delta.
+    (:mod:`skdpfl.federation._sums`). Most frequent values: noisy counts above a threshold
+    (:mod:`skdpfl.scaling._value_counts`), which costs a hundredth of delta.
 
     Examples
     --------
@@ -104,11 +108,11 @@ class DPSimpleImputer(PayingTransformer):
         dtype = FLOATS if self.strategy in _NUMBERS else None
         return super()._checked(features, reset=reset, dtype=dtype)
 
-    def _plan(self, held: Held, delta: float) -> PlannedCost:
+    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
         epsilon, d = float(self.epsilon), self.n_features_in_
         if self.strategy not in _NUMBERS:
-            self._release: Any = Vocabulary.planned(held, d, epsilon, delta)
-            tau, most = self._release.threshold, float(held.groups.max())
+            self._release: Any = Vocabulary(budgets, np.ones(d, bool), epsilon, delta)
+            tau, most = self._release.threshold, float(budgets.summed.max())
             if tau > most:
                 raise ValueError(
                     f"No most frequent value can be found: it would need a noisy count of "
@@ -116,15 +120,10 @@ class DPSimpleImputer(PayingTransformer):
                 )
             few = f"Values need {tau:.0f} records in a silo to be found, of {most:.0f} in the "
             advice = f"{few}largest. {_REMEDY}" if tau > most / 4 else ""
-            return PlannedCost(self._release.composition, 1, advice)
-        self._release = Centres(held, gaussian_mu(epsilon, delta), self._bounds(), self.strategy)
-        composition: Composition = ()
-        if math.isinf(epsilon):
-            composition = ((Exact(), 1),)
-        elif self._release.mus:
-            change = change_of(held.neighbours)
-            composition = ((Gaussian(change / self._release.mus[0]), len(self._release.mus)),)
-        return PlannedCost(composition, len(self._release.mus), self._release.advice)
+            return Learning(self._release.plan, self._release.what, advice)
+        mu = gaussian_mu(epsilon, delta)
+        self._release = Centres(budgets, mu, self._bounds(), self.strategy)
+        return Learning(self._release.plan, self._release.first, self._release.advice)
 
     def _bounds(self) -> Bounds | int:
         """Return the declared bounds; without, the number of features."""
@@ -133,20 +132,19 @@ class DPSimpleImputer(PayingTransformer):
         names = getattr(self, "feature_names_in_", None)
         return read_feature_bounds(self.feature_bounds, self.n_features_in_, names)
 
-    def _learn(self, values: np.ndarray, held: Held) -> str:
+    def _learn(self, source: SiloSource) -> str:
+        release = self._release
+        del self._release  # silos' sizes
         if self.strategy in _NUMBERS:
-            self.statistics_, lost = self._release.found(np.asarray(values, dtype=np.float64))
-            far = self._release.far
-        else:
-            found = [self._release.found(values[:, j], held, j) for j in range(values.shape[1])]
-            numeric = values.dtype.kind in "fiub"
-            filler: Any = 0 if numeric else "missing_value"
-            tops = [f.index[0] if len(f) else filler for f in found]
-            self.statistics_ = np.array(tops, dtype=values.dtype if numeric else object)
-            lost = np.array([not len(f) for f in found])
-            far = np.zeros_like(lost)
-        del self._release
-        return self._doubts(lost, far)
+            self.statistics_, lost = release.found(source)
+            return self._doubts(lost, release.far)
+        found = release.found(source)
+        numeric = source.dtype.kind in "fiub"
+        filler: Any = 0 if numeric else "missing_value"
+        tops = [counts.index[0] if len(counts) else filler for counts in found]
+        self.statistics_ = np.array(tops, dtype=source.dtype if numeric else object)
+        lost = np.array([not len(counts) for counts in found])
+        return self._doubts(lost, np.zeros_like(lost))
 
     def _doubts(self, lost: np.ndarray, far: np.ndarray) -> str:
         """Return what to say of columns with too few values, and with ones that are too large."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -13,16 +13,24 @@ from sklearn.utils.validation import validate_data
 from skdpfl import _surface
 from skdpfl._arguments import advising, check_choice, refuse_dates
 from skdpfl._compat import as_frame, fitting, with_names
-from skdpfl._surface import not_elsewhere
 from skdpfl._warnings import warn
+from skdpfl.federation import (
+    BoundedSum,
+    Federation,
+    LocalFederation,
+    Schema,
+    SiloBudgets,
+    SiloData,
+    SumPlan,
+)
 from skdpfl.preprocessing._frames import PassesSilos
-from skdpfl.preprocessing._sums import Held
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import Composition, Neighbours, Unit
+from skdpfl.privacy.events import Neighbours, Trust, Unit
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import Recorded, mark_of
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.silos import Silos, read_silos, split_silo_column
+from skdpfl.silos import read_silos, split_silo_column
 
 #: types of features that are numbers
 FLOATS = (np.float64, np.float32)
@@ -72,25 +80,32 @@ shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
 )
 
 
-@dataclass(frozen=True)
-class PlannedCost:
-    """What a fit will release, decided from public numbers: for the accountant and the user."""
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """What a fit will ask silos for, decided from public numbers; ``first`` is asked for first."""
 
-    composition: Composition
-    n_releases: int
+    sums: SumPlan | None
+    first: BoundedSum | None = None
     advice: str = ""
+
+
+class SiloSource(NamedTuple):
+    """The silos that a transformer learns from, and the server's streams.
+
+    ``dtype`` is that of the records; ``records`` are all of them, where they are here and the
+    budget is infinite.
+    """
+
+    federation: Federation
+    streams: Streams
+    dtype: np.dtype
+    records: Any = None
 
 
 class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
     """Base of transformers that learn within a budget; see :class:`DPSimpleImputer`."""
 
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
-
-    fit_federation = not_elsewhere(
-        "Let each silo prepare its records by the same public numbers (values to fill in, the "
-        "categories of a code book, components that were fitted on public data) before it makes "
-        "its SiloRecords."
-    )
 
     epsilon: float
     delta: Any
@@ -132,19 +147,70 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         with advising(features):
             values = self._checked(features, reset=True)
         read = read_silos(silos, len(values), X)
-        protected = len(values) if self._unit == "record" else len(read.ids)
-        delta = delta_of(self.delta, protected)
-        held = Held(read.codes, read.sizes, self.trust == "server", self._relation, streams)
-        cost = self._plan(held, delta)
-        spent = self._spent(cost, delta, read, streams)
-        self._charge(spent, mark=mark_of(values))
-        found = self._learn(values, held)
+        nothing = np.broadcast_to(np.int8(0), len(values))
+        data = SiloData.from_codes(values, nothing, read.codes, len(read.sizes))
+        exact = values if np.isinf(self.epsilon) else None
+        source = SiloSource(LocalFederation(data, streams), streams, values.dtype, exact)
+        digest = read.digest() if self._unit == "record" else None
+        said = self._found(source, read.sizes, read.ids.tolist(), digest, mark_of(values))
         named = self.silo_column is not None and self.keep_silo_column
         self._silo_position = list(X.columns).index(self.silo_column) if named else None
-        self.silo_ids_, self.privacy_spent_ = read.ids.to_numpy(), spent
-        if self._unit == "record":
-            self.n_samples_seen_ = len(values)
-        return " ".join(text for text in (cost.advice, found) if text)
+        self.silo_ids_ = read.ids.to_numpy()
+        return said
+
+    def fit_federation(self, federation: Federation, facts: Schema) -> Any:
+        """Learn from silos elsewhere, which add the noise themselves.
+
+        The result is that of :meth:`fit`, bit for bit if the silos have the same random streams.
+        Each silo then applies ``transform`` to its own records.
+
+        Parameters
+        ----------
+        federation : Federation
+            The silos.
+        facts : Schema
+            Public facts of their data.
+
+        Returns
+        -------
+        self : object
+        """
+        self._check()
+        with fitting(self):
+            sizes = np.array(list(facts.silo_sizes.values()), dtype=np.int64)
+            self.n_features_in_ = int(facts.n_features)
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            if facts.feature_names is not None:
+                self.feature_names_in_ = np.asarray(facts.feature_names, dtype=object)
+            own = federation.own_streams()
+            streams = streams_for(self.random_state) if own is None else own
+            names = list(facts.silo_sizes)
+            source = SiloSource(federation, streams, np.dtype(facts.dtype))
+            said = self._found(source, sizes, names, None, None)
+            self._silo_position, self.silo_ids_ = None, np.array(names, dtype=object)
+        if said:
+            warn(said)
+        return self
+
+    def _found(
+        self, source: SiloSource, sizes: np.ndarray, names: list[Any], digest: str | None, mark: Any
+    ) -> str:
+        """Plan, agree, pay and learn; return what to say."""
+        whole = self._unit == "silo"
+        delta = delta_of(self.delta, len(sizes) if whole else int(sizes.sum()))
+        mu = np.full(len(sizes), gaussian_mu(float(self.epsilon), delta))
+        trust: Trust = "server" if self.trust == "server" else "silo"
+        plan = self._plan(SiloBudgets(sizes, mu, self._unit, trust, self._relation), delta)
+        if plan.sums is not None:
+            seed = source.streams.seed
+            source.federation.agree_on_sums([plan.sums], plan.first, delta, seed)
+        spent = self._spent(plan.sums, delta, names, digest, source.streams)
+        self._charge(spent, mark=mark)
+        found = self._learn(source)
+        self.privacy_spent_ = spent
+        if not whole:
+            self.n_samples_seen_ = int(sizes.sum())
+        return " ".join(text for text in (plan.advice, found) if text)
 
     @property
     def _unit(self) -> Unit:
@@ -171,27 +237,32 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
             return values.astype(np.float64)  # half and long ones, which pandas does not sort
         return values if kind.isnative else values.astype(kind.newbyteorder("="))
 
-    def _plan(self, held: Held, delta: float) -> PlannedCost:
+    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
         """Decide what to release; reads no values."""
         raise NotImplementedError
 
-    def _learn(self, values: np.ndarray, held: Held) -> str:
+    def _learn(self, source: SiloSource) -> str:
         """Release it, set the fitted attributes; return what to say about what was found."""
         raise NotImplementedError
 
     def _spent(
-        self, cost: PlannedCost, delta: float, silos: Silos, streams: Streams
+        self,
+        sums: SumPlan | None,
+        delta: float,
+        names: list[Any],
+        digest: str | None,
+        streams: Streams,
     ) -> PrivacySpent:
         return PrivacySpent.from_compositions(
             unit=self._unit,
             trust="server" if self.trust == "server" else "silo",
             neighbours=self._relation,
             delta=delta,
-            compositions=[cost.composition],
-            silo_ids=silos.ids.tolist(),
-            group_of_silo=[0] * len(silos.ids),
-            n_releases=cost.n_releases,
-            assignment=silos.digest() if self._unit == "record" else None,
+            compositions=[() if sums is None else sums.composition()],
+            silo_ids=names,
+            group_of_silo=[0] * len(names),
+            n_releases=0 if sums is None else len(sums.mus),
+            assignment=digest,
             simulation_seeds=frozenset(() if streams.seed is None else (streams.seed,)),
         )
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl._surface import not_elsewhere
-from skdpfl.federation import LocalFederation, SiloData
-from skdpfl.preprocessing._paying import FLOATS, PayingTransformer, PlannedCost, shared_docs
-from skdpfl.preprocessing._sums import Held
-from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.federation import SiloBudgets
+from skdpfl.preprocessing._paying import (
+    FLOATS,
+    Learning,
+    PayingTransformer,
+    SiloSource,
+    shared_docs,
+)
 from skdpfl.scaling import (
     EVERYTHING,
     AffineScaling,
@@ -36,10 +39,6 @@ _REACH = 2.5
 class PrivateScaler(PayingTransformer):
     """Base class of transformers that spend their budget on the scales of the features."""
 
-    fit_federation = not_elsewhere(
-        'Give the estimator itself scaling="private", or feature_bounds from public knowledge.'
-    )
-
     epsilon: float = 1.0
     _: KW_ONLY
     delta: Any = "auto"
@@ -63,34 +62,35 @@ class PrivateScaler(PayingTransformer):
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
         return super()._checked(features, reset=reset, dtype=FLOATS)
 
-    def _plan(self, held: Held, delta: float) -> PlannedCost:
+    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
         bounds, n_features = self.feature_bounds, self.n_features_in_
         if bounds is not None:
             names = getattr(self, "feature_names_in_", None)
             bounds = read_feature_bounds(bounds, n_features, names)
         plan = plan_scaling(
-            silo_sizes=held.sizes,
+            silo_sizes=budgets.silo_sizes,
             n_features=n_features,
-            mu=gaussian_mu(self.epsilon, delta),
+            mu=budgets.mu,
             scaling="private",
             feature_bounds=bounds,
             shares=EVERYTHING,
         )
         self._scaling_plan = plan = self._without_known(plan, bounds)
-        return PlannedCost(plan.composition(), len(plan.looks), plan.advice)
+        first = None if plan.counts is None else plan.counts.what
+        return Learning(None if plan.is_free else plan.sums, first, plan.advice)
 
     def _without_known(self, plan: ScalingPlan, bounds: Bounds | None) -> ScalingPlan:
         """Return the plan without releases of what the bounds tell."""
         return plan
 
-    def _learn(self, values: Array, held: Held) -> str:
+    def _learn(self, source: SiloSource) -> str:
         plan = self._scaling_plan
         del self._scaling_plan  # silos' sizes
-        self.scaling_, doubts = self._scaling(plan, values, held)
+        self.scaling_, doubts = self._scaling(plan, source)
         self._set_attributes()
         return " ".join(doubts)
 
-    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> tuple[AffineScaling, list[str]]:
+    def _scaling(self, plan: ScalingPlan, source: SiloSource) -> tuple[AffineScaling, list[str]]:
         """Return the scaling, and what to say of it; only this method reads values."""
         raise NotImplementedError
 
@@ -154,8 +154,8 @@ class DPStandardScaler(PrivateScaler):
     True
     """
 
-    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> tuple[AffineScaling, list[str]]:
-        scales = run_scaling(plan, _federation(X, held), held.streams)
+    def _scaling(self, plan: ScalingPlan, source: SiloSource) -> tuple[AffineScaling, list[str]]:
+        scales = run_scaling(plan, source.federation, source.streams)
         assert isinstance(scales.features, AffineScaling)
         return scales.features, doubts_about(scales.far_features, scales.unseen_features)
 
@@ -217,17 +217,18 @@ class DPMinMaxScaler(PrivateScaler):
             return plan
         return replace(plan, features="bounds", counts=None, moments=(), advice="")
 
-    def _scaling(self, plan: ScalingPlan, X: Array, held: Held) -> tuple[AffineScaling, list[str]]:
+    def _scaling(self, plan: ScalingPlan, source: SiloSource) -> tuple[AffineScaling, list[str]]:
         bounds, doubts = plan.feature_bounds, list[str]()
         if bounds is not None:
             low, high = bounds.low, bounds.high
-        elif np.isinf(plan.budgets.mu).all():
+        elif source.records is not None:
+            X = source.records
             finite = np.isfinite(X)
             low = np.where(finite, X, np.inf).min(axis=0)
             high = np.where(finite, X, -np.inf).max(axis=0)
             low, high = np.where(low <= high, (low, high), 0.0)
         else:
-            found = find_moments(plan, ScalingRun(plan, _federation(X, held), held.streams))
+            found = find_moments(plan, ScalingRun(plan, source.federation, source.streams))
             low, high = _range_of(plan, found)
             far = tuple(np.flatnonzero(found.counted.beyond).tolist())
             doubts = doubts_about(far, found.counted.unseen)
@@ -236,13 +237,6 @@ class DPMinMaxScaler(PrivateScaler):
     def _set_attributes(self) -> None:
         self.data_min_, self.data_range_ = self.scaling_.center.copy(), self.scaling_.scale.copy()
         self.data_max_ = self.data_min_ + self.data_range_
-
-
-def _federation(X: Array, held: Held) -> LocalFederation:
-    """Return a federation of records without targets."""
-    nothing = np.broadcast_to(np.int8(0), len(X))
-    data = SiloData.from_codes(X, nothing, held.codes, len(held.sizes))
-    return LocalFederation(data, held.streams)
 
 
 def _range_of(plan: ScalingPlan, found: FoundMoments) -> tuple[Array, Array]:

@@ -26,17 +26,22 @@ from skdpfl.scaling import (
     AffineScaling,
     AffineTarget,
     Below,
+    Bins,
     Boxes,
     Columns,
     Counts,
     Labels,
     LinearGrid,
     MagnitudeGrid,
+    Magnitudes,
+    Means,
     Moments,
     RatioTarget,
     RowMoments,
+    SecondMoments,
     Slopes,
     SquashScaling,
+    ValueCounts,
 )
 
 #: the declared classes by name, and the types of their fields
@@ -195,6 +200,7 @@ declare(
 declare(sampling.Everyone, sampling.PoissonSampling, sampling.WithoutReplacement, sampling.Disjoint)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
 declare(SiloBudgets, SumPlan)
+declare(Bins, Magnitudes, Means, SecondMoments, ValueCounts)
 declare(Columns, Boxes, LinearGrid, MagnitudeGrid, Counts, Moments, RowMoments)
 declare(Labels, Slopes, Below)
 declare(AffineScaling, AffineTarget, RatioTarget, SquashScaling)

@@ -100,11 +100,15 @@ def _checked(answer: Answer, ask: Ask) -> Any:
     kind = "f" if ask.part is None else "i"  # masked: whole numbers
     if values.ndim != 1 or values.dtype.kind != kind or not np.isfinite(values).all():
         return "an answer that is no vector of finite numbers"
+    if answer.names is not None and sum(map(len, answer.names)) != values.size:
+        return "an answer with other names than numbers"
     return answer
 
 
 def odd_ones(answers: dict[str, Any]) -> dict[str, str]:
     """Return the silos whose answers are of another length than most."""
+    if all(answer.names is not None for answer in answers.values()):
+        return {}  # each silo names what it found
     widths = [answer.values.size for answer in answers.values()]
     usual = max(set(widths), key=widths.count, default=0)
     odd = [name for name, answer in answers.items() if answer.values.size != usual]

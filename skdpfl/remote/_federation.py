@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdpfl.federation import BoundedSum, Federation, Question, Schema, SumPlan, Work
+from skdpfl.federation import BoundedSum, Federation, Named, Question, Schema, SumPlan, Work
 from skdpfl.privacy.mechanisms.records import smallest_cohort
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.remote._declared import pack
@@ -119,7 +119,7 @@ class RemoteFederation(Federation):
         self._offer(rows, seed, self.estimator, task)
 
     def agree_on_sums(
-        self, sums: Sequence[SumPlan], first: BoundedSum, delta: float, seed: int | None
+        self, sums: Sequence[SumPlan], first: BoundedSum | None, delta: float, seed: int | None
     ) -> None:
         finite = all(np.isfinite(mu).all() for plan in sums for mu in plan.mus)
         check_noised(finite, sums[0].budgets.trust)
@@ -226,11 +226,13 @@ class RemoteFederation(Federation):
         messages[heaviest] = total / self._weights[cohort][heaviest]
         yield cohort, messages
 
-    def _in_order(self, answers: dict[str, Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _in_order(self, answers: dict[str, Any]) -> Iterator[tuple[np.ndarray, Any]]:
         """Yield answers silo by silo; all have the width of most of them."""
         for i, name in enumerate(self.names):
             if name in answers:
-                yield np.array([i]), answers[name].values[None]
+                found = answers[name]
+                named = None if found.names is None else [Named(found.values, found.names)]
+                yield np.array([i]), found.values[None] if named is None else named
 
     def own_streams(self) -> Streams | None:
         return None if self._journal is None else self._journal.streams()

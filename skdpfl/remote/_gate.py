@@ -17,6 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from skdpfl._digits import at_most
 from skdpfl.exceptions import BudgetExceeded, LedgerError
+from skdpfl.federation import Named
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._declared import pack, unpack
@@ -265,7 +266,9 @@ class Gate:
         An error ends the fit: it may tell of what was drawn, which is then not drawn again.
         """
         try:
-            answer = pack(Answer(ask.fit, ask.purpose, ask.number, release.draw()))
+            drawn = release.draw()
+            found = drawn if isinstance(drawn, Named) else (drawn,)
+            answer = pack(Answer(ask.fit, ask.purpose, ask.number, *found))
             return answer, release.state()
         except Exception as error:
             _log_error(f"Silo {self.records.name}", error)
@@ -339,15 +342,13 @@ def _logging_warnings(name: str) -> Iterator[None]:
 
 def _digest_of(records: SiloRecords) -> str:
     """Return a digest of the records in their order; it is kept as secret as they are."""
-    digest = hashlib.sha256(records.X.tobytes())
-    for part in (records.y, records.sample_weight):
-        values = part.tolist() if isinstance(part, np.ndarray) and part.dtype == object else part
-        digest.update(repr(values).encode() if isinstance(values, list) else _bytes(values))
+    digest = hashlib.sha256()
+    for values in (records.X, records.y, records.sample_weight):
+        if values is not None:  # objects by their values: their bytes are addresses
+            words = values.dtype == object
+            digest.update(str(values.dtype).encode())
+            digest.update(repr(values.tolist()).encode() if words else values.tobytes())
     return digest.hexdigest()
-
-
-def _bytes(values: np.ndarray | None) -> bytes:
-    return b"" if values is None else str(values.dtype).encode() + values.tobytes()
 
 
 def _array(data: bytes) -> np.ndarray:

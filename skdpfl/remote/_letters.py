@@ -42,7 +42,7 @@ class Facts:
     n_features: int
     feature_names: tuple[str, ...] | None
     classes: tuple[Label, ...] | None
-    dtype: Literal["float64", "float32"]
+    dtype: Literal["float64", "float32", "object"]
     n_records: int | None
 
     def check(self) -> None:
@@ -184,10 +184,12 @@ class Offer:
 
     def check_parts(self) -> None:
         """Raise unless row, facts and task are about the same records and the same model."""
-        classes, row = self.facts.classes, self.row
+        row = self.row
         if isinstance(row, SumRow):
-            row.check(self.facts.n_features, None if classes is None else len(classes))
+            row.check(self.facts)
             return
+        if self.facts.dtype == "object":
+            raise Refused("A model is fitted to numbers: prepare the tables of words first.")
         if self.task is None:
             raise Refused("The offer of a fit says which model, loss and algorithm it is for.")
         self.task.check(row, self.facts)
@@ -248,12 +250,13 @@ def is_finite(content: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a silo releases."""
+    """What a silo releases; ``names`` are those of the values, where they are released, too."""
 
     fit: str
     purpose: str
     number: int
     values: np.ndarray
+    names: tuple[tuple[Label, ...], ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skdpfl.remote._letters import Facts
 from skdpfl.remote._terms import Refused
@@ -20,8 +21,8 @@ class SiloRecords:
         The silo's name: its identity, whatever computer it runs on.
     X : array-like or DataFrame of shape (n, n_features)
         Features; the same rows in the same order whenever they are loaded.
-    y : array-like of shape (n,)
-        Labels, or numbers.
+    y : array-like of shape (n,), optional
+        Labels, or numbers. None for transformers, which do not look at them.
     classes : sequence, optional
         All labels that there can be, from public knowledge, also those that no record here has;
         None for regression. A fit's classes are compared with these, never with the records'.
@@ -30,6 +31,9 @@ class SiloRecords:
     sample_weight : array-like of shape (n,), optional
         Each record's weight, at least 0: what its loss is multiplied by before its gradient is
         clipped. It costs nothing as long as it is part of the record.
+    raw : bool, default=False
+        The table as it is, with words and gaps: imputers and encoders learn from it
+        (``Schema(..., dtype="object")``), models do not.
 
     Examples
     --------
@@ -42,22 +46,27 @@ class SiloRecords:
         self,
         name: str,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         classes: Sequence[Any] | None = None,
         feature_names: Sequence[str] | None = None,
         sample_weight: Any = None,
+        raw: bool = False,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ValueError(f"A silo's name is a text; got {name!r}.")
         if feature_names is None and hasattr(X, "columns"):
             feature_names = list(X.columns)
-        self.name, self.y, self.X = name, np.asarray(y), _numbers(np.asarray(X))
+        self.name, self.X = name, _anything(X) if raw else _numbers(np.asarray(X))
+        self.y = np.zeros(len(self.X)) if y is None else np.asarray(y)
         self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
         if self.X.ndim != 2 or self.y.shape != (len(self.X),) or not len(self.X):
             raise ValueError("X is a table with at least one row, and y has one entry for each.")
-        if not np.isfinite(self.X).all():
-            raise ValueError("X holds values that are missing or not finite; fill them in first.")
+        if not raw and not np.isfinite(self.X).all():
+            raise ValueError(
+                "X holds values that are missing or not finite; fill them in first. With raw=True "
+                "imputers and encoders learn from the table as it is."
+            )
         self.classes = None if classes is None else tuple(np.unique(np.asarray(classes)).tolist())
         self._check_targets()
         self.sample_weight = self._weights(sample_weight)
@@ -76,7 +85,7 @@ class SiloRecords:
     def _weights(self, given: Any) -> np.ndarray | None:
         if given is None:
             return None
-        weights = np.asarray(given, self.X.dtype)
+        weights = np.asarray(given, np.float64 if self.X.dtype == object else self.X.dtype)
         if weights.shape != self.y.shape:
             raise ValueError(f"sample_weight has one number for each of the {len(self.y)} records.")
         if not (np.isfinite(weights) & (weights >= 0)).all():
@@ -122,11 +131,23 @@ class SiloRecords:
     def targets(self, facts: Facts) -> np.ndarray:
         """Return the targets as losses want them: codes of sorted classes, or numbers."""
         if facts.classes is None:
-            limits = np.finfo(self.X.dtype)
-            return np.clip(self.y.astype(self.X.dtype), limits.min, limits.max)
+            dtype: Any = np.float64 if self.X.dtype == object else self.X.dtype
+            limits = np.finfo(dtype)
+            return np.clip(self.y.astype(dtype), limits.min, limits.max)
         classes = np.unique(np.asarray(facts.classes))
         codes = np.searchsorted(classes, self.y)
         return codes.astype(np.int8 if len(classes) == 2 else np.min_scalar_type(len(classes)))
+
+
+def _anything(X: Any) -> np.ndarray:
+    """Return a table of texts, numbers and gaps; an error tells of no value."""
+    table = np.asarray(X, dtype=object)
+    plain = str | bool | np.bool_ | int | float | np.integer | np.floating | None
+    known = [isinstance(value, plain) or value is pd.NA for value in table.ravel().tolist()]
+    if not all(known):
+        raise ValueError("A raw table holds texts, numbers, True and False, None and NaN.")
+    table[pd.isna(table)] = None
+    return table
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ _FARTHEST = 2.0**40
 class Planned(NamedTuple):
     """A release that was planned: ``draw`` computes it, ``state`` is what the silo keeps then."""
 
-    draw: Callable[[], np.ndarray]
+    draw: Callable[[], Any]
     state: Callable[[], dict[str, Any]]
 
 
@@ -102,7 +102,7 @@ def _hidden(
 
 def _of_silo(
     ask: Ask, silo: Silo, offer: Offer, task: Task | None, dtype: np.dtype
-) -> Callable[[], np.ndarray]:
+) -> Callable[[], Any]:
     """Return what computes the next release of a fit."""
     row = offer.row
     if ask.purpose != "round":
@@ -118,15 +118,14 @@ def _of_silo(
 
 def _sum_of_silo(
     ask: Ask, silo: Silo, offer: Offer, task: Task | None, dtype: np.dtype
-) -> Callable[[], np.ndarray]:
+) -> Callable[[], Any]:
     """Return what computes one of the noised sums that were agreed to."""
-    row, facts = offer.row, offer.facts
+    row = offer.row
     plan = next((plan for plan in row.sums if plan.purpose == ask.purpose), None)
     if plan is None:
         raise Refused(f"The plan has no question about the {ask.purpose}.")
     work = task.work(row.plan, dtype) if task is not None and isinstance(row, Row) else None
-    n_classes = None if facts.classes is None else len(facts.classes)
-    question = checked(plan, ask.number, ask.content, facts.n_features, n_classes, work)
+    question = checked(plan, ask.number, ask.content, offer.facts, work)
     _refusing(silo.check_new, question)
     return partial(silo.answer, question)
 

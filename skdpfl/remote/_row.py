@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -30,8 +30,8 @@ from skdpfl.remote._terms import Refused
 class SumRow:
     """One silo's noised sums apart from any fit: a score, or what a transformer learns.
 
-    ``size`` is None where it is the silo's secret. ``first`` is the sum that is asked for first: a
-    silo that cannot answer it says so before anyone pays.
+    ``size`` is None where it is the silo's secret. ``first`` is the sum that is asked for first, if
+    it is known: a silo that cannot answer it says so before anyone pays.
     """
 
     name: str
@@ -71,10 +71,12 @@ class SumRow:
             simulation_seeds=frozenset(() if seed is None else (seed,)),
         )
 
-    def check(self, n_features: int, n_classes: int | None) -> None:
+    def check(self, facts: PublicOfRecords) -> None:
         """Raise unless the first sum is one of these records."""
         plan = self.sums[0]
-        checked(plan, plan.first, self.first, n_features, n_classes, None)
+        if self.first is None:  # it follows from public numbers, but is not known yet
+            return
+        checked(plan, plan.first, self.first, facts, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,13 +239,27 @@ def _check_sums(row: Row | SumRow) -> None:
         _check(all(0 < mu[0] < math.inf for mu in (given.mu, *plan.mus)))
 
 
+class PublicOfRecords(Protocol):
+    """What is public of the records that a sum is of."""
+
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def classes(self) -> tuple[Any, ...] | None: ...
+    @property
+    def dtype(self) -> str: ...
+
+
 def checked(
-    plan: SumPlan, number: int, what: object, n_features: int, n_classes: int | None, work: Any
+    plan: SumPlan, number: int, what: object, facts: PublicOfRecords, work: Any
 ) -> SumQuestion:
     """Return a question for a sum, if it is one of the plan's and of such records, or refuse."""
     try:
         question = plan.question(number, what, work)
-        question.what.check(n_features, n_classes, work)
+        n_classes = None if facts.classes is None else len(facts.classes)
+        question.what.check(facts.n_features, n_classes, work)
+        if facts.dtype == "object" and not question.what.of_words:
+            raise Refused("This is asked of tables of numbers; here are words, or gaps.")
         if not (plan.noised(number, question.what).std > 0).all():
             raise Refused("A sum without noise is not answered.")
     except PrecisionError as error:

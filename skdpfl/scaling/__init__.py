@@ -15,6 +15,7 @@ from skdpfl.scaling._bounds import (
     read_target_bounds,
 )
 from skdpfl.scaling._calibration import Calibrated, CalibrationPlan, calibrated
+from skdpfl.scaling._centre_sums import Bins, Magnitudes, Means, magnitudes
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
 from skdpfl.scaling._doubts import doubts_about, values_of
@@ -31,16 +32,20 @@ from skdpfl.scaling._maps import (
 from skdpfl.scaling._moments import Boxes, deviations
 from skdpfl.scaling._run import FoundMoments, ScalingRun, find_moments, run_scaling
 from skdpfl.scaling._scaling_plan import Look, ScalingPlan
+from skdpfl.scaling._second_moments import RowMean, SecondMoments, cut
 from skdpfl.scaling._shift import Below, ShiftPlan
 from skdpfl.scaling._target_bins import LinearGrid
 from skdpfl.scaling._temperature import Labels, Slopes, TemperaturePlan, rarity
+from skdpfl.scaling._value_counts import SHARE, ValueCounts, threshold
 
 __all__ = [
     "EVERYTHING",
+    "SHARE",
     "AffineScaling",
     "AffineTarget",
     "Array",
     "Below",
+    "Bins",
     "Bounds",
     "Boxes",
     "Calibrated",
@@ -53,25 +58,33 @@ __all__ = [
     "LinearGrid",
     "Look",
     "MagnitudeGrid",
+    "Magnitudes",
+    "Means",
     "Moments",
     "RatioTarget",
+    "RowMean",
     "RowMoments",
     "Scales",
     "ScalingPlan",
     "ScalingRun",
+    "SecondMoments",
     "ShiftPlan",
     "Slopes",
     "SquashScaling",
     "TemperaturePlan",
+    "ValueCounts",
     "affine_from_bounds",
     "calibrated",
+    "cut",
     "deviations",
     "doubts_about",
     "find_moments",
+    "magnitudes",
     "plan_scaling",
     "rarity",
     "read_feature_bounds",
     "read_target_bounds",
     "run_scaling",
+    "threshold",
     "values_of",
 ]

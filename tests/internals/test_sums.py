@@ -20,15 +20,20 @@ from skdpfl.privacy.release import NORMALS
 from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.scaling import (
     Below,
+    Bins,
     Boxes,
     Columns,
     Counts,
     LinearGrid,
     MagnitudeGrid,
+    Means,
     Moments,
     RowMoments,
+    SecondMoments,
     Slopes,
+    magnitudes,
 )
+from skdpfl.scaling._columns import ColumnSums
 from tests.made_sums import budgets_of, exact_sums
 
 D = 3
@@ -72,6 +77,8 @@ LINEAR = Predictor(
     LinearModel(D, 1), {"coef_": PARAMS[None, :D], "intercept_": PARAMS[D:]}, None, False
 )
 
+USED, ONES = np.ones(D, bool), np.ones(D)
+
 
 def boxes(columns, center=0.0, half=1.0):
     n = columns.is_feature.size
@@ -95,6 +102,12 @@ SUMS = {
     "log loss": (Scored("log_loss", 5.0, LINEAR), None, True),
     "absolute error": (Scored("absolute_error", 0.3, LINEAR), None, True),
     "squared error": (Scored("squared_error", 2.0, LINEAR), None, True),
+    "centres": (Means(USED, 90, -ONES, ONES, True), None, True),
+    "centres, zeroed": (Means(USED, 90, -ONES, ONES, False), None, False),
+    "bins of columns": (Bins(USED, 90, -ONES, ONES, 8), None, True),
+    "magnitudes": (magnitudes(USED, 90), None, True),
+    "second moments": (SecondMoments(np.zeros(D), 0.8, True), None, False),
+    "second moments alone": (SecondMoments(ONES, 2.0, False), None, False),
     "from outside": (Raw(), None, True),
 }
 NAMES = pytest.mark.parametrize("name", SUMS)
@@ -178,7 +191,7 @@ def test_a_silos_sum_is_of_its_records_whatever_the_others_hold(name):
     for found in (turned, added):
         apart = np.linalg.norm((found - whole).reshape(3, -1), axis=1)
         assert (apart <= 2 * drift).all()
-    if name.split()[0] in ("counts", "moments", "rows", "slopes", "levels"):
+    if what.on_grid or isinstance(what, ColumnSums):
         np.testing.assert_array_equal(turned, whole)
 
 

@@ -22,13 +22,16 @@ class Here(Courier):
 
     def gate(self, name):
         """Return a silo as a new process would make it."""
+        ledger = PrivacyLedger(*self.budget, path=self.folder / f"{name}.ledger")
+        return Gate(self.records(name), ledger, **{"allow_simulation": True} | self.options)
+
+    def records(self, name):
+        """Return a silo's records."""
         X, y, silos = self.problem
         mine = silos == NAMES.index(name)
-        ledger = PrivacyLedger(*self.budget, path=self.folder / f"{name}.ledger")
         classes = [0, 1] if y.dtype.kind == "i" else None
         weights = None if self.weights is None else self.weights[mine]
-        records = SiloRecords(name, X[mine], y[mine], classes=classes, sample_weight=weights)
-        return Gate(records, ledger, **{"allow_simulation": True} | self.options)
+        return SiloRecords(name, X[mine], y[mine], classes=classes, sample_weight=weights)
 
     def entries(self, name):
         """Return what a silo's ledger was charged with."""

@@ -12,6 +12,7 @@ from skdpfl.losses import Quantile
 from skdpfl.models import MLP, LinearModel
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.remote._letters import Facts
 from skdpfl.remote._row import checked
 from skdpfl.scaling import Below, ShiftPlan, Slopes, calibrated
 from tests.estimators.fits import GUARANTEES
@@ -96,7 +97,8 @@ def test_the_noise_is_what_is_priced(trust, neighbours):
 
 def test_only_questions_of_the_plan_are_answered():
     plan, work, params = plan_of().sums.of_silo(0), work_of(), np.zeros(5)
-    assert checked(plan, 5, Below(params, 0.1), 4, None, work).purpose == "shift"
+    facts = Facts(4, None, None, "float64", 100)
+    assert checked(plan, 5, Below(params, 0.1), facts, work).purpose == "shift"
     for number, asked in (
         (6, Below(params, 0.1)),
         (-1, Below(params, 0.1)),
@@ -106,7 +108,7 @@ def test_only_questions_of_the_plan_are_answered():
         (0, None),
     ):
         with pytest.raises(ValueError, match=r"no question|cut lies in"):
-            checked(plan, number, asked, 4, None, work)
+            checked(plan, number, asked, facts, work)
 
 
 # ---- what is priced ------------------------------------------------------------------------------

@@ -1,115 +1,80 @@
 """The imputer's and the encoder's guarantees: sensitivities, noise, and the threshold's delta."""
 
-import itertools
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, _vocabulary
+from skdpfl.federation import LocalFederation, SiloData
+from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer
 from skdpfl.preprocessing._centres import Centres
-from skdpfl.preprocessing._sums import Held
+from skdpfl.preprocessing._paying import SiloSource
 from skdpfl.preprocessing._vocabulary import Vocabulary
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling import read_feature_bounds
+from skdpfl.scaling._value_counts import value_counts
+from tests.made_sums import budgets_of
 
 RELATIONS = ["replace", "add_remove"]
 
 
-def held(sizes=(40,), relation="replace", at_server=False, seed=0):
-    sizes = np.array(sizes)
-    codes = np.repeat(np.arange(sizes.size), sizes)
-    return Held(codes, sizes, at_server, relation, streams_for(seed))
+def source_of(X, sizes, seed=0):
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    data = SiloData.from_codes(X, np.zeros(len(X)), codes, len(sizes))
+    streams = streams_for(seed)
+    return SiloSource(LocalFederation(data, streams), streams, X.dtype)
 
 
-def exact_sums(centres, X, monkeypatch, last):
-    """Return the exact sums of one release, with the sensitivity that its noise is made for."""
-    seen = []
-
-    def released(self, exact, mu, *, change, norm, number):
-        seen.append((exact.copy(), change, norm))
-        noiseless = exact.sum(axis=0)
-        return noiseless, 1e-9
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Held, "released", released)
-        centres.found(X)
-    return seen[-1 if last else 0]
+def vocabulary(d=1, sizes=(500,), relation="replace", epsilon=1.0):
+    return Vocabulary(budgets_of(sizes, neighbours=relation), np.ones(d, bool), epsilon, 1e-5)
 
 
 VALUES = [np.nan, -np.inf, np.inf, -1.0, 0.0, 0.37, 1.0, 1e300, 1e-300]
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_a_width_whose_half_underflows_makes_no_sum_nan(value, monkeypatch):
+def test_a_width_whose_half_underflows_makes_no_sum_nan(value):
     """A sum that is no number would tell of the value, whatever the noise."""
     bounds = read_feature_bounds(([-1.0, 0.0], [1.0, 5e-324]), 2)
-    centres = Centres(held(), 1.0, bounds, "mean")
-    exact, *_ = exact_sums(centres, np.full((40, 2), value), monkeypatch, last=True)
-    assert np.isfinite(exact).all()
-
-
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("strategy", ["mean", "median"])
-@pytest.mark.parametrize("bounded", [True, False], ids=["bounds", "none"])
-def test_no_record_moves_a_sum_further_than_its_noise_is_made_for(
-    strategy, bounded, relation, monkeypatch
-):
-    """All pairs of values of a record, in every column alike; the bound is attained."""
-    d = 3
-    bounds = read_feature_bounds((-1, 1), d) if bounded else d
-    centres = Centres(held(relation=relation), 1.0, bounds, strategy)
-    X = np.random.default_rng(0).uniform(-1, 1, (40, d))
-
-    def sums(value):
-        X[0] = value
-        return exact_sums(centres, X, monkeypatch, last=bounded)
-
-    each = {str(v): sums(v) for v in VALUES}
-    change, norm = each["0.0"][1:]
-    # where a contribution is set to zero it is that of a record without values
-    pairs = (
-        itertools.combinations(each, 2)
-        if relation == "replace"
-        else ((name, "nan") for name in each)
-    )
-    moved = [np.linalg.norm(each[a][0] - each[b][0]) for a, b in pairs]
-    assert 0.999 * change <= max(moved) <= change * (1 + 1e-12)
-    own = [np.linalg.norm(exact - each["nan"][0]) for exact, _, _ in each.values()]
-    assert max(own) <= norm * (1 + 1e-12)
+    centres = Centres(budgets_of([40], 1.0), 1.0, bounds, "mean")
+    found, _ = centres.found(source_of(np.full((40, 2), value), [40]))
+    assert np.isfinite(found).all() and found[1] == 0
 
 
 @pytest.mark.parametrize("at_server", [False, True])
 def test_noise_is_what_the_sensitivity_needs(at_server):
-    """A chi-square test of the noise's variance; false alarms below 1e-7."""
-    records, size, mu = held((30, 50, 20), at_server=at_server), 400, 0.5
-    exact = np.zeros((records.groups.size, size))
-    noisy, std = records.released(exact, mu, change=2.0, norm=1.0, number=0)
-    low, high = chi2.ppf([5e-8, 1 - 5e-8], size)
-    assert low < (noisy**2).sum() / std**2 < high
+    """A chi-square test of the noise's variance over 200 columns; false alarms below 1e-7."""
+    budgets = budgets_of([30, 50, 20], 0.5, trust="server" if at_server else "silo")
+    centres = Centres(budgets, 0.5, read_feature_bounds((-1, 1), 200), "mean")
+    total, std = centres._total(source_of(np.zeros((100, 200)), [30, 50, 20]), 0, centres.first)
+    low, high = chi2.ppf([5e-8, 1 - 5e-8], 200)
+    assert low < (total[1] ** 2).sum() / std**2 < high
     alone = std / math.sqrt(1 if at_server else 3)
-    assert alone == pytest.approx(2.0 / mu, rel=1e-3) and alone > 2.0 / mu
+    least = 2.0 * math.sqrt(200) / 0.5
+    assert alone == pytest.approx(least, rel=1e-3) and alone > least
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("d", [1, 4])
 def test_the_gaussian_part_pays_for_two_counts_of_each_column(d, relation):
     """Counts of values that both neighbours have move by sqrt(2 d), or sqrt(d) if zeroed."""
-    release = Vocabulary.planned(held((500,), relation), d, 1.0, 1e-5)
+    release = vocabulary(d, relation=relation)
     column = np.repeat(["a", "b"], [200, 300]).astype(object)
     changed = column.copy()
     changed[0] = "b" if relation == "replace" else None
     counts = [np.array([(c == v).sum() for v in "ab"]) for c in (column, changed)]
     moved = math.sqrt(d) * np.linalg.norm(counts[0] - counts[1])
-    (gaussian, times), _ = release.composition
+    (gaussian, times), _ = release.plan.composition()
     assert times == 1
     mu = (2 if relation == "replace" else 1) / gaussian.noise_multiplier
     assert 0.999 * mu <= moved / release.std <= mu
-    many = Vocabulary.planned(held((60_000,), relation), d, 1.0, 1e-5)
-    found = many.found(np.repeat(np.arange(300), 200), held((60_000,), relation), 0)
+    many = vocabulary(d, (60_000,), relation)
+    table = np.repeat(np.arange(300), 200)[:, None] * np.ones(d, int)
+    found = many.found(source_of(table, [60_000]))[0]
     low, high = chi2.ppf([5e-8, 1 - 5e-8], 300)
     assert low < ((found - 200) ** 2).sum() / many.std**2 < high
 
@@ -122,28 +87,31 @@ def test_single_records_values_are_given_out_as_rarely_as_paid_for(d):
     alarms below 1e-6 at either end.
     """
     delta, times = 0.04, 20_000
-    noise = Vocabulary.planned(held((times,)), d, 0.5, 1e-5).std
-    release = Vocabulary(1.0, 1.0, noise, _vocabulary.threshold(noise, d, delta), ())
-    given = len(release.found(np.arange(times), held((times,), seed=d), 0))
+    release = vocabulary(d, (times,), epsilon=0.5)
+    plan = dataclasses.replace(release.plan, failure=delta)
+    counts = value_counts(np.arange(times))
+    question = plan.question(0, release.what)
+    given = len(release.what.given(question, 0, streams_for(d), counts, 0))
     q = 1 - (1 - delta) ** (1 / d)  # in none of d columns: 1 - delta
     low, high = binom.ppf([1e-6, 1 - 1e-6], times, q)
     assert low <= given <= high
 
 
 def test_the_price_is_that_of_both_parts():
-    release = Vocabulary.planned(held((500,)), 2, 1.0, 1e-5)
-    assert release.composition[1] == (Approximate(0.0, pytest.approx(1e-7)), 1)
-    price = price_epsilon(release.composition, 1e-5, "replace")
+    release = vocabulary(2)
+    composition = release.plan.composition()
+    assert composition[1] == (Approximate(0.0, pytest.approx(1e-7)), 1)
+    price = price_epsilon(composition, 1e-5, "replace")
     assert 0.99 <= price <= 1.0
     # without the threshold's part the noise would be less
-    alone = price_epsilon(release.composition[:1], 1e-5, "replace")
-    assert isinstance(release.composition[0][0], Gaussian) and alone < price
+    alone = price_epsilon(composition[:1], 1e-5, "replace")
+    assert isinstance(composition[0][0], Gaussian) and alone < price
 
 
 def test_values_that_no_record_has_are_never_given_out_and_silos_count_apart():
-    release = Vocabulary.planned(held((300, 300)), 1, 50.0, 1e-5)
+    release = vocabulary(1, (300, 300), epsilon=50.0)
     column = np.repeat(np.array(["a", "b"], dtype=object), [300, 300])
-    found = release.found(column, held((300, 300)), 0)
+    (found,) = release.found(source_of(column[:, None], (300, 300)))
     assert set(found.index) == {"a", "b"} and (abs(found - 300) < 20).all()
 
 
@@ -160,16 +128,33 @@ def test_no_record_decides_which_of_equal_values_is_given_out(first):
 
 
 @pytest.mark.parametrize("first", [True, 1.0, np.int64(1), np.float32(1), np.bool_(True), "1"])
-def test_equal_values_of_several_kinds_are_an_error(first):
+def test_no_record_decides_the_kind_of_a_value(first):
+    """A record with another kind of 1 has a value of its own, which is not given out."""
     X = np.full((500, 1), 1, dtype=object)
     X[0, 0], X[1, 0] = first, None
-    encoder = DPOneHotEncoder(5.0, random_state=0)
-    if first == 1 and not isinstance(first, np.integer):
-        with pytest.raises(ValueError, match="equal values of several kinds"):
-            encoder.fit(X)
-        return
-    (found,) = encoder.fit(X).categories_
+    (found,) = DPOneHotEncoder(5.0, random_state=0).fit(X).categories_
     assert found.tolist() == [1] and type(found[0]) is int
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_equal_values_of_several_kinds_are_an_error_where_all_are_frequent(trust):
+    X = np.array(500 * [[1]] + 500 * [[True]], dtype=object)
+    encoder = DPOneHotEncoder(20.0, trust=trust, random_state=0)
+    for silos in (np.repeat([0, 1], 500), None):
+        with pytest.raises(ValueError, match="equal values of several kinds"):
+            encoder.fit(X, silos=silos)
+
+
+def test_a_server_cannot_lower_the_threshold():
+    """A silo computes it from the plan that it agreed to; a question has no say in it."""
+    release = vocabulary(1, (300,), epsilon=1.0)
+    table = np.array(299 * ["a"] + ["b"], dtype=object)[:, None]
+    low = dataclasses.replace(release.what, largest=1)
+    question = release.plan.question(0, low)
+    data = SiloData.from_codes(table, np.zeros(300), np.zeros(300, int), 1)
+    for seed in range(50):
+        ((_, (sent,)),) = question.answers(data, streams_for(seed))
+        assert sent.names == (("a",),)
 
 
 def test_texts_are_given_out_as_pythons_own():

@@ -11,7 +11,7 @@ from skdpfl import ISRLDPClassifier
 from skdpfl._pipelines import check_fits_elsewhere
 from skdpfl.losses import LogLoss
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
-from skdpfl.preprocessing import DPPCA, DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
+from skdpfl.preprocessing import DPPCA, DPStandardScaler
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.remote import Refused, SilosMissing, SiloStore, Terms, _declared, declare
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
@@ -90,10 +90,6 @@ def _refuse_what_silos_lack(model, here, monkeypatch):
 
 
 NOT_ELSEWHERE = {
-    "scaler": (DPStandardScaler(), 'scaling="private"'),
-    "pca": (DPPCA(2), "fitted on public data"),
-    "imputer": (DPSimpleImputer(), "values to fill in"),
-    "encoder": (DPOneHotEncoder(), "code book"),
     "search": (DPRandomizedSearchCV(estimator(), {"alpha": [0.1]}), "score_federation"),
     "budget": (SharedBudget(make_pipeline(DPPCA(2), estimator()), epsilon=1.0), "last step by"),
     "pipeline": (make_pipeline(DPStandardScaler(), estimator()), "DPStandardScaler would have"),

@@ -7,6 +7,7 @@ from skdpfl.federation import SumPlan
 from skdpfl.models import LinearModel
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 from skdpfl.remote import Refused, SilosMissing, score_federation
+from skdpfl.remote._letters import Facts
 from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._row import SumRow, checked
 from skdpfl.scaling import SquashScaling
@@ -64,11 +65,12 @@ def test_other_models_and_numbers_are_refused(tmp_path):
         score_federation(model, of(here), epsilon=1.0, measure="squared_error", bound=1.0)
     with pytest.raises(SilosMissing, match="other features or classes"):
         score_federation(model, of(here), epsilon=1.0)
+    facts = Facts(1, None, (0, 1), "float64", 50)
     with pytest.raises(Refused, match="too little"):
-        checked(*sum_at(1e13), 1, 2, None)
+        checked(*sum_at(1e13), facts, None)
     for wrong in ({"bound": np.nan}, {"bound": 0.0}, {"bound": 2.0}):
         with pytest.raises(Refused, match=r"bound of an|do not belong"):
-            checked(*sum_at(**wrong), 1, 2, None)
+            checked(*sum_at(**wrong), facts, None)
     for wrong in ({"mu": 0.0}, {"mu": np.nan}, {"n": 0}):
         plan, what = asked(**wrong)
         with pytest.raises(Refused, match="do not belong"):

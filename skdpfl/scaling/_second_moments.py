@@ -1,0 +1,133 @@
+r"""Second moments of rows in a ball: the analysis of Gauss [1]_, with the mean beside it.
+
+::
+
+    x = c(row - center),  |x| <= R         c: rows that are longer than R are cut to it
+    z = (x, b),   b = R / 2 where the mean is to be learnt, else 0
+    Phi(row) = z z^T without the corner b^2: each square once, each product once, times sqrt(2)
+    M = mean of x x^T,  m = mean of x,  covariance = M - m m^T         (m = 0 without the mean)
+
+Formal guarantee
+----------------
+Products are multiplied by sqrt(2), so distances of Phi are Frobenius distances of ``z z^T`` (the
+corner is the same for all records). With t = <x, y>, for two rows of norms p, q ::
+
+    |Phi(x) - Phi(y)|^2 = p^4 + q^4 - 2 t^2 + 2 b^2 (p^2 + q^2 - 2 t)
+
+which grows with p and q for a given t; at p = q = R it is largest at t = -b^2 (allowed, as b <= R),
+where it is ``2 (R^2 + b^2)^2``. So the diameter of the set of terms is ``sqrt(2) (R^2 + b^2)``, and
+its radius ``R sqrt(R^2 + 2 b^2)``. Both are attained. :mod:`skdpfl.federation._sums` has the proof
+of what a noised sum costs; the rounding of the sum, in pieces of 2^14 records, is part of it.
+
+In the matrix the noise s of the sum has standard deviation s on the diagonal, and s / sqrt(2)
+beside it: less than independent noise of s in each entry of the upper triangle, which the bound
+would cost as well.
+
+A row is cut by a norm computed in floating point, and divided by slightly more; rows whose norm
+is not finite count as zero.
+
+References
+----------
+.. [1] C. Dwork, K. Talwar, A. Thakurta, L. Zhang, "Analyze Gauss: optimal bounds for
+       privacy-preserving principal component analysis", STOC 2014.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpfl.federation import PIECE, BoundedSum, SiloData
+from skdpfl.privacy.release import DOUBLE, relative_error
+from skdpfl.scaling._maps import Array
+
+
+class RowMean(NamedTuple):
+    """The noisy mean (d,), zeros where it is not learnt, and the noisy second moments (d, d)."""
+
+    mean: Array
+    second: Array
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoments(BoundedSum):
+    """The sum of ``Phi``, packed: the upper triangle, then the row's mean if it is learnt.
+
+    ``center`` (n_features,) is declared; ``n_silos`` are added up, which counts as rounding.
+    """
+
+    center: Array
+    length: float
+    with_mean: bool
+    n_silos: int = 1
+
+    @property
+    def lift(self) -> float:
+        """The entry b that is appended to rows."""
+        return self.length / 2 if self.with_mean else 0.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        d = len(self.center)
+        return (d * (d + 1) // 2 + d * self.with_mean,)
+
+    @property
+    def radius(self) -> float:
+        return self.length * float(np.sqrt(self.length**2 + 2 * self.lift**2))
+
+    @property
+    def diameter(self) -> float:
+        return float(np.sqrt(2)) * (self.length**2 + self.lift**2)
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        numbers = self.center.dtype == np.float64 and bool(np.isfinite(self.center).all())
+        if self.center.shape != (n_features,) or not numbers or self.n_silos < 1:
+            raise ValueError("The center is not one of rows of so many features.")
+
+    def operations(self, records: np.ndarray, n_added: int) -> np.ndarray:
+        return PIECE + np.ceil(records / PIECE) + max(self.n_silos, n_added) + 8
+
+    def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, Array]]:
+        for silo in np.flatnonzero(data.sizes).tolist():
+            yield np.array([silo]), self._sum(data, silo)[None]
+
+    def _sum(self, data: SiloData, silo: int) -> Array:
+        d, n = len(self.center), int(data.sizes[silo])
+        second, mean = np.zeros((d, d)), np.zeros(d)
+        for start in range(0, n, PIECE):
+            rows = data.rows_of(silo, slice(start, min(start + PIECE, n)))
+            x = cut(np.asarray(data.X[rows]), self.center, self.length)
+            second += x.T @ x
+            mean += x.sum(axis=0)
+        second *= np.sqrt(2)
+        np.fill_diagonal(second, second.diagonal() / np.sqrt(2))
+        parts = [second[np.triu_indices(d)]]
+        if self.with_mean:
+            parts.append(np.sqrt(2) * self.lift * mean)
+        return np.concatenate(parts)
+
+    def unpacked(self, means: Array) -> RowMean:
+        """Return the moments that noisy means stand for."""
+        d = len(self.center)
+        upper = np.zeros((d, d))
+        upper[np.triu_indices(d)] = means[: d * (d + 1) // 2]
+        second = (upper + upper.T) / np.sqrt(2)
+        np.fill_diagonal(second, upper.diagonal())
+        if not self.with_mean:
+            return RowMean(np.zeros(d), second)
+        return RowMean(means[d * (d + 1) // 2 :] / (np.sqrt(2) * self.lift), second)
+
+
+def cut(rows: Array, center: Array, radius: float) -> Array:
+    """Return rows - center, cut to the norm, float64; rows that are not finite give zeros."""
+    with np.errstate(all="ignore"):
+        x = np.subtract(rows, center, dtype=np.float64)
+        norms = np.sqrt(np.einsum("nd,nd->n", x, x))
+        below = radius * (1 - relative_error((x.shape[1] + 16, DOUBLE)))
+        finite = np.isfinite(norms)
+        x *= np.where(finite, np.minimum(1.0, below / norms), 0.0)[:, None]
+    x[~finite] = 0.0
+    return x

@@ -1,0 +1,193 @@
+r"""Values of columns whose vocabulary nobody has declared: noisy counts above a threshold.
+
+::
+
+    c_v     = how many of the silo's records (server: of all) have value v in the column
+    noisy_v = c_v + N(0, sigma^2)                  for every v with c_v >= 1, and for no other
+    given out: (v, noisy_v) of those with noisy_v >= tau
+    q       = P[N(0, sigma^2) >= tau - 1]          tau such that 1 - (1 - q)^d <= delta_0
+
+d columns; a missing value is no value. tau is 1 + sigma times a quantile of the normal, so a value
+that one record has is given out with probability q at most.
+
+Formal guarantee
+----------------
+Let D and D' differ in one record (replaced, or its contribution set to zero), hence in the counts
+of one group. Call a value of a column *common* if both D and D' have it there, and *own* if one of
+them has it only; the other's count is then 0, its own 1, and each has at most one own value in each
+column. The noises are independent, so the output is a pair of independent parts:
+
+- *Common values.* They are the same set under D and D'. Their counts move by at most 1 each, by 1
+  in at most two of them in each column (one if zeroed): sqrt(2 d) in Euclidean norm (sqrt(d)).
+  Noisy counts are a Gaussian mechanism of ``mu = sqrt(2 d) / sigma``; dropping those below tau is
+  post-processing.
+- *Own values.* D gives one out with probability ``a = 1 - (1 - q)^J``, J <= d its number of own
+  values; D' never does, but others with ``a' = 1 - (1 - q)^J'``. "None" has probability 1 - a and
+  1 - a'. So for every set of outputs P(S) - P'(S) is at most ``a + max(0, a' - a)``, which is
+  ``max(a, a') <= 1 - (1 - q)^d <= delta_0``. This part is (0, delta_0)-DP.
+
+Two independent mechanisms on the same records compose: ``Gaussian`` and ``Approximate(0, delta_0)``
+are what the accountant is told. With silos apart, neighbours differ in one silo's message.
+
+*Which of equal values.* 0.0 and -0.0, or 1, np.int64(1) and np.int8(1), count as one value; which
+of them is given out must not follow from the record that happens to come first. So zeros lose their
+sign, and texts and numbers are given out as Python's own. 1, 1.0 and True are three values. Where
+two of them were given out for one column, whoever asked gets an error.
+
+Counts are integers and added to integer noise on one grid (:mod:`skdpfl.privacy.release`). That
+noise is normal but for a relative error below 1e-4 of a tail's probability out to where it is cut
+off; q is taken 1 % larger, plus 1e-20, for this, for the grid and for rounding tau.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from skdpfl.federation import BoundedSum, Named, SiloBudgets, SiloData, SumQuestion
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import (
+    DOUBLE,
+    NoisedSum,
+    grid_for,
+    noise_for,
+    relative_error,
+    snapped_release,
+)
+
+#: the part of delta that pays for the threshold: the rest of a pipeline has the same delta, and for
+#: a group of records it counts several times
+SHARE = 0.01
+#: q is larger by this factor, and by this number
+_FACTOR, _ROUNDING = 1.01, 1e-20
+
+
+@dataclass(frozen=True, eq=False)
+class ValueCounts(BoundedSum):
+    """The values of the columns in ``used`` (n_features,), with noisy counts above a threshold.
+
+    All silos have the same noise: that of one with ``largest`` records.
+    """
+
+    used: np.ndarray
+    largest: int
+    of_words = True
+
+    @property
+    def d(self) -> int:
+        """The number of columns."""
+        return int(self.used.sum())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (2 * self.d,)  # the counts of two records' values
+
+    @property
+    def radius(self) -> float:
+        return math.sqrt(self.d)
+
+    @property
+    def diameter(self) -> float:
+        return math.sqrt(2 * self.d)
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        if self.used.shape != (n_features,) or self.used.dtype != bool or not self.d:
+            raise ValueError("The columns that are asked for are none of these records'.")
+
+    def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> NoisedSum:
+        delta = self.diameter if budgets.neighbours == "replace" else self.radius
+        most = float(max(self.largest, budgets.summed.max()))
+        apart = np.full(len(mu), relative_error((2, DOUBLE)) * most * delta)
+        std = noise_for(mu, delta, 2 * self.d, apart)
+        return NoisedSum(std, np.array([grid_for(s, most) if s else 0.0 for s in std.tolist()]))
+
+    def answers(
+        self, question: SumQuestion, data: SiloData, streams: Streams
+    ) -> Iterator[tuple[np.ndarray, Any]]:
+        for silo in np.flatnonzero(data.sizes).tolist():
+            rows = data.rows_of(silo, slice(None))
+            counted = [value_counts(column) for column in np.asarray(data.X[rows])[:, self.used].T]
+            if not question.plan.budgets.at_server:
+                give = partial(self.given, question, silo, streams)
+                counted = [give(counts, j) for j, counts in enumerate(counted)]
+            yield np.array([silo]), [_named(counted)]
+
+    def given(
+        self, question: SumQuestion, silo: int, streams: Streams, counts: pd.Series, column: int
+    ) -> pd.Series:
+        """Return those of a column's values that are given out, with their noisy counts."""
+        plan, noised = question.plan, self.noised(question.plan.budgets, question.mu)
+        std, grid = float(noised.std[silo]), float(noised.grid[silo])
+        if std and len(counts):
+            units = streams.stream(plan.purpose, silo, column).units(counts.shape, np.float64)
+            exact = counts.to_numpy(np.float64)
+            counts = pd.Series(snapped_release(exact, units, grid), index=counts.index)
+        return counts[counts >= threshold(std, self.d, plan.failure)]
+
+
+def value_counts(column: np.ndarray) -> pd.Series:
+    """Return how many records have each value of each kind, in order of first occurrence."""
+    values, kinds = _plain(column)
+    codes = pd.factorize(values, use_na_sentinel=True)[0]
+    known = np.flatnonzero(codes >= 0)
+    each, found = pd.factorize(codes[known] * (kinds.max(initial=0) + 1) + kinds[known])
+    first = np.zeros(len(found), int)
+    first[each[::-1]] = known[::-1]
+    counts = np.bincount(each, minlength=len(found)).astype(np.float64)
+    return pd.Series(counts, index=pd.Index(values[first], tupleize_cols=False))
+
+
+def _named(counted: list[pd.Series]) -> Named:
+    """Return columns' values and their counts as they are sent."""
+    values = tuple(tuple(counts.index.tolist()) for counts in counted)
+    return Named(np.concatenate([np.zeros(0), *counted]), values)
+
+
+#: kinds of values, and what makes one of them of any that are equal to it
+_KINDS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (bool, bool),
+    (np.bool_, bool),
+    (numbers.Integral, int),
+    (numbers.Real, lambda x: float(x) + 0.0),
+    (str, str),
+)
+
+
+def _plain(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a column in which equal values of a kind are the same, and their kinds as codes."""
+    one = np.zeros(len(column), int)
+    if column.dtype.kind == "f":
+        return column + 0.0, one  # -0.0 + 0.0 is 0.0
+    if column.dtype != object:
+        return column, one
+    kinds = list(map(type, column.tolist()))
+    if set(kinds) <= {str, type(None)}:
+        return column, one
+    values, names = column.copy(), np.empty(len(column), object)
+    for i, value in enumerate(column.tolist()):
+        kind, made = next((k for k in _KINDS if isinstance(value, k[0])), (type(value), None))
+        names[i], values[i] = kind.__name__.strip("_"), value if made is None else made(value)
+    return values, pd.factorize(names)[0]
+
+
+def threshold(std: float, n_columns: int, failure: float) -> float:
+    """Return tau, at which values of one record are given out with probability ``failure``."""
+    if not std:
+        return 1.0  # without privacy
+    # 1 - (1 - q)^d = failure
+    q = -math.expm1(math.log1p(-failure) / n_columns)
+    least = (q - _ROUNDING) / _FACTOR
+    if least <= 0:
+        raise ValueError(
+            f"delta={failure / SHARE:.3g} is too small for a threshold on counts: declare the "
+            "categories."
+        )
+    return 1.0 - std * float(ndtri(least)) * (1 + 1e-12)
