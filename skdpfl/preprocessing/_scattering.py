@@ -1,6 +1,20 @@
-r"""Scattering transform of images, in NumPy.
+"""Scattering transform of images, in NumPy, with Morlet wavelets by their Fourier transforms.
 
 ::
+
+    g(x)     = exp(-x^T R D R^T x / (2 s^2)) / (2 pi s^2 / slant)    R: rotation by theta,
+    psi(x)   = g(x) (exp(i xi <x, e_theta>) - K)                     D = diag(1, slant^2)
+    phi(x)   = g(x) with slant 1 and s = 0.8 2^(J - 1)
+
+    s = 0.8 2^j,  xi = 3 pi / (4 2^j),  slant = 4 / L,  theta = (floor(L/2) - 1 - l) pi / L
+
+for scales j = 0..J-1 and orientations l = 0..L-1; K makes the mean of psi zero. Filters are made
+periodic on the padded image by summing over neighbouring periods. Their transforms are real, since
+``psi(-x)`` is the conjugate of ``psi(x)``. At a coarser resolution a filter is its low frequencies.
+This is the filter bank of Bruna and Mallat [1]_, with the constants of the public implementation
+Kymatio [2]_.
+
+The transform::
 
     S0 = x * phi,   S1[j, l] = |x * psi_jl| * phi
     S2[j, l, j', l'] = ||x * psi_jl| * psi_j'l'| * phi,   j < j'
@@ -8,16 +22,104 @@ r"""Scattering transform of images, in NumPy.
 x is reflected at its border; * is circular convolution; every S is taken at each 2^J-th point
 inside the border. A modulus after psi_j is kept at every 2^j-th point. That makes 1 + J L +
 L^2 J (J - 1) / 2 images of 1 / 4^J of the size.
+
+References
+----------
+.. [1] J. Bruna and S. Mallat, "Invariant scattering convolution networks", IEEE TPAMI 35(8), 2013.
+.. [2] M. Andreux et al., "Kymatio: scattering transforms in Python", JMLR 21(60), 2020.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from scipy.fft import fft2, ifft2
 
-from skdpfl.preprocessing._wavelets import Array, Wavelets, wavelets
+Array = np.ndarray
+#: periods on each side that are summed; a wavelet has faded to below 1e-7 beyond them
+_PERIODS = range(-2, 3)
+_SIGMA, _XI = 0.8, 3 * math.pi / 4
+
+
+class Wavelets(NamedTuple):
+    """Transforms of the filters, by resolution r (the image is sampled at every 2^r-th point).
+
+    Attributes
+    ----------
+    psi : list of list of ndarray
+        ``psi[j][r]``, (L, height / 2^r, width / 2^r), for r below j, and r = 0.
+    rows, columns : list of ndarray
+        ``rows[r] @ U @ columns[r].T`` is U at resolution r, filtered by phi, at every 2^J-th
+        point inside the border.
+    """
+
+    psi: list[list[Array]]
+    rows: list[Array]
+    columns: list[Array]
+
+
+def wavelets(shape: tuple[int, int], J: int, L: int) -> Wavelets:
+    """Return the filters for padded images of a shape, both numbers multiples of 2^J."""
+    psi = []
+    for j in range(J):
+        turned = [(max(L // 2 - 1, 0) - l) * math.pi / L for l in range(L)]
+        fine = np.stack([_morlet(shape, _SIGMA * 2**j, t, _XI / 2**j, 4 / L) for t in turned])
+        psi.append([_coarser(fine, r).astype(np.float32) for r in range(max(j, 1))])
+    rows, columns = ([_averaging(size, J, r) for r in range(J)] for size in shape)
+    return Wavelets(psi, rows, columns)
+
+
+def _morlet(shape: tuple[int, int], sigma: float, theta: float, xi: float, slant: float) -> Array:
+    """Return the transform of one wavelet, (height, width)."""
+    wave, envelope = (_gabor(shape, sigma, theta, f, slant) for f in (xi, 0.0))
+    return fft2(wave - wave.sum() / envelope.sum() * envelope).real
+
+
+def _gabor(shape: tuple[int, int], sigma: float, theta: float, xi: float, slant: float) -> Array:
+    """Return a wave in a Gaussian window, summed over periods."""
+    total = np.zeros(shape, complex)
+    c, s = math.cos(theta), math.sin(theta)
+    for down in _PERIODS:
+        for right in _PERIODS:
+            x, y = np.ogrid[: shape[0], : shape[1]]
+            x, y = x + down * shape[0], y + right * shape[1]
+            along, across = c * x + s * y, c * y - s * x
+            window = along**2 + (slant * across) ** 2
+            total += np.exp(-window / (2 * sigma**2) + 1j * xi * along)
+    return total * slant / (2 * math.pi * sigma**2)
+
+
+def _coarser(filters: Array, r: int) -> Array:
+    """Return transforms (..., height, width) at every 2^r-th point, of their low frequencies."""
+    for axis in (-2, -1) if r else ():
+        size = filters.shape[axis]
+        kept = size >> r
+        low = np.moveaxis(filters, axis, -1).copy()
+        low[..., kept // 2 : size - (kept - kept // 2)] = 0
+        filters = np.moveaxis(low.reshape(*low.shape[:-1], 1 << r, kept).sum(-2), -1, axis)
+    return filters
+
+
+def _averaging(size: int, J: int, r: int) -> Array:
+    """Return the matrix of phi in one direction, (size / 2^J - 2, size / 2^r).
+
+    phi is a product of a function of x and one of y, at every resolution. It filters and samples a
+    signal of ``size / 2^r`` points; the first and the last sample belong to the border.
+    """
+    sigma = _SIGMA * 2 ** (J - 1)
+    x = np.arange(size)
+    fine = sum(np.exp(-((x + k * size) ** 2) / (2 * sigma**2)) for k in _PERIODS)
+    spectrum = np.fft.fft(fine).real / (math.sqrt(2 * math.pi) * sigma)
+    kept = size >> r
+    if r:
+        spectrum[kept // 2 : size - (kept - kept // 2)] = 0
+        spectrum = spectrum.reshape(1 << r, kept).sum(0)
+    kernel = np.fft.ifft(spectrum).real
+    every = np.arange(1 << (J - r), kept - (1 << (J - r)), 1 << (J - r))
+    return kernel[(every[:, None] - np.arange(kept)) % kept].astype(np.float32)
 
 
 class Scattering:

@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted, check_memory, validate_dat
 
 from skdpfl._arguments import check_count
 from skdpfl._surface import DocLinks
-from skdpfl.preprocessing._scattering import Scattering
-from skdpfl.preprocessing._wavelets import Array
+from skdpfl.preprocessing._scattering import Array, Scattering
 
 #: raised when the numbers change, so that results on disk are not taken for them
 _VERSION = 1

@@ -18,7 +18,6 @@ from skdpfl.scaling._calibration import Calibrated, CalibrationPlan, calibrated
 from skdpfl.scaling._centre_sums import Bins, Magnitudes, Means, magnitudes
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
-from skdpfl.scaling._doubts import doubts_about, values_of
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import (
     AffineScaling,
@@ -30,7 +29,14 @@ from skdpfl.scaling._maps import (
     SquashScaling,
 )
 from skdpfl.scaling._moments import Boxes, deviations
-from skdpfl.scaling._run import FoundMoments, ScalingRun, find_moments, run_scaling
+from skdpfl.scaling._run import (
+    FoundMoments,
+    ScalingRun,
+    doubts_about,
+    find_moments,
+    run_scaling,
+    values_of,
+)
 from skdpfl.scaling._scaling_plan import Look, ScalingPlan
 from skdpfl.scaling._second_moments import RowMean, SecondMoments, cut
 from skdpfl.scaling._shift import Below, ShiftPlan

@@ -39,7 +39,7 @@ from skdpfl.scaling._moments import (
 #: the limits of deviations and of squares; the weight of squares; the target's box in deviations
 _LONGEST, _SQUARE, HALF, _TARGET = 4.0, 6.0, 0.5, 3.0
 #: the least unit of deviations, in half boxes; the second if the target's variance is known better
-_FINEST, _FINEST_TARGET = 0.15, 0.01
+_FINEST_UNIT, _FINEST_TARGET = 0.15, 0.01
 #: the prior's variance of variances, in squares of their error: larger, as the prior may be wrong
 _LOOSER = 2.0
 #: all entries are multiples of this
@@ -82,8 +82,8 @@ def boxes_around(boxes: Boxes, found: Estimate, is_feature: np.ndarray) -> Boxes
 
 def _units(found: Estimate, is_feature: np.ndarray) -> Array:
     """s of features, 3 s of the target, in half boxes."""
-    precise = np.clip(2 * found.variance_error, _FINEST_TARGET**2, _FINEST**2)
-    finest = np.where(is_feature, _FINEST**2, precise)
+    precise = np.clip(2 * found.variance_error, _FINEST_TARGET**2, _FINEST_UNIT**2)
+    finest = np.where(is_feature, _FINEST_UNIT**2, precise)
     return np.sqrt(np.clip(found.variance, finest, 1.0)) * np.where(is_feature, 1.0, _TARGET)
 
 

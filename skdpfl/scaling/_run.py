@@ -1,7 +1,8 @@
 """Running a scaling plan: from noisy counts to boxes, from noisy moments to centers and scales.
 
 All that is computed here comes from public numbers and from noised sums, whose privacy
-:mod:`skdpfl.scaling._columns` states.
+:mod:`skdpfl.scaling._columns` states. What counts tell of
+features without scales is said in words.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._ball import boxes_around, refine
 from skdpfl.scaling._bounds import affine_from_bounds
 from skdpfl.scaling._columns import ColumnSums, Counts, ExactMoments, Moments, RowMoments
-from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges
+from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, shape_library
 from skdpfl.scaling._maps import (
     AffineScaling,
     AffineTarget,
@@ -35,8 +36,32 @@ from skdpfl.scaling._moments import (
     target_is_unresolved,
 )
 from skdpfl.scaling._scaling_plan import Look, ScalingPlan
-from skdpfl.scaling._shapes import shape_library
 from skdpfl.scaling._target_bins import seen_in_bins
+
+_UNSEEN = (
+    "As far as the noise tells, all features are 0 in nearly all records (or below 1e-6, which "
+    "counts as 0), so their scales were not found. Give feature_bounds, or values in other units."
+)
+_FAR = (
+    "{} are beyond 5e11 in many records, where scales are not looked for: the result may be of no "
+    "use. Give them in other units, less a public number (days since a date, not nanoseconds "
+    "since 1970), or give feature_bounds."
+)
+
+
+def doubts_about(far: tuple[int, ...], unseen: bool) -> list[str]:
+    """Return warnings of features beyond the grid of counts, and of those that it cannot see."""
+    said = [_UNSEEN] if unseen else []
+    return [*said, _FAR.format(values_of(far))] if far else said
+
+
+def values_of(features: tuple[int, ...]) -> str:
+    """Return words for which features' values are meant."""
+    if len(features) == 1:
+        return f"The values of feature {features[0]}"
+    more = ", ..." if len(features) > 5 else ""
+    return f"The values of {len(features)} features ({', '.join(map(str, features[:5]))}{more})"
+
 
 #: a column is said to be wide where that is this probable
 _SURELY = 0.95

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.preprocessing import ScatteringTransformer
-from skdpfl.preprocessing._scattering import Scattering
-from skdpfl.preprocessing._wavelets import wavelets
+from skdpfl.preprocessing._scattering import Scattering, wavelets
 from tests.preprocessing.test_scattering import IMAGES
 
 
