@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -315,6 +316,7 @@ def test_the_bit_is_paid_for_and_the_squared_norm_is_not(norms):
 def test_a_learnt_clip_norm_settles_at_its_quantile():
     rng = np.random.default_rng(0)
 
+    @lru_cache(maxsize=1)  # drawn once a round, not once for each of its silos
     def rows(round):
         directions = rng.normal(size=(2000, D))
         lengths = 0.2 * np.exp(rng.normal(size=(2000, 1)))
