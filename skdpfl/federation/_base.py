@@ -209,7 +209,3 @@ class Schema:
     n_features: int
     feature_names: Sequence[str] | None = None
     dtype: Literal["float64", "float32", "object"] = "float64"
-
-
-#: numbers per product
-AT_ONCE = 2**16

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.engine import run
-from skdpfl.federation import CohortSum, _base
+from skdpfl.federation import CohortSum, _budgets
 from skdpfl.privacy.randomness.streams import streams_for
 from tests.engine.reference import Setting
 from tests.engine.settings import federation_of, problem, work_of
@@ -46,13 +46,13 @@ def model(deliver, dtype, cohorts):
 @pytest.mark.parametrize("deliver", DELIVERIES.values(), ids=list(DELIVERIES))
 def test_the_order_of_delivery_changes_no_bit(monkeypatch, deliver, dtype, cohorts, at_once):
     """In one piece, and in pieces of four silos (of 12 numbers each)."""
-    monkeypatch.setattr(_base, "AT_ONCE", at_once)
+    monkeypatch.setattr(_budgets, "AT_ONCE", at_once)
     assert np.array_equal(model(deliver, dtype, cohorts), model(None, dtype, cohorts))
 
 
 def weighted_sum(deliver, n, width, at_once, dtype=np.float64):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_base, "AT_ONCE", at_once)
+        patch.setattr(_budgets, "AT_ONCE", at_once)
         rng = np.random.default_rng(1)
         cohort, weights = np.sort(rng.permutation(3 * n)[:n]), rng.random(n)
         messages = rng.normal(size=(n, width)).astype(dtype) * 10.0 ** rng.uniform(-8, 8, (n, 1))
@@ -85,5 +85,5 @@ def test_messages_in_order_are_held_a_piece_at_a_time():
     for i in range(0, n, 10):
         total.add(cohort[i : i + 10], messages)
         held = max(held, sum(table.size for table, _ in total._open.values()))
-    assert held <= _base.AT_ONCE
+    assert held <= _budgets.AT_ONCE
     assert total.result().tolist() == [n] * width

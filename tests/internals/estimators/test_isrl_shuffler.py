@@ -13,14 +13,12 @@ def test_the_row_exists():
 
 @pytest.mark.parametrize("solver", ["accelerated", "multistage"])
 def test_accelerated_solvers_send_sums(solver):
-    clf = ISRLDPClassifier(
-        1.0, trust="shuffler", solver=solver, sampling="disjoint", alpha=0.1, n_rounds=5
-    )
-    plan = clf.plan_for(silo_sizes=[60] * 8, n_features=6)
+    given = {"solver": solver, "sampling": "disjoint", "alpha": 0.1, "n_rounds": 5}
+    given["class_shares"] = {0: 0.5, 1: 0.5}  # so that no labels are counted
+    sizes = {"silo_sizes": [60] * 8, "n_features": 6}
+    plan = ISRLDPClassifier(1.0, trust="shuffler", **given).plan_for(**sizes)
     assert (plan.mechanism, plan.size) == (ShuffledSums(), 7)
     assert 0.985 <= plan.spent().epsilon <= 1.0
-    server = ISRLDPClassifier(
-        1.0, trust="server", solver=solver, sampling="disjoint", alpha=0.1, n_rounds=5
-    ).plan_for(silo_sizes=[60] * 8, n_features=6)
+    server = ISRLDPClassifier(1.0, trust="server", **given).plan_for(**sizes)
     ratio = plan.mechanism.noise_on_mean(plan) / server.mechanism.noise_on_mean(server)
     assert 1.0 <= ratio < 1.05

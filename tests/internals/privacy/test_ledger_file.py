@@ -16,9 +16,9 @@ from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending import journal
 from skdpfl.privacy.spending.book import Book, Budget, Damaged, read
 from skdpfl.privacy.spending.filters import filter_order, renyi_budget
-from tests.privacy.test_ledger_file import SMALL, full
+from tests.privacy.test_ledger_file import SMALL, full, path
 
-__all__ = ["full"]  # fixtures
+__all__ = ["full", "path"]  # fixtures
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-10])
