@@ -29,7 +29,7 @@ try:
 except OSError:  # the story runs without the file, on synthetic silos
     data = make_federated_regression(5, 250, n_features=6, random_state=0)
     X, y, silos = data.data, data.target, data.silos
-    bounds, target_bounds = (-6, 6), (-20, 20)  # wide enough for any silo of this generator
+    bounds, target_bounds = (-6, 6), (-6, 6)  # what we declare of made-up records
     name = "synthetic: five silos of 250 records"
     print("Synthetic silos; skdpfl.datasets.fetch_insurance() fetches the real records.")
 
