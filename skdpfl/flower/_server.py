@@ -25,7 +25,7 @@ def server_app(
     timeout: float = 60.0,
     n_attempts: int = 3,
     patience: float = 0.0,
-    journal: str | os.PathLike[str] | None = None,
+    journal: str | os.PathLike[str] | Callable[[Mapping[str, Any]], str] | None = None,
 ) -> ServerApp:
     """Return the server's app.
 
@@ -51,9 +51,10 @@ def server_app(
         How often a letter is sent.
     patience : float, default=0.0
         Seconds to wait for silos where a person has to say yes to a fit.
-    journal : path-like, optional
+    journal : path-like or function, optional
         A file for one fit: a run after a server was killed goes on with it
-        (:class:`skdpfl.remote.RemoteFederation`).
+        (:class:`skdpfl.remote.RemoteFederation`). A function is given Flower's run config and
+        returns the path.
 
     Returns
     -------
@@ -82,7 +83,7 @@ def server_app(
             masked=masked,
             n_attempts=n_attempts,
             patience=patience,
-            journal=journal,
+            journal=journal(config) if callable(journal) else journal,
         )
         finished(model.fit_federation(federation, facts), federation, config)
 
