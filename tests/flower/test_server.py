@@ -12,7 +12,7 @@ from skdpfl.flower import server_app
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.remote import Refused
-from tests.flower.test_courier import Grid
+from tests.internals.flower.test_courier import Grid
 from tests.remote.silos_here import NAMES, Here, estimator, fit_here, problem, schema
 
 MODELS = {
