@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from skdpfl.losses import AbsoluteError
+from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.torch import TorchModel
 from skdpfl.torch._blocks import SIZES, cut
-from tests.torch.test_sums import ALL, D, problem, torch
+from skdpfl.torch._tape import Tape
+from tests.torch.test_sums import ALL, D, Placed, problem, torch
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 
@@ -63,11 +65,24 @@ def test_a_sum_with_a_factor_ends_within_no_block():
         assert not seen.has_ends(7)
 
 
-def test_where_places_differ_records_are_computed_one_by_one():
-    sizes = {name: TorchModel(ALL[name]).build(D, 4)._blocks_of(np.dtype(np.float64)).sizes
-             for name in ("mlp", "conv", "attention", "placed")}  # fmt: skip
-    assert sizes.pop("placed") == (1,)
-    assert set(sizes.values()) == {SIZES}
+def test_where_places_differ_records_are_computed_one_by_one(monkeypatch):
+    models = {name: TorchModel(ALL[name]).build(D, 4) for name in ("mlp", "conv", "attention")}
+    sizes = {model._blocks_of(np.dtype(np.float64)).sizes for model in models.values()}
+    assert sizes == {SIZES}
+    forward = Tape.forward
+
+    def placed(self, params, X):
+        return forward(self, params, X) * (1 + 1e-10 * torch.arange(len(X)).to(X)[:, None])
+
+    monkeypatch.setattr(Tape, "forward", placed)
+    model = TorchModel(ALL["mlp"]).build(D, 4)
+    assert model._blocks_of(np.dtype(np.float64)).sizes == (1,)
+
+
+def test_a_module_does_not_know_a_records_place():
+    model = TorchModel(Placed).build(D, 4)
+    params, x = model.init(streams_for(0).stream("init")), np.ones((5, D))
+    assert (model.raw(params, x) == model.raw(params, x[:1])).all()
 
 
 def test_blocks_take_all_records_once():
