@@ -53,6 +53,13 @@ def test_tuning_follows_a_ridge_across_the_axes(papers):
     assert cells.tune(fig, cell, quick=False).point == {"step": 8.0, "rounds": 8.0}
 
 
+def test_a_cell_without_axes_is_fitted_on_its_seeds_only(papers):
+    seen = []
+    cells, fig, cell = figure(papers, lambda seed: seen.append(seed) or 1.0, (), seeds=(0, 1))
+    assert [row["fits"] for row in cells.run_cell(fig, cell, quick=False)] == [0, 0]
+    assert seen == [0, 1]
+
+
 def test_tuning_finds_the_higher_of_two_hills(papers):
     def measure(seed, step):
         near, far = np.log(step) ** 2, np.log(step * 81) ** 2

@@ -165,6 +165,8 @@ def as_fit(result: Fit | float) -> Fit:
 
 def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
     """Walk over the lattice uphill, one axis after the other."""
+    if not cell.axes:
+        return Tuned({}, True, 0)
     most, tuning = (QUICK_MOST, TUNING) if quick else (MOST, figure.tuning)
     sign = 1.0 if figure.higher_is_better else -1.0
     seen: dict[tuple[int, ...], float] = {}
@@ -181,7 +183,7 @@ def tune(figure: Figure, cell: Cell, quick: bool) -> Tuned:
         return seen.get(place, -np.inf)
 
     begins = [(0,) * len(cell.axes)]
-    if cell.axes and not quick:  # the best start for each of those on the first axis
+    if not quick:  # the best start for each of those on the first axis
         places = itertools.groupby(starts(len(cell.axes)), key=lambda place: place[0])
         begins = [max(near, key=score) for _, near in places]
     best = max([walk(score, begin) for begin in begins], key=score)
@@ -201,7 +203,7 @@ def starts(n_axes: int) -> list[tuple[int, ...]]:
 
 def walk(score: Callable[[tuple[int, ...]], float], best: tuple[int, ...]) -> tuple[int, ...]:
     """Return where a walk uphill ends."""
-    moved = bool(best)
+    moved = True
     while moved:
         start = best
         for axis in range(len(best)):
