@@ -132,7 +132,8 @@ def test_features_beyond_the_grid_are_said_to_be_so_and_not_to_be_wide(epsilon):
     for X in (Z * unit - start, Z * unit + start):
         with pytest.warns(UserWarning, match="The values of feature 2 are beyond 5e11") as said:
             model.fit(X, y, silos=silos)
-        assert len(said) == 1 and model.score(X, y) < 0.6
+        assert not any("powers of ten" in str(w.message) for w in said)
+        assert model.score(X, y) < 0.6
     model.set_params(feature_bounds=([-5, -5, 1.5e18, -5], [5, 5, 1.9e18, 5]))
     assert model.fit(X, y, silos=silos).score(X, y) > 0.9
     seconds = Z * [1, 1, 1e8, 1] + [0, 0, 1.7e9, 0]

@@ -156,7 +156,7 @@ def test_a_part_of_the_silos_each_round(solver, cohort):
         "log_loss", solver=solver, epsilon=20.0, silo_fraction=0.5, cohort=cohort, n_rounds=60,
         clip_norm=1.0,
     )  # fmt: skip
-    assert clf.score(X, y) > 0.75
+    assert clf.score(X, y) > 0.72
     assert clf.privacy_spent_.epsilon <= 20.0
 
 

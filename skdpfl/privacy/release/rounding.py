@@ -112,5 +112,7 @@ def noise_for(mu: np.ndarray, sensitivity: float, size: int, apart: np.ndarray) 
     """
     left = (1 - NORMALS) * mu - math.sqrt(size) * 2.0**-FINE_BITS
     if not (left > 0).all():
-        raise PrecisionError(f"mu={mu.min():.3g} is too little for {size} coordinates.")
+        raise PrecisionError(
+            f"mu={mu.min():.3g} is too little for {size} coordinates: give a larger epsilon."
+        )
     return (sensitivity + 2 * apart) / left * (1 + 1e-15)

@@ -83,6 +83,7 @@ def clip_batches(patch):
         norms = np.linalg.norm(total, axis=-1, keepdims=True)
         return total * np.minimum(n, np.asarray(clip_norm)[..., None] * n / np.maximum(norms, 1e-9))
 
+    of_batch.__module__ = LinearModel.__module__  # a bug of ours: a stranger sees no batch
     patch.setattr(LinearModel, "clipped_gradient_sum", of_batch)
 
 

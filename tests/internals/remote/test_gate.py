@@ -544,6 +544,7 @@ def test_a_ledger_that_is_gone_or_old_is_noticed(silo, said):
     silo.path.unlink()
     with pytest.raises(LedgerError, match="is gone"):
         silo.gate()
+    silo.path.touch(mode=0o600)
     silo.path.write_bytes(new)
     told(silo, said[0][3:])
 

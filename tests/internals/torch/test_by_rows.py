@@ -1,6 +1,8 @@
 """More of tests/torch/test_by_rows.py: what only private names show."""
 
 import pytest
+
+pytest.importorskip("torch")
 from torch import nn
 from torch.nn import functional as F
 

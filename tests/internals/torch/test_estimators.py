@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("torch")
+
 from skdpfl import DPScaffoldClassifier
 from skdpfl.torch import TorchModel
 from tests.torch.test_estimators import BOUNDS, SILOS, X, Y, small

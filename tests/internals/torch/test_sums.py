@@ -5,6 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+pytest.importorskip("torch")
+
 from skdpfl.losses import AbsoluteError
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.torch import TorchModel
