@@ -17,7 +17,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import replace
 from pathlib import Path
@@ -27,9 +27,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import DTypeLike
 
-from skdpfl import algorithms
+from skdpfl._apart import anew
 from skdpfl._durable import hold, let_go, replace_file
-from skdpfl.algorithms import Released
+from skdpfl.algorithms import Algorithm, Released
 from skdpfl.engine import Progress
 from skdpfl.estimators._data import DataSource
 from skdpfl.federation import Federation, LocalFederation, Question, Silo, Work
@@ -106,13 +106,7 @@ class Resumable(Federation):
             Silo(self._inner, int(saved["index"])).restore(saved)
 
 
-declare(
-    Progress,
-    algorithms.AcceleratedState,
-    algorithms.FedExpState,
-    algorithms.MinibatchState,
-    algorithms.ScaffoldState,
-)
+declare(Progress)
 
 #: what of a plan follows from the draw of its schedule
 _DRAWN = "schedule", "noise_multiplier", "sampling"
@@ -225,7 +219,7 @@ class KeptFit:
         self._noise: dict[str, np.ndarray] = dict(self._found.get("noise", {}))
 
     @classmethod
-    def of(cls, estimator: Any, data: DataSource, model: Model) -> KeptFit:
+    def of(cls, estimator: Any, data: DataSource, model: Model, algorithm: Algorithm) -> KeptFit:
         """Return what is kept of a fit, according to the open :class:`Checkpoint`."""
         opened = _OPEN.get()
         if opened is None:
@@ -241,6 +235,7 @@ class KeptFit:
             )
         named = f"{type(estimator).__name__} {_in_full(estimator.get_params())} {digest}"
         named += _without_addresses(model.architecture)
+        _declare_states(algorithm, model.size)
         return cls(opened.path, hashlib.blake2b(named.encode(), digest_size=16).hexdigest())
 
     @property
@@ -319,6 +314,34 @@ class KeptFit:
                 "here, since it could not go on from the next round. Its last state is kept: make "
                 "room, and fit again with the same checkpoint, which charges nothing twice",
             ) from error
+
+
+def _declare_states(algorithm: Algorithm, size: int) -> None:
+    """Declare the classes of an algorithm's states; raise if a file cannot keep them."""
+    algorithm = anew(algorithm)()
+    before = algorithm.init(np.zeros(size))
+    after = algorithm.aggregate(before, Released(np.zeros(size), 1.0, 1.0, 1.0, 0.5))
+    try:
+        declare(*_classes_in((before, after)))
+        pack((before, after))
+    except (WireError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"A Checkpoint cannot keep the state of {type(algorithm).__name__}: {error} States "
+            "consist of arrays, numbers, text, tuples, mappings, named tuples and dataclasses."
+        ) from error
+
+
+def _classes_in(state: Any) -> Iterator[type]:
+    """Yield the named tuples and dataclasses in a state."""
+    named = tuple(getattr(state, "_fields", getattr(state, "__dataclass_fields__", ())))
+    if named and not isinstance(state, type):
+        yield type(state)
+        state = [getattr(state, name) for name in named]
+    if isinstance(state, Mapping):
+        state = list(state.values())
+    if isinstance(state, tuple | list):
+        for part in state:
+            yield from _classes_in(part)
 
 
 def _in_full(params: dict[str, Any]) -> str:

@@ -163,11 +163,11 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         plan = make_plan(request, method, choice, self._schedule_from(streams))
         if data.may_miss:  # the noise of silos that may be missing hides nobody else's records
             plan = replace(plan, gradients_only=False)
-        kept = KeptFit.of(self, data, request.model)
+        algorithm, alpha = method.algorithm(request, choice.settings), request.alpha
+        kept = KeptFit.of(self, data, request.model, algorithm)
         plan = kept.planned(plan)
         spent = _priced(plan, data, streams)
         federation = data.federation(streams, self.n_jobs)
-        algorithm, alpha = method.algorithm(request, choice.settings), request.alpha
         work = Work(request.model, request.loss, algorithm, plan, data.dtype, alpha)
         work = replace(work, class_weights=data.class_weights)
         federation.agree(work, choice.sums, streams.seed)

@@ -182,21 +182,16 @@ def _fits(value: Any, hint: Any) -> bool:
     return True
 
 
+def _is_sent(kind: Any) -> bool:
+    """Whether this is a class with fields, and more than a base of others."""
+    bases = algorithms.Algorithm, algorithms.GradientMethod
+    return (dataclasses.is_dataclass(kind) and kind not in bases) or hasattr(kind, "_fields")
+
+
 declare(*losses.LOSSES)
 declare(models.LinearModel, models.Network, models.Start)
 declare(models.TemperedSigmoid, *map(type, models.ACTIVATIONS.values()))
-declare(
-    algorithms.AcceleratedSGD,
-    algorithms.Ball,
-    algorithms.FedAvg,
-    algorithms.FedExp,
-    algorithms.LocalSGD,
-    algorithms.MinibatchSGD,
-    algorithms.MultistageSGD,
-    algorithms.Scaffold,
-    algorithms.ScaffoldBroadcast,
-    theory.Stage,
-)
+declare(*filter(_is_sent, (getattr(algorithms, name) for name in algorithms.__all__)), theory.Stage)
 declare(sampling.Everyone, sampling.PoissonSampling, sampling.WithoutReplacement, sampling.Disjoint)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
 declare(SiloBudgets, SumPlan)

@@ -1,5 +1,6 @@
 """What crosses between machines: bytes without code, and a reader that nothing surprises."""
 
+import dataclasses
 import json
 import math
 import struct
@@ -12,6 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pytest
 
+from skdpfl import algorithms
+from skdpfl.algorithms import theory
 from skdpfl.models import MLP, LinearModel, TemperedSigmoid, public
 from skdpfl.remote import WireError, declare, pack, unpack
 from tests.remote.silos_here import Here, estimator, fit_elsewhere, problem
@@ -230,3 +233,19 @@ def test_bytes_that_were_changed_are_read_or_refused(letters, seed):
         except WireError:
             refused += 1
     assert refused > 75
+
+
+def test_every_algorithm_is_sent():
+    """What is public and has fields, bases aside: nothing has to be added by hand."""
+    bases = {"Algorithm", "GradientMethod"}
+    kinds = [getattr(algorithms, name) for name in sorted(set(algorithms.__all__) - bases)]
+    sent = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
+    assert len(sent) >= 8
+    known = {"stages": (theory.Stage(2, 1.0),), "mean": np.zeros(2)}
+    for kind in sent:
+        missing = dataclasses.MISSING
+        needed = [f.name for f in fields_of(kind) if f.default is f.default_factory is missing]
+        value = kind(**{name: known.get(name, 0.5) for name in needed})
+        again = unpack(pack(value))
+        assert type(again) is kind
+        assert repr(again) == repr(value)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,10 +18,12 @@ import pytest
 from skdpfl import (
     Checkpoint,
     DPFedAvgClassifier,
+    DPFederatedClassifier,
     DPFedEXPClassifier,
     DPScaffoldClassifier,
     ISRLDPClassifier,
 )
+from skdpfl.algorithms import GradientMethod
 from skdpfl.engine import Progress
 from skdpfl.estimators import _checkpoint, _training
 from skdpfl.estimators._checkpoint import KeptFit
@@ -342,3 +346,58 @@ def test_progress_is_declared():
     now = Progress(3, np.zeros(2), np.zeros(2), np.inf, np.ones(2), 1.5)
     back = unpack(pack(now))
     assert isinstance(back, Progress) and back.n_rounds == 3 and (back.mean == 1).all()
+
+
+class Moments(NamedTuple):
+    """The state of an algorithm of one's own."""
+
+    params: np.ndarray
+    square: np.ndarray
+    sums: dict
+
+
+@dataclass(frozen=True)
+class OwnAdam(GradientMethod):
+    """A server's step over the root of what it saw."""
+
+    rate: float = 0.1
+
+    def init(self, params):
+        return Moments(params, np.zeros_like(params), {"n": 0})
+
+    def aggregate(self, state, released):
+        square = 0.9 * state.square + 0.1 * released.mean**2
+        step = self.rate * released.mean / (np.sqrt(square) + 1e-3)
+        return Moments(state.params - step, square, {"n": state.sums["n"] + 1})
+
+    def params(self, state):
+        return state.params
+
+
+class Opaque:
+    """What no file can keep."""
+
+
+class Unkept(OwnAdam):
+    def init(self, params):
+        return super().init(params)._replace(sums={"n": 0, "it": Opaque()})
+
+
+def own(algorithm):
+    return DPFederatedClassifier(5.0, algorithm=algorithm, n_rounds=4, scaling=None, random_state=0)
+
+
+def test_an_algorithm_of_ones_own_goes_on(tmp_path, monkeypatch):
+    expected = own(OwnAdam()).fit(X, Y, silos=SILOS).coef_
+    with monkeypatch.context() as patch:
+        kill_after(patch, 3)
+        with pytest.raises(Killed):
+            fit(own(OwnAdam()), tmp_path / "own")
+    assert (fit(own(OwnAdam()), tmp_path / "own").coef_ == expected).all()
+
+
+def test_a_state_that_no_file_can_keep_is_refused_before_anything_is_paid(tmp_path):
+    with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger:
+        with pytest.raises(ValueError, match="cannot keep the state of Unkept"):
+            fit(own(Unkept()), tmp_path / "own")
+        assert not ledger.entries
