@@ -38,11 +38,11 @@ PARTS = {
     ],
     "drawing batches": [
         "skdpfl.federation._batches.Batches.draw",
-        "skdpfl.federation._stacks.Stacks._draw_masks",
+        "skdpfl.federation._stacks.StackBatches._draw_masks",
     ],
     "gathering rows": [
         "skdpfl.federation._data.SiloData.at",
-        "skdpfl.federation._stacks.Stacks._whole",
+        "skdpfl.federation._stacks.StackBatches._whole",
         "skdpfl.models._products.Records.gathered",
     ],
     "local steps": ["skdpfl.federation._local.LocalFederation._walk"],

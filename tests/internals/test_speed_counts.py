@@ -4,14 +4,16 @@ Seconds depend on the machine and on who else uses it. These numbers do not; whe
 grows, a benchmark would (``benchmarks/speed.py``).
 """
 
+import importlib
 import mmap
 import os
+import pkgutil
 import subprocess
 import sys
 import tracemalloc
 from collections import Counter
 from functools import lru_cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -483,6 +485,13 @@ def test_models_do_not_depend_on_the_layout(tmp_path, layout):
 
 
 # ---- the benchmark itself runs ------------------------------------------------------------------
+
+
+def test_the_benchmarks_parts_are_those_of_the_code(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    where = importlib.import_module("speed_parts.where")
+    for target in chain.from_iterable(where.PARTS.values()):
+        assert callable(pkgutil.resolve_name(target))
 
 
 @pytest.mark.slow
