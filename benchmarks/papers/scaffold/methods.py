@@ -35,8 +35,12 @@ CLIP = Axis("clip_norm", 1.0, 3.0, low=1e-3, high=1e3)
 
 
 @functools.lru_cache(maxsize=4)
-def synthetic(spread: float, quick: bool, scaled: bool = False) -> Problem:
-    """Return the synthetic (spread, spread) silos: 40 features, 10 classes, a fifth for the test.
+def synthetic(
+    spread: float, quick: bool, scaled: bool = False, beta: float | None = None
+) -> Problem:
+    """Return the synthetic (spread, beta) silos: 40 features, 10 classes, a fifth for the test.
+
+    Without beta both are the spread.
 
     One data set for all runs, as in the paper: runs differ by cohorts, batches and noise. Scaled:
     standardised columns, then rows of norm 1, as in the paper.
@@ -44,7 +48,8 @@ def synthetic(spread: float, quick: bool, scaled: bool = False) -> Problem:
     n_silos, n_train, _ = QUICK_SIZE if quick else SIZE
     n_records = n_train * 5 // 4
     bunch = make_federated_classification(
-        n_silos, n_records, n_features=40, n_classes=10, alpha=spread, beta=spread,
+        n_silos, n_records, n_features=40, n_classes=10, alpha=spread,
+        beta=spread if beta is None else beta,
         standardize=scaled, unit_norm=scaled, random_state=0,
     )  # fmt: skip
     X, y = bunch.data.astype(np.float32), bunch.target
