@@ -14,6 +14,7 @@ import logging
 import os
 import pwd
 import resource
+import select
 import signal
 import socket
 import stat
@@ -107,7 +108,7 @@ def serve(settings: SiloSettings) -> None:
     users, token = allowed_users(settings), _token(settings)
     users |= {0, os.getuid()}  # who can read the files may ask for its health
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with _listening(settings) as door:
+    with _listening(settings) as door, _woken_by_signals() as alarm:
         _LOG.info("serving", extra={"socket": settings.socket, "user": os.getuid()})
         asked, places = threading.Lock(), threading.Semaphore(_MOST_LINES)
 
@@ -127,9 +128,29 @@ def serve(settings: SiloSettings) -> None:
                 places.release()
 
         while True:
-            places.acquire()
+            while not places.acquire(timeout=1):
+                continue
+            while door not in select.select([door, alarm], [], [])[0]:
+                alarm.recv(64)
             line = door.accept()[0]
             threading.Thread(target=meet, args=(line,), daemon=True).start()
+
+
+@contextmanager
+def _woken_by_signals() -> Iterator[socket.socket]:
+    """Yield what can be read once a signal came.
+
+    A signal that comes just before a system call does not interrupt it, so its handler would have
+    to wait for the next letter.
+    """
+    alarm, ring = socket.socketpair()
+    with alarm, ring:
+        ring.setblocking(False)
+        before = signal.set_wakeup_fd(ring.fileno(), warn_on_full_buffer=False)
+        try:
+            yield alarm
+        finally:
+            signal.set_wakeup_fd(before)
 
 
 def _answer_one(
