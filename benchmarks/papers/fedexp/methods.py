@@ -58,6 +58,12 @@ class WatchedFedExp(FedExp):
         return after
 
 
+def steps_of(model: Any) -> tuple[tuple[str, float, float], ...]:
+    """Return the points (metric, round, step) of FedEXP's steps; none of other methods."""
+    steps = getattr(model.algorithm, "steps", ())
+    return tuple(("server step", float(at), step) for at, step in enumerate(steps, start=1))
+
+
 def axes(method: str, private: bool) -> tuple[Axis, ...]:
     """Return what is tuned."""
     more = (SERVER,) if "tuned" in method else ()

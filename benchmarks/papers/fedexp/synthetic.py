@@ -1,4 +1,4 @@
-"""Figure 1 and 2: distance to the optimum, and the server's steps, over the rounds.
+"""Figures 1 and 3, left: distance to the optimum, and the server's steps, over the rounds.
 
 1000 silos of 10 records, 1000 features, rows of norm 1, one linear model that all silos share:
 y = <x, w*>, |w*| = 1; features' means differ from silo to silo. 5 local steps, 50 rounds. Only the
@@ -27,6 +27,7 @@ from fedexp.methods import (
     claims,
     panels,
     scaffold_rate,
+    steps_of,
 )
 from skdpfl import DPFederatedRegressor
 
@@ -82,9 +83,7 @@ def distance(
         return Fit(float(np.linalg.norm(model.coef_ - best)))
     scores = {"distance": lambda now, X, y: float(np.linalg.norm(now.coef_ - best))}
     model, points = scores_by_round(model, data, scores, every=1)
-    steps = getattr(model.algorithm, "steps", [])
-    curve = tuple(("server step", float(at), step) for at, step in enumerate(steps, start=1))
-    return Fit(float(np.linalg.norm(model.coef_ - best)), points + curve)
+    return Fit(float(np.linalg.norm(model.coef_ - best)), points + steps_of(model))
 
 
 def cells(quick: bool, full: Size = SIZE) -> list[Cell]:
