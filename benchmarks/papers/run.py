@@ -45,7 +45,7 @@ HERE = Path(__file__).parent
 FIGURES = (
     "scaffold/table1", "scaffold/table4", "scaffold/accuracy", "scaffold/best", "scaffold/curves",
     "scaffold/theory", "scaffold/emnist", "scaffold/local_steps", "scaffold/emnist_paper",
-    "scaffold/network", "scaffold/sweeps",
+    "scaffold/network", "scaffold/sweeps", "scaffold/protocol",
     "isrl/bounds", "isrl/insurance", "isrl/obesity", "isrl/mnist", "drift/bounds", "drift/schemes",
     "fedexp/start", "fedexp/small", "fedexp/synthetic", "fedexp/mnist",
     "pfl/epochs", "pfl/silos", "pfl/grid", "pfl/cifar",

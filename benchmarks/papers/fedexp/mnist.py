@@ -1,8 +1,8 @@
 """Figures 1 and 3, right: MNIST over the rounds, 1000 silos of 20 images of one or two digits.
 
 Accuracy, and the server's steps of FedEXP. A linear model on images of norm 1, 5 local steps, 20
-rounds. A third of the images: all silos, and
-so the noise, are as with 60 images of each, which take three times as long.
+rounds. A third of the images: all silos, and so the noise, are as with 60 images of each, which
+take three times as long.
 """
 
 from __future__ import annotations
