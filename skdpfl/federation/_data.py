@@ -182,6 +182,29 @@ class SiloData:
             return slice(start + first, start + last)
         return batch + start
 
+    def alike(self, most: int) -> Iterator[tuple[np.ndarray, Rows]]:
+        """Yield silos of one size with their rows, silo by silo: all silos' that are not empty.
+
+        At most ``most`` rows at once; silos that have more are alone, and come piece by piece.
+        """
+        sizes = self.sizes
+        small = np.flatnonzero((sizes > 0) & (sizes <= most))
+        small = small[np.argsort(sizes[small], kind="stable")]
+        for group in np.split(small, np.flatnonzero(np.diff(sizes[small])) + 1):
+            size = int(sizes[group].max(initial=1))
+            for i in range(0, len(group), most // size):
+                silos = group[i : i + most // size]
+                rows = (self.starts[silos, None] + np.arange(size)).ravel()
+                if self.order is not None:
+                    yield silos, self.order[rows].astype(np.intp)
+                elif rows[-1] - rows[0] == len(rows) - 1:
+                    yield silos, slice(int(rows[0]), int(rows[-1]) + 1)
+                else:
+                    yield silos, rows
+        for silo in np.flatnonzero(sizes > most).tolist():
+            for start in range(0, int(sizes[silo]), most):
+                yield np.array([silo]), self.rows_of(silo, slice(start, start + most))
+
     def first_rows(self, silos: np.ndarray) -> np.ndarray:
         """Return the rows of the silos' first records."""
         starts = self.starts[silos]

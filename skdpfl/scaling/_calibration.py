@@ -30,7 +30,7 @@ from skdpfl.scaling._maps import Array
 
 #: the largest cut, and what all terms are multiples of
 MOST, STEP = 4.0, 2.0**-20
-#: records of a silo whose raw predictions are held at once
+#: records whose raw predictions are held at once
 _BLOCK = 2**12
 
 
@@ -40,6 +40,8 @@ class PredictionSum(BoundedSum):
 
     params: np.ndarray
     on_grid = True
+    #: whether terms follow from the labels alone
+    of_labels: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -47,7 +49,7 @@ class PredictionSum(BoundedSum):
 
     @abstractmethod
     def of_predictions(self, raw: Array, y: Array, weights: Array | float, loss: Any) -> Array:
-        """Return the terms (n,) of records with these raw predictions (n, k)."""
+        """Return the terms (n,) of records with these raw predictions (n, k), each by itself."""
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         if work is None or not is_vector(self.params, work.model.size):
@@ -58,17 +60,26 @@ class PredictionSum(BoundedSum):
         return self.params
 
     def sums(self, data: SiloData, work: Work) -> Iterator[tuple[np.ndarray, Array]]:
+        """See `BoundedSum.sums`.
+
+        Notes
+        -----
+        A silo's sum depends on its own records only, to the last bit: raw predictions are formed
+        silo by silo, terms record by record, and their sum is exact.
+        """
         work = work.apart()
         maps = work.features, work.target, work.target_dtype, work.class_weights
         data, params = data.mapped(*maps), self.model_params(work)
         sums = np.zeros(len(data.sizes))
-        for i, size in enumerate(data.sizes.tolist()):
-            for start in range(0, size, _BLOCK):
-                rows = data.rows_of(i, slice(start, min(start + _BLOCK, size)))
-                X, y = data.at(rows, work.dtype)
-                targets, weights = (y, 1.0) if y.dtype.names is None else (y["target"], y["weight"])
-                raw = work.model.raw(params, X)
-                sums[i] += self.of_predictions(raw, targets, weights, work.loss).sum()
+        for silos, rows in data.alike(_BLOCK):
+            y = data.targets(rows)
+            targets, weights = (y, 1.0) if y.dtype.names is None else (y["target"], y["weight"])
+            raw = np.zeros((len(y), 0), work.dtype)
+            if not self.of_labels:
+                X = data.at(rows, work.dtype)[0]
+                raw = work.model.raw(params, X.reshape(len(silos), -1, X.shape[-1]))
+            terms = self.of_predictions(raw.reshape(len(y), -1), targets, weights, work.loss)
+            sums[silos] += terms.reshape(len(silos), -1).sum(axis=1)
         here = np.flatnonzero(data.sizes)
         yield here, sums[here]
 

@@ -91,6 +91,8 @@ class Labels(PredictionSum):
     Weights of records are ignored.
     """
 
+    of_labels = True
+
     @property
     def radius(self) -> float:
         return 0.5

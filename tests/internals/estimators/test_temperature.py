@@ -9,8 +9,18 @@ import skdpfl
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import LogLoss
 from skdpfl.models import LinearModel
+from skdpfl.models._activations import ACTIVATIONS
+from skdpfl.models._network import Network
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.scaling import Labels, Slopes, TemperaturePlan, calibrated, rarity
+from skdpfl.scaling import (
+    Labels,
+    Slopes,
+    TemperaturePlan,
+    _calibration,
+    _temperature,
+    calibrated,
+    rarity,
+)
 from skdpfl.scaling._temperature import Point, drawn, log_odds, posterior_share, slope_terms
 from tests.estimators.fits import GUARANTEES
 from tests.estimators.test_temperature import BOUNDS, logistic, rare
@@ -224,3 +234,47 @@ def test_the_share_is_the_posterior_mean():
     assert posterior_share(0.3, 50.0, 0.001) == pytest.approx(0.5, abs=0.01)
     assert 0.001 < posterior_share(-0.05, 0.03, 0.001) < 0.05
     assert 0.001 <= posterior_share(-3.0, 0.03, 0.001) < 0.05
+
+
+@pytest.mark.parametrize("model", [LinearModel(7, 3), Network(7, 3, (4,), ACTIVATIONS["tanh"])])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_silos_sum_is_its_own_to_the_last_bit(monkeypatch, model, dtype):
+    """Silos of one size are computed together, those of more than a block piece by piece."""
+    monkeypatch.setattr(_calibration, "_BLOCK", 16)
+    rng, sizes = np.random.default_rng(0), [3, 1, 3, 40, 0, 16, 2, 3, 1, 17]
+    X, y = rng.normal(size=(sum(sizes), 7)).astype(dtype), rng.integers(0, 3, sum(sizes))
+    silos, weights = np.repeat(np.arange(10), sizes), rng.random(len(y)).astype(dtype)
+    work = Work(model, LogLoss(), None, None, np.dtype(dtype))
+    params = rng.normal(size=model.size).astype(dtype)
+    for asked in (Slopes(params, 1.3, 0.7), Labels(params)):
+        for order in (np.arange(len(y)), rng.permutation(len(y))):
+            columns = X[order], y[order], silos[order]
+            data = SiloData.from_codes(*columns, 10, weights=weights[order])
+            together = dict(sum_of(asked, data, work))
+            assert sorted(together) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+            for silo, found in together.items():
+                own = columns[2] == silo
+                alone = SiloData.of_one(X[order][own], y[order][own], 0, 1, weights[order][own])
+                assert dict(sum_of(asked, alone, work)) == {0: found}
+
+
+def sum_of(asked, data, work):
+    """The silos' numbers, each with its exact sum."""
+    return [
+        pair for silos, sums in asked.sums(data, work) for pair in zip(silos, sums, strict=True)
+    ]
+
+
+def test_calibration_looks_at_many_silos_at_once(monkeypatch):
+    asked, centred = [], _temperature.centred_slopes
+
+    def counting(raw, *rest):
+        asked.append(len(raw))
+        return centred(raw, *rest)
+
+    monkeypatch.setattr(_temperature, "centred_slopes", counting)
+    X, y = np.random.default_rng(0).normal(size=(4000, 2)), np.arange(4000) % 2
+    clf = skdpfl.ISRLDPClassifier(2.0, n_rounds=2, feature_bounds=(-4, 4), random_state=0)
+    clf.fit(X, y, silos=np.arange(4000) % 800)
+    assert clf.temperature_ != 1
+    assert asked == [4000, 4000], "two slopes of all records at once"
