@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from skdpfl import __version__
+from skdpfl.estimators._parameters import named_loss
 from skdpfl.models import LinearModel
 from skdpfl.privacy.spending.report import keys, listed, one_of, require, text_or_none, whole
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -41,8 +42,12 @@ def to_plain(model: Any) -> dict[str, Any]:
             f"{type(model.model_).__name__} is no linear model: only linear models are written as "
             "plain data. coefs_ and intercepts_ hold an MLP's weights; pickle other models."
         )
-    if not isinstance(model.loss, str):
-        raise ValueError("A model with a loss object is pickled: plain data know losses by name.")
+    named = named_loss(model._loss())
+    if not named:
+        raise ValueError(
+            f"{model.loss!r} is a loss of your own; plain data know losses by name. Pickle the "
+            "model instead."
+        )
     names = getattr(model, "feature_names_in_", None)
     scaling = model.scaling_
     limits = getattr(scaling, "low", None), getattr(scaling, "high", None)
@@ -52,9 +57,11 @@ def to_plain(model: Any) -> dict[str, Any]:
         "version": VERSION,
         "library": f"skdpfl {__version__}",
         "estimator": type(model).__name__,
-        "loss": model.loss,
+        "loss": named.pop("loss"),
         "parameters": {
-            name: _plain(getattr(model, name)) for name in PARAMETERS if hasattr(model, name)
+            name: _plain(named.get(name, getattr(model, name)))
+            for name in PARAMETERS
+            if hasattr(model, name)
         },
         "classes": _plain(getattr(model, "classes_", None)),
         "n_features": int(model.n_features_in_),

@@ -7,7 +7,7 @@ NaN or a single class, are visible outputs) and by the run.
 from __future__ import annotations
 
 import copy
-from dataclasses import field, replace
+from dataclasses import field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -47,6 +47,13 @@ from skdpfl.federation import Federation, Schema
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.silos import read_silos, split_silo_column, without_column
+
+
+def _fields_of(part: Any) -> list[str]:
+    """Return the fields of a dataclass without ``get_params``, such as a loss or an algorithm."""
+    if isinstance(part, type) or not is_dataclass(part) or hasattr(part, "get_params"):
+        return []
+    return [f.name for f in fields(part) if f.init]
 
 
 @with_constructor
@@ -96,19 +103,45 @@ class FederatedEstimator(Trained):
         if "__init__" in vars(cls):
             cls.__init__ = refusing_parameters(cls.__init__)  # type: ignore[method-assign]
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters of this estimator.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to return those of its parts as well, such as ``loss__q`` of a loss object.
+
+        Returns
+        -------
+        dict
+            The values by name.
+        """
+        params: dict[str, Any] = super().get_params(deep)
+        for name, part in list(params.items()) if deep else ():
+            params |= {f"{name}__{f}": getattr(part, f) for f in _fields_of(part)}
+        return params
+
     def set_params(self, **params: Any) -> Any:
         """Set the parameters of this estimator.
 
         Parameters
         ----------
         **params
-            New values by name.
+            New values by name; ``loss__q`` is the field ``q`` of a loss object, which is replaced.
 
         Returns
         -------
         self : object
         """
         refuse_parameters(self, params, self.get_params(deep=False), ValueError)
+        super().set_params(**{name: params.pop(name) for name in list(params) if "__" not in name})
+        for name, part in self.get_params(deep=False).items():
+            own = [f for f in _fields_of(part) if f"{name}__{f}" in params]
+            if own:
+                setattr(self, name, replace(part, **{f: params.pop(f"{name}__{f}") for f in own}))
+        for name, _, inner in (each.partition("__") for each in params):
+            if not hasattr(part := getattr(self, name, self), "set_params"):
+                raise ValueError(f"{name}__{inner}: {name}={part!r} has no parameter {inner!r}.")
         return super().set_params(**params)
 
     @classmethod

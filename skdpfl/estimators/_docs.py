@@ -35,10 +35,12 @@ GROUPS = {
         "classes": """array-like, default=None
     The class labels; by default those in ``y``. They are public.""",
         "loss": """{choices}
-    The loss whose weighted mean over the records is minimised. Non-smooth losses (hinge, absolute
-    error, quantile) are replaced by their Moreau envelope, with a smoothing that is small compared
-    to noise and sampling error. A regressor's "poisson" is for counts and other targets of at least
-    0, which are scaled but not shifted: ``predict`` returns ``exp(X @ coef_ + intercept_)``.""",
+    The loss whose weighted mean over the records is minimised: a name, or an object of
+    ``skdpfl.losses`` or of your own, with fields that are searched as ``loss__q``. Non-smooth
+    losses (hinge, absolute error, quantile) are replaced by their Moreau envelope, with a smoothing
+    that is small compared to noise and sampling error. A regressor's "poisson" is for counts and
+    other targets of at least 0, which are scaled but not shifted: ``predict`` returns
+    ``exp(X @ coef_ + intercept_)``.""",
         "alpha": """float, default=0.0
     The penalty ``alpha / 2 * |w|^2`` is added to the mean loss; the intercept is not penalised.
     Ridge's ``alpha`` is n_records times this one, LogisticRegression's ``C`` is
@@ -352,7 +354,7 @@ def documented(cls: type[T]) -> type[T]:
     texts = {name: text for group in GROUPS.values() for name, text in group.items()}
     texts |= getattr(cls, "_parameter_docs", {})
     losses = [f'"{loss}"' for loss in cls._losses]  # type: ignore[attr-defined]
-    choices = f"{{{', '.join(losses)}}}, default={losses[0]}"
+    choices = f"{{{', '.join(losses)}}} or Loss, default={losses[0]}"
     texts["loss"] = texts["loss"].format(choices=choices)
     parameters = "\n".join(f"{name} : {texts[name]}" for name in names)
     summary, mark, examples = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExamples\n---")

@@ -14,7 +14,6 @@ from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._data import shares_of_classes, weights_of_classes
 from skdpfl.estimators._docs import with_constructor
 from skdpfl.estimators._parameters import check_target_bounds, targets_of
-from skdpfl.losses import NAMED, Huber, LogLoss, Loss, Quantile
 from skdpfl.scaling import read_target_bounds
 
 
@@ -51,7 +50,7 @@ class ScoresWithoutSilos:
 
 
 def _has_probabilities(estimator: FederatedEstimator) -> bool:
-    if getattr(estimator, "loss", "log_loss") == "log_loss":
+    if estimator.loss == "log_loss" or hasattr(estimator.loss, "predict_proba"):
         return True
     raise AttributeError(
         f"predict_proba exists for loss='log_loss' only; this is loss={estimator.loss!r}."
@@ -63,7 +62,7 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
     """Base class of classifiers; the class labels are public."""
 
     classes: Any = None
-    loss: str = "log_loss"
+    loss: Any = "log_loss"
     class_weight: Any = None
     class_shares: Any = None
 
@@ -115,7 +114,8 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         ndarray of shape (n_samples, n_classes)
             Rows sum to one; columns as in ``classes_``.
         """
-        return LogLoss().predict_proba(self._raw(X))
+        loss: Any = self._loss()
+        return loss.predict_proba(self._raw(X))
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -133,9 +133,6 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-    def _loss(self) -> Loss:
-        return NAMED[self.loss]()
 
     def _is_classifier(self) -> bool:
         return True
@@ -191,7 +188,7 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
     """Base class of regressors."""
 
     target_bounds: Any = None
-    loss: str = "squared_error"
+    loss: Any = "squared_error"
     huber_delta: float = 1.35
     quantile: float = 0.5
 
@@ -220,11 +217,6 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
         super()._check()
         check_target_bounds(self.target_bounds, self._loss(), self.loss)
 
-    def _loss(self) -> Loss:
-        if self.loss == "huber":
-            return Huber(float(self.huber_delta))
-        return Quantile(float(self.quantile)) if self.loss == "quantile" else NAMED[self.loss]()
-
     def _is_classifier(self) -> bool:
         return False
 
@@ -247,5 +239,6 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
-        tags.target_tags.positive_only = self.loss == "poisson"  # counts
+        counts = self.loss == "poisson" or getattr(self.loss, "target_range", (-1,))[0] >= 0
+        tags.target_tags.positive_only = counts
         return tags

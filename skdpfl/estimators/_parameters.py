@@ -23,7 +23,7 @@ from skdpfl._surface import Missing
 from skdpfl._warnings import warn
 from skdpfl.choosing import check_cohort
 from skdpfl.estimators._data import check_class_shares, check_class_weight
-from skdpfl.losses import NAMED, Loss
+from skdpfl.losses import NAMED, Loss, Weighted
 from skdpfl.models import Architecture
 from skdpfl.privacy.calibration import check_epsilon_says_something
 from skdpfl.privacy.public_numbers import MOST_STEPS, check_schedule
@@ -81,15 +81,39 @@ def _check_trust(trust: Any, name: str, trusts: tuple[str, ...]) -> None:
     check_choice("trust", trust, trusts)
 
 
+#: loss -> its field, and the parameter that sets it where the loss is given by name
+_OWN = {"huber": ("delta", "huber_delta"), "quantile": ("q", "quantile")}
+
+
+def loss_of(params: Mapping[str, Any]) -> Loss:
+    """Return the loss: the object that was given, or the named one with its parameter."""
+    name = params["loss"]
+    if isinstance(name, Loss):
+        return name
+    field, parameter = _OWN.get(name, ("", ""))
+    return NAMED[name](**({field: float(params[parameter])} if field else {}))
+
+
+def named_loss(loss: Loss) -> dict[str, Any]:
+    """Return the name of a loss of this package and its parameter; nothing for others."""
+    for name, kind in NAMED.items():
+        if type(loss) is kind:
+            field, parameter = _OWN.get(name, ("", ""))
+            return {"loss": name} | ({parameter: getattr(loss, field)} if field else {})
+    return {}
+
+
 def _check_loss(loss: Any, losses: tuple[str, ...]) -> None:
-    """Raise unless it is a name of a loss; for an object of one, say how to name it."""
-    names = [name for name in losses if type(loss) is NAMED.get(name)]
-    if names:
-        own = {"q": "quantile", "delta": "huber_delta"}
-        given = [f"{own[f]}={getattr(loss, f)!r}" for f in own if hasattr(loss, f)]
-        say = ", ".join([f"loss={names[0]!r}", *given])
-        raise ValueError(f"loss is a name, not an object such as {loss!r}: give {say}.")
-    check_choice("loss", loss, losses)
+    """Raise unless it is the name of a loss, or an object for the same kind of targets."""
+    kind = NAMED[losses[0]]
+    if isinstance(loss, Weighted):
+        raise ValueError(f"loss={loss!r}: weights are given to fit(..., sample_weight=...).")
+    fits = isinstance(loss, Loss) and loss.is_classifier == kind.is_classifier
+    if not (fits or (isinstance(loss, str) and loss in losses)):
+        raise ValueError(
+            f"loss must be one of {', '.join(map(repr, losses))}, or an object for such targets, "
+            f"for instance skdpfl.losses.{kind.__name__}(); got {loss!r}."
+        )
 
 
 def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> None:
@@ -122,7 +146,7 @@ def _check_numbers(params: dict[str, Any], learning_rates: tuple[str, ...]) -> N
         check_share("quantile", params["quantile"])
 
 
-def targets_of(loss: Loss, name: str) -> str:
+def targets_of(loss: Loss, name: Any) -> str:
     """Return a text that says which targets a regressor's loss takes."""
     low, high = loss.target_range
     span = f"of at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
@@ -140,7 +164,7 @@ def check_named_bounds(bounds: Any, names: Any) -> None:
         )
 
 
-def check_target_bounds(bounds: Any, loss: Loss, name: str) -> None:
+def check_target_bounds(bounds: Any, loss: Loss, name: Any) -> None:
     """Raise for bounds outside the range of targets of the loss."""
     if bounds is None:
         return

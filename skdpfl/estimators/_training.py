@@ -32,6 +32,7 @@ from skdpfl.engine import Progress, run
 from skdpfl.estimators._checkpoint import KeptFit
 from skdpfl.estimators._data import DataSource
 from skdpfl.estimators._noise_error import Path
+from skdpfl.estimators._parameters import loss_of
 from skdpfl.estimators._progress import AfterRound, one_blas_thread, progress_bar
 from skdpfl.federation import Federation, SiloData, Work
 from skdpfl.losses import Loss, loss_for
@@ -103,7 +104,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _loss(self) -> Loss:
         """Return the loss with the given parameters."""
-        raise NotImplementedError
+        return loss_of(vars(self))
 
     def _is_classifier(self) -> bool:
         raise NotImplementedError

@@ -9,6 +9,7 @@ from typing import Any, Protocol, get_args
 import numpy as np
 
 from skdpfl.federation import SiloBudgets, SumPlan
+from skdpfl.losses import LogLoss, Loss
 from skdpfl.models import Model
 from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
@@ -29,7 +30,9 @@ class Fitted(Protocol):
 
     model_: Model
     scaling_: Any
-    loss: str
+    loss: Any
+
+    def _loss(self) -> Loss: ...
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ def score_federation(
         Means of the measure over records, per silo and overall.
     """
     predictor = _predictor(model)
-    what = Scored(*_measure(measure, federation.classes, bound, model.loss), predictor)
+    what = Scored(*_measure(measure, federation.classes, bound, model), predictor)
     n = np.array([int(size) for size in federation.facts.silo_sizes.values()])
     mu = np.full(n.shape, gaussian_mu(float(epsilon), float(delta)))
     plan = SumPlan(SiloBudgets(n, mu, neighbours=neighbours), "score", (mu,))
@@ -117,15 +120,17 @@ def score_federation(
 
 
 def _measure(
-    given: Measure | None, classes: Any, bound: float | None, loss: str
+    given: Measure | None, classes: Any, bound: float | None, model: Fitted
 ) -> tuple[Measure, float]:
     """Return the measure and its bound, as they were given or by default."""
     measure: Measure = given or ("absolute_error" if classes is None else "accuracy")
     choices = [m for m in get_args(Measure) if (m in OF_CLASSES) == (classes is not None)]
     if measure not in choices:
         raise ValueError(f"measure is one of {choices} here; got {measure!r}.")
-    if measure == "log_loss" and loss != "log_loss":
-        raise ValueError(f'loss={loss!r} gives no probabilities: score by measure="accuracy".')
+    if measure == "log_loss" and not isinstance(model._loss(), LogLoss):
+        raise ValueError(
+            f'loss={model.loss!r} gives no probabilities: score by measure="accuracy".'
+        )
     if measure == "accuracy":
         if bound is not None:
             raise ValueError("bound is for losses and errors; an answer is right or wrong.")
@@ -146,7 +151,10 @@ def _predictor(model: Fitted) -> Predictor:
     scaling = model.scaling_
     if scaling.affine and (type(scaling) is not AffineScaling or scaling.low is None):
         scaling = None  # the arrays are in the units of X
-    predictor = Predictor(model.model_, arrays, scaling, model.loss == "poisson")
+    loss = model._loss()
+    if type(loss).predict is not Loss.predict or type(loss).inverse_link is not Loss.inverse_link:
+        raise Refused(f"{type(loss).__name__} predicts by code of its own, which is not sent.")
+    predictor = Predictor(model.model_, arrays, scaling, loss.link == "log")
     try:
         pack(predictor)
     except WireError as error:

@@ -17,7 +17,6 @@ from sklearn.preprocessing import OneHotEncoder
 
 import skdpfl
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.losses import Huber, Quantile
 from skdpfl.model_selection import SiloStratifiedKFold, silo_scores
 from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy.events import Approximate
@@ -144,15 +143,6 @@ def test_a_unit_is_found_where_it_is():
     for name in ("ISRLDPClassifier", "DPFedEXPClassifier"):
         with pytest.raises(TypeError, match="DPFedAvg, DPScaffold, DPFederated have it"):
             getattr(skdpfl, name)(unit="silo")
-
-
-def test_a_loss_is_named():
-    with pytest.raises(ValueError, match=r"give loss='quantile', quantile=0.9\."):
-        skdpfl.ISRLDPRegressor(loss=Quantile(q=0.9)).fit(X, y)
-    with pytest.raises(ValueError, match=r"give loss='huber', huber_delta=2.0\."):
-        skdpfl.ISRLDPRegressor(loss=Huber(2.0)).fit(X, y)
-    with pytest.raises(ValueError, match="loss must be one of"):
-        skdpfl.ISRLDPClassifier(loss=Quantile(q=0.9)).fit(X, y)
 
 
 @pytest.mark.parametrize("epsilon", [51.0, {0: 1.0, 1: 300}])

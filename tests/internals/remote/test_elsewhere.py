@@ -54,16 +54,12 @@ class OwnLoss(LogLoss):
     """A loss that nobody declared."""
 
 
-class OwnEstimator(ISRLDPClassifier):
-    def _loss(self):
-        return OwnLoss()
-
-
 def test_a_class_that_is_not_declared_is_refused_before_anyone_pays(tmp_path, monkeypatch):
     """By the server before a letter leaves; by silos that lack it, before a question is asked."""
     here = Here(tmp_path, problem())
     ledger = PrivacyLedger(9.0, 1e-3)
-    model = OwnEstimator(3.0, n_rounds=2, classes=[0, 1], scaling="private", random_state=0)
+    given = {"loss": OwnLoss(), "n_rounds": 2, "classes": [0, 1], "random_state": 0}
+    model = ISRLDPClassifier(3.0, scaling="private", **given)
     with ledger:
         with pytest.raises(Refused, match=r"OwnLoss is not sent.*declare"):
             fit_elsewhere(model, here)

@@ -1,0 +1,141 @@
+"""A loss is a name or an object: the same fit, searched by its fields, checked like any part."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import skdpfl
+from skdpfl import DPFedAvgClassifier, DPFederatedRegressor, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.algorithms import FedAvg
+from skdpfl.losses import NAMED, Hinge, Huber, LogLoss, Loss, Poisson, Quantile, Weighted
+from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.privacy import PrivacyLedger
+from tests.estimators.fits import ESTIMATORS
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(120, 3))
+SILOS = np.arange(120) % 4
+LINE = X @ [1.0, -1.0, 0.5] + 0.3 * rng.normal(size=120)
+SETTINGS = {"n_rounds": 4, "feature_bounds": (-4, 4), "random_state": 0}
+#: name -> the same loss, and the parameters that go with the name
+SAME = {name: (kind(), {}) for name, kind in NAMED.items()}
+SAME["huber"] = Huber(0.7), {"huber_delta": 0.7}
+SAME["quantile"] = Quantile(0.9), {"quantile": 0.9}
+
+
+def problem(loss):
+    """An estimator and targets for a loss."""
+    if loss.is_classifier:
+        return ISRLDPClassifier(3.0, **SETTINGS), LINE > 0
+    y = np.rint(np.abs(LINE)) if isinstance(loss, Poisson) else LINE
+    return ISRLDPRegressor(3.0, target_bounds=(0, 5), **SETTINGS), y
+
+
+@pytest.mark.parametrize("name", SAME)
+@pytest.mark.filterwarnings("ignore:The noise will drown")
+def test_an_object_is_the_loss_of_its_name(name):
+    loss, own = SAME[name]
+    model, y = problem(loss)
+    named = clone(model).set_params(loss=name, **own).fit(X, y, silos=SILOS)
+    given = clone(model).set_params(loss=loss).fit(X, y, silos=SILOS)
+    assert np.array_equal(given.coef_, named.coef_)
+    assert np.array_equal(given.predict(X), named.predict(X))
+    assert given.privacy_spent_.epsilon == named.privacy_spent_.epsilon
+    assert (
+        hasattr(given, "predict_proba") == hasattr(named, "predict_proba") == (name == "log_loss")
+    )
+    plain = given.to_dict()
+    assert (plain["loss"], plain["parameters"]) == (name, named.to_dict()["parameters"])
+    assert np.array_equal(type(model).from_dict(plain).predict(X), named.predict(X))
+    tags = [each.__sklearn_tags__().target_tags.positive_only for each in (given, named)]
+    assert tags == [name == "poisson"] * 2
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_parameters_tell_the_truth_and_can_be_set(name):
+    loss = Hinge() if name.endswith("Classifier") else Quantile(0.9)
+    model = getattr(skdpfl, name)(loss=loss)
+    assert model.get_params()["loss"] is loss
+    assert model.get_params()["loss__smoothing"] is None
+    assert "loss__smoothing" not in model.get_params(deep=False)
+    copy = clone(model).set_params(loss__smoothing=2.0)
+    assert (copy.loss.smoothing, loss.smoothing, copy._loss()) == (2.0, None, copy.loss)
+    with pytest.raises(ValueError, match=r"loss__depth: .* has no parameter 'depth'"):
+        model.set_params(loss__depth=1)
+    with pytest.raises(ValueError, match="loss__q: loss='squared' has no parameter 'q'"):
+        model.set_params(loss="squared", loss__q=0.5)
+
+
+def test_several_fields_are_set_together_and_so_are_those_of_an_algorithm():
+    model = DPFederatedRegressor(loss=Huber(), algorithm=FedAvg(0.1))
+    model.set_params(loss=Quantile(), loss__q=0.2, loss__smoothing=1.0, algorithm__local_steps=3)
+    assert model.loss == Quantile(0.2, smoothing=1.0)
+    assert model.algorithm == FedAvg(0.1, 3)
+    steps = make_pipeline(FunctionTransformer(), model)
+    steps.set_params(dpfederatedregressor__loss__q=0.7)
+    assert steps[-1].loss.q == 0.7
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_field_is_searched():
+    model = ISRLDPRegressor(loss=Quantile(), target_bounds=(-5, 5), **SETTINGS)
+    model.set_params(random_state=None)
+    search = DPRandomizedSearchCV(model, {"loss__q": [0.1, 0.5]}, epsilon=9.0, random_state=0)
+    search.fit(X, LINE, silos=SILOS)
+    assert search.best_params_["loss__q"] == search.best_estimator_.loss.q
+
+
+def test_other_objects_are_refused():
+    refused = {
+        "'squared_error', .*, or an object for .*SquaredError": (Hinge(), Quantile, "mse", 3, None),
+        "sample_weight": (Weighted(Huber()),),
+    }
+    for words, losses in refused.items():
+        for loss in losses:
+            with pytest.raises(ValueError, match=words):
+                ISRLDPRegressor(loss=loss).fit(X, LINE)
+    with pytest.raises(ValueError, match=r"or an object for such targets, .*LogLoss\(\)"):
+        ISRLDPClassifier(loss=Quantile()).fit(X, LINE > 0)
+    assert not hasattr(DPFedAvgClassifier(loss=Hinge()), "predict_proba")
+
+
+@dataclass(frozen=True)
+class Flat(LogLoss):
+    """A loss of one's own with probabilities."""
+
+
+@dataclass(frozen=True)
+class Mixes(Loss):
+    """Divides by the largest residual of all records."""
+
+    stackable = True
+    is_classifier = False
+
+    def value(self, y, raw, *, squared_norms=None):
+        return np.abs(raw[..., 0] - y)
+
+    def gradient(self, y, raw, *, squared_norms=None, out=None):
+        residuals = raw - y[..., None]
+        return np.divide(residuals, np.abs(residuals).max(), out=out)
+
+    def lipschitz(self, n_outputs):
+        return 1.0
+
+    def curvature(self, n_outputs):
+        return 1.0
+
+
+def test_losses_of_ones_own_are_tried_before_anything_is_charged():
+    own = ISRLDPClassifier(3.0, loss=Flat(), **SETTINGS).fit(X, LINE > 0, silos=SILOS)
+    usual = ISRLDPClassifier(3.0, **SETTINGS).fit(X, LINE > 0, silos=SILOS)
+    assert np.array_equal(own.predict_proba(X), usual.predict_proba(X))
+    with pytest.raises(ValueError, match=r"Flat.* is a loss of your own"):
+        own.to_dict()
+    mixing, words = ISRLDPRegressor(3.0, loss=Mixes(), **SETTINGS), "Mixes mixes records"
+    with PrivacyLedger(9.0, 1e-3) as ledger, pytest.raises(ValueError, match=words):
+        mixing.fit(X, LINE, silos=SILOS)
+    assert not ledger.entries
