@@ -1,14 +1,22 @@
-"""A picture of a figure's table: panels side by side, a line for each method."""
+"""A picture of a figure's table: panels side by side, a line for each method.
+
+A point is the mean over the seeds, its bar the standard error of that mean; a dashed line is a
+method that the horizontal axis does not concern. Three panels a row at most, so that the letters
+can be read on a page that is 700 pixels wide.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatter, NullLocator
 
 from _common.cells import Figure
 from _common.claims import CLAIM
@@ -26,11 +34,11 @@ def draw(figure: Figure, table: pd.DataFrame, path: Path) -> None:
     panels = list(table.groupby(list(figure.panels), sort=False))
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    canvas = Canvas(figsize=(4.6 * columns, 3.5 * rows + 0.4), layout="constrained")
+    canvas = Canvas(figsize=(3.0 * columns, 2.6 * rows + 0.8), layout="constrained")
     axes = canvas.subplots(rows, columns, squeeze=False).ravel()
     for ax, (names, part) in zip(axes, panels, strict=False):
         panel(figure, ax, part, colours)
-        ax.set_title(label(name for name in names if name), fontsize=10)
+        ax.set_title("\n".join(wrap(label(name for name in names if name), 32)), fontsize=9)
     for ax in axes[len(panels) :]:
         ax.remove()
     handles = {
@@ -39,9 +47,10 @@ def draw(figure: Figure, table: pd.DataFrame, path: Path) -> None:
         for line, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
     canvas.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False
-    )
-    canvas.suptitle(figure.title, fontsize=11)
+        handles.values(), handles.keys(), loc="outside lower center", frameon=False, fontsize=9,
+        ncols=min(columns, 2 if max(map(len, handles), default=0) > 24 else 3),
+    )  # fmt: skip
+    canvas.suptitle("\n".join(wrap(figure.title, 30 * columns)), fontsize=10)
     path.parent.mkdir(parents=True, exist_ok=True)
     canvas.savefig(path, dpi=110)
 
@@ -50,22 +59,37 @@ def panel(figure: Figure, ax: Axes, part: pd.DataFrame, colours: dict[str, str])
     """Draw one panel; a method without an x of its own is a horizontal line."""
     for names, line in part.groupby(list(figure.lines), sort=False):
         style = {"color": colours[label(names)], "label": label(names)}
-        over = line.dropna(subset=["x"]).groupby("x")["value"].agg(["mean", "min", "max"])
+        over = line.dropna(subset=["x"]).groupby("x")["value"].agg(["mean", "sem"]).fillna(0.0)
         over = over[np.isfinite(over.index)]
         if len(over) < 2:
             flat(ax, line, over, style)
             continue
         dots = "o" if len(over) < 12 else None
-        ax.plot(over.index, over["mean"], marker=dots, markersize=4, linewidth=1.3, **style)
-        ax.fill_between(over.index, over["min"], over["max"], color=style["color"], alpha=0.15)
+        ax.errorbar(
+            over.index, over["mean"], over["sem"], marker=dots, markersize=3, linewidth=1.1,
+            elinewidth=0.8, errorevery=max(1, len(over) // 12), **style,
+        )  # fmt: skip
     if figure.logx and ax.has_data():
         ax.set_xscale("log")
+        few(ax.xaxis, part["x"].to_numpy())
     if figure.logy:
         ax.set_yscale("log")
+        for formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+            formatter(LogFormatter(minor_thresholds=(1.5, 0.4)))
     metrics = part["metric"].unique()
     ax.set_ylabel(metrics[0] if len(metrics) == 1 else figure.metric)
     ax.set_xlabel(figure.xlabel)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def few(axis: Axis, values: np.ndarray) -> None:
+    """Label at most five of the places where there are points."""
+    places = np.unique(values[np.isfinite(values)])
+    if len(places) < 20:
+        shown = places[:: max(1, -(-len(places) // 5))]
+        axis.set_major_locator(FixedLocator(shown))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
 
 
 def flat(ax: Axes, line: pd.DataFrame, over: pd.DataFrame, style: dict[str, str]) -> None:
