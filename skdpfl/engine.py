@@ -138,7 +138,7 @@ def _check_counted(work: Work) -> None:
     """Raise if the plan requires sums of fresh gradients and the algorithm sends others."""
     plan, algorithm = work.plan, work.algorithm
     counted_on = plan.mechanism.gradients_only or plan.gradients_only
-    if counted_on and not sends_one_gradient(algorithm):
+    if counted_on and not (sends_one_gradient(algorithm) and max(plan.steps) <= 1):
         raise ValueError(
             f"{type(algorithm).__name__} sends more than one fresh gradient a round, or something "
             f'else; this plan with trust="{plan.trust}" needs a GradientMethod (one local step, '

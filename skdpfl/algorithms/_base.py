@@ -168,6 +168,11 @@ class Algorithm:
         return float(round >= n_rounds // 2)
 
 
+def steps_in(local_steps: int | tuple[int, ...], round: int) -> int:
+    """Return the steps of a round: one number, or one for each round."""
+    return int(local_steps) if isinstance(local_steps, (int, np.integer)) else local_steps[round]
+
+
 @dataclass(frozen=True)
 class GradientMethod(Algorithm):
     """An algorithm whose message is one gradient at a point the server chose.
@@ -175,19 +180,37 @@ class GradientMethod(Algorithm):
     ``local`` is final: the sum of a cohort's messages is then a sum of fresh clipped gradients and
     nothing else, and noise may be added to that sum (trust="server"). ``remember``, ``memory_size``
     and ``n_gradients`` are final, too. No base class may replace them either.
+
+    Subclasses with a field ``local_steps`` (a number, or one for each round) also take K > 1 steps
+    of ``local_learning_rate`` in each silo, where ``trust`` and ``unit`` allow it. A message is
+    then the mean of the gradients on the way, of the size of one gradient.
     """
 
+    #: K, and the silos' step size if K > 1; subclasses may have fields of these names
+    local_steps = 1
+    local_learning_rate = 1.0
+
+    def n_gradients(self, round: int) -> int:
+        """Return K. Not to be overridden."""
+        return steps_in(self.local_steps, round)
+
     def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
-        """Return the gradient at the broadcast point. Not to be overridden."""
-        return gradient(shared)
+        """Return the gradient at the broadcast point, or a mean of K. Not to be overridden."""
+        if gradient.n_steps == 1:
+            return gradient(shared)
+        total: np.ndarray | float = 0.0
+        for _ in range(gradient.n_steps):
+            total = total + gradient(shared - self.local_learning_rate * total)
+        return np.asarray(total) / gradient.n_steps
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         changed = _changed(cls)
         if changed:
             raise TypeError(
-                f"{cls.__name__}: a GradientMethod sends one gradient and keeps nothing, but "
-                f"{', '.join(changed)} is not its own; derive from Algorithm to write local steps."
+                f"{cls.__name__}: a GradientMethod sends gradients and keeps nothing, but "
+                f"{', '.join(changed)} is not its own; derive from Algorithm to write other "
+                "local steps."
             )
 
 
@@ -209,8 +232,10 @@ def sends_one_gradient(algorithm: Algorithm) -> bool:
     Classes and objects can be changed after their creation: this checks the code that will run.
     """
     kind = type(algorithm)
-    own = not _changed(kind) if issubclass(kind, GradientMethod) else False
-    return own and _FINAL.keys().isdisjoint(vars(algorithm))
+    if not isinstance(algorithm, GradientMethod) or _changed(kind):
+        return False
+    single = bool(np.all(np.asarray(algorithm.local_steps) == 1))
+    return single and _FINAL.keys().isdisjoint(vars(algorithm))
 
 
 #: the server's methods, which see no message: an algorithm from outside may have its own

@@ -80,7 +80,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpfl.algorithms._base import Algorithm, Ball, Gradient, Projection, Released, is_vector
+from skdpfl.algorithms._base import (
+    Algorithm,
+    Ball,
+    Gradient,
+    Projection,
+    Released,
+    is_vector,
+    steps_in,
+)
 
 
 @dataclass(frozen=True)
@@ -91,8 +99,7 @@ class LocalSteps(Algorithm):
     local_steps: int | tuple[int, ...] = 1
 
     def n_gradients(self, round: int) -> int:
-        steps = self.local_steps
-        return int(steps) if isinstance(steps, (int, np.integer)) else steps[round]
+        return steps_in(self.local_steps, round)
 
     def init(self, params: np.ndarray) -> Any:
         return params

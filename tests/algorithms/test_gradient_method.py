@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdpfl import DPFederatedClassifier
-from skdpfl.algorithms import Algorithm, GradientMethod, MinibatchSGD, sends_one_gradient
+from skdpfl.algorithms import Algorithm, FedAvg, GradientMethod, MinibatchSGD, sends_one_gradient
 from skdpfl.engine import run
 from skdpfl.federation import LocalFederation, SiloData, Work
 from skdpfl.losses import SquaredError
@@ -84,11 +84,10 @@ def small_fit(algorithm, **options):
     data = SiloData.from_codes(X, y, np.arange(6) // 3, 2)
     plan = PrivacyPlan(
         silo_sizes=np.array([3, 3]),
-        steps=(1,),
         clip_norm=1.0,
         noise_multiplier=np.array(1.0),
         delta=np.array(1e-5),
-        **options,
+        **{"steps": (1,)} | options,
     )
     model = LinearModel(1, 1, fit_intercept=False)
     work = Work(model, SquaredError(), algorithm, plan, np.dtype(np.float64))
@@ -122,6 +121,56 @@ def test_what_does_send_one_gradient_is_let_through():
     assert sends_one_gradient(server_only)
     assert np.isfinite(small_fit(server_only, trust="server")).all()
     assert issubclass(MinibatchSGD, GradientMethod)
+
+
+@dataclass(frozen=True)
+class Steps(GradientMethod):
+    """Plain steps along the mean of what silos send."""
+
+    learning_rate: float = 1.0
+    local_steps: int | tuple[int, ...] = 1
+    local_learning_rate: float = 0.1
+
+    def init(self, params):
+        return params
+
+    def aggregate(self, state, released):
+        return state - self.learning_rate * released.mean
+
+    def params(self, state):
+        return state
+
+
+def fitted(algorithm, **options):
+    rng = np.random.default_rng(0)
+    X, silos = rng.normal(size=(60, 2)), np.arange(60) % 3
+    model = DPFederatedClassifier(algorithm=algorithm, scaling=None, random_state=0, **options)
+    return model.set_params(n_rounds=2).fit(X, X[:, 0] > 0, silos=silos)
+
+
+@pytest.mark.filterwarnings("ignore:Hiding a whole silo")
+def test_one_server_optimiser_serves_every_trust_and_takes_local_steps():
+    """K steps of eta are FedAvg's, whose mean update is -K eta times the mean gradient."""
+    for trust, unit in (("server", "record"), ("silo", "record"), ("silo", "silo")):
+        model = fitted(Steps(), epsilon=9.0, trust=trust, unit=unit)
+        assert np.isfinite(model.coef_).all()
+    for budget in (9.0, np.inf):
+        here = fitted(Steps(0.3, (3, 3)), epsilon=budget, clip_norm=1.0)
+        same = fitted(FedAvg(0.1, 3), epsilon=budget, clip_norm=1.0)
+        assert np.allclose(here.coef_, same.coef_, rtol=1e-12)
+        assert here.privacy_spent_.epsilon == same.privacy_spent_.epsilon
+    assert here.privacy_spent_.outsider is None
+    with pytest.raises(ValueError, match="takes one local step a round"):
+        fitted(Steps(0.3, 3), epsilon=9.0, trust="server")
+
+
+def test_several_gradients_a_round_are_no_single_one():
+    assert sends_one_gradient(Steps()) and sends_one_gradient(Steps(local_steps=(1, 1)))
+    assert not sends_one_gradient(Steps(local_steps=2))
+    assert not sends_one_gradient(Steps(local_steps=(1, 2)))
+    for counted in ({"trust": "server"}, {"gradients_only": True}):
+        with pytest.raises(ValueError, match="needs a GradientMethod"):
+            small_fit(Steps(), steps=(2,), **counted)
 
 
 class Nosy(np.ndarray):
