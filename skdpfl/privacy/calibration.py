@@ -43,17 +43,21 @@ class Search:
         The first noise to try; None: the central-limit approximation, which takes a few dozen
         evaluations of the releases' losses, and its slope.
     slope : float
-        The slope of log(price) in log(noise) at the start.
+        The slope of log(price + shift) in log(noise) at the start.
     share : float
         The search ends when the price is at least this share of the budget.
     narrow : float
         The search also ends when the bounds of the noise differ by at most this share.
+    shift : float
+        What is added to prices before the logarithm: delta for an epsilon below it, since such a
+        price falls from epsilon to 0 while the noise hardly changes.
     """
 
     start: float | None = None
     share: float = _SHARE
     narrow: float = 1e-9
     slope: float = -1.0
+    shift: float = 0.0
 
 
 THOROUGH = Search()
@@ -122,6 +126,9 @@ def calibrate(
     if search.start is None:
         start, slope = _central_limit(build, epsilon, delta, neighbours)
         search = replace(search, start=start, slope=slope)
+    if epsilon < delta:
+        slope = search.slope * epsilon / (epsilon + delta)
+        search = replace(search, shift=delta, slope=slope, narrow=1e-6)
     return _least(lambda z: price_epsilon(build(z), delta, neighbours), epsilon, search)
 
 
@@ -178,9 +185,9 @@ def _central_limit(
 
 def _least(price: Callable[[float], float], budget: float, search: Search) -> float:
     """Return approximately the least z at which a decreasing function is within the budget."""
-    share, start = search.share, search.start
+    share, start, shift = search.share, search.start, search.shift
     assert start is not None
-    target = math.log(budget) + math.log1p(share) - math.log(2)
+    target = math.log(budget + 2 * shift / (1 + share)) + math.log1p(share) - math.log(2)
     low, high = 0.0, math.inf  # Too little noise, and enough.
     z, slope, before = start, min(-0.1, max(-20.0, search.slope)), None
     while True:
@@ -193,10 +200,11 @@ def _least(price: Callable[[float], float], budget: float, search: Search) -> fl
                 return z
         if low >= _MOST:
             raise ValueError(f"epsilon={budget!r} cannot be met with noise up to {_MOST:g}.")
-        here = (math.log(z), math.log(cost)) if 0 < cost < math.inf else None
+        here = (math.log(z), math.log(cost + shift)) if 0 < cost < math.inf else None
         if here and before and here[0] != before[0]:
             slope = min(-0.1, max(-20.0, (here[1] - before[1]) / (here[0] - before[0])))
-        step = (target - here[1]) / slope if here else (-1.0 if cost == 0 else 1.0)
+        blind = -0.05 if shift else -1.0
+        step = (target - here[1]) / slope if here else (blind if cost == 0 else 1.0)
         before = here or before
         # If a secant hardly narrows the bracket, use the middle.
         slow = low > 0.0 and math.inf > gap and high / low > math.sqrt(gap)

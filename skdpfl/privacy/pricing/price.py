@@ -12,9 +12,11 @@ a fixed fraction of the (root mean square) deviation of one release's loss. The 
 then a fixed fraction of epsilon, for any epsilon and any number of steps: epsilon is 0.04 % too
 large at f = 1/16 and 0.003 % at f = 1/64, used while the work is small. If the error is estimated
 to be larger, or the sum would need more than ``_MAX_WINDOW`` points, the price is computed again
-(:mod:`skdpfl.privacy.pricing.refining`). With more than ``_MOST_DISTINCT`` distinct releases,
-similar ones are priced as the most expensive of them (:mod:`skdpfl.privacy.pricing.releases`): for
-noise multipliers within a factor of four epsilon is 0.5 % too large (batches of fixed size: 1.4 %).
+(:mod:`skdpfl.privacy.pricing.refining`). An epsilon below delta may be too large by 0.2 % of delta,
+which 0.1 % more noise makes up for: d epsilon / d log noise is about -2 delta there. With more than
+``_MOST_DISTINCT`` distinct releases, similar ones are priced as the most expensive of them
+(:mod:`skdpfl.privacy.pricing.releases`): for noise multipliers within a factor of four epsilon is
+0.5 % too large (batches of fixed size: 1.4 %).
 
 Compared with dp-accounting: its distributions agree with these (tested), but it composes one event
 after the other, has no batches of fixed size, loses precision on grids below 1e-6 (a million steps
@@ -86,7 +88,8 @@ def price_epsilon(composition: Composition, delta: float, neighbours: Neighbours
         return largest if infinite == delta else math.inf
     first = _worst(released, delta, lambda loss: loss.epsilon(delta))
     epsilon = first.value
-    if first.excess > TOLERATED or unlike(_pairs(released)):
+    too_much = first.excess * epsilon > TOLERATED * (epsilon + 2 * delta)
+    if too_much or unlike(_pairs(released)):
         again = refined(_pairs(released), delta, epsilon, lambda loss: loss.epsilon(delta), True)
         epsilon = min([epsilon, *again])
     return min(largest, epsilon)

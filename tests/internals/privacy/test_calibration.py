@@ -15,8 +15,9 @@ from skdpfl.privacy.events import (
     Gaussian,
     PoissonGaussian,
 )
+from skdpfl.privacy.pricing import price as price_module
 from skdpfl.privacy.pricing.gaussian import gaussian_elasticity, gaussian_epsilon
-from skdpfl.privacy.pricing.price import price_epsilon
+from skdpfl.privacy.pricing.price import price_delta, price_epsilon
 
 few = settings(max_examples=20, derandomize=True)
 
@@ -52,6 +53,23 @@ def schedule(z):
 def test_schedules(epsilon, neighbours):
     z = calibrate(schedule, epsilon, 1e-5, neighbours)
     assert 0.99 * epsilon <= price_epsilon(schedule(z), 1e-5, neighbours) <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-6])
+def test_an_epsilon_far_below_delta_takes_few_and_cheap_prices(epsilon, monkeypatch):
+    """Noise is found where delta, on a grid that was refined, is used up to 0.4 %."""
+    delta, asked, finer = 1e-3, [], []
+    price, refined = calibration.price_epsilon, price_module.refined
+    monkeypatch.setattr(calibration, "price_epsilon", lambda *c: asked.append(c) or price(*c))
+    monkeypatch.setattr(price_module, "refined", lambda *c: finer.append(c) or refined(*c))
+
+    def build(z):
+        return tuple((PoissonGaussian(z * 0.97**k, 0.5), 2) for k in range(40))
+
+    z = calibrate(build, epsilon, delta, "replace")
+    assert len(asked) <= 12 and not finer
+    assert 0.9 * epsilon <= price(build(z), delta, "replace") <= epsilon
+    assert 0.996 * delta <= price_delta(build(z), epsilon, "replace") <= delta
 
 
 @pytest.mark.parametrize("fixed", [0.3, 0.9, 0.99])
