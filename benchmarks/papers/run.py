@@ -46,6 +46,7 @@ FIGURES = (
     "scaffold/table1", "scaffold/table4", "scaffold/accuracy", "scaffold/best", "scaffold/curves",
     "scaffold/theory", "scaffold/emnist", "scaffold/local_steps", "scaffold/emnist_paper",
     "scaffold/network", "scaffold/sweeps", "scaffold/protocol",
+    "scaffold/dissimilarity",
     "isrl/bounds", "isrl/insurance", "isrl/obesity", "isrl/mnist", "drift/bounds", "drift/schemes",
     "fedexp/start", "fedexp/small", "fedexp/synthetic", "fedexp/mnist",
     "pfl/epochs", "pfl/silos", "pfl/grid", "pfl/cifar",
