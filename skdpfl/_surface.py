@@ -37,6 +37,57 @@ def filled_docs(parts: Mapping[str, str]) -> Callable[[T], T]:
     return fill
 
 
+class Described:
+    """Base class of what estimators take beside numbers and words: it has parameters itself.
+
+    A constructor keeps each argument under its own name, as estimators have it.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Ignored: no parameter has parameters of its own.
+
+        Returns
+        -------
+        dict
+            The values as they were given.
+        """
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in sorted(names)}
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        self : object
+        """
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}; it has {sorted(known)}."
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        """Return the constructor's call, without what is as by default."""
+        signature = inspect.signature(type(self)).parameters
+        given = ((name, getattr(self, name), p.default) for name, p in signature.items())
+        shown = (f"{n}={value!r}" for n, value, usual in given if repr(value) != repr(usual))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
 class DocLinks:
     """Mixin that overrides parts of scikit-learn's picture; comes before BaseEstimator."""
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpfl.algorithms import Algorithm, Released, sends_one_gradient
-from skdpfl.federation import CohortSum, Federation, Work
+from skdpfl.federation import CohortSum, Federation, GridSum, Work
 from skdpfl.independence import check_declared
 from skdpfl.privacy.mechanisms import Aggregate
 from skdpfl.privacy.plan import PrivacyPlan
@@ -236,21 +236,22 @@ def _round(
     The sum is divided by the share of the silos that took part, not by their weight: its mean over
     cohorts of any one size is then the weighted mean over all silos, however unequal the weights.
     """
-    plan, size = work.plan, work.model.size
-    weights = plan.weights[now.cohort]
-    total = CohortSum(now.cohort, weights, size + plan.mechanism.n_extra)
+    plan, width = work.plan, work.model.size + work.plan.mechanism.n_extra
+    weights, size = plan.weights[now.cohort], work.model.size
+    on_grid = plan.mechanism.shared  # silos weight their messages themselves
+    total = GridSum(now.cohort, width) if on_grid else CohortSum(now.cohort, weights, width)
     shared = work.algorithm.broadcast(state)
     for silos, messages in federation.round(now.number, shared, now.cohort, now.clip_norm):
         total.add(silos, messages)
     came, weight = len(now.cohort), float(np.add.reduce(weights))
     absent = federation.absent()
     if len(absent):  # the mean is over the others, as if they had been the cohort
-        total.add(absent, np.zeros((len(absent), size + plan.mechanism.n_extra)))
+        total.add(absent, np.zeros((len(absent), width), total.dtype))
         came, weight = came - len(absent), weight - float(plan.weights[absent].sum())
     sampled = came / plan.n_silos
     if plan.secret_cohorts:
         sampled = weight = plan.silo_fraction
-    aggregate = Aggregate(total.result(), sampled, now.clip_norm)
+    aggregate = Aggregate(total.result(), sampled, now.clip_norm, came)
     mean = plan.mechanism.release(plan, aggregate, now.number, streams)
     if plan.mechanism.noised_later and work.alpha:
         mean[:size] += weight / sampled * work.penalty * shared

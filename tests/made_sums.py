@@ -9,7 +9,8 @@ from skdpfl.federation import Federation, SiloBudgets
 def budgets_of(sizes, mu=1.0, unit="record", trust="silo", neighbours="replace", **more):
     sizes = np.asarray(sizes)
     mu = np.broadcast_to(np.asarray(mu, float), sizes.shape).copy()
-    return SiloBudgets(sizes, mu, unit, trust, neighbours, **more)
+    colluding = {"colluding": 1} if trust == "secagg" else {}
+    return SiloBudgets(sizes, mu, unit, trust, neighbours, **(colluding | more))
 
 
 def exact_sums(what, data, unit="record", work=None, **more):
@@ -40,7 +41,9 @@ class Sending(Federation):
     def ask(self, question):
         silos = np.arange(self.n_silos)
         sums = self.exact.reshape(self.n_silos, *question.what.shape)
-        if not question.plan.budgets.at_server:
+        if question.shared is not None:
+            sums = question.hidden(silos, sums, self.streams)
+        elif not question.plan.budgets.as_one:
             noised = question.plan.noised(question.number, question.what)
             sums = question.added(noised, silos, sums, self.streams)
         yield silos, sums.reshape(self.n_silos, -1)

@@ -142,6 +142,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
             unit=promise.unit,
             trust=promise.trust,
             neighbours=promise.neighbours,
+            colluding=promise.colluding,
             centred=request.fit_intercept,
         ),
         shifts_target=request.loss.link != "log",
@@ -159,7 +160,8 @@ def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None
         return None
     sizes = request.facts.silo_sizes
     mu = np.broadcast_to(budgets(request, 1.0, 1), sizes.shape)
-    given = SiloBudgets(sizes, mu, "record", promise.trust, promise.neighbours)
+    colluding = promise.colluding
+    given = SiloBudgets(sizes, mu, "record", promise.trust, promise.neighbours, colluding=colluding)
     if loss.link == "logit" and model.output_mask() is not None:
         has_intercept, shares = model.intercept_mask() is not None, request.facts.class_shares
         counts = has_intercept and shares is None and request.facts.n_outputs == 1

@@ -8,11 +8,13 @@ It follows from public numbers only: budgets, sizes and weights.
     s      noise of the whole fit on each coordinate of the mean gradient, in clip norms
 
     unit "record"   trust "silo"     s = D sqrt( sum_i (w_i / (n_i mu_i))^2 )
+                    "secagg"         s = D max_i w_i / (n_i mu) sqrt(c / (c - t))
                     else             s = D max_i w_i / (n_i mu)
     unit "silo"                      the same with n_i = 1
 
-D = 2 where a record (silo) is replaced, 1 where its contribution is set to zero. One number is
-enough: T noisy gradients with noise multiplier z = D sqrt(T) / mu each have noise
+D = 2 where a record (silo) is replaced, 1 where its contribution is set to zero; of the c silos of
+a round t may collude (:mod:`skdpfl.privacy.release.sharing`). One number is enough: T noisy
+gradients with noise multiplier z = D sqrt(T) / mu each have noise
 z / n = D sqrt(T) / (mu n), and their average has D / (mu n), for any T. Sampled batches (rate q)
 have z about q D sqrt(T) / mu on sums of q n records: the same again, unless z is far below one.
 Noise that decays, z f_t in step t, has the budget's price for z^2 = D^2 sum_t f_t^-2 / mu^2, and
@@ -103,7 +105,16 @@ def _level(request: Request, rate: float, n_noised: int) -> NoiseLevel:
     least, change = float(mu.min()), request.promise.change
     if request.promise.trust == "silo":
         return NoiseLevel(mu, change * float(np.sqrt(np.square(exposed / mu).sum())))
-    return NoiseLevel(mu, change * float(exposed.max()) / least)
+    return NoiseLevel(mu, change * float(exposed.max()) / least * _excess_of_shares(request))
+
+
+def _excess_of_shares(request: Request) -> float:
+    """Return the noise of shares over what is priced; 1 where silos do not share noise."""
+    promise = request.promise
+    if not promise.shares_noise:
+        return 1.0
+    size = max(1, round(request.taking_part.silo_fraction * request.facts.n_silos))
+    return math.sqrt(size / max(1, size - promise.colluding))
 
 
 def noise_of_plan(plan: PrivacyPlan) -> float:

@@ -33,7 +33,7 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
     check_declared(algorithm, request.loss, request.model)
     steps = tuple(algorithm.n_gradients(r) for r in range(settings.n_rounds))
     schedule = _schedule(request, settings.n_rounds, streams)
-    sampling = _dealt(settings.sampling, steps, schedule, facts)
+    sampling = _dealt(settings.sampling, steps, schedule, facts, promise.spare_rounds)
     exact, size = promise.is_exact, request.model.size
     mechanism = NoPrivacy() if exact else method.mechanism(request)
     plan = PrivacyPlan(
@@ -46,6 +46,8 @@ def make_plan(request: Request, method: Method, choice: Choice, streams: Streams
         unit=promise.unit,
         trust=promise.trust,
         neighbours=promise.neighbours,
+        colluding=promise.colluding,
+        spare_rounds=promise.spare_rounds,
         sampling=sampling,
         weights=_weights(request, sampling),
         schedule=schedule,
@@ -96,21 +98,23 @@ def _check_noise(plan: PrivacyPlan, size: int) -> None:
 def _check_server(request: Request, algorithm: Algorithm) -> None:
     """Raise where noise on the sum of messages would not protect records."""
     promise = request.promise
-    if (promise.unit, promise.trust) == ("record", "server") and not sends_one_gradient(algorithm):
+    summed = promise.unit == "record" and promise.trust in ("server", "secagg")
+    if summed and not sends_one_gradient(algorithm):
         raise ValueError(
-            f'trust="server" with unit="record" takes one local step a round and keeps nothing in '
-            f'the silos; {type(algorithm).__name__} does more. Nearest are trust="silo", '
-            'unit="silo", ISRLDPClassifier / ISRLDPRegressor, or DPFedAvg with local_steps=1.'
+            f'trust="{promise.trust}" with unit="record" takes one local step a round and keeps '
+            f"nothing in the silos; {type(algorithm).__name__} does more. Nearest are "
+            'trust="silo", unit="silo", ISRLDPClassifier / ISRLDPRegressor, or DPFedAvg with '
+            "local_steps=1."
         )
 
 
 def _dealt(
-    sampling: Sampling, steps: tuple[int, ...], schedule: Schedule, facts: PublicFacts
+    sampling: Sampling, steps: tuple[int, ...], schedule: Schedule, facts: PublicFacts, spare: int
 ) -> Sampling:
     """Return the sampling; disjoint batches: as many as the silo with the most steps needs."""
     if not isinstance(sampling, Disjoint):
         return sampling
-    used = np.zeros(facts.n_silos, dtype=int)
+    used = np.full(facts.n_silos, spare)  # spare rounds need batches of their own
     for r, k in enumerate(steps):
         used[slice(None) if schedule is None else schedule[r]] += k
     busiest, smallest = int(used.max()), int(facts.silo_sizes.argmin())
@@ -138,7 +142,8 @@ def _schedule(request: Request, n_rounds: int, streams: Streams) -> Schedule:
     cohort, fraction, given = request.taking_part
     if given is not None:
         return given
-    if request.promise.hides_silos or fraction >= 1:
+    secret = request.promise.hides_silos and not request.promise.shares_noise
+    if secret or fraction >= 1:
         return None
     n_silos = request.facts.n_silos
     return tuple(draw_cohorts(cohort, fraction, n_silos, n_rounds, streams.stream("cohorts")))

@@ -23,6 +23,7 @@ from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.events import Neighbours, Protected
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.public_numbers import NoiseSchedule
+from skdpfl.privacy.secure_aggregation import trust_name
 from skdpfl.scaling import Bounds, read_feature_bounds, read_target_bounds
 
 #: assumed number of records of a silo where it is protected; to estimate the work of a round
@@ -166,7 +167,7 @@ def relation(neighbours: Any, unit: str, trust: str) -> Neighbours:
     """Return the relation between neighbouring data sets."""
     if neighbours != "auto":
         return neighbours
-    return "add_remove" if (unit, trust) == ("silo", "server") else "replace"
+    return "add_remove" if (unit, trust_name(trust)) == ("silo", "server") else "replace"
 
 
 def per_silo(name: str, value: Any, silo_ids: pd.Index) -> np.ndarray:
@@ -196,6 +197,8 @@ def _promise(params: Mapping[str, Any], facts: PublicFacts) -> Promise:
         unit=unit,
         trust=trust,
         neighbours=relation(params["neighbours"], unit, trust),
+        colluding=params.get("colluding", 0),
+        spare_rounds=params.get("spare_rounds", 0),
         epsilon=epsilon,
         noise_multiplier=float(params["noise_multiplier"] or 0.0),
         delta=_delta(params["delta"], facts),

@@ -91,7 +91,7 @@ class FederatedEstimator(Trained):
     __metadata_request__fit = {"silos": True}  # noqa: RUF012
 
     #: valid values of ``trust``, words for ``learning_rate``, losses
-    _trusts: ClassVar[tuple[str, ...]] = ("silo", "server")
+    _trusts: ClassVar[tuple[str, ...]] = ("silo", "secagg", "server")
     _learning_rates: ClassVar[tuple[str, ...]] = ("auto",)
     _losses: ClassVar[tuple[str, ...]]
 

@@ -78,13 +78,16 @@ GROUPS = {
     "Privacy": {
         "unit": """{"record", "silo"}, default="record"
     What is protected: one record, or all records of a silo.""",
-        "trust": """{"silo", "server"}, default="silo"
+        "trust": """{"silo", "secagg", "server"}, default="silo"
     Whom a person in the data has to trust. "silo": only the own silo; whatever leaves it is
-    private. "server": the server sees exact sums and adds the noise.""",
+    private. "secagg": masks that hide all but the sum of the silos' messages, and that no more than
+    one other silo works with the server
+    (:class:`skdpfl.privacy.SecureAggregation` ``(colluding=2)``: two); each silo adds a share of
+    the noise. "server": the server sees exact sums and adds the noise.""",
         "neighbours": """{"auto", "replace", "add_remove"}, default="auto"
     The neighbouring relation of the guarantee: one record (silo) is replaced, or its contribution
     is set to zero. "auto" is "add_remove" for ``unit="silo"`` with ``trust="server"``, else
-    "replace".""",
+    "replace" (with ``trust="secagg"`` who takes part is seen, and what a silo holds is hidden).""",
         "noise_multiplier": """float, default=None
     Instead of a budget (``epsilon=None``): the standard deviation of the noise on the clipped sum,
     divided by ``clip_norm``.""",
@@ -149,8 +152,8 @@ GROUPS = {
     probabilities and coefficients of ``loss="log_loss"`` are calibrated, or on shifting those of
     ``loss="quantile"``, so that the wanted share of targets is below. Two labels are counted for
     another 1 to 5 %, so that a model that noise drowns is drawn to their shares. Only with
-    ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and ``trust`` "silo" or "server";
-    no effect on other fits.""",
+    ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and a ``trust`` other than
+    "shuffler"; no effect on other fits.""",
     },
     "Silos": {
         "silo_fraction": """float, default=1.0
@@ -223,13 +226,14 @@ feature_names_in_ : ndarray
     Names of the features, if X has names that are strings.
 """
 
-#: the guarantee of fits with unit "record" or "silo" and trust "silo" or "server"
+#: the guarantee of fits with unit "record" or "silo" and trust "silo", "secagg" or "server"
 GUARANTEE = """
 **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
 (epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
 sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
 of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
-``privacy_spent_`` composes exactly the releases of ``plan_``."""
+``privacy_spent_`` composes exactly the releases of ``plan_``. ``trust="secagg"``: what the server
+and the colluding silos together read of the sums is (:mod:`skdpfl.privacy.mechanisms.shared`)."""
 
 #: family -> its use
 FAMILIES = {

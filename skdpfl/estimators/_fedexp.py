@@ -71,6 +71,7 @@ DP-FedAvg."""
 **Formal guarantee.** Everything a silo sends (``trust="silo"``), or the sequence of models
 (``trust="server"``), is (epsilon, delta)-DP for whole silos, their sizes included: under
 replacement of one silo's data, or (``trust="server"``) under setting its contribution to zero.
+With ``trust="secagg"`` it is what the server and the colluding silos read of the sums.
 Proof: what leaves is a vector in a ball of radius ``clip_norm`` with the noise of ``plan_``
 (:mod:`skdpfl.privacy.mechanisms`); ``privacy_spent_`` composes exactly those releases. The step
 sizes are functions of them."""
@@ -80,9 +81,11 @@ sizes are functions of them."""
     local_steps: Any = "auto"
     half: bool = False
     _parameter_docs: ClassVar[dict[str, str]] = {
-        "trust": """{"silo", "server"}, default="silo"
+        "trust": """{"silo", "secagg", "server"}, default="silo"
     "silo": each silo adds noise to its own message (LDP-FedEXP). "server": the server sees the sum
-    of the clipped messages and adds the noise (CDP-FedEXP).""",
+    of the clipped messages and adds the noise (CDP-FedEXP). "secagg": likewise, but each silo adds
+    a share of the noise to its message, and masks hide all but the sum from the server
+    (:class:`skdpfl.privacy.SecureAggregation`).""",
         "noise_multiplier": """float, default=None
     Instead of a budget (``epsilon=None``): the standard deviation of the noise on a message (with
     ``trust="server"``, on the sum), divided by ``clip_norm``. Not for ``mechanism="privunit"``.""",

@@ -29,12 +29,15 @@ together are, as long as the other silos add their noise too: proofs are in
 :mod:`skdpfl.privacy.shuffling` (single messages: minibatch) and
 :mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage)."""
 
-    _trusts = ("silo", "shuffler", "server")
+    _trusts = ("silo", "secagg", "shuffler", "server")
     _learning_rates = ("auto", "optimal")
     _parameter_docs: ClassVar[dict[str, str]] = {
-        "trust": """{"silo", "shuffler", "server"}, default="silo"
+        "trust": """{"silo", "secagg", "shuffler", "server"}, default="silo"
     Whom a person in the data has to trust. "silo": only the own silo; whatever leaves it is
-    private. "server": the server sees exact sums and adds the noise. "shuffler": a third party
+    private. "secagg": masks that hide all but the sum of the silos' messages, and that no more than
+    one other silo works with the server
+    (:class:`skdpfl.privacy.SecureAggregation` ``(colluding=2)``: two); each silo adds a share of
+    the noise. "server": the server sees exact sums and adds the noise. "shuffler": a third party
     mixes the messages of a round, so that the server does not learn who sent which.""",
         "learning_rate": """"auto", "optimal" or float, default="auto"
     The learning rate for the average clipped gradient; for the accelerated solvers, whose steps

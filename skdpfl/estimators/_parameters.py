@@ -72,6 +72,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
 
 
 def _check_trust(trust: Any, name: str, trusts: tuple[str, ...]) -> None:
+    """Raise unless it is one of these words; an object was read as "secagg" before."""
     if trust == "shuffler" and trust not in trusts:
         raise ValueError(
             'trust="shuffler" shuffles messages of single records, as ISRLDPClassifier and '

@@ -39,6 +39,7 @@ from skdpfl.losses import Loss, loss_for
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Disjoint
+from skdpfl.privacy.secure_aggregation import read_trust
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.scaling import Calibrated, Scales, calibrated
@@ -116,8 +117,10 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
     # ---- training ------------------------------------------------------------------------------
 
     def _parameters(self) -> dict[str, Any]:
-        """Return all parameters by name, and ``unit`` if it is not one."""
-        return self.get_params(deep=False) | {"unit": self.unit}
+        """Return all parameters by name, with ``unit`` and what ``trust`` stands for."""
+        given = self.get_params(deep=False) | {"unit": self.unit}
+        read = zip(("trust", "colluding", "spare_rounds"), read_trust(given["trust"]), strict=True)
+        return given | dict(read)
 
     def _request(self, facts: PublicFacts) -> Request:
         """Return the request: the parameters, for data with these public numbers."""

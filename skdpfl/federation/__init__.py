@@ -1,7 +1,7 @@
 """Back ends: they hold the silos' data and memory, and run rounds."""
 
 from skdpfl.federation._base import Federation, RecordMap, Schema, Work
-from skdpfl.federation._budgets import CohortSum, SiloBudgets
+from skdpfl.federation._budgets import CohortSum, GridSum, SiloBudgets
 from skdpfl.federation._data import SiloData, class_codes, in_rows
 from skdpfl.federation._local import LocalFederation
 from skdpfl.federation._silo import Silo
@@ -21,6 +21,7 @@ __all__ = [
     "BoundedSum",
     "CohortSum",
     "Federation",
+    "GridSum",
     "LocalFederation",
     "Named",
     "Question",

@@ -8,6 +8,8 @@ a sum whose sensitivity is ``D`` gives the mean over all records, with weights `
                      -> noise D sqrt(sum_i (w_i / (s mu_i n_i))^2)
     trust "server"   noise is added once, for the smallest mu,  w_i ~ n_i
                      -> noise D / (s mu N)
+    trust "secagg"   likewise, in M shares of which M - t have to suffice
+                     -> noise D / (s mu N) sqrt(M / (M - t))
     unit "silo"      the same with n_i = 1: a silo sends the mean over its records
 
 The least noise is at w_i ~ (n_i mu_i)^2; but silos differ, and for equal budgets the mean should be
@@ -35,7 +37,8 @@ class SiloBudgets:
     Unit "record": of each silo's records, in their order, each ``every``-th is read, from the
     first on. Unit "silo": sizes are secret and not used; a silo reads at most ``most`` of its
     records, evenly spaced (None: all), which does not affect privacy as it sends their mean. Under
-    ``trust="shuffler"`` each silo adds its own noise, as under "silo".
+    ``trust="shuffler"`` each silo adds its own noise, as under "silo". ``colluding`` silos may work
+    with the server where silos share noise.
     """
 
     silo_sizes: np.ndarray
@@ -45,6 +48,7 @@ class SiloBudgets:
     neighbours: Neighbours = "replace"
     every: int = 1
     most: int | None = None
+    colluding: int = 0
 
     def of_silo(self, i: int) -> SiloBudgets:
         """Return what one silo needs to know, where each adds its own noise."""
@@ -56,9 +60,14 @@ class SiloBudgets:
         return len(self.silo_sizes)
 
     @property
-    def at_server(self) -> bool:
-        """Whether the noise is added once, to the sum over all silos."""
-        return self.trust == "server"
+    def shares_noise(self) -> bool:
+        """Whether silos share the noise of a sum that nobody can look into."""
+        return self.trust == "secagg"
+
+    @property
+    def as_one(self) -> bool:
+        """Whether noise is on the sum over all silos only: a server's, or shares of all silos."""
+        return self.trust == "server" or self.shares_noise
 
     @property
     def change(self) -> int:
@@ -67,8 +76,8 @@ class SiloBudgets:
 
     @cached_property
     def spends(self) -> np.ndarray:
-        """The mu of each silo: its own, or the smallest one if the server adds the noise."""
-        return np.full(self.n_silos, self.mu.min()) if self.at_server else self.mu
+        """The mu of each silo: its own, or the smallest one if all have one noise."""
+        return np.full(self.n_silos, self.mu.min()) if self.as_one else self.mu
 
     @cached_property
     def units(self) -> np.ndarray:
@@ -80,7 +89,7 @@ class SiloBudgets:
     @cached_property
     def summed(self) -> np.ndarray:
         """The number of units in the sum that noise is added to: a silo's, or all (n_silos,)."""
-        return np.full(self.n_silos, self.units.sum()) if self.at_server else self.units
+        return np.full(self.n_silos, self.units.sum()) if self.as_one else self.units
 
     def strides(self, sizes: np.ndarray) -> np.ndarray:
         """The step between the records that each silo reads, given its true size."""
@@ -103,9 +112,9 @@ class SiloBudgets:
     def noise_of_mean(self, scales: np.ndarray) -> float:
         """Standard deviation of the noise in the common mean, given that of each silo's sum.
 
-        Where the noise is added once, to the sum over all silos, ``scales`` repeats that.
+        Where noise is on the sum over all silos only, ``scales`` repeats that.
         """
-        if self.at_server:
+        if self.as_one:
             return float(scales[0] / self.units.sum())
         parts = self.weights * scales / self.units
         return float(np.sqrt(parts @ parts))
@@ -154,6 +163,11 @@ class CohortSum:
             mine = pieces == piece
             self._fill(piece, places[mine] - piece * self._rows, messages[mine])
 
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the sum."""
+        return self._total.dtype
+
     def result(self) -> np.ndarray:
         """Return the sum; every silo's message must have arrived."""
         if self._missing:
@@ -193,3 +207,17 @@ class CohortSum:
         while self._next in self._waiting:
             self._total += self._waiting.pop(self._next)
             self._next += 1
+
+
+class GridSum(CohortSum):
+    """The sum modulo 2^64 of a cohort's messages on one grid, int64: exact in any order."""
+
+    def __init__(self, cohort: np.ndarray, width: int) -> None:
+        super().__init__(cohort, np.ones(len(cohort)), width)
+        self._total = np.zeros(width, np.int64)
+
+    def add(self, silos: np.ndarray, messages: np.ndarray) -> None:
+        if messages.dtype != np.int64:
+            raise TypeError(f"Messages on a grid are int64; got {messages.dtype}.")
+        self._places(silos)
+        self._total += messages.sum(axis=0)

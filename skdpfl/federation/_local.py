@@ -206,16 +206,24 @@ class LocalFederation(Federation):
             self._given = self._data  # do not keep the records twice
 
     def round(
-        self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
+        self,
+        round: int,
+        shared: Any,
+        cohort: np.ndarray,
+        clip_norm: float,
+        *,
+        among: int | None = None,
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Run a round with silos that are here; ``among`` counts those elsewhere with them."""
         self.kept.answer(cohort, round)
+        told = round, shared, clip_norm, len(cohort) if among is None else among
         for stacks, others in self._parts_of(cohort):
             for silos, terms in stacks:
                 messages = self._stack(round, shared, silos, terms)
-                yield silos, self._finish(round, shared, silos, messages, clip_norm)
+                yield silos, self._finish(*told, silos, messages)
             if len(others):
                 messages = self._side_by_side(round, shared, others)
-                yield others, self._finish(round, shared, others, messages, clip_norm)
+                yield others, self._finish(*told, others, messages)
 
     def _parts_of(self, cohort: np.ndarray) -> list[tuple[list[Stack], np.ndarray]]:
         """Cut a cohort into parts, each with stacks and large silos; the last result is kept.
@@ -292,14 +300,20 @@ class LocalFederation(Federation):
         return messages
 
     def _finish(
-        self, round: int, shared: Any, silos: np.ndarray, messages: np.ndarray, clip_norm: float
+        self,
+        round: int,
+        shared: Any,
+        clip_norm: float,
+        among: int,
+        silos: np.ndarray,
+        messages: np.ndarray,
     ) -> np.ndarray:
         """Update the silos' memory, and send their messages."""
         plan, table = self._work.plan, self.kept.memory
         kept = plan.mechanism.keep(plan, messages, clip_norm)
         if table.size:
             table.write(silos, self._remembered(shared, silos, kept))
-        by = Senders(silos, round, self._streams, clip_norm)
+        by = Senders(silos, round, self._streams, clip_norm, among)
         return plan.mechanism.send(plan, kept, by)
 
     def _remembered(self, shared: Any, silos: np.ndarray, kept: np.ndarray) -> np.ndarray:

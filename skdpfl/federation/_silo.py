@@ -122,7 +122,9 @@ class Silo:
             raise ValueError("A silo and its streams are for one fit; make it anew for another.")
         self._federation.start(work)
 
-    def round(self, round: int, shared: Any, clip_norm: float = np.inf) -> np.ndarray:
+    def round(
+        self, round: int, shared: Any, clip_norm: float = np.inf, *, among: int = 1
+    ) -> np.ndarray:
         """Run a round and return the message as it leaves the silo.
 
         Parameters
@@ -133,6 +135,8 @@ class Silo:
             The server's broadcast.
         clip_norm : float, default=inf
             The norm that whole messages are clipped to (unit "silo").
+        among : int, default=1
+            The number of silos in the round; where they share noise, it decides the share.
 
         Returns
         -------
@@ -140,7 +144,8 @@ class Silo:
             The message, with the additional numbers that the mechanism sends.
         """
         self.check_due(round)
-        ((_, messages),) = self._federation.round(round, shared, self._cohort, clip_norm)
+        answers = self._federation.round(round, shared, self._cohort, clip_norm, among=among)
+        ((_, messages),) = answers
         return np.asarray(messages[0])
 
     def save(self) -> dict[str, np.ndarray]:

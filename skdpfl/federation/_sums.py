@@ -6,6 +6,7 @@
                                                                          diameter  >= |t - t'|
     S_i         = sum over silo i's records of t          unit "silo": their mean
     message_i   = S_i + noise of standard deviation Delta / mu_i         server: one sum, one noise
+                                                                         secagg: in shares
     mean        = sum_i w_i message_i / n_i
 
 A :class:`BoundedSum` says what a record adds and how large that is. A :class:`SumPlan` says, before
@@ -19,7 +20,9 @@ the record and of what is public or was released before. ``Delta`` is the diamet
 replaced, and the radius where its terms are set to zero.
 
 1. *A record.* Between neighbours one term of one silo's sum changes, so the exact sum moves by at
-   most Delta. At the server the one sum of all silos moves by as much.
+   most Delta. At the server the one sum of all silos moves by as much,
+   and so does the one that silos hide their sums in, with shares of its noise
+   (:mod:`skdpfl.privacy.release.sharing`).
 2. *A whole silo.* Its mean lies in the convex hull of the set, which has the same radius and the
    same diameter: replacing or zeroing the silo moves it by at most Delta.
 3. *Floating point.* :meth:`BoundedSum.drift` bounds the distance between the computed sum and the
@@ -46,16 +49,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skdpfl._apart import anew, is_stackable
-from skdpfl.federation._budgets import CohortSum, SiloBudgets
+from skdpfl.federation._budgets import CohortSum, GridSum, SiloBudgets
 from skdpfl.federation._data import SiloData
 from skdpfl.privacy.events import Approximate, Composition, Event, Exact, Gaussian, compose
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import (
     DOUBLE,
     NoisedSum,
+    SharedNoise,
     grid_for,
     noise_for,
     relative_error,
+    shared_noise,
     underflow,
 )
 
@@ -230,10 +235,12 @@ class BoundedSum(ABC):
     def answers(self, question: SumQuestion, data: SiloData, streams: Streams) -> Answers:
         """Yield silos and what they send: their sums, noised unless the server does that."""
         budgets = question.plan.budgets
-        noised = None if budgets.at_server else self.noised(budgets, question.mu)
+        noised = None if budgets.as_one else self.noised(budgets, question.mu)
         for silos, exact in exact_sums(self, data, budgets, question.work):
             if noised is not None:
                 exact = question.added(noised.of(silos), silos, exact, streams)
+            elif question.shared is not None:
+                exact = question.hidden(silos, exact, streams)
             yield silos, exact.reshape(len(silos), -1)
 
     # ---- the arithmetic ----------------------------------------------------------------------
@@ -246,7 +253,7 @@ class BoundedSum(ABC):
 
     def drift(self, budgets: SiloBudgets) -> np.ndarray:
         """A bound of the rounding error of the sums that noise is added to, in norm (n_silos,)."""
-        units, n_added = budgets.summed, budgets.n_silos if budgets.at_server else 1
+        units, n_added = budgets.summed, budgets.n_silos if budgets.as_one else 1
         whole = budgets.unit == "silo"
         records = np.full(len(units), float(MOST)) if whole else units
         operations = self.operations(records, n_added) + (whole and self.on_grid)  # a division
@@ -255,10 +262,14 @@ class BoundedSum(ABC):
         return units * np.array([rho[n] for n in operations.tolist()]) * self.radius + lost
 
     def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> NoisedSum:
-        """Return each silo's noised sum that costs ``mu`` (n_silos,), or that of the server."""
+        """Return each silo's noised sum that costs ``mu`` (n_silos,), or that of all silos."""
         delta = self.diameter if budgets.neighbours == "replace" else self.radius
         std = noise_for(mu, delta, math.prod(self.shape), self.drift(budgets))
-        pairs = zip(std.tolist(), (self.entry * budgets.summed).tolist(), strict=True)
+        bounds = self.entry * budgets.summed
+        if budgets.shares_noise and std.any():
+            shared = shared_noise(float(std.max()), budgets.n_silos, budgets.colluding, bounds[0])
+            return NoisedSum(np.full(len(std), shared.std_of_total), np.full(len(std), shared.grid))
+        pairs = zip(std.tolist(), bounds.tolist(), strict=True)
         return NoisedSum(std, np.array([grid_for(s, b) if s else 0.0 for s, b in pairs]))
 
 
@@ -353,19 +364,22 @@ class SumQuestion(Question):
         """
         budgets = self.plan.budgets
         factors = np.ones(budgets.n_silos)
-        if not budgets.at_server:
+        if not budgets.as_one:
             factors = budgets.weights / budgets.units
-        width = math.prod(self.what.shape)
-        total = CohortSum(np.arange(budgets.n_silos), factors, width)
+        everyone, width = np.arange(budgets.n_silos), math.prod(self.what.shape)
+        hidden = self.shared is not None
+        total = GridSum(everyone, width) if hidden else CohortSum(everyone, factors, width)
         for silos, answers in federation.ask(self):
             total.add(silos, answers)
         found = total.result().reshape(self.what.shape)
-        return self._once(found, streams) / budgets.units.sum() if budgets.at_server else found
+        return self._once(found, streams) / budgets.units.sum() if budgets.as_one else found
 
     def each(self, federation: Any, streams: Streams) -> np.ndarray:
         """Ask, and return the noisy sum of each silo (n_silos, *shape); of all, at the server."""
         budgets = self.plan.budgets
-        sent = np.zeros((budgets.n_silos, math.prod(self.what.shape)))
+        hidden = self.shared is not None
+        kind = np.int64 if hidden else np.float64
+        sent = np.zeros((budgets.n_silos, math.prod(self.what.shape)), kind)
         came = np.zeros(budgets.n_silos, int)
         for silos, answers in federation.ask(self):
             sent[silos] = answers
@@ -373,13 +387,32 @@ class SumQuestion(Question):
         if (came != 1).any():
             raise ValueError("Each silo answers a question once: some did not, or did so twice.")
         sums = sent.reshape(-1, *self.what.shape)
-        return self._once(sums.sum(axis=0), streams)[None] if budgets.at_server else sums
+        return self._once(sums.sum(axis=0), streams)[None] if budgets.as_one else sums
 
-    def _once(self, exact: np.ndarray, streams: Streams) -> np.ndarray:
-        """Return the sum over all silos with its noise."""
+    @cached_property
+    def shared(self) -> SharedNoise | None:
+        """What each silo adds to the sum that hides its own; None where noise is not shared."""
+        budgets = self.plan.budgets
+        if not budgets.shares_noise or np.isinf(self.mu).all():
+            return None
+        noised = self.plan.noised(self.number, self.what)
+        each = float(noised.std[0]) / math.sqrt(budgets.n_silos)
+        return SharedNoise(each, float(noised.grid[0]), budgets.n_silos)
+
+    def hidden(self, silos: np.ndarray, exact: np.ndarray, streams: Streams) -> np.ndarray:
+        """Return sums (n, *shape) with the silos' shares of the noise, as steps on the grid."""
+        assert self.shared is not None
+        shape = exact.shape[1:]
+        units = streams.units_block(self.purpose, silos, self.number, shape, np.float64)
+        return self.shared.steps(exact * self.what.weight, units)
+
+    def _once(self, found: np.ndarray, streams: Streams) -> np.ndarray:
+        """Return the noised sum over all silos, from their exact sum or from their steps."""
+        if self.shared is not None:
+            return self.shared.total(found)
         first = np.zeros(1, int)
         noised = self.plan.noised(self.number, self.what).of(first)
-        return self.added(noised, first, exact[None], streams)[0]
+        return self.added(noised, first, found[None], streams)[0]
 
     def added(
         self, noised: NoisedSum, silos: np.ndarray, exact: np.ndarray, streams: Streams

@@ -14,7 +14,6 @@ a number of features and outputs.
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from math import inf
@@ -23,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from skdpfl._surface import Described
 from skdpfl.losses import Loss
 from skdpfl.models._clipping import clipped_sums, row_norms
 from skdpfl.models._products import Records
@@ -319,7 +319,7 @@ class Model(ABC):
         return fit + alpha / 2 * np.square(params) @ self.penalty_mask()
 
 
-class Architecture(ABC):
+class Architecture(Described, ABC):
     """Base class of what ``model=`` takes beside "linear": a description of a model.
 
     It knows no data and is never fitted: it is cloned, searched over (``model__activation``) and
@@ -344,47 +344,3 @@ class Architecture(ABC):
         Model
             Frozen; it can be pickled.
         """
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Ignored: no parameter has parameters of its own.
-
-        Returns
-        -------
-        dict
-            The values as they were given.
-        """
-        names = inspect.signature(type(self)).parameters
-        return {name: getattr(self, name) for name in sorted(names)}
-
-    def set_params(self, **params: Any) -> Any:
-        """Set parameters.
-
-        Parameters
-        ----------
-        **params
-            New values by name.
-
-        Returns
-        -------
-        self : object
-        """
-        known = self.get_params()
-        for name, value in params.items():
-            if name not in known:
-                raise ValueError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has {sorted(known)}."
-                )
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        """Return the constructor's call, without what is as by default."""
-        signature = inspect.signature(type(self)).parameters
-        given = ((name, getattr(self, name), p.default) for name, p in signature.items())
-        shown = (f"{n}={value!r}" for n, value, usual in given if repr(value) != repr(usual))
-        return f"{type(self).__name__}({', '.join(shown)})"

@@ -90,7 +90,7 @@ class Centres:
     def _noise(self, what: BoundedSum) -> float:
         """The noise of a total of the last release."""
         assert self.plan is not None
-        n_sums = 1 if self.budgets.at_server else self.budgets.n_silos
+        n_sums = 1 if self.budgets.as_one else self.budgets.n_silos
         last = self.plan.numbers[-1]
         return float(self.plan.noised(last, what).std[0]) * math.sqrt(n_sums)
 

@@ -132,7 +132,7 @@ class DPOneHotEncoder(PayingTransformer):
         self.threshold_ = self._release.threshold
         most = float(budgets.summed.max())
         if self.threshold_ > most:
-            where = "" if budgets.at_server else " in the largest silo"
+            where = "" if budgets.as_one else " in the largest silo"
             raise ValueError(
                 f"No category can be found: it would need a noisy count of {self.threshold_:.3g}, "
                 f"with n_samples={most:.0f}{where}. {_REMEDY}"

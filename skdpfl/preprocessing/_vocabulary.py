@@ -60,7 +60,7 @@ class Vocabulary:
             sent |= dict(zip(silos.tolist(), answers, strict=True))
         columns = list(zip(*(_unnamed(sent[silo]) for silo in sorted(sent)), strict=True))
         totals = [_added(counts) for counts in columns]
-        if self.budgets.at_server:
+        if self.budgets.as_one:
             give = partial(self.what.given, question, 0, source.streams)
             totals = [give(counts, j) for j, counts in enumerate(totals)]
         return [_sorted(counts) for counts in totals]

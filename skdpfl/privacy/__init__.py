@@ -7,6 +7,7 @@ _WHERE = {
     "PrivacyLedger": "spending.ledger",
     "PrivacyPlan": "plan",
     "PrivacySpent": "spending.spent",
+    "SecureAggregation": "secure_aggregation",
     "audit_epsilon": "skdpfl.inspection.audits",  # it fits estimators
     "check_independent": "skdpfl.independence",  # it knows algorithms, losses and models
     "epsilon_of": "accounting",

@@ -23,7 +23,7 @@ import numpy as np
 
 Unit = Literal["record", "silo"]
 #: trust models, from the strongest protection to the weakest
-Trust = Literal["silo", "shuffler", "server"]
+Trust = Literal["silo", "secagg", "shuffler", "server"]
 Neighbours = Literal["replace", "add_remove"]
 
 
@@ -39,8 +39,9 @@ class Protected:
     """What is protected, against whom, under which relation; all of it public.
 
     ``silo_sizes`` (n_silos,) are the numbers of records, None where they are protected; ``delta``
-    (n_silos,) each silo's delta, None where the budget is stated otherwise. Plans and requests are
-    subclasses.
+    (n_silos,) each silo's delta, None where the budget is stated otherwise. Under
+    ``trust="secagg"``, ``colluding`` silos may work with the server, and ``spare_rounds`` are
+    priced with the others. Plans and requests are subclasses.
     """
 
     silo_sizes: np.ndarray | None = None
@@ -48,6 +49,8 @@ class Protected:
     unit: Unit = "record"
     trust: Trust = "silo"
     neighbours: Neighbours = "replace"
+    colluding: int = 0
+    spare_rounds: int = 0
 
     @property
     def change(self) -> int:
@@ -55,9 +58,9 @@ class Protected:
         return change_of(self.neighbours)
 
     @property
-    def at_server(self) -> bool:
-        """Whether the noise is added once, by a trusted server."""
-        return self.trust == "server"
+    def shares_noise(self) -> bool:
+        """Whether silos share the noise of a sum that nobody can look into."""
+        return self.trust == "secagg"
 
     @property
     def hides_silos(self) -> bool:

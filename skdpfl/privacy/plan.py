@@ -62,6 +62,13 @@ class PrivacyPlan(PublicNumbers):
         The number of coordinates of a message, where its price depends on it.
     silo_ids : sequence, optional
         The silos' ids; by default 0, 1, ... Required without ``silo_sizes``.
+    colluding, spare_rounds : int
+        Under ``trust="secagg"``: how many silos of a cohort may work with the server, and how many
+        rounds that fail may be run again; see :class:`skdpfl.privacy.SecureAggregation`.
+    noise_of_sum : float, optional
+        Under ``trust="secagg"``: the noise on a cohort's weighted sum, less what colluding silos
+        know of it, over ``clip_norm``. By default what the multipliers ask for; plans of some of
+        the silos name it, since all silos' noise has to fit.
     mechanism : Mechanism
         The mechanism; by default the one for unit and trust.
 
@@ -130,6 +137,7 @@ class PrivacyPlan(PublicNumbers):
             The guarantee of the whole plan, also if fewer rounds are run.
         """
         most = float(self.delta.max())
+        colluding = self.colluding if self.shares_noise else None
         names = self.silo_ids if self.unit == "record" else None
         if not self.private:
             return PrivacySpent.exact(
@@ -139,6 +147,7 @@ class PrivacyPlan(PublicNumbers):
                 delta=most,
                 silo_ids=names,
                 n_releases=sum(self.steps),
+                colluding=colluding,
             )
         groups = self.groups()
         seen = outsider_multipliers(self) if self.mechanism.fresh_noise else None
@@ -156,6 +165,7 @@ class PrivacyPlan(PublicNumbers):
             outsider_compositions=outsider,
             noise_multiplier=self._stated_noise,
             n_releases=self.mechanism.n_releases(self) + before,
+            colluding=colluding,
             assignment=assignment,
             simulation_seeds=frozenset(() if simulation_seed is None else (simulation_seed,)),
         )

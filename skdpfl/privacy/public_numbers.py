@@ -16,6 +16,7 @@ ones that run, so that what is priced is exactly what ran.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -101,6 +102,7 @@ class PublicNumbers(Protected):
     gradients_only: bool = False
     size: int | None = None
     silo_ids: Sequence[Any] = None  # type: ignore[assignment]
+    noise_of_sum: float | None = None
 
     def __post_init__(self) -> None:
         ids = range(len(self.known_sizes)) if self.silo_ids is None else self.silo_ids
@@ -178,6 +180,22 @@ class PublicNumbers(Protected):
         return float(self.weights.max())
 
     @cached_property
+    def cohort_sizes(self) -> np.ndarray:
+        """The numbers of silos in rounds, one for each round that has any."""
+        if self.schedule is None:
+            return np.full(max(1, self.n_rounds), self.n_silos)
+        return np.array([len(silos) for silos in self.schedule if len(silos)] or [1])
+
+    @cached_property
+    def excess_of_shares(self) -> float:
+        """The noise in a cohort's sum over what was priced, where silos share it: root mean square.
+
+        Of c shares std / sqrt(c - t) the price counts c - t.
+        """
+        sizes = self.cohort_sizes
+        return math.sqrt(np.mean(sizes / (sizes - self.colluding)))
+
+    @cached_property
     def weight_in_largest(self) -> float:
         """The weight of all silos in units of the largest weight."""
         return float(self.weights.sum() / self.weights.max())
@@ -221,7 +239,19 @@ class PublicNumbers(Protected):
 
     @cached_property
     def levels(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct factors (L,) and how often each silo met each of them (n_silos, L)."""
+        """The distinct factors (L,) and how often each silo met each of them (n_silos, L).
+
+        Spare rounds may repeat any round of a silo: they count as those of the least noise.
+        """
+        values, counts = self._planned_levels
+        if self.spare_rounds:
+            counts = np.array(counts)
+            counts[counts.any(axis=1), 0] += self.spare_rounds
+        return values, counts
+
+    @property
+    def _planned_levels(self) -> tuple[np.ndarray, np.ndarray]:
+        """The levels of the rounds that are planned, without spare ones; factors increase."""
         if self.unit == "silo":  # one message a round, in the worst case in every round
             return np.ones(1), np.full((self.n_silos, 1), self._most_rounds, dtype=np.int64)
         if self.noise_schedule is None:
@@ -240,7 +270,9 @@ class PublicNumbers(Protected):
 
     @property
     def _most_rounds(self) -> int:
-        """The most rounds one silo can take part in, whatever the secret draw was."""
+        """The most rounds one silo can take part in, whatever a secret draw was."""
+        if self.schedule is not None:
+            return int(np.bincount(np.concatenate(self.schedule), minlength=1).max())
         if self.cohort != "balanced" or self.silo_fraction >= 1:
             return self.n_rounds
         per_round = max(1, round(self.silo_fraction * self.n_silos))

@@ -127,6 +127,8 @@ def composition_of(plan: PublicNumbers, mechanism: Mechanism, silo: int, z: floa
 
 def costliest(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> list[Composition]:
     """Return the compositions at noise multipliers ``z`` that may cost most."""
+    if plan.unit == "silo":  # all alike
+        return [composition_of(plan, mechanism, 0, z[0])]
     silos = costliest_silos(plan, z)
     if len(silos) > _FEW:
         compositions = _merged(plan, mechanism, z).compositions
@@ -156,15 +158,23 @@ def costliest_silos(plan: PublicNumbers, z: np.ndarray) -> list[int]:
 def outsider_multipliers(plan: PublicNumbers) -> np.ndarray | None:
     """Return the multipliers that someone faces who sees the cohorts' sums only; None: no credit.
 
-    Sound only where a round releases nothing but the sum of the cohort's fresh gradients (one local
-    step, no state that mixes old noise into new sums). Then silo i, whose noise in the sum has std
-    s_i = w_i z_i C / (q_i n_i), is hidden by sqrt(sum_j s_j^2) over the cohort: z_i is multiplied
-    by sqrt(sum_j s_j^2) / s_i, at its smallest over the rounds it was in.
+    Where silos share noise, all c shares of a sum are there for an outsider, and c - t of them were
+    priced: sqrt(c / (c - t)) times the multiplier, in the largest cohort.
+
+    Noise of each silo's own: sound only where a round releases nothing but the sum of the cohort's
+    fresh gradients (one local step, no state that mixes old noise into new sums). Then silo i,
+    whose noise in the sum has std s_i = w_i z_i C / (q_i n_i), is hidden by sqrt(sum_j s_j^2) over
+    the cohort: z_i is multiplied by sqrt(sum_j s_j^2) / s_i, at its smallest over the rounds it
+    was in.
 
     This counts sums as real numbers. Each silo's own guarantee is exact in floating point, since
     its noise and its sum share a grid; the grids of several silos need not agree, and what the last
     bits of their sum tell about single summands is not counted here.
     """
+    if plan.shares_noise:
+        most = plan.cohort_sizes.max()
+        whole = plan.noise_of_sum is None  # a plan of some of the silos knows no cohorts
+        return plan.noise_multiplier * np.sqrt(most / (most - plan.colluding)) if whole else None
     one_step = all(k <= 1 for k in plan.steps)
     if (plan.unit, plan.trust) != ("record", "silo") or not (plan.gradients_only and one_step):
         return None

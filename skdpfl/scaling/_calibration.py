@@ -149,7 +149,7 @@ class CalibrationRun(NamedTuple):
         plan, budgets = self.plan, self.plan.budgets
         question = plan.sums.question(number, plan.asks(self.params, value), self.work)
         sums = question.each(self.federation, self.streams)
-        if budgets.at_server:
+        if budgets.as_one:
             return float(sums[0] / budgets.units.sum())
         return float(budgets.weights @ (sums / budgets.units))
 

@@ -73,6 +73,7 @@ def plan_scaling(
     unit: Unit = "record",
     trust: Trust = "silo",
     neighbours: Neighbours = "replace",
+    colluding: int = 0,
     shares: Shares = TRAINING,
     centred: bool = True,
 ) -> ScalingPlan:
@@ -93,6 +94,8 @@ def plan_scaling(
         Whether there is a target to scale (regression).
     unit, trust, neighbours : str
         What is protected, and against whom.
+    colluding : int
+        How many silos may work with the server (``trust="secagg"``).
     shares : Shares
         The largest shares of the budget for scaling.
     centred : bool
@@ -104,7 +107,7 @@ def plan_scaling(
     """
     sizes = np.array(silo_sizes)  # a copy, as plans are immutable
     budgets = np.full(sizes.shape, mu, np.float64)
-    given = SiloBudgets(sizes, budgets, unit, trust, neighbours)
+    given = SiloBudgets(sizes, budgets, unit, trust, neighbours, colluding=colluding)
     plan = ScalingPlan(
         given, n_features, "none", "none", feature_bounds, target_bounds,
         floor=shares.floor, centred=centred,

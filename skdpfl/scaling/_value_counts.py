@@ -115,7 +115,7 @@ class ValueCounts(BoundedSum):
         for silo in np.flatnonzero(data.sizes).tolist():
             rows = data.rows_of(silo, slice(None))
             counted = [value_counts(column) for column in np.asarray(data.X[rows])[:, self.used].T]
-            if not question.plan.budgets.at_server:
+            if not question.plan.budgets.as_one:
                 give = partial(self.given, question, silo, streams)
                 counted = [give(counts, j) for j, counts in enumerate(counted)]
             yield np.array([silo]), [_named(counted)]

@@ -11,13 +11,15 @@ TOGETHER = {
     ("record", "silo"): {"ISRLDP": {}, "DPScaffold": {}, "DPFedAvg": {}, "DPFederated": {}},
     ("record", "shuffler"): {"ISRLDP": {}},
     ("record", "server"): {"ISRLDP": {}, "DPFedAvg": {"local_steps": 1}, "DPFederated": {}},
+    ("record", "secagg"): {"ISRLDP": {}, "DPFedAvg": {"local_steps": 1}, "DPFederated": {}},
     ("silo", "silo"): {"DPFedEXP": {}, "DPScaffold": {}, "DPFedAvg": {}, "DPFederated": {}},
     ("silo", "server"): {"DPFedEXP": {}, "DPScaffold": {}, "DPFedAvg": {}, "DPFederated": {}},
+    ("silo", "secagg"): {"DPFedEXP": {}, "DPScaffold": {}, "DPFedAvg": {}, "DPFederated": {}},
 }
 EVERYTHING = [
     pytest.param(name, unit, trust, id=f"{name}-{unit}-{trust}")
     for name, unit, trust in itertools.product(
-        ALL, ("record", "silo"), ("silo", "shuffler", "server")
+        ALL, ("record", "silo"), ("silo", "secagg", "shuffler", "server")
     )
 ]
 
@@ -58,7 +60,7 @@ def test_the_table(name, unit, trust):
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("trust", ["silo", "secagg", "server"])
 @pytest.mark.parametrize("name", ["ISRLDPClassifier", "DPFedAvgRegressor"])
 def test_either_relation_is_met(name, trust, neighbours):
     X, y, silos = data(name)
@@ -77,6 +79,8 @@ def test_the_nearest_row_is_named(name):
         make(name, trust="shuffler").fit(X, y, silos=silos)
     with pytest.raises(ValueError, match=r'Nearest are trust="silo", unit="silo", ISRLDP'):
         make(name, trust="server", local_steps=2).fit(X, y, silos=silos)
+    with pytest.raises(ValueError, match=r'trust="secagg" with unit="record" takes one local step'):
+        make(name, trust="secagg", local_steps=2).fit(X, y, silos=silos)
 
 
 def test_zero_out_needs_half_the_noise():

@@ -3,6 +3,7 @@
 A new kind of sum is one row of ``SUMS``; all properties below are tested of it.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,8 +47,10 @@ PROTECTED = [
     ("record", "shuffler", "replace"),
     ("record", "server", "replace"),
     ("record", "silo", "add_remove"),
+    ("record", "secagg", "replace"),
     ("silo", "silo", "replace"),
     ("silo", "server", "add_remove"),
+    ("silo", "secagg", "replace"),
 ]
 
 
@@ -233,6 +236,8 @@ def test_noise_is_what_the_price_needs(name, protected):
         for number, (event, times) in enumerate((first, second)):
             least = event.noise_multiplier * reach / (2 if protected[2] == "replace" else 1)
             std = plan.noised(number, what).std[silo]
+            if budgets.shares_noise:  # of three shares two are priced
+                std *= math.sqrt(2 / 3)
             assert times == 1 and isinstance(event, Gaussian)
             assert least < std < 1.001 * least
     assert unit == "silo" or (budgets.units == [50, 20, 30]).all()
@@ -263,7 +268,7 @@ def test_noise_of_the_mean_is_as_planned(name, protected):
     apart = np.square(np.diff(drawn, axis=0) / scale).sum() / 2
     assert apart > chi2.ppf(1e-9, 149 * drawn.shape[1]) / 2
     weights = budgets.weights / budgets.units
-    if budgets.at_server:
+    if budgets.as_one:
         np.testing.assert_allclose(each[0] / budgets.units.sum(), sent[0], rtol=1e-9)
     else:
         np.testing.assert_allclose(np.tensordot(weights, each, 1), sent[0], rtol=1e-9, atol=1e-12)

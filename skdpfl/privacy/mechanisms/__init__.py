@@ -6,12 +6,14 @@
     record   shuffler  ShuffledGradients  each record's clipped gradient      the shuffler
     record   shuffler  ShuffledSums       each silo's sum, bit by bit         the shuffler
     record   server    ServerGradients    the cohort's weighted sum of those  the server
+    record   secagg    SharedGradients    a share of it by each silo          masks, as a sum
     silo     silo      SiloMessages       each silo's clipped message         each silo
     silo     silo      PrivUnitMessages   its direction and its norm          each silo
     silo     server    ServerMessages     the sum of clipped messages         the server
+    silo     secagg    SharedMessages     a share of it by each silo          masks, as a sum
 
 The base class is in ``base``, mechanisms for records in ``records``, for whole silos in
-``whole_silos`` and ``privunit``.
+``whole_silos`` and ``privunit``, noise that silos share in ``shared``.
 
 Formal guarantee
 ----------------
@@ -38,6 +40,7 @@ from skdpfl.privacy.mechanisms.records import (
     ShuffledSums,
     SiloGradients,
 )
+from skdpfl.privacy.mechanisms.shared import SharedGradients, SharedMessages
 from skdpfl.privacy.mechanisms.whole_silos import (
     LearntClip,
     ServerMessages,
@@ -56,6 +59,8 @@ __all__ = [
     "Senders",
     "ServerGradients",
     "ServerMessages",
+    "SharedGradients",
+    "SharedMessages",
     "ShuffledGradients",
     "ShuffledSums",
     "SiloGradients",
@@ -69,9 +74,11 @@ __all__ = [
 MECHANISMS: dict[tuple[str, str], Mechanism] = {
     ("record", "silo"): SiloGradients(),
     ("record", "server"): ServerGradients(),
+    ("record", "secagg"): SharedGradients(),
     ("record", "shuffler"): ShuffledGradients(),
     ("silo", "silo"): SiloMessages(),
     ("silo", "server"): ServerMessages(),
+    ("silo", "secagg"): SharedMessages(),
 }
 
 

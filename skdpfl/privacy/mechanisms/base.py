@@ -45,21 +45,27 @@ class GradientTerms(NamedTuple):
 class Aggregate(NamedTuple):
     """The server's sum of weighted messages, and the divisor for their mean.
 
-    ``clip_norm`` is the clip norm of the messages (unit "silo" only).
+    ``clip_norm`` is the clip norm of the messages (unit "silo" only), ``among`` the number of silos
+    whose messages were added up.
     """
 
     total: np.ndarray
     divisor: float
     clip_norm: float = float("inf")
+    among: int = 1
 
 
 class Senders(NamedTuple):
-    """The silos (n,) that send messages, the round, their random streams and the clip norm."""
+    """The silos (n,) that send messages, the round, their random streams and the clip norm.
+
+    ``among`` is the number of silos in the round, these and all others.
+    """
 
     silos: np.ndarray
     round: int
     keys: Streams
     clip_norm: float
+    among: int = 1
 
 
 class Statistics(NamedTuple):
@@ -82,6 +88,8 @@ class Mechanism:
     #: whether sums are noised after they leave the silos. The penalty's gradient is then added to
     #: the released mean, as noise, grid and rounding are computed for clipped gradients only
     noised_later = False
+    #: whether silos share a sum's noise: messages are then weighted, and whole numbers on one grid
+    shared = False
     #: how to search the noise that meets a budget
     search: ClassVar[Search] = THOROUGH
     #: whether releases have a noise multiplier

@@ -1,7 +1,8 @@
 """Releasing a noised sum: clip norm, noise, rounding and grid in one object, with one proof.
 
 ``noised_sum`` has the object, ``rounding`` the proof, ``grid`` the exact addition, ``noise`` the
-noise of steps, ``precision`` the choice of the arithmetic for sums of gradients.
+noise of steps, ``precision`` the choice of the arithmetic for sums of gradients, ``sharing`` noise
+that several silos add together.
 """
 
 from __future__ import annotations
@@ -11,9 +12,16 @@ from skdpfl.privacy.release.noise import FreshNoise, StepNoise
 from skdpfl.privacy.release.noised_sum import DOUBLE, SINGLE, NoisedSum, noised_sum
 from skdpfl.privacy.release.precision import GradientSums, Precision, choose_precision
 from skdpfl.privacy.release.rounding import noise_for, reduced_clip, relative_error, underflow
+from skdpfl.privacy.release.sharing import (
+    MOST_NORMALS,
+    SharedNoise,
+    check_honest,
+    shared_noise,
+)
 
 __all__ = [
     "DOUBLE",
+    "MOST_NORMALS",
     "NORMALS",
     "SINGLE",
     "FreshNoise",
@@ -21,13 +29,16 @@ __all__ = [
     "NoisedSum",
     "Precision",
     "PrecisionError",
+    "SharedNoise",
     "StepNoise",
+    "check_honest",
     "choose_precision",
     "grid_for",
     "noise_for",
     "noised_sum",
     "reduced_clip",
     "relative_error",
+    "shared_noise",
     "snapped_release",
     "underflow",
 ]

@@ -89,6 +89,8 @@ _COSTS = {"epsilon", "delta", "accountant", "neighbours", "assignment", "composi
 #: the keys of a record, and of a report
 RECORD = {"unit", "trust", "n_releases", "group_size", "noise_multiplier", "simulation", *_COSTS}
 RECORD |= {"outsider"}
+#: what a record also has where silos share noise
+_OF_SHARES = {"colluding"}
 REPORT = {"schema", "version", "library", "epsilon_at", *RECORD}
 
 #: :class:`skdpfl.privacy.PrivacySpent`, which is made from this module's functions
@@ -120,11 +122,11 @@ def to_report(spent: Any) -> dict[str, Any]:
 
 def from_report(kind: type[Spent], report: dict[str, Any]) -> Spent:
     """Return the cost of a report; its prices are recomputed and compared."""
-    keys(report, REPORT, "The report")
+    keys(report, REPORT | _more(report), "The report")
     one_of(report, "schema", [SCHEMA])
     one_of(report, "version", [VERSION])
     require(isinstance(report["library"], str), "library", "is no text")
-    record, told = {name: report[name] for name in RECORD}, None
+    record, told = {name: report[name] for name in RECORD | _more(report)}, None
     if record["per_silo"] is not None:
         keys(record["per_silo"], {"silo", "composition", "epsilon"}, "per_silo")
         record["per_silo"] = {**record["per_silo"]}
@@ -140,6 +142,12 @@ def from_report(kind: type[Spent], report: dict[str, Any]) -> Spent:
         fresh = spent.epsilon_at(number(item, "delta", where, 1.0))
         require(number(item, "epsilon", where) >= _LEAST * fresh, where, _TOO_SMALL)
     return spent
+
+
+def _more(record: Any) -> set[str]:
+    """Return the keys that records of this trust have beside the others."""
+    shared = isinstance(record, dict) and record.get("trust") == "secagg"
+    return _OF_SHARES if shared else set()
 
 
 def _check_prices(spent: Any) -> None:
@@ -161,13 +169,14 @@ def to_record(spent: Any) -> dict[str, Any]:
         "noise_multiplier": plain(spent.noise_multiplier),
         "simulation": spent.simulation,
         **costs_to_dict(spent),
+        **{name: getattr(spent, name) for name in _OF_SHARES if spent.trust == "secagg"},
         "outsider": None if spent.outsider is None else to_record(spent.outsider),
     }
 
 
 def from_record(kind: type[Spent], record: Any, seeds: frozenset[int] = frozenset()) -> Spent:
     """Return the cost that :func:`to_record` wrote; ValueError says what is wrong with it."""
-    keys(record, RECORD, "The record of a cost")
+    keys(record, RECORD | _more(record), "The record of a cost")
     noise, outsider = record["noise_multiplier"], record["outsider"]
     simulation = one_of(record, "simulation", [True, False])
     paid = costs_from_dict(record)
@@ -176,6 +185,7 @@ def from_record(kind: type[Spent], record: Any, seeds: frozenset[int] = frozense
         "trust": one_of(record, "trust", get_args(Trust)),
         "n_releases": whole(record, "n_releases"),
         "group_size": whole(record, "group_size", least=1),
+        "colluding": whole(record, "colluding") if _more(record) else None,
         "noise_multiplier": None if noise is None else number(record, "noise_multiplier"),
         "outside": None if outsider is None else from_record(kind, outsider, seeds),
         "simulation_seeds": seeds,

@@ -51,8 +51,11 @@ class PrivacySpent(SiloCosts):
         fit.
     unit : {"record", "silo"}
         What is protected.
-    trust : {"silo", "shuffler", "server"}
+    trust : {"silo", "secagg", "shuffler", "server"}
         Whom a person in the data trusts in addition to the own silo.
+    colluding : int or None
+        With ``trust="secagg"``: the guarantee is against the server together with up to so many of
+        the other silos.
     neighbours : {"replace", "add_remove"}
         The neighbour relation. "add_remove" sets one contribution to zero.
     noise_multiplier : float or None
@@ -114,6 +117,7 @@ class PrivacySpent(SiloCosts):
     #: what ``outsider`` returns, or the releases that it is made of
     outside: PrivacySpent | tuple[Composition, ...] | None = None
     group_size: int = 1
+    colluding: int | None = None
     simulation_seeds: frozenset[int] = frozenset()
     unknown_seeds: bool = False
 
@@ -154,6 +158,7 @@ class PrivacySpent(SiloCosts):
         outsider_compositions: Sequence[Composition] | None = None,
         noise_multiplier: float | None = None,
         n_releases: int = 0,
+        colluding: int | None = None,
         assignment: str | None = None,
         simulation_seeds: frozenset[int] = frozenset(),
     ) -> PrivacySpent:
@@ -184,6 +189,7 @@ class PrivacySpent(SiloCosts):
             neighbours=neighbours,
             noise_multiplier=noise_multiplier,
             n_releases=n_releases,
+            colluding=colluding,
             costs=costs,
             silo_ids=None if silo_ids is None else tuple(silo_ids),
             silo_costs=None if group_of_silo is None else tuple(map(int, group_of_silo)),
@@ -202,6 +208,7 @@ class PrivacySpent(SiloCosts):
         delta: float,
         silo_ids: Sequence[Any] | None = None,
         n_releases: int = 0,
+        colluding: int | None = None,
     ) -> PrivacySpent:
         """Return the cost of a fit without privacy: epsilon is infinite."""
         return cls.from_compositions(
@@ -214,6 +221,7 @@ class PrivacySpent(SiloCosts):
             group_of_silo=None if silo_ids is None else [0] * len(silo_ids),
             noise_multiplier=0.0,
             n_releases=n_releases,
+            colluding=colluding,
         )
 
     def group(self, k: int) -> PrivacySpent:
@@ -302,7 +310,8 @@ class PrivacySpent(SiloCosts):
         return {name: value for name, value in vars(self).items() if name != "_use"}
 
     def __repr__(self) -> str:
-        more = "" if self.group_size == 1 else f", group_size={self.group_size}"
+        more = "" if self.colluding is None else f", colluding={self.colluding}"
+        more += "" if self.group_size == 1 else f", group_size={self.group_size}"
         more += f", {SIMULATION}" if self.simulation else ""
         return (
             f"PrivacySpent(ε={epsilon_text(self.epsilon)}, δ={at_most(self.delta)}, "
@@ -372,9 +381,12 @@ def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
         return first
     multipliers = {part.noise_multiplier for part in parts}
     outsiders = [part.outsider for part in parts if part.outsider is not None]
+    trust = max((part.trust for part in parts), key=get_args(Trust).index)
+    held = [part.colluding for part in parts if part.colluding is not None]
     return first._paying(
         combined(parts),
-        trust=max((part.trust for part in parts), key=get_args(Trust).index),
+        trust=trust,
+        colluding=min(held) if trust == "secagg" else None,
         noise_multiplier=first.noise_multiplier if len(multipliers) == 1 else None,
         n_releases=sum(part.n_releases for part in parts),
         simulation_seeds=frozenset().union(*(part.simulation_seeds for part in parts)),

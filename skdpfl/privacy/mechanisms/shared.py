@@ -1,0 +1,169 @@
+"""Noise that silos share: what each hides in a sum that nobody can look into, and its price.
+
+    unit     trust    class            noised                              released by
+    record   secagg   SharedGradients  the cohort's weighted sum of those  the masks' sum
+    silo     secagg   SharedMessages   the sum of clipped messages         the masks' sum
+
+With s the noise of the sum over C (:attr:`PublicNumbers.noise_of_sum`), of c silos in a round each
+adds noise of ``s C / sqrt(c - t)`` to its weighted message, in whole numbers on a common grid
+(:mod:`skdpfl.privacy.release.sharing`). ::
+
+    record   s = max_i z_i w_i / (q_i n_i)         whole silos, with R as there   s = z max_i w_i
+
+Formal guarantee
+----------------
+Against the server with any t silos together, a round is the Gaussian mechanism of the multiplier z
+of :class:`ServerGradients` or :class:`ServerMessages`, for whoever is in the round: c - t or more
+shares are unknown to them, the own silo's among these. They see who is in which cohort, so nothing
+is amplified by that; sampled records are as secret as under every trust. An attempt that fails is a
+release as well: ``spare_rounds`` of them are priced beside the rounds, for every silo.
+
+**Whole silos: the relation.** Under zero-out a silo's e_i becomes 0 and its noise stays: the sum
+moves by w_i e_i, at most max w R, as with a trusted server. Under replacement it moves by twice as
+much. Who answers is seen by the server and by colluding silos, so nothing hides whether a silo
+takes part: what is promised is that it could have answered by other data. That is replacement,
+which is what ``neighbours="auto"`` stands for here, as under ``trust="silo"``. (That it could have
+answered by zeros costs half of it; ``neighbours="add_remove"`` promises that.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpfl.privacy.events import Composition, Gaussian, compose
+from skdpfl.privacy.mechanisms.base import Aggregate, Senders
+from skdpfl.privacy.mechanisms.records import ServerGradients, n_sums
+from skdpfl.privacy.mechanisms.whole_silos import ServerMessages
+from skdpfl.privacy.public_numbers import PublicNumbers
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.privacy.release import (
+    DOUBLE,
+    MOST_NORMALS,
+    NoisedSum,
+    SharedNoise,
+    check_honest,
+    relative_error,
+    shared_noise,
+)
+from skdpfl.privacy.sampling import Levels
+
+#: operations on a silo's sum: normaliser, weight, the grid's step, and one to spare
+_OPERATIONS = 4
+
+
+@dataclass(frozen=True)
+class SharedGradients(ServerGradients):
+    """Record unit: each silo hides its weighted gradient and a share of the noise in the sum."""
+
+    serves = ("record", "secagg")
+    shared = True
+
+    def check(self, plan: PublicNumbers) -> None:
+        super().check(plan)
+        _check_shares(plan, float((plan.noise_multiplier * plan.record_shares).max()))
+
+    def n_releases(self, plan: PublicNumbers) -> int:
+        return n_sums(plan) + plan.spare_rounds
+
+    def noise_on_mean(self, plan: PublicNumbers) -> float:
+        return super().noise_on_mean(plan) * plan.excess_of_shares
+
+    def errors_apart(self, plan: PublicNumbers) -> np.ndarray:
+        return relative_error((_OPERATIONS, DOUBLE)) * plan.largest_batches * plan.clip_norm
+
+    def noise_in(self, plan: PublicNumbers, round: int, among: int) -> SharedNoise:
+        """Return the noise of a round with so many silos: what each of them adds."""
+        std = self._std(plan) * float(plan.factors[round][0])
+        bound = float(plan.record_shares @ plan.largest_batches) * plan.clip_norm
+        return shared_noise(std, among, plan.colluding, bound)
+
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
+        noise = self.noise_in(plan, by.round, by.among)
+        units = by.keys.units_block("share", by.silos, by.round, kept.shape[1:], DOUBLE)
+        return noise.steps(kept * plan.weights[by.silos, None], units)
+
+    def release(
+        self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
+    ) -> np.ndarray:
+        noise = self.noise_in(plan, round, aggregate.among)
+        return noise.total(aggregate.total) / aggregate.divisor
+
+    def _std(self, plan: PublicNumbers) -> float:
+        if plan.noise_of_sum is None:
+            return super()._std(plan)
+        return plan.noise_of_sum * plan.clip_norm
+
+
+@dataclass(frozen=True)
+class SharedMessages(ServerMessages):
+    """Whole silos: each hides its clipped message and a share of the noise in the sum."""
+
+    serves = ("silo", "secagg")
+    shared = True
+
+    def check(self, plan: PublicNumbers) -> None:
+        super().check(plan)
+        _check_shares(plan, float(plan.noise_multiplier[0]) * plan.largest_weight)
+
+    def n_releases(self, plan: PublicNumbers) -> int:
+        return n_sums(plan) + plan.spare_rounds
+
+    def composition(self, plan: PublicNumbers, z: float, n: int, levels: Levels) -> Composition:
+        return compose((Gaussian(level), count) for level, count in levels)
+
+    def noise_on_mean(self, plan: PublicNumbers) -> float:
+        return super().noise_on_mean(plan) * plan.excess_of_shares
+
+    def noised(self, plan: PublicNumbers, clip_norm: float, size: int) -> NoisedSum:
+        """Return a silo's own clipping; all in units of the largest weight."""
+        return self._noised(plan, clip_norm, size, _OPERATIONS, 1.0)
+
+    def noise_in(self, plan: PublicNumbers, clip_norm: float, among: int) -> SharedNoise:
+        """Return the noise of a round with so many silos, in units of the largest weight."""
+        std = float(plan.noise_multiplier[0]) * clip_norm * self._radius
+        return shared_noise(std, among, plan.colluding, among * clip_norm * self._radius)
+
+    def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
+        exact = super().send(plan, kept, by)
+        noise = self.noise_in(plan, by.clip_norm, by.among)
+        units = by.keys.units_block("share", by.silos, by.round, exact.shape[1:], DOUBLE)
+        return noise.steps(exact * (plan.weights[by.silos, None] / _heaviest(plan)), units)
+
+    def release(
+        self, plan: PublicNumbers, aggregate: Aggregate, round: int, keys: Streams
+    ) -> np.ndarray:
+        noise = self.noise_in(plan, aggregate.clip_norm, aggregate.among)
+        return noise.total(aggregate.total) * (_heaviest(plan) / aggregate.divisor)
+
+
+def _heaviest(plan: PublicNumbers) -> float:
+    """Return the largest weight of all silos, which a plan of some of them knows by the noise."""
+    if plan.noise_of_sum is None:
+        return plan.largest_weight
+    return plan.noise_of_sum / float(plan.noise_multiplier[0])
+
+
+def _check_shares(plan: PublicNumbers, asked: float) -> None:
+    """Raise unless the noise of the sum is what was priced, and enough of it is honest."""
+    if plan.colluding < 0 or plan.spare_rounds < 0:
+        raise ValueError("colluding and spare_rounds are numbers of 0 or more.")
+    if plan.silo_fraction < 1 and plan.schedule is None:
+        raise ValueError(
+            'trust="secagg" shows the server who takes part in which round: a plan with '
+            "silo_fraction below 1 has a schedule."
+        )
+    if plan.noise_of_sum is None:  # a plan of all silos, with their cohorts
+        check_honest(int(plan.cohort_sizes.min()), plan.colluding)
+    elif plan.noise_of_sum < asked * (1 - 1e-12):
+        raise ValueError(
+            f"The silos share noise of {plan.noise_of_sum:.6g} clip norms; at this noise "
+            f"multiplier it would have to be {asked:.6g}."
+        )
+    normals = float(plan.n_silos) * (plan.size or 1) * (plan.n_rounds + plan.spare_rounds)
+    if normals > MOST_NORMALS:
+        raise ValueError(
+            f"{normals:.2g} numbers of noise are more than the {MOST_NORMALS:.0g} that prices "
+            "cover: use fewer rounds, or a smaller model."
+        )
