@@ -239,3 +239,22 @@ def _sorted(codes: np.ndarray, ids: pd.Index) -> Silos:
     rank = np.empty(len(ids), dtype=np.intp)
     rank[order] = np.arange(len(ids))
     return Silos(rank[codes], ids[order])
+
+
+def public_columns(X: Any, silo_column: Any = None) -> dict[str, Any]:
+    """Return what ``plan_for`` takes of a table: how many features, their names, indicators."""
+    X = without_column(as_frame(X), silo_column)
+    names = list(getattr(X, "columns", []))
+    named = names if names and all(isinstance(name, str) for name in names) else None
+    indicators = indicators_of(X)
+    return {"n_features": np.shape(X)[1], "feature_names": named, "indicators": indicators}
+
+
+def indicators_of(X: Any) -> np.ndarray | None:
+    """Return which columns (d,) are of a bool dtype, so that they lie in [0, 1]; None: none."""
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is None:
+        found = np.full(np.shape(X)[1:2], getattr(X, "dtype", "") == np.dtype(bool))
+    else:
+        found = np.array([str(dtype).lower().startswith("bool") for dtype in dtypes])
+    return found if found.any() else None

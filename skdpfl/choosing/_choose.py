@@ -14,16 +14,23 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpfl._warnings import warn
+from skdpfl.choosing._curves import plan_curves
 from skdpfl.choosing._method import Method, Settings
-from skdpfl.choosing._noise_level import advice_on_noise, budgets, noise_level, remedies
+from skdpfl.choosing._noise_level import (
+    NoiseLevel,
+    advice_on_noise,
+    budgets,
+    noise_level,
+    remedies,
+)
 from skdpfl.choosing._request import Request
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
-from skdpfl.models import Rules, RuleTask
+from skdpfl.models import Additive, LinearModel, Rules, RuleTask
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import (
@@ -35,6 +42,7 @@ from skdpfl.privacy.sampling import (
 )
 from skdpfl.scaling import (
     CalibrationPlan,
+    CurvePlan,
     Scales,
     ScalingPlan,
     ShiftPlan,
@@ -84,6 +92,7 @@ class ScalingStep:
     shifts_target: bool = True
     clips: bool = False
     remedies: Callable[[float], str] | None = None
+    curves: CurvePlan | None = None
 
     @property
     def squared_row(self) -> float:
@@ -104,7 +113,8 @@ class ScalingStep:
         """Return the scales; warn if the budget does not suffice to find them."""
         if self.plan.advice:
             warn(self.plan.advice)
-        scales = run_scaling(self.plan, federation, streams)
+        curves = None if self.curves is None else self.curves.find(federation, streams)
+        scales = run_scaling(self.plan, federation, streams, curves)
         for doubt in doubts_about(scales.far_features, scales.unseen_features):
             warn(doubt)
         if not self.shifts_target:
@@ -120,7 +130,10 @@ class ScalingStep:
         elif self.remedies is not None and scales.target_error > _DROWNED:
             helps = self.remedies(scales.target_error / _DROWNED)
             warn(_UNKNOWN.format(scales.target_error) + helps)
-        return scales
+        if self.curves is None or curves is None:
+            return scales
+        features = self.curves.scaling_of(curves, scales.features)
+        return dataclasses.replace(scales, features=features)
 
 
 def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
@@ -147,6 +160,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
         ),
         shifts_target=request.loss.link != "log",
         clips=request.clips_features,
+        curves=request.curves,
     )
 
 
@@ -195,16 +209,15 @@ class Choice(NamedTuple):
     @property
     def sums(self) -> tuple[SumPlan, ...]:
         """The noised sums that are released beside the rounds."""
+        curves = self.scaling.curves
         scales = () if self.scaling.plan.is_free else (self.scaling.plan.sums,)
+        scales = scales if curves is None else (*curves.sums, *scales)
         return scales if self.calibration is None else (*scales, self.calibration.sums)
 
 
 def choose(request: Request, method: Method) -> Choice:
     """Decide everything that was left to "auto", from public numbers only."""
-    task = request.task(float(request.facts.n_features))  # rows count as standardised
-    rate = _sampling_rate(request, task)
-    steps = _steps(request, method, rate, task)
-    level = noise_level(request, rate, steps)
+    rate, steps, level = _level(request, method)
     scaling = plan_scales(request, level.mu)
     task = request.task(scaling.squared_row)
     settings = _settings(request, method, rate, steps, level.noise, task)
@@ -213,6 +226,41 @@ def choose(request: Request, method: Method) -> Choice:
         helps = functools.partial(remedies, request, method, settings)
         scaling = dataclasses.replace(scaling, remedies=helps)
     return Choice(settings, scaling, advise, plan_calibration(request, method))
+
+
+def with_curves(request: Request, method: Method, model: Any) -> Request:
+    """Return the request for an additive model's columns, or as it is for any other ``model``.
+
+    Which columns there are follows from public numbers.
+    """
+    if not (isinstance(model, Additive) or model in ("additive", "auto")):
+        return request
+    if request.feature_bounds is None:
+        if model == "auto":
+            return request
+        raise ValueError(
+            'model="additive" looks for curves within feature_bounds=(low, high), a range per '
+            'column that is public knowledge; give them, or model="linear".'
+        )
+    level = _level(request, method)[2]
+    asked = model if isinstance(model, Additive) else Additive()
+    curves = plan_curves(request, level, asked)
+    if curves is None:
+        return request
+    names = curves.names
+    facts = dataclasses.replace(request.facts, n_features=len(names), feature_names=names)
+    linear = LinearModel(len(names), facts.n_outputs, request.fit_intercept)
+    return dataclasses.replace(
+        request, facts=facts, model=linear, feature_bounds=curves.expanded, curves=curves
+    )
+
+
+def _level(request: Request, method: Method) -> tuple[float, tuple[int, ...], NoiseLevel]:
+    """Return the sampling rate, the steps of each round, and the noise of such a fit."""
+    task = request.task(float(request.facts.n_features))  # rows count as standardised
+    rate = _sampling_rate(request, task)
+    steps = _steps(request, method, rate, task)
+    return rate, steps, noise_level(request, rate, steps)
 
 
 def _sampling_rate(request: Request, task: RuleTask) -> float:

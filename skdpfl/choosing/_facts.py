@@ -12,7 +12,7 @@ of the silos in each round: noise and sampling enter through 1 / m_r, and 1 / l 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,8 +39,27 @@ class PublicFacts:
     is_classifier: bool = True
     feature_names: Sequence[str] | None = None
     class_shares: tuple[float, ...] | None = None
+    #: columns (n_features,) whose values are known to be 0 or 1; None: none
+    indicators: np.ndarray | None = None
     #: whether records stay where nobody else can look: no trust but in silos can be advised
     elsewhere: bool = False
+
+    def with_columns(self, bounds: Any, names: Any, indicators: Any) -> PublicFacts:
+        """Return the facts with the columns' names, and which of them are indicators.
+
+        Without names they are those of a mapping of bounds, which leaves out indicators.
+        """
+        d = self.n_features
+        if names is None and isinstance(bounds, Mapping) and 0 not in bounds:
+            names = [*list(bounds)[:d], *(f"indicator {j}" for j in range(len(bounds), d))]
+            if indicators is None and len(bounds) < d:
+                indicators = np.arange(d) >= len(bounds)
+        given = None if indicators is None else np.asarray(indicators, bool)
+        if given is not None and given.shape != (d,):
+            raise ValueError(f"indicators has one True or False for each of the {d} features.")
+        if names is not None and len(names) != d:
+            raise ValueError(f"feature_names has {len(names)} names for {d} features.")
+        return replace(self, feature_names=names, indicators=given)
 
     @property
     def n_silos(self) -> int:

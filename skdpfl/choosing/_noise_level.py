@@ -82,7 +82,7 @@ def cost_of_decay(schedule: NoiseSchedule, steps: tuple[int, ...]) -> float:
 
 
 def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
-    """Return mu of each silo, or one for all (1,)."""
+    """Return mu of each silo, or one for all (1,): what a histogram of columns leaves of it."""
     promise, change = request.promise, request.promise.change
     if promise.epsilon is None:
         z = promise.noise_multiplier
@@ -96,7 +96,7 @@ def budgets(request: Request, rate: float, n_steps: int) -> np.ndarray:
     epsilons, deltas = np.broadcast_arrays(epsilon, promise.delta)
     first, code = distinct(epsilons, deltas)
     pairs = zip(epsilons[first].tolist(), deltas[first].tolist(), strict=True)
-    return np.array([_mu(e, d) for e, d in pairs])[code]
+    return request.left * np.array([_mu(e, d) for e, d in pairs])[code]
 
 
 def _level(request: Request, rate: float, n_noised: int) -> NoiseLevel:

@@ -18,13 +18,13 @@ from skdpfl._arguments import check_average, is_auto
 from skdpfl._warnings import warn
 from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
 from skdpfl.losses import Loss
-from skdpfl.models import Architecture, LinearModel, Model, RuleTask
+from skdpfl.models import Additive, Architecture, LinearModel, Model, RuleTask
 from skdpfl.privacy.calibration import automatic_delta
 from skdpfl.privacy.events import Neighbours, Protected
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.public_numbers import NoiseSchedule
 from skdpfl.privacy.secure_aggregation import trust_name
-from skdpfl.scaling import Bounds, read_feature_bounds, read_target_bounds
+from skdpfl.scaling import Bounds, CurvePlan, read_feature_bounds, read_target_bounds
 
 #: assumed number of records of a silo where it is protected; to estimate the work of a round
 _SOME_RECORDS = 100
@@ -89,6 +89,19 @@ class Request:
     average: bool | float
     calibrates: bool
     noise_schedule: NoiseSchedule
+    # columns that are added: facts, model and bounds are those of all columns then
+    curves: CurvePlan | None = None
+
+    @property
+    def ranges(self) -> Bounds | None:
+        """The bounds of the features, without those of columns that are added."""
+        return self.feature_bounds if self.curves is None else self.curves.bounds
+
+    @property
+    def left(self) -> float:
+        """The part of mu that is left for everything but curves."""
+        paid = self.curves is not None and self.curves.sums and self.promise.epsilon is not None
+        return math.sqrt(1 - self.curves.share**2) if paid and self.curves else 1.0
 
     @property
     def chooses_step(self) -> bool:
@@ -158,7 +171,7 @@ def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> R
 
 
 def _model(given: str | Architecture, facts: PublicFacts, fit_intercept: bool) -> Model:
-    if isinstance(given, str):
+    if isinstance(given, str | Additive):
         return LinearModel(facts.n_features, facts.n_outputs, fit_intercept)
     return given.build(facts.n_features, facts.n_outputs)
 
@@ -257,10 +270,7 @@ def _reliability(promise: Promise, facts: PublicFacts) -> np.ndarray | float:
 def _feature_bounds(bounds: Any, facts: PublicFacts) -> Bounds | None:
     if bounds is None:
         return None
-    names = facts.feature_names
-    if names is None and isinstance(bounds, Mapping) and 0 not in bounds:
-        names = list(bounds)[: facts.n_features]  # a plan without data: columns in this order
-    return read_feature_bounds(bounds, facts.n_features, names)
+    return read_feature_bounds(bounds, facts.n_features, facts.feature_names, facts.indicators)
 
 
 def _given(

@@ -42,11 +42,12 @@ from skdpfl.estimators._parameters import (
     check_shape,
     refuse_arguments,
 )
+from skdpfl.estimators._shapes import interactions, shape_functions
 from skdpfl.estimators._training import Trained
 from skdpfl.federation import Federation, Schema
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.silos import read_silos, split_silo_column, without_column
+from skdpfl.silos import indicators_of, read_silos, split_silo_column, without_column
 
 
 def _fields_of(part: Any) -> list[str]:
@@ -264,12 +265,22 @@ class FederatedEstimator(Trained):
         outputs, shares = self._n_outputs(), self._class_shares()
         known = self._facts(sizes.index, sizes.to_numpy(), self.n_features_in_, outputs, shares)
         known = replace(known, elsewhere=not hasattr(federation, "data"))
+        known = known.with_columns(None, facts.feature_names, facts.indicators)
+        self._indicators = known.indicators
         return DataElsewhere(federation, known, np.dtype(facts.dtype), self._class_weights())
 
     def _declare_targets(self) -> None:
         """Set the attributes that depend on targets, for remote data."""
 
-    def plan_for(self, *, silo_sizes: Any, n_features: int, n_classes: int = 2) -> PrivacyPlan:
+    def plan_for(
+        self,
+        *,
+        silo_sizes: Any,
+        n_features: int,
+        n_classes: int = 2,
+        feature_names: Any = None,
+        indicators: Any = None,
+    ) -> PrivacyPlan:
         """Return the plan of a fit on data with these sizes, without any data.
 
         Parameters
@@ -280,6 +291,11 @@ class FederatedEstimator(Trained):
             The number of features, without the silo column.
         n_classes : int, default=2
             The number of labels (classifiers only).
+        feature_names : sequence of str, default=None
+            The features' names; by default those of a ``feature_bounds`` mapping.
+        indicators : sequence of bool, default=None
+            Which features are columns of dtype bool; by default those that a ``feature_bounds``
+            mapping leaves out.
 
         Returns
         -------
@@ -292,6 +308,7 @@ class FederatedEstimator(Trained):
         shares = getattr(self, "class_shares", None)
         shares = None if shares is None else tuple(shares.values())
         facts = self._facts(sizes.index, sizes.to_numpy(), int(n_features), outputs, shares)
+        facts = facts.with_columns(self.feature_bounds, feature_names, indicators)
         request, method = self._request(facts), self._method()
         streams = streams_for(copy.deepcopy(self.random_state))  # fit draws the same schedule
         schedule = self._schedule_from(streams)
@@ -319,6 +336,29 @@ class FederatedEstimator(Trained):
         """
         check_is_fitted(self)
         return summary(self)
+
+    @property
+    def shape_functions_(self) -> dict[Any, pd.DataFrame]:
+        """Each feature's curve, with ``model="additive"``: a mapping from feature to frame.
+
+        A row is a straight piece of the curve, from "from" up to "to". "value" is what the feature
+        adds to the decision function in its middle, "slope" what one unit more adds, "noise error"
+        the standard deviation of the value over fits on the same records with new noise, where it
+        is known (:meth:`summary`). Columns are named "value of <label>" for more than two classes.
+        Curves are 0 on average over the private histogram, and stay at their ends beyond bounds;
+        ``intercept_``, all curves and ``interactions_`` sum to the decision function.
+        """
+        check_is_fitted(self)
+        return shape_functions(self)
+
+    @property
+    def interactions_(self) -> pd.DataFrame:
+        """The products of an additive model: a row is a pair of features, with its "coefficient".
+
+        Each of the two values is mapped to [-1, 1] by its bounds.
+        """
+        check_is_fitted(self)
+        return interactions(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a fitted linear model as plain data, for a file that runs no code.
@@ -374,6 +414,8 @@ class FederatedEstimator(Trained):
         read = read_silos(silos, len(features), X)
         outputs, shares = self._n_outputs(), self._class_shares()
         facts = self._facts(read.ids, read.sizes, features.shape[1], outputs, shares)
+        self._indicators = indicators_of(named)
+        facts = replace(facts, indicators=self._indicators)
         weights = read_sample_weight(sample_weight, len(features), X, features.dtype)
         class_weights = self._class_weights()
         classes = self.classes_ if self._is_classifier() else None

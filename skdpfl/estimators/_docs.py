@@ -49,9 +49,12 @@ GROUPS = {
         "fit_intercept": """bool, default=True
     Whether the model has an intercept. If False, features and target are scaled but not
     centred.""",
-        "model": """"linear" or object, default="linear"
-    The model: "linear", or an object with parameters of its own such as
-    :class:`skdpfl.models.MLP`, searched as ``model__activation``. Networks have ``coefs_`` and
+        "model": """{"linear", "additive", "auto"} or object, default="linear"
+    "additive": a sum of curves, one a feature, found with a tenth of the budget within
+    ``feature_bounds`` (:class:`skdpfl.models.Additive`; ``shape_functions_``); the linear model
+    where the budget is too small for them. "auto" is that where there are bounds, and else the
+    linear model. Or an object with parameters of its own such as :class:`skdpfl.models.MLP`,
+    searched as ``model__activation``. Networks have ``coefs_`` and
     ``intercepts_`` instead of ``coef_`` and ``intercept_``.""",
         "huber_delta": """float, default=1.35
     The residual at which Huber's loss becomes linear, in units of the (scaled) target.""",

@@ -15,7 +15,7 @@ from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.sampling import Everyone
 from skdpfl.privacy.spending.spent import SIMULATION
-from skdpfl.scaling import Calibrated, Scales
+from skdpfl.scaling import Calibrated, CurveScaling, Scales
 
 #: fewer rounds tell nothing; more parameters take seconds
 _FEWEST, _MOST = 20, 200
@@ -33,8 +33,11 @@ class NoiseError:
     model: Model | None = None
     scales: Scales | None = None
 
-    def of_coefficients(self) -> np.ndarray | None:
-        """Return standard deviations, flat as the model's parameters are; None: not known."""
+    def of_coefficients(self, combined: np.ndarray | None = None) -> np.ndarray | None:
+        """Return standard deviations, flat as the model's parameters are; None: not known.
+
+        ``combined`` (m, n): of linear combinations of each output's coefficients and intercept.
+        """
         found = self.calibrated
         if self.rounds is None or found is None or self.model is None or self.scales is None:
             return None
@@ -43,7 +46,9 @@ class NoiseError:
         for error, along in found.errors:
             direction = np.asarray(along, np.float64)
             covariance += error**2 * np.outer(direction, direction)
-        variances = np.einsum("ij,jk,ik->i", to_units, covariance, to_units)
+        if combined is not None:
+            to_units = np.kron(np.eye(self.model.n_outputs), combined) @ to_units
+        variances = np.einsum("ij,jk,ik->i", to_units, covariance, to_units, optimize=True)
         return np.sqrt(np.maximum(variances, 0))
 
 
@@ -112,6 +117,14 @@ def _to_units(model: Model, scales: Scales) -> np.ndarray:
     return np.column_stack([units(unit) - origin for unit in np.eye(size)])
 
 
+def coef_names(model: Any) -> list[Any]:
+    """Return the name of each column that a fitted estimator has a coefficient of."""
+    if isinstance(model.scaling_, CurveScaling):
+        return list(model.scaling_.names)
+    names = getattr(model, "feature_names_in_", None)
+    return [f"x{i}" for i in range(model.n_features_in_)] if names is None else list(names)
+
+
 def summary(model: Any) -> pd.DataFrame:
     """Return the frame of an estimator's ``summary``."""
     if not hasattr(model, "coef_"):
@@ -120,9 +133,7 @@ def summary(model: Any) -> pd.DataFrame:
         )
     coefficients = np.atleast_2d(model.coef_)
     intercepts = np.atleast_1d(model.intercept_)
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        names = [f"x{i}" for i in range(coefficients.shape[1])]
+    names = coef_names(model)
     values = np.column_stack([coefficients, intercepts]).T
     several = len(coefficients) > 1
     columns = [f"coefficient of {c}" for c in model.classes_] if several else ["coefficient"]

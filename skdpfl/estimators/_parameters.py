@@ -24,7 +24,7 @@ from skdpfl._warnings import warn
 from skdpfl.choosing import check_cohort
 from skdpfl.estimators._data import check_class_shares, check_class_weight
 from skdpfl.losses import NAMED, Loss, Weighted
-from skdpfl.models import Architecture
+from skdpfl.models import Additive, Architecture
 from skdpfl.privacy.calibration import check_epsilon_says_something
 from skdpfl.privacy.public_numbers import MOST_STEPS, check_schedule
 from skdpfl.scaling import read_target_bounds
@@ -190,11 +190,15 @@ def _check_running(params: dict[str, Any]) -> None:
 def _check_model(params: dict[str, Any]) -> None:
     """Raise for a model that is none, and for what only holds where predictions are linear."""
     model = params["model"]
-    if isinstance(model, str) and model == "linear":
+    if isinstance(model, str) and model in ("linear", "additive", "auto"):
+        return
+    if isinstance(model, Additive):
+        model.check()
         return
     if not isinstance(model, Architecture):
         raise ValueError(
-            f'model must be "linear" or an object such as skdpfl.models.MLP((100,)); got {model!r}.'
+            'model must be "linear", "additive", "auto" or an object such as '
+            f"skdpfl.models.MLP((100,)); got {model!r}."
         )
     name = type(model).__name__
     if params.get("solver") in ("accelerated", "multistage"):

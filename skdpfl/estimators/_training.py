@@ -27,6 +27,7 @@ from skdpfl.choosing import (
     final_training,
     make_plan,
     read_request,
+    with_curves,
 )
 from skdpfl.engine import Progress, run
 from skdpfl.estimators._checkpoint import KeptFit
@@ -42,7 +43,7 @@ from skdpfl.privacy.sampling import Disjoint
 from skdpfl.privacy.secure_aggregation import read_trust
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.scaling import Calibrated, Scales, calibrated
+from skdpfl.scaling import Calibrated, IdentityScaling, Scales, calibrated
 
 #: an objective this many times that of the model 0 counts as divergence
 _WORSE, _BLOCK = 2.0, 2**14
@@ -91,6 +92,7 @@ class Agreed:
 class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
     """Base class of estimators that are trained on a source of data, here or elsewhere."""
 
+    model: Any
     random_state: Any
     n_jobs: int | None
     verbose: int
@@ -124,7 +126,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _request(self, facts: PublicFacts) -> Request:
         """Return the request: the parameters, for data with these public numbers."""
-        return read_request(self._parameters(), facts, self._loss())
+        request = read_request(self._parameters(), facts, self._loss())
+        return with_curves(request, self._method(), self.model)
 
     def _schedule_from(self, streams: Streams) -> Streams:
         """Return the streams of the public schedule; a search sets those of the priced plan."""
@@ -148,7 +151,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             warn(advice)
         here = getattr(fit.silos, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, fit.work, here)
-        self._noise_error = path.error(scales, found)
+        self._noise_error, self._ranges = path.error(scales, found), fit.request.ranges
         self.__dict__.update(fitted(found.params))
         self._unpack_outcome(outcome)
         if hasattr(self, "calibrate") and self._is_classifier():
@@ -173,7 +176,9 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         spent = _priced(plan, data, streams)
         federation = data.federation(streams, self.n_jobs)
         work = Work(request.model, request.loss, algorithm, plan, data.dtype, alpha)
-        work = replace(work, class_weights=data.class_weights)
+        curves = request.curves  # silos check the widths of maps, whose numbers are found later
+        even = None if curves is None else curves.scaling_of(curves.even(), IdentityScaling())
+        work = replace(work, class_weights=data.class_weights, features=even)
         federation.agree(work, choice.sums, streams.seed)
         kept.begin(plan, self._charge(spent, kept.paid_to, data.mark()))
         if advice := choice.advise(request.facts.class_shares):

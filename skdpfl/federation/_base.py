@@ -199,6 +199,8 @@ class Schema:
     dtype : {"float64", "float32", "object"}, default="float64"
         The dtype that silos compute in. "object": tables with words and gaps, for imputers and
         encoders.
+    indicators : sequence of bool, optional
+        Which features are known to be 0 or 1 (columns of dtype bool): bounds may leave them out.
 
     See Also
     --------
@@ -209,3 +211,4 @@ class Schema:
     n_features: int
     feature_names: Sequence[str] | None = None
     dtype: Literal["float64", "float32", "object"] = "float64"
+    indicators: Sequence[bool] | None = None

@@ -119,6 +119,11 @@ class SiloData:
         return np.diff(self.starts)
 
     @cached_property
+    def width(self) -> int:
+        """The number of features of a record, as it is returned."""
+        return int(self._given(slice(0)).shape[1])
+
+    @cached_property
     def is_by_row(self) -> bool:
         """Whether features are in C order."""
         return bool(self.X.flags.c_contiguous)
@@ -147,7 +152,7 @@ class SiloData:
         """Return a transformed copy in which the records of each silo are consecutive."""
         if self.order is None and self.transform is None and self.is_by_row:
             return self
-        X, order = np.empty(self.X.shape, self.X.dtype), self.order
+        X, order = np.empty((len(self.X), self.width), self.X.dtype), self.order
         y = self.y if order is None else self.y[order]
         weights = self.weights if order is None or self.weights is None else self.weights[order]
         if not self.is_by_row:
@@ -235,7 +240,7 @@ class SiloData:
     def _features(self, rows: Rows, dtype: np.dtype) -> np.ndarray:
         if dtype == self.X.dtype or isinstance(rows, slice) or rows.size <= BLOCK:
             return self._given(rows).astype(dtype, copy=False)
-        X = np.empty((*rows.shape, self.X.shape[1]), dtype)
+        X = np.empty((*rows.shape, self.width), dtype)
         flat, index = X.reshape(-1, X.shape[-1]), rows.reshape(-1)
         for block in _blocks(*flat.shape):
             flat[block] = self._given(index[block])

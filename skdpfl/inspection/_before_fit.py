@@ -98,7 +98,7 @@ def affordable_features(estimator: Any, *, silo_sizes: Any, n_classes: int = 2) 
             "silos and networks have other limits."
         )
     known = {"feature_bounds": (-1, 1)} if model.feature_bounds is not None else {}
-    model = clone(model).set_params(**known)
+    model = clone(model).set_params(model="linear", **known)
     limit = _LABELS if is_classifier(model) else _NUMBERS
 
     def fits(d: int) -> bool:

@@ -258,6 +258,8 @@ def _cost_on_split(inner: Any, fitted: Any, share: float, cv: Any) -> PrivacySpe
             silo_sizes=dict(zip(ids, sizes.tolist(), strict=True)),
             n_features=fitted.n_features_in_,
             n_classes=len(getattr(fitted, "classes_", (0, 1))),
+            feature_names=getattr(fitted, "feature_names_in_", None),
+            indicators=getattr(fitted, "_indicators", None),
         )
         return plan.spent(simulation_seed=next(_seeds(seed), None))
 

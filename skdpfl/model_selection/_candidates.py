@@ -21,7 +21,7 @@ from sklearn.utils import _safe_indexing
 
 from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import warn
-from skdpfl.model_selection._wrapped import width_seen
+from skdpfl.model_selection._wrapped import columns_seen
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.spending.spent import PrivacySpent
 
@@ -162,8 +162,8 @@ class Candidate:
         return clone(self._template).set_params(**own)
 
     @cached_property
-    def _width(self) -> int:
-        return width_seen(self.model(), self._X)
+    def _columns(self) -> dict[str, Any]:
+        return columns_seen(self.model(), self._X)
 
     def price(self, epsilon: float, delta: float) -> PrivacySpent:
         """Return the cost of the candidate's fit with this budget."""
@@ -171,8 +171,8 @@ class Candidate:
             inner = self._paying(self.model(), epsilon, delta)
             plan = inner.plan_for(
                 silo_sizes=self._sizes,
-                n_features=self._width,
                 n_classes=2 if self._labels is None else len(self._labels),
+                **self._columns,
             )
             self._priced[epsilon, delta] = plan.spent()
         return self._priced[epsilon, delta]

@@ -36,7 +36,7 @@ from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.cost import at_delta
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, total
-from skdpfl.silos import read_silos, split_silo_column
+from skdpfl.silos import public_columns, read_silos, split_silo_column
 
 #: what all steps before the last have together, as a share of the squared Gaussian budget: it
 #: leaves the last step sqrt(0.9) of its own, noise that is 5 % larger
@@ -222,8 +222,8 @@ def _price(
         last.set_params(epsilon=epsilon, delta=delta, noise_multiplier=None)
         plan = last.plan_for(
             silo_sizes=dict(zip(read.ids.tolist(), read.sizes.tolist(), strict=True)),
-            n_features=np.shape(Z)[1] - (last.silo_column is not None),
             n_classes=len(labels),
+            **public_columns(Z, last.silo_column),
         )
         return plan.spent()
 

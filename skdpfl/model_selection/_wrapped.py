@@ -35,6 +35,7 @@ from skdpfl.choosing import relation
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours, Trust, Unit
 from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.silos import public_columns
 
 
 class Protection(NamedTuple):
@@ -99,14 +100,13 @@ def readable(X: Any, y: Any, alone: bool) -> tuple[Any, Any]:
     return X, column_or_1d(y, warn=True) if one_column else y
 
 
-def width_seen(model: Any, X: Any) -> int:
-    """Return the number of features of the last step, from the shape of some rows."""
+def columns_seen(model: Any, X: Any) -> dict[str, Any]:
+    """Return what is public of the features of the last step, from some rows."""
     if isinstance(model, Pipeline) and len(model.steps) > 1:
         few = _safe_indexing(X, np.arange(min(1000, _num_samples(X))))
         X = clone(model[:-1]).fit(few).transform(few)
     _, inner = private_step(model)
-    columns = list(getattr(X, "columns", []))
-    return np.shape(X)[1] - int(inner.silo_column is not None and inner.silo_column in columns)
+    return public_columns(X, inner.silo_column)
 
 
 def unpaid_steps(models: Iterable[Any], public: Declared, X: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from skdpfl.models._activations import ACTIVATIONS as ACTIVATIONS
 from skdpfl.models._activations import Activation, TemperedSigmoid
+from skdpfl.models._additive import Additive
 from skdpfl.models._base import Architecture, Model
 from skdpfl.models._clipping import clip_factors as clip_factors
 from skdpfl.models._clipping import underflow as underflow
@@ -18,6 +19,7 @@ from skdpfl.models._start import Start as Start
 __all__ = [
     "MLP",
     "Activation",
+    "Additive",
     "Architecture",
     "LinearModel",
     "LinearRules",

@@ -30,6 +30,11 @@ from skdpfl.scaling import (
     Boxes,
     Columns,
     Counts,
+    Curve,
+    CurveScaling,
+    Expansion,
+    Histogram,
+    IdentityScaling,
     Labels,
     LinearGrid,
     MagnitudeGrid,
@@ -198,4 +203,5 @@ declare(SiloBudgets, SumPlan)
 declare(Bins, Magnitudes, Means, SecondMoments, ValueCounts)
 declare(Columns, Boxes, LinearGrid, MagnitudeGrid, Counts, Moments, RowMoments)
 declare(Labels, Slopes, Below)
-declare(AffineScaling, AffineTarget, RatioTarget, SquashScaling)
+declare(AffineScaling, AffineTarget, IdentityScaling, RatioTarget, SquashScaling)
+declare(Curve, CurveScaling, Expansion, Histogram)

@@ -28,6 +28,7 @@ from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._row import Row, SumRow
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import LIMITS
+from skdpfl.scaling import CurveScaling
 
 Label = bool | int | float | str
 
@@ -110,10 +111,21 @@ class Task:
         if 8 * self.model.size > LIMITS.message_bytes:
             raise Refused("The fit's model is larger than what is sent between machines.")
         d = facts.n_features
-        if not (_keeps(self.features, (1, d), (2, d)) and _keeps(self.target, (1,), (2,))):
+        width = self._width(d)
+        if not (_maps(self.features, (2, d), (2, width)) and _maps(self.target, (2,), (2,))):
             raise Refused("The fit's maps are not for these features and targets.")
-        if declared != steps or self.model.n_features != facts.n_features:
+        if declared != steps or self.model.n_features != width:
             raise Refused("The fit's steps or features are not those of the plan agreed to.")
+
+    def _width(self, n_features: int) -> int:
+        """Return how many columns the model has: those of the features' expansion, if any."""
+        if not isinstance(self.features, CurveScaling):
+            return n_features
+        try:
+            self.features.curves.check(n_features)
+        except ValueError as error:
+            raise Refused(str(error)) from error
+        return self.features.curves.width
 
     def work(self, plan: PrivacyPlan, dtype: np.dtype) -> Work:
         """Return the work under a plan."""
@@ -121,14 +133,15 @@ class Task:
         return Work(*terms, self.alpha, self.features, self.target, self.class_weights)
 
 
-def _keeps(values: Any, *shapes: tuple[int, ...]) -> bool:
-    """Whether a map, if there is one, gives out arrays of the shapes that it is given."""
+def _maps(values: Any, given: tuple[int, ...], found: tuple[int, ...]) -> bool:
+    """Whether a map, if there is one, makes arrays of a shape of arrays of another, row by row."""
     if values is None:
-        return True
+        return given == found
     if not hasattr(values, "transform"):
         return False
     with np.errstate(all="ignore"):
-        return all(values.transform(np.zeros(shape)).shape == shape for shape in shapes)
+        shapes = [values.transform(np.zeros((n, *given[1:]))).shape for n in (1, 2)]
+    return shapes == [(n, *found[1:]) for n in (1, 2)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from skdpfl.losses import LogLoss
 from skdpfl.models import Model, fitted_one_by_one
 from skdpfl.privacy.release import DOUBLE
 from skdpfl.remote._terms import Refused
-from skdpfl.scaling import AffineScaling, SquashScaling
+from skdpfl.scaling import AffineScaling, CurveScaling, SquashScaling
 
 Measure = Literal["accuracy", "log_loss", "absolute_error", "squared_error"]
 #: those of classifiers
@@ -47,7 +47,7 @@ class Predictor:
 
     model: Model
     attributes: Mapping[str, Any]
-    scaling: SquashScaling | AffineScaling | None
+    scaling: SquashScaling | AffineScaling | CurveScaling | None
     log_link: bool
 
     def check(self, n_features: int, n_outputs: int) -> None:

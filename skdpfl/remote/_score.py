@@ -19,7 +19,7 @@ from skdpfl.remote._federation import RemoteFederation
 from skdpfl.remote._measures import OF_CLASSES, Measure, Predictor, Scored
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
-from skdpfl.scaling import AffineScaling
+from skdpfl.scaling import IdentityScaling
 
 #: the arrays of a fitted linear model, and of a network
 _FITTED = ("coef_", "intercept_", "coefs_", "intercepts_")
@@ -149,7 +149,7 @@ def _predictor(model: Fitted) -> Predictor:
     if not arrays:
         raise Refused("Silos elsewhere score fitted linear models and networks; this is neither.")
     scaling = model.scaling_
-    if scaling.affine and (type(scaling) is not AffineScaling or scaling.low is None):
+    if isinstance(scaling, IdentityScaling) or getattr(scaling, "low", scaling) is None:
         scaling = None  # the arrays are in the units of X
     loss = model._loss()
     if type(loss).predict is not Loss.predict or type(loss).inverse_link is not Loss.inverse_link:

@@ -2,6 +2,7 @@
 
 _bounds      what users declare, and the maps it gives
 _choice      public numbers -> ScalingPlan, priced before data are read
+_curves      which columns bend a linear model: one noisy histogram -> Expansion
 _run         ScalingPlan, data -> Scales, by noised sums (``_columns``: the guarantee)
 _maps        Scales: the fixed maps of features and target
 _calibration what is found after training: the scale of a classifier's raw predictions
@@ -18,6 +19,13 @@ from skdpfl.scaling._calibration import Calibrated, CalibrationPlan, calibrated
 from skdpfl.scaling._centre_sums import Bins, Magnitudes, Means, magnitudes
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
+from skdpfl.scaling._curves import (
+    Curve,
+    CurvePlan,
+    CurveScaling,
+    Expansion,
+    Histogram,
+)
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import (
     AffineScaling,
@@ -58,7 +66,12 @@ __all__ = [
     "CalibrationPlan",
     "Columns",
     "Counts",
+    "Curve",
+    "CurvePlan",
+    "CurveScaling",
+    "Expansion",
     "FoundMoments",
+    "Histogram",
     "IdentityScaling",
     "Labels",
     "LinearGrid",

@@ -47,9 +47,14 @@ class Bounds:
 
 
 def read_feature_bounds(
-    feature_bounds: Any, n_features: int, feature_names: Sequence[str] | None = None
+    feature_bounds: Any,
+    n_features: int,
+    feature_names: Sequence[str] | None = None,
+    indicators: np.ndarray | None = None,
 ) -> Bounds:
     """Read the parameter ``feature_bounds``.
+
+    A mapping may leave out ``indicators`` (n_features,), which lie in [0, 1].
 
     Scalars or arrays of shape (n_features,), or a mapping column -> (low, high) (column numbers
     where the features have no names). A Series goes by its labels, as a mapping does, where both
@@ -59,6 +64,9 @@ def read_feature_bounds(
     """
     names = list(range(n_features)) if feature_names is None else list(feature_names)
     if isinstance(feature_bounds, Mapping):
+        if indicators is not None:
+            known = {names[j]: (0.0, 1.0) for j in np.flatnonzero(indicators).tolist()}
+            feature_bounds = known | dict(feature_bounds)
         missing = [name for name in names if name not in feature_bounds]
         if missing:
             raise ValueError(

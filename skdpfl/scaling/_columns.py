@@ -26,6 +26,7 @@ from skdpfl.federation import BoundedSum, Question, SiloBudgets, SiloData
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._ball import RowBall, sums_of_rows
+from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import Array, squash
 from skdpfl.scaling._moments import DIAMETER, RADIUS, Boxes, levels, phi_sums
@@ -46,11 +47,15 @@ _NARROWEST, _WIDEST, _MOST_BINS = 2.0**-6, 2.0**6, 64
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The columns that are read: the features in ``used`` (n_features,), then the target."""
+    """The columns that are read: the features in ``used`` (n_features,), then the target.
+
+    With ``curves`` they are columns of that expansion.
+    """
 
     used: np.ndarray
     has_target: bool
     squashed: bool = False
+    curves: Expansion | None = None
 
     @cached_property
     def is_feature(self) -> np.ndarray:
@@ -68,6 +73,7 @@ class Columns:
         parts = []
         if self.used.any():
             X = np.asarray(data.X[rows])
+            X = X if self.curves is None else self.curves.transform(X)
             X = X if self.used.all() else X[:, self.used]
             parts.append(squash(X) if self.squashed else X)
         if self.has_target:
@@ -76,6 +82,9 @@ class Columns:
 
     def check(self, n_features: int) -> None:
         """Raise unless these are columns of tables of so many features."""
+        if self.curves is not None:
+            self.curves.check(n_features)
+            n_features = self.curves.width
         one = self.used.shape == (n_features,) and self.used.dtype == bool
         _check(one and self.is_feature.size)
 

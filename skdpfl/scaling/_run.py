@@ -16,7 +16,15 @@ from skdpfl.federation import CohortSum, Federation
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._ball import boxes_around, refine
 from skdpfl.scaling._bounds import affine_from_bounds
-from skdpfl.scaling._columns import ColumnSums, Counts, ExactMoments, Moments, RowMoments
+from skdpfl.scaling._columns import (
+    Columns,
+    ColumnSums,
+    Counts,
+    ExactMoments,
+    Moments,
+    RowMoments,
+)
+from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import MagnitudeGrid, Ranges, shape_library
 from skdpfl.scaling._maps import (
     AffineScaling,
@@ -75,17 +83,19 @@ _AT_ENDS = 0.2
 _GATHERED = 0.85
 
 
-def run_scaling(plan: ScalingPlan, federation: Federation, streams: Streams) -> Scales:
+def run_scaling(
+    plan: ScalingPlan, federation: Federation, streams: Streams, curves: Expansion | None = None
+) -> Scales:
     """Run the plan's releases and return the maps of features and target.
 
     The federation's silos are in the order of the plan's ``silo_sizes``; ``streams`` are those of
-    the server's noise.
+    the server's noise. With ``curves`` the plan's features are the columns of that expansion.
     """
     if plan.is_free:
         return Scales(_features_without_data(plan))
     if np.isinf(plan.budgets.spends).all():
-        return _exact(plan, federation)
-    return _scales(plan, find_moments(plan, ScalingRun(plan, federation, streams)))
+        return _exact(plan, federation, replace(plan.columns, curves=curves))
+    return _scales(plan, find_moments(plan, ScalingRun(plan, federation, streams, curves)))
 
 
 class ScalingRun(NamedTuple):
@@ -94,9 +104,11 @@ class ScalingRun(NamedTuple):
     plan: ScalingPlan
     federation: Federation
     streams: Streams
+    curves: Expansion | None = None
 
     def mean(self, number: int, what: ColumnSums) -> Array:
         """Return the noisy mean contribution (columns, entries) over all silos."""
+        what = replace(what, columns=replace(what.columns, curves=self.curves))
         question = self.plan.sums.question(number, what)
         return question.mean(self.federation, self.streams) / what.columns.weights[:, None]
 
@@ -235,22 +247,22 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     return replace(maps, coarse_target=coarse, target_error=error)
 
 
-def _exact(plan: ScalingPlan, federation: Federation) -> Scales:
+def _exact(plan: ScalingPlan, federation: Federation, columns: Columns) -> Scales:
     """Standardise by exact moments, in fits without privacy; ignores values that are not finite."""
-    count, total = _exact_sums(plan, federation, 0)
+    count, total = _exact_sums(columns, federation, 0)
     center = total / np.maximum(count, 1)
-    _, squares = _exact_sums(plan, federation, 1, center)
+    _, squares = _exact_sums(columns, federation, 1, center)
     scale = np.sqrt(squares / np.maximum(count, 1))
     return _maps(plan, center, np.where(scale > 0, scale, 1.0), np.where(scale > 0, 1.0, 0.0))
 
 
 def _exact_sums(
-    plan: ScalingPlan, federation: Federation, number: int, center: Array | None = None
+    columns: Columns, federation: Federation, number: int, center: Array | None = None
 ) -> Array:
     """All silos' exact sums (2, columns), silo after silo."""
-    n_silos, width = plan.budgets.n_silos, 2 * plan.is_feature.size
+    n_silos, width = federation.n_silos, 2 * columns.is_feature.size
     total = CohortSum(np.arange(n_silos), np.ones(n_silos), width)
-    for silos, answers in federation.ask(ExactMoments(plan.columns, number, center)):
+    for silos, answers in federation.ask(ExactMoments(columns, number, center)):
         total.add(silos, answers)
     return total.result().reshape(-1, 2).T
 

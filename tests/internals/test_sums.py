@@ -25,6 +25,7 @@ from skdpfl.scaling import (
     Boxes,
     Columns,
     Counts,
+    Histogram,
     Labels,
     LinearGrid,
     MagnitudeGrid,
@@ -90,6 +91,8 @@ def boxes(columns, center=0.0, half=1.0):
 
 
 #: a sum, the work of its fit, and whether two rows of the worst ones are as far apart as it says
+#: edges of cells
+EDGES = np.array([-1.0, 0.0, 1.0])
 SUMS = {
     "counts": (Counts(FEATURES, MagnitudeGrid(1.0)), None, True),
     "counts with the target": (Counts(ALL, MagnitudeGrid(1.5)), None, True),
@@ -114,6 +117,7 @@ SUMS = {
     "magnitudes": (magnitudes(USED, 90), None, True),
     "second moments": (SecondMoments(np.zeros(D), 0.8, True), None, False),
     "second moments alone": (SecondMoments(ONES, 2.0, False), None, False),
+    "cells of columns": (Histogram(np.arange(D), (EDGES, EDGES[1:], EDGES[:2])), None, True),
     "from outside": (Raw(), None, True),
 }
 NAMES = pytest.mark.parametrize("name", SUMS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from skdpfl.models import MLP, TemperedSigmoid, public
+from skdpfl.models import MLP, Additive, TemperedSigmoid, public
 from skdpfl.remote import Refused, RemoteFederation, SiloRecords, SilosMissing, Terms, pack, unpack
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem, schema
 
@@ -48,6 +48,11 @@ FITS = {
             "feature_bounds": (-4, 4),
         },
     ),
+    "curves": ("ISRLDPClassifier", {"feature_bounds": (-4, 4), "model": Additive(4, True)}),
+    "curves of whole silos": (
+        "DPScaffoldClassifier",
+        {"unit": "silo", "epsilon": 8.0, "feature_bounds": (-4, 4), "model": Additive(3)},
+    ),
     "multistage": ("ISRLDPClassifier", {"solver": "multistage", "n_rounds": 6, "alpha": 0.1}),
 }
 
@@ -67,6 +72,7 @@ def same(one, other):
 FAST = (
     "bounds",
     "clipped features",
+    "curves",
     "a quantile",
     "private scales",
     "target in bins",

@@ -1,0 +1,410 @@
+"""Curves: what a linear model needs to bend, from one noisy histogram of all columns.
+
+::
+
+    cells of a column      fixed by its public bounds: even ones, and geometric ones from its ends
+    counts                 one vector of the cells of all d columns      norm sqrt(d) a record
+    rank of x              piecewise linear through quantiles of the noisy counts, onto [-1, 1]
+    bins of x              cells with more than 3/8 of the mass are bins of their own, the rest is
+                           cut at quantiles; each a column of 0 and 1
+    product of a pair      of values mapped to [-1, 1] by their bounds
+
+An :class:`Expansion` puts these columns beside the values, which it keeps within their bounds. How
+many there are follows from public numbers: bins that the counts do not ask for are columns of 0.
+The linear model of the columns is then a sum of curves, one a feature, and of products.
+
+**Formal guarantee.** Whatever a record holds (a NaN and an infinity, too), it adds a one to exactly
+one cell of each of d columns. So replacing it moves the counts by at most sqrt(2 d) in L2, zeroing
+it by sqrt(d): :mod:`skdpfl.federation` covers these sums as it does all others. Expansions are
+functions of noisy shares and public numbers, and map each record by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skdpfl.federation import BoundedSum, Federation, SiloBudgets, SumPlan
+from skdpfl.privacy.randomness.streams import Streams
+from skdpfl.scaling._bounds import Bounds
+from skdpfl.scaling._maps import AffineScaling, Array, Scaling, as_floats
+
+#: even cells of a column, geometric ones from an end, and the shortest of these
+_EVEN, _GEOMETRIC, _SHORTEST = 64, 32, 1e-4
+#: edges nearer to each other, in ranges, are one; the most edges that may be asked for
+_APART, _MOST_EDGES = 1e-9, 1024
+#: a cell with this share of a column is a bin of its own, so there are at most two
+_HEAVY, _ALONE = 0.375, 2
+#: smaller counts, in deviations of their noise, are nothing; a column of which less is left than
+#: this share has even knots; the rest is cut where it is this many deviations of its sum's noise
+_NOTHING, _LEFT, _SURE = 2.0, 0.2, 3.0
+
+
+def cells(low: float, high: float) -> Array:
+    """Return the inner edges of the cells of a column within (low, high), increasing."""
+    with np.errstate(all="ignore"):
+        a, span = np.geomspace(_SHORTEST, 1.0, _GEOMETRIC), high - low
+        edges = [np.linspace(low, high, _EVEN + 1), low + span * a]
+        if low < 0 < high:
+            edges += [low * a, high * a]
+        found = np.unique(np.concatenate(edges))
+        found = found[(found > low) & (found < high)]
+        return found[np.diff(found, prepend=low) > _APART * span]
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(BoundedSum):
+    """Counts of the values of some columns in cells: each record is in one cell of each column.
+
+    ``edges`` are the inner edges of each column's cells; a value on an edge is to its right.
+    """
+
+    columns: np.ndarray
+    edges: tuple[np.ndarray, ...]
+    on_grid: ClassVar[bool] = True
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where each column's cells begin, and where the last ones end."""
+        return np.cumsum([0, *(each.size + 1 for each in self.edges)])
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (int(self.starts[-1]),)
+
+    @property
+    def radius(self) -> float:
+        return math.sqrt(len(self.edges))
+
+    @property
+    def diameter(self) -> float:
+        return math.sqrt(2 * len(self.edges))
+
+    @property
+    def entry(self) -> float:
+        return 1.0
+
+    def _piece(self, X: Array, y: Array) -> Array:
+        total = np.zeros(self.shape)
+        for column, edges, start in zip(self.columns, self.edges, self.starts[:-1], strict=True):
+            cell = start + np.searchsorted(edges, X[:, column].astype(np.float64), side="right")
+            total += np.bincount(cell, minlength=total.size)
+        return total
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        given = self.columns
+        fine = given.dtype.kind == "i" and given.shape == (len(self.edges),) and given.size
+        fine = fine and given.min() >= 0 and given.max() < n_features
+        fine = fine and len(np.unique(given)) == given.size
+        fine = fine and all(_is_rising(e) and e.size <= _MOST_EDGES for e in self.edges)
+        if not fine:
+            raise ValueError("The cells that are asked for are none of these records' columns.")
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A column's rank and bins.
+
+    The rank is piecewise linear through ``knots`` and ``heights``. Values between ``cuts`` (with
+    what lies beyond the ends) are in the bins whose numbers ``bins`` holds, -1 for none.
+    ``shares`` of the records are between ``edges``, as far as the noise tells.
+    """
+
+    column: int
+    edges: np.ndarray
+    shares: np.ndarray
+    knots: np.ndarray
+    heights: np.ndarray
+    cuts: np.ndarray
+    bins: np.ndarray
+
+    def rank(self, x: Array) -> Array:
+        """Return the rank of values, in [-1, 1]."""
+        return np.interp(x, self.knots, self.heights)
+
+    def bin(self, x: Array) -> Array:
+        """Return the number of each value's bin."""
+        return self.bins[np.searchsorted(self.cuts, x, side="right")]
+
+    def columns(self, x: Array, n_bins: int) -> Array:
+        """Return value, rank and bins of values (n, 2 + n_bins)."""
+        hits = self.bin(x)[:, None] == np.arange(n_bins)
+        found = np.column_stack([x, self.rank(x), hits])
+        found[np.isnan(x)] = np.nan
+        return found
+
+
+def curve_of(
+    column: int, edges: Array, shares: Array, noise: float, n_knots: int, n_bins: int
+) -> Curve:
+    """Return a column's curve from the noisy shares of its cells.
+
+    ``edges`` are those of the cells with both ends; ``noise`` is the deviation of a share.
+    """
+    shares = np.where(shares > _NOTHING * noise, shares, 0.0)
+    if shares.sum() < _LEFT:
+        shares, n_bins = np.diff(edges) / (edges[-1] - edges[0]), 0
+    heavy = shares > _HEAVY * shares.sum()
+    knots, first = np.unique(_quantiles(edges, shares, n_knots), return_index=True)
+    heights = np.linspace(-1, 1, n_knots + 1)[first]
+    rest = np.where(heavy, 0.0, shares)
+    cut = bool(n_bins) and rest.sum() > _SURE * noise * math.sqrt(shares.size + 1)
+    inner = _quantiles(edges, rest, n_bins)[1:-1] if cut else np.zeros(0)
+    alone = np.flatnonzero(heavy)[: _ALONE if n_bins else 0]
+    borders = np.concatenate([edges[alone], edges[alone + 1]])
+    cuts = np.unique(np.concatenate([inner, borders]))
+    cuts = cuts[(cuts > edges[0]) & (cuts < edges[-1])]
+    ends = np.concatenate([edges[:1], cuts, edges[-1:]])
+    middles = ends[:-1] / 2 + ends[1:] / 2
+    bins = np.full(middles.size, -1)
+    if cut:
+        bins = _ALONE + np.searchsorted(np.unique(inner), middles)
+    for number, cell in enumerate(alone.tolist()):
+        bins[(middles > edges[cell]) & (middles < edges[cell + 1])] = number
+    return Curve(column, edges, shares / shares.sum(), knots, heights, cuts, bins)
+
+
+def _is_rising(values: Array) -> bool:
+    """Whether these are finite numbers that increase."""
+    if values.ndim != 1 or values.dtype != np.float64 or not np.isfinite(values).all():
+        return False
+    return bool((np.diff(values) > 0).all())
+
+
+def _quantiles(edges: Array, shares: Array, n: int) -> Array:
+    """Return n + 1 quantiles, from where the mass begins to where it ends."""
+    used = np.flatnonzero(shares)
+    first, last = used[0], used[-1] + 1
+    below = np.concatenate([[0.0], np.cumsum(shares[first:last])])
+    return np.interp(np.linspace(0, below[-1], n + 1), below, edges[first : last + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """The public map from features to the columns of an additive model.
+
+    Values first, in their order; then for each curve its rank and ``n_bins`` columns of bins; then
+    the products of the pairs (n_pairs, 2).
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    curves: tuple[Curve, ...]
+    n_bins: int
+    pairs: np.ndarray
+
+    def transform(self, X: Array) -> Array:
+        """Return the columns (n, width) of rows (n, d)."""
+        X = as_floats(X)
+        parts = [X.copy()]
+        for curve in self.curves:
+            j = curve.column
+            x = np.clip(X[:, j].astype(np.float64), self.low[j], self.high[j])
+            own = curve.columns(x, self.n_bins).astype(X.dtype)
+            parts[0][:, j] = own[:, 0]
+            parts.append(own[:, 1:])
+        if len(self.pairs):
+            u = self.coded(X)
+            parts.append((u[:, self.pairs[:, 0]] * u[:, self.pairs[:, 1]]).astype(X.dtype))
+        return np.concatenate(parts, axis=1)
+
+    def coded(self, X: Array) -> Array:
+        """Return values mapped to [-1, 1] by their bounds; products are of these."""
+        half = np.where(self.high > self.low, self.high / 2 - self.low / 2, np.inf)
+        return np.clip((X - (self.low / 2 + self.high / 2)) / half, -1, 1)
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return self.low.size + len(self.curves) * (1 + self.n_bins) + len(self.pairs)
+
+    @cached_property
+    def offset(self) -> Array:
+        """The mean of each column (width,), as the histogram tells; 0 where it does not."""
+        total = np.zeros(self.width)
+        for number, curve in enumerate(self.curves):
+            middles = curve.edges[:-1] / 2 + curve.edges[1:] / 2
+            means = curve.shares @ curve.columns(middles, self.n_bins)
+            total[self.places(number)] = means
+        return total
+
+    def places(self, number: int) -> np.ndarray:
+        """Return which columns are value, rank and bins of a curve."""
+        first = self.low.size + number * (1 + self.n_bins)
+        return np.array([self.curves[number].column, *range(first, first + 1 + self.n_bins)])
+
+    @property
+    def unused(self) -> np.ndarray:
+        """Which columns (width,) are 0 in all records, whatever these hold."""
+        found = [np.zeros(self.low.size, bool)]
+        for curve in self.curves:
+            empty = ~np.isin(np.arange(self.n_bins), curve.bins)
+            found.append(np.concatenate([[False], empty]))
+        return np.concatenate([*found, np.zeros(len(self.pairs), bool)])
+
+    def check(self, n_features: int) -> None:
+        """Raise unless this is an expansion of tables of so many features."""
+        fine = self.low.shape == self.high.shape == (n_features,) and self.n_bins >= 0
+        fine = fine and bool(np.isfinite([self.low, self.high]).all())
+        for curve in self.curves:
+            fine = fine and 0 <= curve.column < n_features and _is_rising(curve.knots)
+            fine = fine and _is_rising(curve.cuts) and curve.knots.size > 0
+            fine = fine and _is_rising(curve.edges) and curve.edges.size == curve.shares.size + 1
+            fine = fine and curve.heights.shape == curve.knots.shape
+            fine = fine and curve.heights.dtype == np.float64
+            fine = fine and bool(np.isfinite(curve.heights).all())
+            fine = fine and curve.bins.shape == (curve.cuts.size + 1,)
+            fine = fine and curve.bins.dtype.kind == "i" and curve.bins.max() < self.n_bins
+        fine = fine and self.pairs.ndim == 2 and self.pairs.shape[1] == 2
+        fine = fine and self.pairs.dtype.kind == "i"
+        fine = fine and bool(((self.pairs >= 0) & (self.pairs < n_features)).all())
+        if not fine:
+            raise ValueError("The curves are none of these records' columns.")
+
+
+@dataclass(frozen=True, eq=False)
+class CurveScaling(Scaling):
+    """The map of features to scaled columns of an expansion; ``names`` are the columns'.
+
+    Coefficients are of columns less their means by the histogram, which are public: curves are then
+    0 on average.
+    """
+
+    curves: Expansion
+    inner: Scaling
+    names: tuple[str, ...] = ()
+    affine: ClassVar[bool] = True
+
+    def __repr__(self) -> str:
+        return f"CurveScaling({len(self.names)} columns)"
+
+    @property
+    def row_norm(self) -> float | None:
+        """That of the scaled columns."""
+        return self.inner.row_norm
+
+    def transform(self, X: Array, out: Array | None = None) -> Array:
+        """Return the scaled columns (n, width) of rows (n, d)."""
+        return self.inner.transform(self.curves.transform(X))
+
+    def within(self, X: Array) -> Array:
+        """Return the columns that coefficients are of."""
+        columns = self.inner.within(self.curves.transform(X))
+        return columns - self.curves.offset.astype(columns.dtype)
+
+    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Coefficients (k, width) and intercepts (k,) of the columns less their means."""
+        coef, intercept = self.inner.unscale(coef, intercept)
+        return coef, intercept + coef @ self.curves.offset
+
+    def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Undo :meth:`unscale`."""
+        return self.inner.rescale(coef, np.asarray(intercept) - coef @ self.curves.offset)
+
+
+@dataclass(frozen=True, eq=False)
+class CurvePlan:
+    """The expansion of a fit, as far as public numbers say, and the histogram it will follow from.
+
+    Parameters
+    ----------
+    budgets : SiloBudgets
+        The whole fit's budgets; ``share`` is the part of mu that the histogram spends.
+    features : tuple of str
+        The names of the features.
+    bounds : Bounds
+        Of the features.
+    columns : ndarray of shape (n_curves,)
+        The features that have curves.
+    n_knots, n_quantiles : int
+        Pieces of a rank; quantiles that are bins, 0 for no bins.
+    pairs : ndarray of shape (n_pairs, 2)
+        The features that are multiplied.
+    """
+
+    budgets: SiloBudgets
+    features: tuple[str, ...]
+    bounds: Bounds
+    columns: np.ndarray
+    n_knots: int
+    n_quantiles: int
+    pairs: np.ndarray
+    share: float
+
+    @cached_property
+    def histogram(self) -> Histogram:
+        """What each record adds."""
+        low, high = self.bounds.low, self.bounds.high
+        each = tuple(cells(float(low[j]), float(high[j])) for j in self.columns)
+        return Histogram(self.columns, each)
+
+    @cached_property
+    def sums(self) -> tuple[SumPlan, ...]:
+        """What silos are asked for; nothing where there are products only."""
+        if not self.columns.size:
+            return ()
+        return (SumPlan(self.budgets, "curves", (self.share * self.budgets.spends,)),)
+
+    @property
+    def n_bins(self) -> int:
+        """Columns of bins that a curve has."""
+        return _ALONE + self.n_quantiles if self.n_quantiles else 0
+
+    @cached_property
+    def expanded(self) -> Bounds:
+        """The bounds of all columns, which are public."""
+        n, p = self.columns.size, len(self.pairs)
+        of_curve = [-1.0] + [0.0] * self.n_bins
+        low = [self.bounds.low, np.tile(of_curve, n), np.full(p, -1.0)]
+        return Bounds(
+            np.concatenate(low),
+            np.concatenate([self.bounds.high, np.ones(n * len(of_curve) + p)]),
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        own = self.features
+        bins = [f"bin {number}" for number in range(self.n_bins)]
+        of_curves = [f"{own[j]}: {part}" for j in self.columns for part in ("rank", *bins)]
+        return (*own, *of_curves, *(f"{own[a]} * {own[b]}" for a, b in self.pairs))
+
+    def even(self) -> Expansion:
+        """Return the expansion by even knots, which has no secrets."""
+        return self._expansion(np.zeros(self.histogram.shape), 0.0)
+
+    def find(self, federation: Federation, streams: Streams) -> Expansion:
+        """Ask for the histogram, and return the expansion."""
+        if not self.sums:
+            return self.even()
+        (plan,) = self.sums
+        shares = plan.question(0, self.histogram).mean(federation, streams)
+        return self._expansion(shares, plan.noise(0, self.histogram))
+
+    def _expansion(self, shares: Array, noise: float) -> Expansion:
+        low, high = self.bounds.low, self.bounds.high
+        own = np.split(shares, self.histogram.starts[1:-1])
+        curves = [
+            curve_of(
+                int(j), np.concatenate([[low[j]], inner, [high[j]]]), counted, noise,
+                self.n_knots, self.n_quantiles,
+            )
+            for j, inner, counted in zip(self.columns, self.histogram.edges, own, strict=True)
+        ] if self.columns.size else []  # fmt: skip
+        return Expansion(low, high, tuple(curves), self.n_bins, self.pairs)
+
+    def scaling_of(self, curves: Expansion, inner: Scaling) -> CurveScaling:
+        """Return the map to the columns of an expansion, scaled; unused columns are ignored."""
+        if isinstance(inner, AffineScaling):
+            unused = curves.unused
+            inner = replace(
+                inner,
+                center=np.where(unused, 0.0, inner.center),
+                scale=np.where(unused, np.inf, inner.scale),
+                spread=None if inner.spread is None else np.where(unused, 0.0, inner.spread),
+            )
+        return CurveScaling(curves, inner, self.names)

@@ -1,0 +1,288 @@
+"""model="additive": curves within the budget, what they sum to, and where there are none."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
+
+import skdpfl
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.models import Additive
+from tests.estimators.fits import ESTIMATORS, REGRESSORS, make
+
+N = 1500
+BOUNDS = {"a": (-1, 1), "b": (-2, 2), "zero": (5, 5)}
+NO_ZERO = BOUNDS | {"zero": (0, 9)}
+
+
+def table(n=N, seed=0):
+    """Two columns, of which one bends, an indicator, and one to be ignored."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"a": rng.uniform(-1, 1, n), "b": rng.normal(size=n).clip(-2, 2)})
+    X["flag"], X["zero"] = rng.random(n) < 0.3, 1.0
+    y = 2 * np.abs(X.a) - X.b / 2 + X.flag * (0.5 + X.a) + rng.normal(size=n) / 5
+    return X, y.to_numpy(), np.arange(n) % 3
+
+
+def problem(name, n=N, n_classes=2):
+    X, y, silos = table(n)
+    if name not in REGRESSORS:
+        y = np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
+    return X, y, silos
+
+
+def options(name, **more):
+    target = {"target_bounds": (-4, 6)} if name in REGRESSORS else {}
+    return {"epsilon": 8.0, "feature_bounds": BOUNDS, "random_state": 0} | target | more
+
+
+def columns(frame, word):
+    return frame[[c for c in frame if c.split(" of ")[0] == word]].to_numpy()
+
+
+def total(model, X):
+    """intercept_, all curves and all products, (n, k), as the pages say that they add up."""
+    sums = np.zeros((len(X), np.atleast_2d(model.coef_).shape[0])) + model.intercept_
+    low, high = {}, {}
+    for name, frame in model.shape_functions_.items():
+        low[name], high[name] = frame["from"].min(), frame["to"].max()
+        x = np.clip(X[name].to_numpy(float), low[name], high[name])
+        at = frame.iloc[np.searchsorted(frame["from"], x, side="right") - 1]
+        middle = (at["from"] / 2 + at["to"] / 2).to_numpy()
+        sums += columns(at, "value") + columns(at, "slope") * (x - middle)[:, None]
+
+    def coded(name):
+        half = (high[name] - low[name]) / 2 or np.inf
+        return np.clip((X[name].to_numpy(float) - low[name]) / half - 1, -1, 1)
+
+    for (a, b), row in model.interactions_.iterrows():
+        row = row.to_frame().T
+        sums += (coded(a) * coded(b))[:, None] * columns(row, "coefficient").astype(float)
+    return sums
+
+
+def raw(model, X):
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X)).reshape(len(X), -1)
+    found = model.predict(X)[:, None]
+    return np.log(found) if model.loss == "poisson" else found
+
+
+FITS = {
+    "labels": ("ISRLDPClassifier", {}),
+    "numbers": ("ISRLDPRegressor", {}),
+    "no intercept": ("ISRLDPRegressor", {"fit_intercept": False}),
+    "at the server": ("ISRLDPClassifier", {"trust": "server"}),
+    "clipped": ("ISRLDPRegressor", {"clip_features": True}),
+    "unscaled": (
+        "ISRLDPClassifier",
+        {"scaling": None, "feature_bounds": BOUNDS | {"zero": (0, 9)}},
+    ),
+    "quantile": ("ISRLDPRegressor", {"loss": "quantile", "quantile": 0.8}),
+    "knots that are given": ("ISRLDPClassifier", {"model": Additive(5, [("a", "b")])}),
+    "no privacy": ("ISRLDPRegressor", {"epsilon": np.inf}),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_curves_sum_to_the_decision_function(name):
+    kind, more = FITS[name]
+    X, y, silos = problem(kind)
+    model = make(kind, **options(kind, model="additive") | more).fit(X, y, silos=silos)
+    assert len(model.shape_functions_["a"]) > 4
+    beyond = X.assign(a=X.a * 3)  # a curve stays at its ends
+    for rows in (X, beyond):
+        np.testing.assert_allclose(total(model, rows), raw(model, rows), atol=1e-9)
+
+
+def test_classes_have_a_curve_each():
+    X, y, silos = problem("", n_classes=3)
+    model = make("ISRLDPClassifier", **options("", model="additive")).fit(X, y, silos=silos)
+    np.testing.assert_allclose(total(model, X), raw(model, X), atol=1e-9)
+    frame = model.shape_functions_["a"]
+    assert {"value of 0", "value of 1", "value of 2", "slope of 2"} <= set(frame)
+
+
+def test_counts_are_log_linear_in_curves():
+    X, y, silos = table()
+    y = np.random.default_rng(0).poisson(np.exp(np.clip(y, -3, 2)))
+    given = options("ISRLDPRegressor", target_bounds=(0, 30), loss="poisson", model="additive")
+    model = ISRLDPRegressor(**given).fit(X, y, silos=silos)
+    np.testing.assert_allclose(total(model, X), raw(model, X), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_it_fits_with_every_estimator(name, trust):
+    X, y, silos = problem(name)
+    more = {"noise_multiplier": 0.02, "epsilon": None} if "EXP" in name else {"epsilon": 40.0}
+    more |= {"algorithm": skdpfl.algorithms.MinibatchSGD(0.5), "n_rounds": 3}
+    model = make(name, **options(name, model=Additive(4), trust=trust) | more)
+    if name.startswith("DPScaffold") and trust == "server":
+        pytest.skip("control variates are not for a trusted server")
+    silos = np.arange(N) % 40 if model.unit == "silo" else silos
+    model.fit(X, y, silos=silos)
+    np.testing.assert_allclose(total(model, X), raw(model, X), atol=1e-8)
+    spent = model.privacy_spent_
+    assert model.epsilon is None or spent.epsilon <= model.epsilon
+
+
+def test_curves_find_what_bends():
+    X, y, silos = table(6000)
+    given = options("ISRLDPRegressor", epsilon=3.0)
+    linear = ISRLDPRegressor(**given).fit(X, y, silos=silos)
+    for word in ("additive", "auto", Additive()):
+        model = clone(linear).set_params(model=word).fit(X, y, silos=silos)
+        assert model.score(X, y) > linear.score(X, y) + 0.25
+        assert model.privacy_spent_.epsilon <= 3.0
+        frame = model.shape_functions_["a"]
+        ends, middle = frame["value"].iloc[[0, -1]].min(), frame["value"].min()
+        assert ends > middle + 0.7
+        assert frame["noise error"].between(0.1, 0.5).all()
+
+
+def test_below_its_thresholds_it_is_the_linear_model_bit_for_bit():
+    X, y, silos = problem("ISRLDPClassifier", 300)
+    linear = make("ISRLDPClassifier", **options("", epsilon=0.5)).fit(X, y, silos=silos)
+    for word in ("additive", "auto"):
+        model = clone(linear).set_params(model=word).fit(X, y, silos=silos)
+        assert np.array_equal(model.coef_, linear.coef_)
+        assert np.array_equal(model.intercept_, linear.intercept_)
+        assert repr(model.privacy_spent_) == repr(linear.privacy_spent_)
+        assert model.plan_.setup == linear.plan_.setup
+        assert [len(frame) for frame in model.shape_functions_.values()] == [1] * 4
+        np.testing.assert_allclose(total(model, X), raw(model, X), atol=1e-9)
+
+
+def test_the_histogram_is_a_tenth_of_the_budget_and_priced_with_the_rest():
+    given = options("", epsilon=2.0, delta=1e-5, feature_bounds=(-1, 1), scaling=None)
+    linear = ISRLDPClassifier(**given, calibrate=False)
+    sizes = {"silo_sizes": [3000, 3000], "n_features": 3}
+    plain = linear.plan_for(**sizes)
+    curved = clone(linear).set_params(model=Additive(interactions=False)).plan_for(**sizes)
+    ((event, times),) = curved.setup[0]
+    mu = 2 / event.noise_multiplier  # a record is replaced
+    whole = mu / np.sqrt(0.1)
+    assert times == 1
+    assert not plain.setup
+    assert curved.spent().epsilon <= 2.0
+    assert curved.spent().epsilon == pytest.approx(2.0, rel=0.01)
+    ratio = curved.noise_multiplier / plain.noise_multiplier
+    assert ratio == pytest.approx(1 / np.sqrt(0.9), rel=0.01)
+    from scipy.stats import norm
+
+    delta = norm.cdf(whole / 2 - 2 / whole) - np.exp(2) * norm.cdf(-whole / 2 - 2 / whole)
+    assert delta == pytest.approx(1e-5, rel=0.05)
+
+
+def test_the_plan_is_known_before_the_data():
+    X, y, silos = problem("ISRLDPClassifier")
+    model = make("ISRLDPClassifier", **options("", model="additive"))
+    sizes = pd.Series(silos).value_counts().sort_index().to_dict()
+    given = BOUNDS | {"flag": (0, 1)}
+    plan = clone(model).set_params(feature_bounds=(-2, 5)).plan_for(silo_sizes=sizes, n_features=4)
+    assert len(plan.setup[0]) > 1
+    fitted = model.set_params(feature_bounds=given).fit(X, y, silos=silos)
+    assert fitted.plan_.noise_multiplier == pytest.approx(
+        model.plan_for(silo_sizes=sizes, n_features=4).noise_multiplier, rel=0.02
+    )
+
+
+@pytest.mark.parametrize("kind", ["ISRLDPClassifier", "ISRLDPRegressor"])
+@pytest.mark.parametrize("model", ["linear", "additive"])
+def test_columns_of_true_and_false_need_no_bounds(kind, model):
+    X, y, silos = problem(kind)
+    one, other = (
+        make(kind, **options(kind, model=model, feature_bounds=given)).fit(X, y, silos=silos)
+        for given in (BOUNDS, BOUNDS | {"flag": (0, 1)})
+    )
+    assert np.array_equal(one.coef_, other.coef_)
+    whole = X.assign(flag=X.flag.astype(float))  # numbers, which could be any
+    with pytest.raises(ValueError, match="no entry for 'flag'"):
+        make(kind, **options(kind, model=model)).fit(whole, y, silos=silos)
+
+
+def test_indicators_have_no_histogram():
+    X, y, silos = problem("ISRLDPClassifier")
+    model = make("ISRLDPClassifier", **options("", model="additive")).fit(X, y, silos=silos)
+    names = model.summary().index
+    assert {"a: rank", "b: rank", "a * b", "a * flag"} <= set(names)
+    assert "flag: rank" not in names
+    assert len(model.shape_functions_["flag"]) == 2
+    assert (model.shape_functions_["zero"]["value"] == 0).all()
+
+
+def test_edges_are_private():
+    """At a small budget two fits with other noise cut columns elsewhere."""
+    X, y, silos = problem("ISRLDPClassifier", 20_000)
+    given = options("", epsilon=0.5, model="additive", trust="server")
+    edges = [
+        ISRLDPClassifier(**given | {"random_state": seed})
+        .fit(X, y, silos=silos)
+        .shape_functions_["b"]["from"]
+        for seed in (0, 0, 1)
+    ]
+    assert edges[0].equals(edges[1])
+    assert not edges[0].equals(edges[2])
+
+
+def test_weights_and_float32():
+    X, y, silos = problem("ISRLDPClassifier")
+    weights = np.where(X.a > 0, 1.0, 0.25)
+    model = make("ISRLDPClassifier", **options("", model="additive"))
+    plain = clone(model).fit(X, y, silos=silos)
+    weighted = clone(model).fit(X, y, silos=silos, sample_weight=weights)
+    assert weighted.privacy_spent_.epsilon == plain.privacy_spent_.epsilon
+    assert not np.array_equal(weighted.coef_, plain.coef_)
+    single = clone(model).fit(X.astype({"a": "f4", "b": "f4", "zero": "f4"}), y, silos=silos)
+    assert single.coef_.dtype == np.float32
+    np.testing.assert_allclose(total(single, X), raw(single, X), rtol=1e-4, atol=1e-3)
+
+
+def test_searches_know_its_parameters():
+    X, y, silos = problem("ISRLDPClassifier")
+    model = make("ISRLDPClassifier", **options("", model=Additive(), random_state=None))
+    search = DPRandomizedSearchCV(
+        model, {"model__knots": [4, 8]}, epsilon=8.0, n_iter=2, random_state=0
+    ).fit(X, y, silos=silos)
+    assert search.best_params_["model__knots"] in (4, 8)
+    assert search.privacy_spent_.epsilon <= 8.0
+    model.set_params(random_state=0, n_rounds=3)
+    with pytest.warns(skdpfl.exceptions.PrivacyLeakWarning):
+        grid = GridSearchCV(model, {"model__interactions": [True, False]}, cv=KFold(2)).fit(X, y)
+    assert set(grid.cv_results_["param_model__interactions"]) == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("curved", '"additive", "auto"'),
+        (Additive(1), "knots must"),
+        (Additive(1000), "at most 64"),
+        (Additive(interactions="some"), "interactions must"),
+        (Additive(interactions=[("a", "a")]), "interactions must"),
+        (Additive(interactions=[("a", "c")]), "interactions names 'c'"),
+        (Additive(interactions=[("a", "zero")]), "not two features that are used"),
+    ],
+)
+def test_what_is_no_additive_model(model, words):
+    X, y, silos = problem("ISRLDPClassifier")
+    with pytest.raises(ValueError, match=words):
+        make("ISRLDPClassifier", **options("", model=model)).fit(X, y, silos=silos)
+
+
+def test_without_bounds():
+    X, y, silos = problem("ISRLDPClassifier")
+    given = options("", feature_bounds=None)
+    with pytest.raises(ValueError, match="feature_bounds"):
+        make("ISRLDPClassifier", **given, model="additive").fit(X, y, silos=silos)
+    auto, linear = (
+        make("ISRLDPClassifier", **given, model=m).fit(X, y, silos=silos)
+        for m in ("auto", "linear")
+    )
+    assert np.array_equal(auto.coef_, linear.coef_)
+    for model in (auto, linear):
+        assert not hasattr(model, "shape_functions_")
+        assert not hasattr(model, "interactions_")
