@@ -30,6 +30,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from sklearn.utils.validation import _num_samples
 
 from skdpfl._functions import WAYS_OUT, Declared, is_entrywise, mixes, name_of
+from skdpfl._surface import refuse_own_parts
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.preprocessing import (
@@ -61,12 +62,7 @@ NOTHING = (
 def private_step(model: Any) -> tuple[str, Any]:
     """Return the prefix of the private step's parameters ("" or "step__"), and the step."""
     name, last = model.steps[-1] if isinstance(model, Pipeline) else ("", model)
-    if getattr(last, "stays_at_silos", False):
-        raise ValueError(
-            f"{type(last).__name__} has silos' own parts, fitted on their records without noise: "
-            "one record moves every prediction and score of it, so nothing of it may leave its "
-            "silo. Search, score or display the joint model, and adapt it afterwards."
-        )
+    refuse_own_parts(last)
     if not hasattr(last, "plan_for"):
         raise ValueError(
             "estimator must be one of skdpfl's, or a pipeline that ends in one; got "

@@ -88,6 +88,16 @@ class Described:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+def refuse_own_parts(model: Any, error: type[ValueError] = ValueError) -> None:
+    """Raise for a model with silos' own parts, of which nothing may leave its silo."""
+    if getattr(model, "stays_at_silos", False):
+        raise error(
+            f"{type(model).__name__} has silos' own parts, fitted on their records without noise: "
+            "one record moves every prediction and score of it, so nothing of it may leave its "
+            "silo. Search, score or display the joint model, and adapt it afterwards."
+        )
+
+
 class DocLinks:
     """Mixin that overrides parts of scikit-learn's picture; comes before BaseEstimator."""
 

@@ -4,6 +4,19 @@ from skdpfl.federation._base import Federation, RecordMap, Schema, Work
 from skdpfl.federation._budgets import CohortSum, GridSum, SiloBudgets
 from skdpfl.federation._data import SiloData, class_codes, in_rows
 from skdpfl.federation._local import LocalFederation
+from skdpfl.federation._measures import (
+    R2,
+    Accuracy,
+    BalancedAccuracy,
+    Closeness,
+    Confusion,
+    Found,
+    Measure,
+    RocAuc,
+    ask_score,
+    measure_of,
+    score_plan,
+)
 from skdpfl.federation._silo import Silo
 from skdpfl.federation._sums import (
     PIECE,
@@ -18,14 +31,22 @@ from skdpfl.federation._sums import (
 
 __all__ = [
     "PIECE",
+    "R2",
+    "Accuracy",
+    "BalancedAccuracy",
     "BoundedSum",
+    "Closeness",
     "CohortSum",
+    "Confusion",
     "Federation",
+    "Found",
     "GridSum",
     "LocalFederation",
+    "Measure",
     "Named",
     "Question",
     "RecordMap",
+    "RocAuc",
     "Schema",
     "Silo",
     "SiloBudgets",
@@ -33,8 +54,11 @@ __all__ = [
     "SumPlan",
     "SumQuestion",
     "Work",
+    "ask_score",
     "class_codes",
     "exact_sums",
     "in_rows",
+    "measure_of",
     "records_read",
+    "score_plan",
 ]

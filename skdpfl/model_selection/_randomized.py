@@ -24,7 +24,6 @@ from skdpfl._functions import Declared
 from skdpfl._pipelines import private_step
 from skdpfl._surface import not_elsewhere
 from skdpfl.model_selection._candidates import Candidate, Runs, Space, seed_from, warnings_off
-from skdpfl.model_selection._noisy_score import NoisyScore
 from skdpfl.model_selection._search_budget import SearchBudget, divide_budget, within
 from skdpfl.model_selection._wrapped import (
     BestModel,
@@ -37,6 +36,7 @@ from skdpfl.model_selection._wrapped import (
     warn_of,
 )
 from skdpfl.model_selection.holdout import split
+from skdpfl.model_selection.scoring import NoisyScore
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.randomness.streams import Streams, streams_for
@@ -78,6 +78,11 @@ class DPRandomizedSearchCV(
     holdout : float, default=0.2
         The share of each silo's records that is held out to score the candidates; with
         ``unit="silo"`` the share of whole silos.
+    scoring : str or None, default=None
+        What is maximised: "accuracy" (the default), "balanced_accuracy", "neg_log_loss" or
+        "roc_auc" (of two labels) for classifiers; "r2" or "neg_mean_absolute_error" for regressors,
+        whose default is described at ``best_score_``. Losses and errors of a record count up to a
+        bound, see :func:`skdpfl.remote.score_federation`.
     public : collection of str, default=()
         Names of steps, each a ``FunctionTransformer`` whose function you declare to treat every
         row by itself; functions are tried on made-up rows first.
@@ -93,9 +98,9 @@ class DPRandomizedSearchCV(
     best_params_ : dict
         Its parameters.
     best_score_ : float
-        Its noisy score: accuracy, or for regressors one minus the mean squared error over the
-        squared half range of ``target_bounds``, each record's loss cut off at one. A mean over
-        records; with ``unit="silo"`` over silos, each by the mean over its records.
+        Its noisy score: by default accuracy, or for regressors one minus the mean squared error
+        over the squared half range of ``target_bounds``, each record's cut off at one. Records
+        count alike; with ``unit="silo"`` silos do, each by the mean over its records.
     privacy_spent_ : PrivacySpent
         The privacy cost of the whole search.
     candidates_ : DataFrame
@@ -118,10 +123,11 @@ class DPRandomizedSearchCV(
       plan is priced as it then runs), or their largest Renyi divergence prices keeping the best of
       a random number of runs (``trust="server"``). Scores read other records of fitted models, and
       the choice is made by these: post-processing.
-    - Scoring: models do not depend on it. All candidates' scores of a record, or the one score of a
-      silo for each candidate, are a vector of norm at most sqrt(n) / 2 that enters one sum, with
-      Gaussian noise of the priced multiplier, for any models. With ``trust="server"`` each run's
-      score has noise of its own, the same however many runs there are: a run is one mechanism.
+    - Scoring: models do not depend on it. For each candidate a record, or the mean over a silo's,
+      enters one noised sum of bounded terms (:class:`skdpfl.federation.BoundedSum`), whatever the
+      model ("roc_auc": three sums). The mu of n Gaussian releases add in squares to that of the
+      priced multiplier. With ``trust="server"`` each run's score has noise of its own, the same
+      however many runs there are: a run is one mechanism.
 
     The reported cost is the larger of the two.
 
@@ -158,6 +164,7 @@ class DPRandomizedSearchCV(
     epsilon: float = 1.0
     delta: Any = "auto"
     holdout: float = 0.2
+    scoring: str | None = None
     public: Any = ()
     random_state: Any = None
 
@@ -184,6 +191,8 @@ class DPRandomizedSearchCV(
         groups = read_silos(given, _num_samples(X), X)
         streams = streams_for(self.random_state)
         parts = split(groups, guarantee.unit, self.holdout, streams)
+        scores = NoisyScore(inner, guarantee, parts, self.scoring)
+        scores.measure(scores.labels(y))
         delta = delta_of(self.delta, len(groups.ids if guarantee.unit == "silo" else groups.codes))
         count, law = self._runs(guarantee, streams)
         public = partial(self._candidates, streams=streams, sizes=parts.sizes, X=X, y=y)
@@ -210,7 +219,6 @@ class DPRandomizedSearchCV(
                 candidate.fit((X, y, silos), parts.train, (e, delta), seed, runs, paid=not unpaid)
                 for candidate, e, seed in zip(candidates, own, seeds, strict=True)
             ]
-            scores = NoisyScore(inner, guarantee, parts)
             noisy = scores.of(models, X, y, budget.score_noise, streams)
         runs.end()
         self._set_results([c.params for c in candidates], models, noisy, guarantee)

@@ -19,7 +19,15 @@ import numpy as np
 
 from skdpfl import __version__
 from skdpfl.algorithms import Algorithm
-from skdpfl.federation import Work
+from skdpfl.federation import (
+    R2,
+    Accuracy,
+    BalancedAccuracy,
+    Closeness,
+    Confusion,
+    RocAuc,
+    Work,
+)
 from skdpfl.losses import Loss
 from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
@@ -280,6 +288,7 @@ class Refusal:
     reason: str
 
 
+declare(Accuracy, BalancedAccuracy, Closeness, Confusion, R2, RocAuc)
 declare(
     Predictor,
     Scored,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, get_args
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
-from skdpfl.federation import SiloBudgets, SumPlan
-from skdpfl.losses import LogLoss, Loss
+from skdpfl._surface import refuse_own_parts
+from skdpfl.federation import Measure, SiloBudgets, ask_score, measure_of, score_plan
+from skdpfl.losses import Loss
 from skdpfl.models import Model
 from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.remote._declared import pack
 from skdpfl.remote._federation import RemoteFederation
-from skdpfl.remote._measures import OF_CLASSES, Measure, Predictor, Scored
+from skdpfl.remote._measures import Predictor, Scored
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
 from skdpfl.scaling import IdentityScaling
@@ -42,14 +44,13 @@ class Scores:
     Attributes
     ----------
     per_silo : mapping
-        Each silo's accuracy, or mean loss or error, each record's cut at the bound. Noise can carry
-        it out of its range.
+        Each silo's score; greater is better. Noise can carry it out of its range.
     overall : float
-        The mean over all records.
+        The score over all records.
     noise : mapping
-        The standard deviation of the noise in each silo's number.
+        The standard deviation of the noise in each silo's score, to first order.
     overall_noise : float
-        That of the mean over all records.
+        That of the score over all records.
     epsilon : mapping
         What each silo paid, by its own computation.
     """
@@ -67,7 +68,7 @@ def score_federation(
     *,
     epsilon: float,
     delta: float = 1e-5,
-    measure: Measure | None = None,
+    measure: str | None = None,
     bound: float | None = None,
     neighbours: Neighbours = "replace",
     random_state: int | None = None,
@@ -87,11 +88,14 @@ def score_federation(
         ``1.5 / (n epsilon)`` to its accuracy at usual deltas.
     delta : float, default=1e-5
         The delta that it is priced at.
-    measure : {"accuracy", "log_loss", "absolute_error", "squared_error"}, optional
-        What is added up over records; by default accuracy, or absolute error in regression.
+    measure : str, optional
+        What greater is better of: of labels "accuracy" (the default), "balanced_accuracy",
+        "neg_log_loss" or "roc_auc" (of two labels); of numbers "neg_mean_absolute_error" (the
+        default) or "r2". A record's loss or error counts up to a bound; see Notes.
     bound : float, optional
-        The largest loss or error of a record that counts, from public knowledge; larger ones count
-        as this. All but "accuracy" need it. The noise grows with it.
+        The largest log loss or absolute error of a record that counts, from public knowledge;
+        larger ones count as this, and the noise grows with it. By default log(100), that of a
+        probability of 1 %, and half the range of the model's ``target_bounds``.
     neighbours : {"replace", "add_remove"}, default="replace"
         The relation of the guarantee.
     random_state : int, optional
@@ -100,46 +104,52 @@ def score_federation(
     Returns
     -------
     Scores
-        Means of the measure over records, per silo and overall.
+        Estimates of the score, per silo and overall.
+
+    Notes
+    -----
+    **Formal guarantee.** Each silo releases noised sums of its records' terms, which are bounded
+    whatever a record holds: one sum, or three for "roc_auc", which share the epsilon. Scores are
+    functions of these sums and of the silos' sizes, which are public here.
+
+    Squared errors of "r2" count up to the square of half the range of ``target_bounds``.
+    "balanced_accuracy" divides by noisy counts and leaves out a class that noise may have made.
+    "roc_auc" counts scores in 16 bins, quantiles of noisy counts; a tie within a bin counts one
+    half, so without noise it is off by at most half the chance that a positive and a negative share
+    a bin, about .03.
     """
+    refuse_own_parts(model, Refused)
     predictor = _predictor(model)
-    what = Scored(*_measure(measure, federation.classes, bound, model), predictor)
+    what = _measure(measure, federation.classes, bound, model)
     n = np.array([int(size) for size in federation.facts.silo_sizes.values()])
-    mu = np.full(n.shape, gaussian_mu(float(epsilon), float(delta)))
-    plan = SumPlan(SiloBudgets(n, mu, neighbours=neighbours), "score", (mu,))
-    federation.agree_on_sums([plan], what, float(delta), random_state)
-    sums = plan.question(0, what).each(federation, streams_for(random_state))
-    std, names = plan.noised(0, what).std, federation.names
+    mu = gaussian_mu(float(epsilon), float(delta))
+    plan = score_plan(what, SiloBudgets(n, np.full(n.shape, mu), neighbours=neighbours), mu)
+    made = partial(Scored, model=predictor)
+    federation.agree_on_sums([plan], made(what), float(delta), random_state)
+    found = ask_score(what, plan, federation, streams_for(random_state), made)
+    each = list(zip(found.means, found.noises.tolist(), strict=True))
+    scores = [found.measure.score(mean, noise) for mean, noise in each]
+    errors = [found.measure.error(mean, noise) for mean, noise in each]
     return Scores(
-        dict(zip(names, (sums / n + what.radius).tolist(), strict=True)),
-        float((sums + n * what.radius).sum() / n.sum()),
-        dict(zip(names, (std / n).tolist(), strict=True)),
-        float(np.sqrt((std**2).sum())) / int(n.sum()),
+        dict(zip(federation.names, scores, strict=True)),
+        found.score,
+        dict(zip(federation.names, errors, strict=True)),
+        found.error,
         dict(federation.epsilons),
     )
 
 
-def _measure(
-    given: Measure | None, classes: Any, bound: float | None, model: Fitted
-) -> tuple[Measure, float]:
-    """Return the measure and its bound, as they were given or by default."""
-    measure: Measure = given or ("absolute_error" if classes is None else "accuracy")
-    choices = [m for m in get_args(Measure) if (m in OF_CLASSES) == (classes is not None)]
-    if measure not in choices:
-        raise ValueError(f"measure is one of {choices} here; got {measure!r}.")
-    if measure == "log_loss" and not isinstance(model._loss(), LogLoss):
-        raise ValueError(
-            f'loss={model.loss!r} gives no probabilities: score by measure="accuracy".'
-        )
-    if measure == "accuracy":
-        if bound is not None:
-            raise ValueError("bound is for losses and errors; an answer is right or wrong.")
-        return measure, 1.0
-    if bound is None:
-        raise ValueError(
-            f"Give bound, the largest {measure} of a record that counts, from public knowledge."
-        )
-    return measure, float(bound)
+def _measure(given: str | None, classes: Any, bound: float | None, model: Fitted) -> Measure:
+    """Return the measure, as it was given or by default."""
+    name = given or ("neg_mean_absolute_error" if classes is None else "accuracy")
+    if name == "neg_log_loss" and not hasattr(model, "predict_proba"):
+        raise ValueError(f'loss={model.loss!r} gives no probabilities: score by "accuracy".')
+    return measure_of(
+        name,
+        n_classes=None if classes is None else len(classes),
+        bound=bound,
+        targets=getattr(model, "target_bounds", None),
+    )
 
 
 def _predictor(model: Fitted) -> Predictor:

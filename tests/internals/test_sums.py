@@ -12,7 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
-from skdpfl.federation import BoundedSum, LocalFederation, SiloData, SumPlan, Work
+from skdpfl.federation import (
+    R2,
+    Accuracy,
+    BalancedAccuracy,
+    BoundedSum,
+    Closeness,
+    Confusion,
+    LocalFederation,
+    RocAuc,
+    SiloData,
+    SumPlan,
+    Work,
+)
 from skdpfl.losses import LogLoss, Quantile
 from skdpfl.models import LinearModel
 from skdpfl.privacy.events import Approximate, Exact, Gaussian
@@ -107,10 +119,15 @@ SUMS = {
     "slopes about an anchor": (Slopes(PARAMS, 0.3, 0.9, (-2.5,)), WORK, False),
     "labels": (Labels(PARAMS), WORK, True),
     "levels": (Below(PARAMS, 0.1), LEVELS, True),
-    "accuracy": (Scored("accuracy", 1.0, LINEAR), None, True),
-    "log loss": (Scored("log_loss", 5.0, LINEAR), None, True),
-    "absolute error": (Scored("absolute_error", 0.3, LINEAR), None, True),
-    "squared error": (Scored("squared_error", 2.0, LINEAR), None, True),
+    "accuracy": (Scored(Accuracy(), LINEAR), None, True),
+    "balanced accuracy": (Scored(BalancedAccuracy(2), LINEAR), None, True),
+    "confusion": (Scored(Confusion(2), LINEAR), None, True),
+    "cells of scores": (Scored(RocAuc(), LINEAR), None, True),
+    "bins of scores": (Scored(RocAuc(edges=np.linspace(-3, 3, 15)), LINEAR), None, True),
+    "log loss": (Scored(Closeness("log_loss", 5.0, 5.0), LINEAR), None, True),
+    "absolute error": (Scored(Closeness("absolute_error", 0.3, 0.3), LINEAR), None, True),
+    "squared error": (Scored(Closeness("squared_error", 2.0, 4.0), LINEAR), None, True),
+    "r2": (Scored(R2(-1.0, 1.0), LINEAR), None, False),
     "centres": (Means(USED, 90, -ONES, ONES, True), None, True),
     "centres, zeroed": (Means(USED, 90, -ONES, ONES, False), None, False),
     "bins of columns": (Bins(USED, 90, -ONES, ONES, 8), None, True),
@@ -134,7 +151,9 @@ def of_rows(name, rows, codes):
     rows = np.asarray(rows, float)
     what, work, _ = SUMS[name]
     y = rows[:, D]
-    labels = work is WORK or getattr(what, "measure", "") in ("accuracy", "log_loss")
+    kind = getattr(what, "measure", None)
+    of_targets = isinstance(kind, R2) or getattr(kind, "kind", "log_loss") != "log_loss"
+    labels = work is WORK or (kind is not None and not of_targets)
     y = (y > 0).astype(np.int8) if labels else y
     return SiloData.from_codes(rows[:, :D], y, codes, int(codes.max()) + 1)
 

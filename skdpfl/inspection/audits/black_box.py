@@ -22,12 +22,13 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
 from skdpfl._pipelines import private_step
 from skdpfl.inspection.audits.canaries import like, table_of
 from skdpfl.inspection.audits.judging import AuditSetting, PrivacyAudit, Trials, judged
 from skdpfl.model_selection.holdout import Split, split
+from skdpfl.model_selection.scoring import NoisyScore, protection_of
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column
@@ -192,14 +193,6 @@ def _of_scores(
 
 
 def _score(search: Any, inner: Any, parts: Split, X: np.ndarray, y: Any) -> float:
-    """Return the best model's exact mean score over the units that score."""
-    truth, predicted = np.asarray(y)[parts.test], search.predict(X[parts.test])
-    if is_classifier(inner):
-        records = (predicted == truth).astype(float)
-    else:
-        low, high = inner.target_bounds
-        records = 1 - np.minimum(1.0, np.square((predicted - truth) / ((high - low) / 2)))
-    if inner.unit == "record":
-        return float(records.mean())
-    sizes = np.bincount(parts.codes)
-    return float((np.bincount(parts.codes, weights=records) / sizes).mean())
+    """Return the best model's exact score over the units that score."""
+    scores = NoisyScore(inner, protection_of(inner), parts, search.scoring)
+    return float(scores.of([search.best_estimator_], X, y, 0.0, streams_for(0))[0])

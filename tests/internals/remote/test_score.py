@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpfl.federation import SumPlan
+from skdpfl.federation import R2, Accuracy, BalancedAccuracy, Closeness, RocAuc, SumPlan
 from skdpfl.models import LinearModel
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon
 from skdpfl.remote import Refused, SilosMissing, score_federation
@@ -22,9 +22,9 @@ def linear(coef):
     return Predictor(LinearModel(coef.shape[1], len(coef)), arrays, None, False)
 
 
-def asked(mu=1.0, n=50, neighbours="replace", measure="accuracy", bound=1.0, model=None):
+def asked(mu=1.0, n=50, neighbours="replace", measure=None):
     plan = SumPlan(budgets_of([n], mu, neighbours=neighbours), "score", (np.array([mu]),))
-    return plan, Scored(measure, bound, model or linear([[1.0]]))
+    return plan, Scored(measure or Accuracy(), linear([[1.0]]))
 
 
 @pytest.mark.parametrize("squashed", [False, True])
@@ -61,16 +61,27 @@ def test_other_models_and_numbers_are_refused(tmp_path):
         score_federation(object(), of(here), epsilon=1.0)
     model = fit_here(estimator(feature_bounds=(-4, 4)), problem())
     model.coef_ = model.coef_[:, :2]
-    with pytest.raises(ValueError, match="measure is one of"):
-        score_federation(model, of(here), epsilon=1.0, measure="squared_error", bound=1.0)
+    for name in ("squared_error", "r2"):
+        with pytest.raises(
+            ValueError, match="one of accuracy, balanced_accuracy, neg_log_loss, roc"
+        ):
+            score_federation(model, of(here), epsilon=1.0, measure=name)
     with pytest.raises(SilosMissing, match="other features or classes"):
         score_federation(model, of(here), epsilon=1.0)
     facts = Facts(1, None, (0, 1), "float64", 50)
     with pytest.raises(Refused, match="too little"):
         checked(*sum_at(1e13), facts, None)
-    for wrong in ({"bound": np.nan}, {"bound": 0.0}, {"bound": 2.0}):
-        with pytest.raises(Refused, match=r"bound of an|do not belong"):
-            checked(*sum_at(**wrong), facts, None)
+    for wrong in (
+        Closeness("log_loss", np.nan, 1.0),
+        Closeness("log_loss", 0.0, 1.0),
+        Closeness("absolute_error", 1.0, 1.0),
+        R2(0.0, 1.0),
+        BalancedAccuracy(3),
+        RocAuc(edges=np.arange(15.0)[::-1]),
+        RocAuc(edges=np.arange(3.0)),
+    ):
+        with pytest.raises(Refused, match="no score of such records"):
+            checked(*sum_at(measure=wrong), facts, None)
     for wrong in ({"mu": 0.0}, {"mu": np.nan}, {"n": 0}):
         plan, what = asked(**wrong)
         with pytest.raises(Refused, match="do not belong"):

@@ -1,0 +1,139 @@
+"""Scores of several models on held-out records or silos, with noise.
+
+A score is a noised sum of bounded terms over units (:mod:`skdpfl.federation`): records, or silos by
+the mean over their records. Under ``trust="silo"`` the sums of k models together cost z, as one
+release of ``Gaussian(z)`` does: each has 1/k of the mu^2, since the mu of Gaussian releases add in
+squares.
+
+Under ``trust="server"`` the number of runs is a secret, so noise must not follow from it: each
+model's score is then a release of its own, of the whole z, as random repetition takes every run to
+be the same mechanism (:mod:`skdpfl.privacy.spending.repetition`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils import _safe_indexing
+
+from skdpfl.federation import (
+    Closeness,
+    Found,
+    LocalFederation,
+    Measure,
+    SiloBudgets,
+    SiloData,
+    ask_score,
+    measure_of,
+    score_plan,
+)
+from skdpfl.model_selection._wrapped import Protection, protection_of
+from skdpfl.model_selection.holdout import Split
+from skdpfl.privacy.events import change_of
+from skdpfl.privacy.randomness.streams import Streams
+
+__all__ = ["NoisyScore", "default_measure", "predictions", "protection_of"]
+
+
+def predictions(model: Any, X: Any, reads: str, classes: np.ndarray) -> np.ndarray:
+    """Return what a measure reads of a fitted model's predictions, one row a record."""
+    with np.errstate(all="ignore"):  # a warning could depend on a single record
+        if reads == "targets":
+            return np.asarray(model.predict(X), float).reshape(-1, 1)
+        if reads == "codes":
+            return np.searchsorted(classes, model.predict(X))[:, None]
+        if reads == "scores" and hasattr(model, "decision_function"):
+            return np.asarray(model.decision_function(X), float).reshape(-1, 1)
+        shares = np.zeros((len(X) if not hasattr(X, "shape") else X.shape[0], len(classes)))
+        shares[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(X)
+        return shares[:, 1:] if reads == "scores" else np.log(shares)
+
+
+def default_measure(inner: Any) -> Measure | None:
+    """Return what a search maximises by default: None is a classifier's accuracy."""
+    if is_classifier(inner):
+        return None
+    low, high = inner.target_bounds
+    return Closeness("squared_error", (high - low) / 2, 1.0, shift=1.0)
+
+
+class NoisyScore:
+    """Noisy scores over the held-out units: records, or silos by one mean each.
+
+    Formal guarantee
+    ----------------
+    One unit enters one sum of each model, with terms of a bounded set, whatever it holds; a silo's
+    mean lies in its convex hull however many records it has. Each silo's sum (``trust="silo"``) or
+    the sum of all (``trust="server"``) is released as its plan prices it. The number of units that
+    a mean is over is public, and so are the labels.
+    """
+
+    def __init__(
+        self, inner: Any, guarantee: Protection, split: Split, scoring: str | None = None
+    ) -> None:
+        self._inner, self._guarantee, self._split = inner, guarantee, split
+        self._scoring = scoring
+
+    def measure(self, labels: np.ndarray) -> Measure:
+        """Return what is maximised, where there are these labels; none for a regressor."""
+        default = default_measure(self._inner)
+        if self._scoring is None and default is not None:
+            return default
+        known = is_classifier(self._inner)
+        if self._scoring == "neg_log_loss" and not hasattr(self._inner, "predict_proba"):
+            raise ValueError(
+                f'loss={self._inner.loss!r} gives no probabilities: search with scoring="accuracy".'
+            )
+        return measure_of(
+            self._scoring or "accuracy",
+            n_classes=len(labels) if known else None,
+            targets=None if known else self._inner.target_bounds,
+        )
+
+    def labels(self, y: Any) -> np.ndarray:
+        """Return which labels there are, which is public; none for a regressor."""
+        return np.unique(np.asarray(y)) if is_classifier(self._inner) else np.zeros(0)
+
+    def of(
+        self, models: list[Any], X: Any, y: Any, noise_multiplier: float, streams: Streams
+    ) -> np.ndarray:
+        """Return the models' noisy scores (k,)."""
+        rows = self._split.test
+        features, truth = _safe_indexing(X, rows), np.asarray(_safe_indexing(y, rows))
+        shared = len(models) if self._guarantee.trust == "silo" else 1
+        mu = (
+            change_of(self._guarantee.neighbours) / noise_multiplier if noise_multiplier else np.inf
+        )
+        labels = self.labels(y)
+        found = [
+            self._found(i, model, features, truth, labels, mu / np.sqrt(shared), streams)
+            for i, model in enumerate(models)
+        ]
+        return np.array([each.score for each in found])
+
+    def _found(
+        self,
+        number: int,
+        model: Any,
+        X: Any,
+        truth: np.ndarray,
+        labels: np.ndarray,
+        mu: float,
+        streams: Streams,
+    ) -> Found:
+        """Return one model's score, as the units' sums with their noise tell it."""
+        guarantee, codes = self._guarantee, self._split.codes
+        classes = np.union1d(labels, getattr(model, "classes_", labels))
+        if is_classifier(self._inner):
+            truth = np.searchsorted(classes, truth)
+        measure = self.measure(classes)
+        predicted = predictions(model, X, measure.reads, classes)
+        sizes = np.bincount(codes)
+        data = SiloData.from_codes(predicted, truth, codes, len(sizes))
+        budgets = SiloBudgets(
+            sizes, np.full(len(sizes), mu), guarantee.unit, guarantee.trust, guarantee.neighbours
+        )
+        plan = score_plan(measure, budgets, mu, first=number)
+        return ask_score(measure, plan, LocalFederation(data, streams), streams)

@@ -1,0 +1,187 @@
+"""Scores of predictions: without noise those of sklearn.metrics, with noise as far off as said."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    log_loss,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+)
+
+from skdpfl.federation import (
+    Closeness,
+    Confusion,
+    LocalFederation,
+    RocAuc,
+    SiloBudgets,
+    SiloData,
+    ask_score,
+    measure_of,
+    score_plan,
+)
+from skdpfl.privacy.randomness.streams import streams_for
+
+N, K = 900, 3
+
+
+def asked(measure, predicted, y, mu, *, seed=0, trust="silo", unit="record", neighbours="replace"):
+    codes = np.arange(len(y)) % 4
+    sizes = np.bincount(codes)
+    budgets = SiloBudgets(sizes, np.full(4, mu), unit, trust, neighbours)
+    data = SiloData.from_codes(predicted, y, codes, 4)
+    plan = score_plan(measure, budgets, mu)
+    return ask_score(measure, plan, LocalFederation(data, streams_for(seed)), streams_for(seed))
+
+
+def labels(share=0.3, n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < share).astype(int)
+    return y, rng.normal(size=n) + 1.2 * y - 1
+
+
+def shares(seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, N)
+    raw = rng.normal(size=(N, K)) + 2 * (y[:, None] == np.arange(K))
+    return y, np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
+
+
+def numbers(seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.normal(10, 2, N)
+    return y, y + rng.normal(0, 1, N)
+
+
+def classes_of(name, made):
+    y, found = made
+    measure = measure_of(name, n_classes=K, bound=9.0 if name == "neg_log_loss" else None)
+    return measure, (np.log(found) if measure.reads != "codes" else found.argmax(1)[:, None]), y
+
+
+def exact_and_asked(name, mu, **options):
+    """Return the score by sklearn.metrics, and what silos found."""
+    if name == "roc_auc":
+        y, scores = labels()
+        return roc_auc_score(y, scores), asked(RocAuc(), scores[:, None], y, mu, **options)
+    if name in ("r2", "neg_mean_absolute_error"):
+        y, found = numbers()
+        exact = r2_score(y, found) if name == "r2" else -mean_absolute_error(y, found)
+        measure = measure_of(name, n_classes=None, targets=(0.0, 20.0))
+        return exact, asked(measure, found[:, None], y, mu, **options)
+    y, found = shares()
+    exact = {
+        "accuracy": lambda: accuracy_score(y, found.argmax(1)),
+        "balanced_accuracy": lambda: balanced_accuracy_score(y, found.argmax(1)),
+        "neg_log_loss": lambda: -log_loss(y, found),
+    }[name]()
+    measure, predicted, y = classes_of(name, (y, found))
+    return exact, asked(measure, predicted, y, mu, **options)
+
+
+NAMES = [
+    "accuracy",
+    "balanced_accuracy",
+    "neg_log_loss",
+    "roc_auc",
+    "r2",
+    "neg_mean_absolute_error",
+]
+HOW = {
+    "silo": {},
+    "server": {"trust": "server", "neighbours": "add_remove"},
+    "whole silos": {"unit": "silo"},
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", NAMES)
+def test_with_a_large_budget_scores_are_those_of_the_records(name, how):
+    exact, found = exact_and_asked(name, 1e4, **HOW[how])
+    assert found.score == pytest.approx(exact, abs=0.03 if name == "roc_auc" else 5e-3)
+    assert found.error < 5e-3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_are_off_by_as_much_as_they_say(name):
+    """Of 60 draws the mean square of the error over the one said: beyond 1 +- 1 below 1e-6."""
+    off, said = [], []
+    for seed in range(60):
+        exact, found = exact_and_asked(name, 2.0, seed=seed)
+        off.append(found.score - exact)
+        said.append(found.error)
+    assert 0.4 < np.std(off) / np.mean(said) < 1.6
+    assert abs(np.mean(off)) < 0.02 + 5 * np.mean(said) / np.sqrt(60)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_area_of_bins_is_as_close_as_the_proof_says(seed):
+    """Within half the chance that a positive and a negative share a bin, whatever the scale."""
+    rng = np.random.default_rng(seed)
+    y, scores = labels(rng.uniform(0.02, 0.9), int(rng.integers(50, 2000)), seed)
+    scores = np.round(scores, int(rng.integers(0, 4))) * 10 ** rng.uniform(-3, 3)
+    found = asked(RocAuc(), scores[:, None], y, np.inf)
+    negative, positive = found.mean
+    bound = (negative / negative.sum()) @ (positive / positive.sum()) / 2
+    assert abs(found.score - roc_auc_score(y, scores)) <= bound + 1e-12
+    false, true = found.measure.curve(found.mean)
+    assert np.trapezoid(true, false) == pytest.approx(found.score, abs=1e-12)
+
+
+def test_bins_follow_the_scores_wherever_they_are():
+    """The area of scores in a narrow range, or far out, is found as well."""
+    for place, scale in [(0, 1e-3), (-3, 1e-2), (30, 5), (0, 1e3)]:
+        y, scores = labels(n=4000)
+        found = asked(RocAuc(), place + scale * scores[:, None], y, 3.0)
+        assert found.score == pytest.approx(roc_auc_score(y, scores), abs=0.03)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_not_finite_counts_as_the_worst():
+    y, wild = np.array([0, 1, 1, 0]), np.array([[np.nan], [np.inf], [-np.inf], [0.0]])
+    for kind in ("absolute_error", "squared_error"):
+        found = asked(Closeness(kind, 1.0, 1.0), wild, y, np.inf)
+        assert found.score == pytest.approx(-0.75)
+    logs = np.array([[0.0, -np.inf]] * 4)
+    assert asked(Closeness("log_loss", 2.0, 2.0), logs, y, np.inf).score == pytest.approx(-1.0)
+    assert 0 <= asked(RocAuc(), wild, y, np.inf).score <= 1
+
+
+def test_a_class_that_may_be_none_is_left_out():
+    """Rather than a share of a count that is noise."""
+    y, found = shares()
+    y = np.minimum(y, 1)
+    found = found[:, :2].argmax(1)[:, None]
+    measure = measure_of("balanced_accuracy", n_classes=K)
+    score = asked(measure, found, y, 5.0).score
+    assert score == pytest.approx(balanced_accuracy_score(y, found[:, 0]), abs=0.02)
+    assert asked(measure, found[:8], y[:8], 1e-3).score == pytest.approx(1 / K)
+    assert asked(RocAuc(), found[:8] * 1.0, y[:8], 1e-3).score == 0.5
+    assert (
+        asked(measure_of("r2", n_classes=None, targets=(0, 1)), found[:8], y[:8], 1e-3).score == 0
+    )
+
+
+def test_labels_that_are_not_known_add_nothing():
+    found = asked(Confusion(2), np.array([[0], [1], [1], [0]]), np.array([0, 1, -1, 5]), np.inf)
+    assert (found.mean * 4 == [[1, 0], [0, 1]]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("f1", {"n_classes": 2}, "one of accuracy, balanced_accuracy, neg_log_loss, roc_auc"),
+        ("r2", {"n_classes": 2}, "one of accuracy"),
+        ("accuracy", {"n_classes": None}, "one of r2, neg_mean_absolute_error"),
+        ("roc_auc", {"n_classes": 3}, "roc_auc is of two labels; here are 3"),
+        ("accuracy", {"n_classes": 2, "bound": 1.0}, "bound is for losses and errors"),
+        ("neg_log_loss", {"n_classes": 2, "bound": 0.0}, "positive and finite"),
+        ("r2", {"n_classes": None}, "target_bounds"),
+        ("neg_mean_absolute_error", {"n_classes": None}, "Give bound"),
+    ],
+)
+def test_errors_name_the_way_out(name, options, said):
+    with pytest.raises(ValueError, match=said):
+        measure_of(name, **options)

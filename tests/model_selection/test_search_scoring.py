@@ -1,0 +1,80 @@
+"""Searches by other scores: paid for, and those of sklearn.metrics but for noise."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    log_loss,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+)
+
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.model_selection import DPRandomizedSearchCV
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (1500, 4))
+RAW = X @ [2.0, -1.0, 0.5, 0.0]
+LABELS = np.where(RAW + RNG.logistic(size=1500) > 1.5, "sick", "well")
+SILOS = np.arange(1500) % 3
+CLASSIFIER = ISRLDPClassifier(n_rounds=5, feature_bounds=(-1, 1))
+REGRESSOR = ISRLDPRegressor(n_rounds=5, feature_bounds=(-1, 1), target_bounds=(-8, 8))
+OF_CLASSES = {
+    "accuracy": lambda model, X, y: accuracy_score(y, model.predict(X)),
+    "balanced_accuracy": lambda model, X, y: balanced_accuracy_score(y, model.predict(X)),
+    "neg_log_loss": lambda model, X, y: -log_loss(y, model.predict_proba(X)),
+    "roc_auc": lambda model, X, y: roc_auc_score(y == "well", model.decision_function(X)),
+}
+OF_TARGETS = {
+    "r2": lambda model, X, y: r2_score(y, model.predict(X)),
+    "neg_mean_absolute_error": lambda model, X, y: -mean_absolute_error(y, model.predict(X)),
+}
+
+
+def search(model, scoring, **params):
+    given = {"n_iter": 2, "epsilon": 3.0, "random_state": 0, "scoring": scoring} | params
+    return DPRandomizedSearchCV(model, {"alpha": [0.01, 1.0]}, **given)
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("scoring", [*OF_CLASSES, *OF_TARGETS])
+def test_scores_are_those_of_held_out_records_and_within_the_budget(scoring, trust):
+    """Those of all records are close to those of a half: these models learn four numbers."""
+    of_targets = scoring in OF_TARGETS
+    model, y = (REGRESSOR, RAW) if of_targets else (CLASSIFIER, LABELS)
+    model = model.set_params(trust=trust)
+    found = search(model, scoring, epsilon=60.0, holdout=0.5).fit(X, y, silos=SILOS)
+    exact = (OF_TARGETS if of_targets else OF_CLASSES)[scoring](found.best_estimator_, X, y)
+    assert found.best_score_ == pytest.approx(exact, abs=0.05)
+    assert found.privacy_spent_.epsilon <= 60.0
+    assert found.privacy_spent_.trust == trust
+
+
+def test_the_best_candidate_is_that_of_the_scoring():
+    """Weights move the threshold: accuracy loses, balanced accuracy gains."""
+    model = ISRLDPClassifier(n_rounds=20, feature_bounds=(-1, 1))
+    space = {"class_weight": [None, {"sick": 1.0, "well": 0.3}]}
+    y = np.where(RAW + RNG.logistic(size=1500) > 2.5, "sick", "well")
+    best = {}
+    for scoring in ("accuracy", "balanced_accuracy"):
+        found = DPRandomizedSearchCV(
+            model, space, n_iter=2, epsilon=100.0, scoring=scoring, random_state=0
+        ).fit(X, y)
+        best[scoring] = found.best_params_["class_weight"]
+    assert best["accuracy"] is None and best["balanced_accuracy"] is not None
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "scoring", "said"),
+    [
+        (CLASSIFIER, LABELS, "f1", "one of accuracy, balanced_accuracy, neg_log_loss, roc_auc"),
+        (REGRESSOR, RAW, "accuracy", "one of r2, neg_mean_absolute_error; got 'accuracy'"),
+        (CLASSIFIER, np.arange(1500) % 3, "roc_auc", "roc_auc is of two labels; here are 3"),
+        (ISRLDPClassifier(loss="hinge"), LABELS, "neg_log_loss", "gives no probabilities"),
+    ],
+)
+def test_errors_name_the_scores_there_are(model, y, scoring, said):
+    with pytest.raises(ValueError, match=said):
+        search(model, scoring).fit(X, y)
