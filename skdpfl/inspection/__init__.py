@@ -7,12 +7,17 @@ _WHERE = {
     "ConvergenceDisplay": "_convergence",
     "Heterogeneity": "_before_fit",
     "affordable_features": "_before_fit",
+    "correlation": "_describe",
+    "describe": "_describe",
     "heterogeneity": "_before_fit",
+    "histogram": "_describe",
     "LocalComparisonDisplay": "_local_comparison",
     "PrivacySpentDisplay": "_spent",
     "PrivacyUtilityDisplay": "_utility",
     "local_comparison": "_local_comparison",
     "privacy_spent": "_cost",
+    "quantile": "_describe",
+    "value_counts": "_describe",
 }
 __all__ = sorted(_WHERE)
 __getattr__, __dir__ = lazy(__name__, _WHERE)

@@ -5,6 +5,13 @@ from skdpfl.inspection._before_fit import (
 )
 from skdpfl.inspection._convergence import ConvergenceDisplay as ConvergenceDisplay
 from skdpfl.inspection._cost import privacy_spent as privacy_spent
+from skdpfl.inspection._describe import (
+    correlation as correlation,
+    describe as describe,
+    histogram as histogram,
+    quantile as quantile,
+    value_counts as value_counts,
+)
 from skdpfl.inspection._local_comparison import (
     LocalComparisonDisplay as LocalComparisonDisplay,
     local_comparison as local_comparison,

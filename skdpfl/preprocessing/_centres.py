@@ -7,38 +7,27 @@ r"""Means and medians of columns with missing values, from noisy sums.
               estimate  m + h S_u / max(S_o, 2 noise)
     median    counts of K equal bins of the box, values beyond it in the end bins;
               estimate  where the running sum of noisy counts passes half of the total
-    magnitude counts of MagnitudeGrid's bins (1, 2, 4, ... of either sign); the box is from the
-              lowest to the highest bin with a noisy count above 4 times its noise
+    magnitude counts of MagnitudeGrid's bins (1, 2, 4, ... of either sign) give the box
 
-The sums and what they cost: :mod:`skdpfl.scaling._centre_sums`. Boxes found are functions of a
-release, with mu^2 / 2 for each of the two. Records with infinite values count as the box's ends,
-or, among magnitudes, as none.
+The sums, what they cost, and the boxes: :mod:`skdpfl.scaling._centre_sums`. Boxes found are
+functions of a release, with mu^2 / 2 for each of the two. Records with infinite values count as the
+box's ends, or, among magnitudes, as none.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from skdpfl.federation import BoundedSum, SiloBudgets, SumPlan
 from skdpfl.preprocessing._paying import SiloSource
-from skdpfl.scaling import Bins, Bounds, MagnitudeGrid, Means, magnitudes
+from skdpfl.scaling import Bins, Bounds, Box, Means, boxes_of, magnitudes, quantiles
 
-#: a bin counts if it exceeds this many deviations of its noise
-_CLEAR = 4.0
 #: numbers of a median's bins, and the error of its rank, as a share of the records, to stay below
 _BINS, _RANK = (128, 64, 32, 16, 8), 0.02
 #: a noise of the mean above this share of the half width is warned about
 _COARSE = 0.25
-
-
-class Box(NamedTuple):
-    """An interval for each column; width 0: the column is ignored, or nothing was found."""
-
-    low: np.ndarray
-    high: np.ndarray
 
 
 class Centres:
@@ -78,7 +67,7 @@ class Centres:
         """Return what finds the centres of some columns inside boxes."""
         if self.strategy == "mean":
             return Means(used, self._largest, *box, self.budgets.neighbours == "replace")
-        return Bins(used, self._largest, *box, n_bins or self._n_bins())
+        return Bins(used, self._largest, box.edges(n_bins or self._n_bins()))
 
     def _total(self, source: SiloSource, number: int, what: BoundedSum) -> tuple[np.ndarray, float]:
         """Return the noisy total over all silos, and the standard deviation of its noise."""
@@ -142,19 +131,9 @@ class Centres:
         """Return the declared bounds, or those of the magnitudes that are clearly there."""
         if self.bounds is not None:
             return Box(self.bounds.low.astype(float), self.bounds.high.astype(float))
-        grid = MagnitudeGrid(1.0)
         counts, noise = self._total(source, 0, magnitudes(self.used, self._largest))
-        edges = grid.edges
-        lows, highs = np.append(edges[:-1], 1.0), np.append(edges[1:], 1.0)
-        zero = grid.n_positive
-        lows[zero] = highs[zero] = 0.0
-        clear = counts > _CLEAR * noise
-        self.far = np.any(clear[:, [0, 2 * grid.n_positive]], axis=1)  # the two open bins
-        low = np.where(clear, lows, np.inf).min(axis=1)
-        high = np.where(clear, highs, -np.inf).max(axis=1)
-        none = ~clear.any(axis=1)
-        low[none] = high[none] = np.nan
-        return Box(low, high)
+        box, self.far = boxes_of(counts, noise)
+        return box
 
     def _means(
         self, source: SiloSource, used: np.ndarray, box: Box
@@ -174,28 +153,14 @@ class Centres:
         k = self._n_bins()
         assert self.plan is not None
         counts, noise = self._total(source, self.plan.numbers[-1], self._asked(used, box, k))
-        width = (box.high - box.low) / k
-        below = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
-        # noise makes running sums fall; the nearest that does not: between its largest and least
-        rising = np.maximum.accumulate(below, axis=1)
-        falling = np.minimum.accumulate(below[:, ::-1], axis=1)[:, ::-1]
-        below = (rising + falling) / 2
-        total = below[:, -1]
-        half = np.maximum(total, 0) / 2
-        at = np.array([np.searchsorted(row, h) for row, h in zip(below, half, strict=True)])
-        at = np.clip(at, 1, k)
-        rows = np.arange(len(at))
-        step = below[rows, at] - below[rows, at - 1]
-        part = np.where(step > 0, (half - below[rows, at - 1]) / np.where(step > 0, step, 1), 0.5)
-        few = total < 2 * noise * math.sqrt(k)
-        medians = box.low + width * (at - 1 + np.clip(part, 0, 1))
+        medians = quantiles(counts, box.edges(k), np.array([0.5]))[:, 0]
+        few = counts.sum(axis=1) < 2 * noise * math.sqrt(k)
         return np.where(few, (box.low + box.high) / 2, medians), few
 
     def _n_bins(self) -> int:
         """As many bins as leave the median's rank this error; from public numbers."""
-        nothing = np.zeros(0)
         for k in _BINS:
-            noise = self._noise(Bins(self.used, self._largest, nothing, nothing, k))
+            noise = self._noise(Bins(self.used, self._largest, np.zeros((self.d, k + 1))))
             if noise * math.sqrt(k / 2) <= _RANK * self._n:
                 return k
         return _BINS[-1]

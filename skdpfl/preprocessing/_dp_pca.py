@@ -160,7 +160,7 @@ class DPPCA(PayingTransformer):
         self._question = plan.question(0, what)
         self.n_components_ = k
         self.noise_scale_ = plan.noise(0, what) / float(np.sqrt(2))
-        return Learning(plan, what, _advice(what, self.noise_scale_, k))
+        return Learning((plan,), what, _advice(what, self.noise_scale_, k))
 
     def _learn(self, source: SiloSource) -> str:
         question = self._question

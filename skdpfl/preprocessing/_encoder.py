@@ -13,7 +13,7 @@ import pandas as pd
 from skdpfl._arguments import check_count, is_auto
 from skdpfl.federation import SiloBudgets
 from skdpfl.preprocessing._paying import Learning, PayingTransformer, SiloSource, shared_docs
-from skdpfl.preprocessing._vocabulary import Vocabulary
+from skdpfl.preprocessing._vocabulary import Vocabulary, beside_threshold
 
 #: a category that has to be this share of the largest silo to be found is warned about
 _RARE = 0.1
@@ -127,8 +127,10 @@ class DPOneHotEncoder(PayingTransformer):
         self._release = None
         self.threshold_ = math.nan
         if not unknown.any():
-            return Learning(None)
-        self._release = Vocabulary(budgets, unknown, float(self.epsilon), delta)
+            return Learning(())
+        self._release = Vocabulary(
+            budgets, unknown, *beside_threshold(budgets, float(self.epsilon), delta)
+        )
         self.threshold_ = self._release.threshold
         most = float(budgets.summed.max())
         if self.threshold_ > most:
@@ -149,7 +151,7 @@ class DPOneHotEncoder(PayingTransformer):
                 f"{self.threshold_:.0f} that a category needs there: those contribute nothing. "
                 f"{_REMEDY}"
             )
-        return Learning(self._release.plan, self._release.what, advice)
+        return Learning((self._release.plan,), self._release.what, advice)
 
     def _entries(self) -> list[np.ndarray | None]:
         """Return each column's declared categories, None where they are unknown."""
@@ -171,7 +173,7 @@ class DPOneHotEncoder(PayingTransformer):
             raise ValueError(
                 f"categories must have one entry per column: X has {n}, categories {len(entries)}."
             )
-        return [None if is_auto(entry) else _values(entry) for entry in entries]
+        return [None if is_auto(entry) else declared_values(entry) for entry in entries]
 
     def _learn(self, source: SiloSource) -> str:
         release = self._release
@@ -185,7 +187,7 @@ class DPOneHotEncoder(PayingTransformer):
                 self.counts_.append(None)
                 continue
             found = next(every).iloc[: self.max_categories]
-            self.categories_.append(_values(list(found.index)))
+            self.categories_.append(declared_values(list(found.index)))
             self.counts_.append(found.to_numpy())
         nothing = [j for j, categories in enumerate(self.categories_) if not len(categories)]
         if not nothing:
@@ -228,7 +230,7 @@ _REMEDY = (
 )
 
 
-def _values(entry: Any) -> np.ndarray:
+def declared_values(entry: Any) -> np.ndarray:
     """Return categories as an array of objects, as they are."""
     if isinstance(entry, str):
         raise ValueError(f'An entry of categories is a list of values or "auto"; got {entry!r}.')

@@ -18,7 +18,7 @@ from skdpfl.preprocessing._paying import (
     SiloSource,
     shared_docs,
 )
-from skdpfl.preprocessing._vocabulary import Vocabulary
+from skdpfl.preprocessing._vocabulary import Vocabulary, beside_threshold
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.scaling import Bounds, read_feature_bounds
 
@@ -111,7 +111,8 @@ class DPSimpleImputer(PayingTransformer):
     def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
         epsilon, d = float(self.epsilon), self.n_features_in_
         if self.strategy not in _NUMBERS:
-            self._release: Any = Vocabulary(budgets, np.ones(d, bool), epsilon, delta)
+            each = beside_threshold(budgets, epsilon, delta)
+            self._release: Any = Vocabulary(budgets, np.ones(d, bool), *each)
             tau, most = self._release.threshold, float(budgets.summed.max())
             if tau > most:
                 raise ValueError(
@@ -120,10 +121,11 @@ class DPSimpleImputer(PayingTransformer):
                 )
             few = f"Values need {tau:.0f} records in a silo to be found, of {most:.0f} in the "
             advice = f"{few}largest. {_REMEDY}" if tau > most / 4 else ""
-            return Learning(self._release.plan, self._release.what, advice)
+            return Learning((self._release.plan,), self._release.what, advice)
         mu = gaussian_mu(epsilon, delta)
         self._release = Centres(budgets, mu, self._bounds(), self.strategy)
-        return Learning(self._release.plan, self._release.first, self._release.advice)
+        plans = () if self._release.plan is None else (self._release.plan,)
+        return Learning(plans, self._release.first, self._release.advice)
 
     def _bounds(self) -> Bounds | int:
         """Return the declared bounds; without, the number of features."""

@@ -25,7 +25,7 @@ from skdpfl.federation import (
 )
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import Neighbours, Trust, Unit
+from skdpfl.privacy.events import Neighbours, Trust, Unit, compose
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.recording import Recorded, mark_of
@@ -84,7 +84,7 @@ shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
 class Learning:
     """What a fit will ask silos for, decided from public numbers; ``first`` is asked for first."""
 
-    sums: SumPlan | None
+    sums: tuple[SumPlan, ...]
     first: BoundedSum | None = None
     advice: str = ""
 
@@ -201,9 +201,9 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         mu = np.full(len(sizes), gaussian_mu(float(self.epsilon), delta))
         trust: Trust = "server" if self.trust == "server" else "silo"
         plan = self._plan(SiloBudgets(sizes, mu, self._unit, trust, self._relation), delta)
-        if plan.sums is not None:
+        if plan.sums:
             seed = source.streams.seed
-            source.federation.agree_on_sums([plan.sums], plan.first, delta, seed)
+            source.federation.agree_on_sums(plan.sums, plan.first, delta, seed)
         spent = self._spent(plan.sums, delta, names, digest, source.streams)
         self._charge(spent, mark=mark)
         found = self._learn(source)
@@ -247,7 +247,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
 
     def _spent(
         self,
-        sums: SumPlan | None,
+        sums: tuple[SumPlan, ...],
         delta: float,
         names: list[Any],
         digest: str | None,
@@ -258,10 +258,10 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
             trust="server" if self.trust == "server" else "silo",
             neighbours=self._relation,
             delta=delta,
-            compositions=[() if sums is None else sums.composition()],
+            compositions=[compose([each for plan in sums for each in plan.composition()])],
             silo_ids=names,
             group_of_silo=[0] * len(names),
-            n_releases=0 if sums is None else len(sums.mus),
+            n_releases=sum(len(plan.mus) for plan in sums),
             assignment=digest,
             simulation_seeds=frozenset(() if streams.seed is None else (streams.seed,)),
         )

@@ -77,7 +77,7 @@ class PrivateScaler(PayingTransformer):
         )
         self._scaling_plan = plan = self._without_known(plan, bounds)
         first = None if plan.counts is None else plan.counts.what
-        return Learning(None if plan.is_free else plan.sums, first, plan.advice)
+        return Learning(() if plan.is_free else (plan.sums,), first, plan.advice)
 
     def _without_known(self, plan: ScalingPlan, bounds: Bounds | None) -> ScalingPlan:
         """Return the plan without releases of what the bounds tell."""

@@ -29,21 +29,24 @@ def _unnamed(sent: Named) -> list[pd.Series]:
     ]
 
 
-class Vocabulary:
-    """The values of some columns that are found within (epsilon, delta)."""
+def beside_threshold(budgets: SiloBudgets, epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the mu that is left of (epsilon, delta) for noise, and the threshold's delta."""
+    failure = SHARE * delta
+    if math.isinf(epsilon):
+        return math.inf, failure
 
-    def __init__(
-        self, budgets: SiloBudgets, used: np.ndarray, epsilon: float, delta: float
-    ) -> None:
+    def build(multiplier: float) -> Composition:
+        return (Gaussian(multiplier), 1), (Approximate(0.0, failure), 1)
+
+    return budgets.change / calibrate(build, epsilon, delta, budgets.neighbours), failure
+
+
+class Vocabulary:
+    """The values of some columns that are found with a Gaussian budget, and a threshold's delta."""
+
+    def __init__(self, budgets: SiloBudgets, used: np.ndarray, mu: float, failure: float) -> None:
         self.budgets = budgets
         self.what = ValueCounts(used, int(budgets.summed.max()))
-        failure, mu = SHARE * delta, math.inf
-        if not math.isinf(epsilon):
-
-            def build(multiplier: float) -> Composition:
-                return (Gaussian(multiplier), 1), (Approximate(0.0, failure), 1)
-
-            mu = budgets.change / calibrate(build, epsilon, delta, budgets.neighbours)
         each = (np.full(budgets.n_silos, mu),)
         self.plan = SumPlan(budgets, "vocabulary", each, failure=failure)
         self.std = float(self.plan.noised(0, self.what).std[0])
@@ -54,16 +57,24 @@ class Vocabulary:
 
         Counts are added up over the silos that gave the value out; the server has one sum.
         """
+        return self.together(self.each(source), source)
+
+    def each(self, source: SiloSource) -> list[list[pd.Series]]:
+        """Return what each silo gives out of each column; exact counts for a trusted server."""
         question = self.plan.question(0, self.what)
         sent = dict[int, Any]()
         for silos, answers in source.federation.ask(question):
             sent |= dict(zip(silos.tolist(), answers, strict=True))
-        columns = list(zip(*(_unnamed(sent[silo]) for silo in sorted(sent)), strict=True))
-        totals = [_added(counts) for counts in columns]
+        return [_unnamed(sent[silo]) for silo in sorted(sent)]
+
+    def together(self, each: list[list[pd.Series]], source: SiloSource) -> list[pd.Series]:
+        """Return the totals of each column over the silos."""
+        totals = [_added(counts) for counts in zip(*each, strict=True)]
         if self.budgets.as_one:
+            question = self.plan.question(0, self.what)
             give = partial(self.what.given, question, 0, source.streams)
             totals = [give(counts, j) for j, counts in enumerate(totals)]
-        return [_sorted(counts) for counts in totals]
+        return [by_frequency(counts) for counts in totals]
 
 
 def _added(counts: tuple[pd.Series, ...]) -> pd.Series:
@@ -77,7 +88,8 @@ def _added(counts: tuple[pd.Series, ...]) -> pd.Series:
     return pd.Series(list(totals.values()), index=names, dtype=np.float64)
 
 
-def _sorted(totals: pd.Series) -> pd.Series:
+def by_frequency(totals: pd.Series) -> pd.Series:
+    """Return the positive ones, the most frequent first."""
     totals = totals[totals > 0]
     if totals.index.has_duplicates:
         raise ValueError(

@@ -35,7 +35,9 @@ from skdpfl.scaling import (
     Expansion,
     Histogram,
     IdentityScaling,
+    Known,
     Labels,
+    Levels,
     LinearGrid,
     MagnitudeGrid,
     Magnitudes,
@@ -43,8 +45,10 @@ from skdpfl.scaling import (
     Moments,
     RatioTarget,
     RowMoments,
+    ScaledMoments,
     SecondMoments,
     Slopes,
+    Spreads,
     SquashScaling,
     ValueCounts,
 )
@@ -200,7 +204,8 @@ declare(*filter(_is_sent, (getattr(algorithms, name) for name in algorithms.__al
 declare(sampling.Everyone, sampling.PoissonSampling, sampling.WithoutReplacement, sampling.Disjoint)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
 declare(SiloBudgets, SumPlan)
-declare(Bins, Magnitudes, Means, SecondMoments, ValueCounts)
+declare(Bins, Known, Levels, Magnitudes, Means, Spreads, ValueCounts)
+declare(ScaledMoments, SecondMoments)
 declare(Columns, Boxes, LinearGrid, MagnitudeGrid, Counts, Moments, RowMoments)
 declare(Labels, Slopes, Below)
 declare(AffineScaling, AffineTarget, IdentityScaling, RatioTarget, SquashScaling)

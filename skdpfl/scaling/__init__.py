@@ -16,7 +16,19 @@ from skdpfl.scaling._bounds import (
     read_target_bounds,
 )
 from skdpfl.scaling._calibration import Calibrated, CalibrationPlan, calibrated
-from skdpfl.scaling._centre_sums import Bins, Magnitudes, Means, magnitudes
+from skdpfl.scaling._centre_sums import (
+    Bins,
+    Box,
+    Known,
+    Levels,
+    Magnitudes,
+    Means,
+    Spreads,
+    boxes_of,
+    edges_by,
+    magnitudes,
+    quantiles,
+)
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
 from skdpfl.scaling._curves import (
@@ -46,7 +58,7 @@ from skdpfl.scaling._run import (
     values_of,
 )
 from skdpfl.scaling._scaling_plan import Look, ScalingPlan
-from skdpfl.scaling._second_moments import RowMean, SecondMoments, cut
+from skdpfl.scaling._second_moments import RowMean, ScaledMoments, SecondMoments, cut
 from skdpfl.scaling._shift import Below, ShiftPlan
 from skdpfl.scaling._target_bins import LinearGrid
 from skdpfl.scaling._temperature import Labels, Slopes, TemperaturePlan, rarity
@@ -61,6 +73,7 @@ __all__ = [
     "Below",
     "Bins",
     "Bounds",
+    "Box",
     "Boxes",
     "Calibrated",
     "CalibrationPlan",
@@ -73,7 +86,9 @@ __all__ = [
     "FoundMoments",
     "Histogram",
     "IdentityScaling",
+    "Known",
     "Labels",
+    "Levels",
     "LinearGrid",
     "Look",
     "MagnitudeGrid",
@@ -83,23 +98,28 @@ __all__ = [
     "RatioTarget",
     "RowMean",
     "RowMoments",
+    "ScaledMoments",
     "Scales",
     "ScalingPlan",
     "ScalingRun",
     "SecondMoments",
     "ShiftPlan",
     "Slopes",
+    "Spreads",
     "SquashScaling",
     "TemperaturePlan",
     "ValueCounts",
     "affine_from_bounds",
+    "boxes_of",
     "calibrated",
     "cut",
     "deviations",
     "doubts_about",
+    "edges_by",
     "find_moments",
     "magnitudes",
     "plan_scaling",
+    "quantiles",
     "rarity",
     "read_feature_bounds",
     "read_target_bounds",

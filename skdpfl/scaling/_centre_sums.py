@@ -1,10 +1,13 @@
-r"""Sums that centres of columns with gaps follow from: values in boxes, and counts in bins.
+r"""Sums that tell of columns with gaps: values in boxes, counts in bins, of levels, of gaps.
 
 ::
 
     Means       (a o, o u),  o = 1 if there is a value,  u = cut((x - m) / h, -1, 1)
-    Bins        a one in one of K equal bins of a box, values beyond it in the end bins
+    Spreads     (a o, o u, A o (u^2 - B)),  A and B as in :mod:`skdpfl.scaling._moments`
+    Bins        a one in one of K bins between edges, values beyond them in the end bins
     Magnitudes  a one in one bin of MagnitudeGrid: 1, 2, 4, ... of either sign
+    Levels      a one at the value, if it is one of those that were declared
+    Known       o
 
 Formal guarantee
 ----------------
@@ -15,7 +18,14 @@ set, so squared norms and distances add up over columns.
   max(2, sqrt(a^2 + 1)), 2 for a up to sqrt(3), and its radius sqrt(a^2 + 1). Where a record is
   replaced a is sqrt(3), where its terms are set to zero 1. Entries o and u are multiples of 2^-20
   (u is cut off towards 0); a multiplies the sum.
+- *Mean and spread.* Points of one curve are at most 2 apart, as A^2 <= 2.77 (proved in
+  :mod:`skdpfl.scaling._moments`; there |phi - phi'|^2 is below 3.89 but for u = -u' = +-1, so
+  cutting u^2 off to the grid changes nothing). From (0, 0, 0) the squared distance is
+  a^2 + v + A^2 (v - B)^2 with v = u^2 in [0, 1]: convex, 1 + A^2 (1 - B)^2 < 1.2579 at v = 1 and
+  A^2 B^2 < 1.2482 at v = 0. With a = 13/8 that is below 4, so the diameter is 2 and the second
+  moments are free. Radius sqrt(a^2 + 1.2579); where terms are set to zero a is 1.
 - *Counts.* A one in one bin or in none: diameter sqrt(2), radius 1.
+- *Known.* A one or none: diameter and radius 1.
 
 :mod:`skdpfl.federation._sums` has the proof of what a noised sum costs. Infinite values count as
 the box's ends, or, among magnitudes, as none.
@@ -28,7 +38,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,11 +46,16 @@ import pandas as pd
 from skdpfl.federation import BoundedSum, SiloBudgets, SiloData
 from skdpfl.privacy.release import DOUBLE, relative_error
 from skdpfl.scaling._magnitudes import MagnitudeGrid
+from skdpfl.scaling._moments import A, B
 
 #: terms are multiples of this
 STEP = 2.0**-20
 #: the most bins of a column
 MOST_BINS = 128
+#: the most declared values of a column
+MOST_LEVELS = 2**16
+#: a bin counts if it exceeds this many deviations of its noise
+_CLEAR = 4.0
 
 
 def as_numbers(X: np.ndarray) -> np.ndarray:
@@ -83,7 +98,11 @@ class CentreSum(BoundedSum):
     def sums(self, data: SiloData, work: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for silo in np.flatnonzero(data.sizes).tolist():
             rows = data.rows_of(silo, slice(None))
-            yield np.array([silo]), self.of_columns(as_numbers(data.X[rows][:, self.used]))[None]
+            yield np.array([silo]), self.of_columns(self.read(data.X[rows][:, self.used]))[None]
+
+    def read(self, X: np.ndarray) -> np.ndarray:
+        """Return the columns as ``of_columns`` wants them."""
+        return as_numbers(X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,24 +143,62 @@ class Means(CentreSum):
             raise ValueError("Boxes have low < high.")
 
     def of_columns(self, X: np.ndarray) -> np.ndarray:
+        seen, u = self.within(X)
+        return np.stack([seen.sum(axis=0), u.sum(axis=0)])
+
+    def within(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return where there are values, and u of each."""
         # halves first: a width that overflows would make an infinite value NaN, and the sum with it
         centre, half = self.low / 2 + self.high / 2, self.high / 2 - self.low / 2
         seen = ~np.isnan(X)
         u = np.where(seen, np.clip((X - centre) / half, -1.0, 1.0), 0.0)
-        return np.stack([seen.sum(axis=0), (np.trunc(u / STEP) * STEP).sum(axis=0)])
+        return seen, np.trunc(u / STEP) * STEP
+
+
+@dataclass(frozen=True, eq=False)
+class Spreads(Means):
+    """How many values there are, their sum and that of squares in the box's units (3, d)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return 3, self.d
+
+    @property
+    def a(self) -> float:
+        return 13 / 8 if self.replaced else 1.0
+
+    @property
+    def weight(self) -> np.ndarray:
+        return np.array([[self.a], [1.0], [A]])
+
+    @property
+    def radius(self) -> float:
+        return math.sqrt(self.d * (self.a**2 + 1 + (A * (1 - B)) ** 2))
+
+    def of_columns(self, X: np.ndarray) -> np.ndarray:
+        seen, u = self.within(X)
+        squares = np.trunc(u * u / STEP) * STEP - B * seen
+        return np.stack([seen.sum(axis=0), u.sum(axis=0), squares.sum(axis=0)])
+
+    def means(self, sums: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return numbers, means and mean squares from noisy sums (..., 3, d), in the box's units.
+
+        A number of less than two deviations of its noise counts as two.
+        """
+        n, first, second = np.moveaxis(sums / self.weight, -2, 0)
+        least = np.maximum(n, 2 * std / self.a)
+        return n, first / least, second / least + B
 
 
 @dataclass(frozen=True, eq=False)
 class Bins(CentreSum):
-    """How many values there are in equal bins of a box, (d, n_bins)."""
+    """How many values there are between neighbouring edges (d, n_bins + 1), as (d, n_bins)."""
 
-    low: np.ndarray
-    high: np.ndarray
-    n_bins: int
+    edges: np.ndarray
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.d, self.n_bins
+        return self.d, self.edges.shape[1] - 1
 
     @property
     def radius(self) -> float:
@@ -153,14 +210,15 @@ class Bins(CentreSum):
 
     def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
         super().check(n_features, n_classes, work)
-        if not (2 <= self.n_bins <= MOST_BINS and self.low.shape == self.high.shape == (self.d,)):
+        one = self.edges.ndim == 2 and self.edges.dtype == np.float64
+        if not one or len(self.edges) != self.d or not 1 <= self.shape[1] <= MOST_BINS:
             raise ValueError("The bins that are asked for are none of these columns'.")
 
     def places(self, X: np.ndarray) -> np.ndarray:
         """Return the bin of each value (n, d), -1 for none."""
-        width = (self.high - self.low) / self.n_bins
-        places = np.clip(np.floor((X - self.low) / width), 0, self.n_bins - 1)
-        return np.where(np.isnan(places), -1, places).astype(np.int64)
+        inner = self.edges[:, 1:-1]
+        bins = [e.searchsorted(x, "right") for e, x in zip(inner, X.T, strict=True)]
+        return np.where(np.isnan(X), -1, np.stack(bins, axis=1))
 
     def of_columns(self, X: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
@@ -185,6 +243,118 @@ class Magnitudes(Bins):
         return np.where(np.isfinite(X), MagnitudeGrid(1.0).bins(X), -1)
 
 
+@dataclass(frozen=True, eq=False)
+class Levels(Bins):
+    """How many records have each of the declared ``values`` in one column, (1, n_values)."""
+
+    values: tuple[str | int | float, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return 1, len(self.values)
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        CentreSum.check(self, n_features, n_classes, work)
+        if self.d != 1 or not 1 <= len(set(self.values)) == len(self.values) <= MOST_LEVELS:
+            raise ValueError("Declared values are those of one column, each once.")
+
+    def read(self, X: np.ndarray) -> np.ndarray:
+        return X
+
+    def places(self, X: np.ndarray) -> np.ndarray:
+        known = pd.Index(list(self.values), dtype=object, tupleize_cols=False)
+        return known.get_indexer_for(X[:, 0].astype(object))[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Known(CentreSum):
+    """How many records have a value, of any kind, (d,)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.d,)
+
+    @property
+    def radius(self) -> float:
+        return math.sqrt(self.d)
+
+    @property
+    def diameter(self) -> float:
+        return math.sqrt(self.d)
+
+    def read(self, X: np.ndarray) -> np.ndarray:
+        return X
+
+    def of_columns(self, X: np.ndarray) -> np.ndarray:
+        return (~np.asarray(pd.isna(X), bool)).sum(axis=0).astype(np.float64)
+
+
 def magnitudes(used: np.ndarray, largest: int) -> Magnitudes:
     """Return the counts of magnitudes of some columns."""
-    return Magnitudes(used, largest, np.zeros(0), np.zeros(0), 0)
+    return Magnitudes(used, largest, np.zeros((0, 0)))
+
+
+class Box(NamedTuple):
+    """An interval for each column; width 0: the column is ignored, or nothing was found."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    def edges(self, n_bins: int) -> np.ndarray:
+        """The edges (d, n_bins + 1) of equal bins."""
+        return np.linspace(self.low, self.high, n_bins + 1, axis=-1)
+
+
+def boxes_of(counts: np.ndarray, noise: float) -> tuple[Box, np.ndarray]:
+    """Return the boxes of columns from noisy counts of magnitudes, and which reach too far.
+
+    A box is from the lowest to the highest bin with a noisy count above 4 times its noise, NaN
+    where there is none.
+    """
+    grid = MagnitudeGrid(1.0)
+    edges, zero = grid.edges, grid.n_positive
+    lows, highs = np.append(edges[:-1], 1.0), np.append(edges[1:], 1.0)
+    lows[zero] = highs[zero] = 0.0
+    clear = counts > _CLEAR * noise
+    far = np.any(clear[:, [0, 2 * zero]], axis=1)  # the two open bins
+    low = np.where(clear, lows, np.inf).min(axis=1)
+    high = np.where(clear, highs, -np.inf).max(axis=1)
+    none = ~clear.any(axis=1)
+    low[none] = high[none] = np.nan
+    return Box(low, high), far
+
+
+def edges_by(counts: np.ndarray, noise: float, box: Box, n_bins: int) -> np.ndarray:
+    """Return edges (d, n_bins + 1) inside boxes, as close as values by their noisy magnitudes are.
+
+    Half of the bins would be equal, half would hold equally many values.
+    """
+    grid, levels = MagnitudeGrid(1.0), np.linspace(0.0, 1.0, n_bins + 1)
+    clear = np.where(counts > _CLEAR * noise, counts, 0.0)
+    within = clear[:, :-1].copy()
+    within[:, grid.n_positive + 1 - grid.first] += clear[:, -1]  # a one is in the bin from 1 to 2
+    found = np.empty((len(counts), n_bins + 1))
+    for j, (low, high) in enumerate(zip(*box, strict=True)):
+        upto = np.append(0.0, within[j].cumsum())
+        at = np.unique(np.clip(grid.edges, low, high))
+        filled = np.interp(at, grid.edges, upto / max(upto[-1], 1.0))
+        found[j] = np.interp(levels, (filled + (at - low) / (high - low)) / 2, at)
+    return found
+
+
+def quantiles(counts: np.ndarray, edges: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return quantiles (..., d, n_shares) from noisy counts (..., d, n_bins) between edges.
+
+    Noise makes running sums fall; the nearest that do not lie between their largest and least.
+    """
+    below = np.concatenate([np.zeros((*counts.shape[:-1], 1)), counts.cumsum(axis=-1)], axis=-1)
+    rising = np.maximum.accumulate(below, axis=-1)
+    falling = np.minimum.accumulate(below[..., ::-1], axis=-1)[..., ::-1]
+    below, edges = (rising + falling) / 2, np.broadcast_to(edges, below.shape)
+    wanted = np.maximum(below[..., -1:], 0.0) * shares
+    at = (below[..., None, :] < wanted[..., None]).sum(axis=-1).clip(1, counts.shape[-1])
+    upto, before = (np.take_along_axis(below, k, -1) for k in (at, at - 1))
+    step = upto - before
+    part = np.where(step > 0, (wanted - before) / np.where(step > 0, step, 1.0), 0.5).clip(0, 1)
+    right, left = (np.take_along_axis(edges, k, -1) for k in (at, at - 1))
+    return left + part * (right - left)

@@ -35,13 +35,14 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpfl.federation import PIECE, BoundedSum, SiloData
 from skdpfl.privacy.release import DOUBLE, relative_error
+from skdpfl.scaling._centre_sums import as_numbers
 from skdpfl.scaling._maps import Array
 
 
@@ -70,9 +71,13 @@ class SecondMoments(BoundedSum):
         return self.length / 2 if self.with_mean else 0.0
 
     @property
+    def d(self) -> int:
+        """The number of columns."""
+        return len(self.center)
+
+    @property
     def shape(self) -> tuple[int, ...]:
-        d = len(self.center)
-        return (d * (d + 1) // 2 + d * self.with_mean,)
+        return (self.d * (self.d + 1) // 2 + self.d * self.with_mean,)
 
     @property
     def radius(self) -> float:
@@ -95,11 +100,11 @@ class SecondMoments(BoundedSum):
             yield np.array([silo]), self._sum(data, silo)[None]
 
     def _sum(self, data: SiloData, silo: int) -> Array:
-        d, n = len(self.center), int(data.sizes[silo])
+        d, n = self.d, int(data.sizes[silo])
         second, mean = np.zeros((d, d)), np.zeros(d)
         for start in range(0, n, PIECE):
             rows = data.rows_of(silo, slice(start, min(start + PIECE, n)))
-            x = cut(np.asarray(data.X[rows]), self.center, self.length)
+            x = self._cut(data.X[rows])
             second += x.T @ x
             mean += x.sum(axis=0)
         second *= np.sqrt(2)
@@ -109,9 +114,13 @@ class SecondMoments(BoundedSum):
             parts.append(np.sqrt(2) * self.lift * mean)
         return np.concatenate(parts)
 
+    def _cut(self, X: np.ndarray) -> Array:
+        """Return rows in the ball."""
+        return cut(np.asarray(X), self.center, self.length)
+
     def unpacked(self, means: Array) -> RowMean:
         """Return the moments that noisy means stand for."""
-        d = len(self.center)
+        d = self.d
         upper = np.zeros((d, d))
         upper[np.triu_indices(d)] = means[: d * (d + 1) // 2]
         second = (upper + upper.T) / np.sqrt(2)
@@ -119,6 +128,37 @@ class SecondMoments(BoundedSum):
         if not self.with_mean:
             return RowMean(np.zeros(d), second)
         return RowMean(means[d * (d + 1) // 2 :] / (np.sqrt(2) * self.lift), second)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledMoments(SecondMoments):
+    """The same of rows in units of their own; scale 0: the column is not read.
+
+    A row with a gap, or a word, in a column that is read is not finite: it counts as zero.
+    """
+
+    scale: Array = field(kw_only=True)
+    of_words = True
+
+    @property
+    def used(self) -> np.ndarray:
+        """The columns that are read."""
+        return self.scale > 0
+
+    @property
+    def d(self) -> int:
+        return int(self.used.sum())
+
+    def check(self, n_features: int, n_classes: int | None, work: Any) -> None:
+        super().check(n_features, n_classes, work)
+        same = self.scale.shape == self.center.shape and self.scale.dtype == np.float64
+        if not same or not np.isfinite(self.scale).all() or not self.used.any():
+            raise ValueError("The scales are not those of rows of so many features.")
+
+    def _cut(self, X: np.ndarray) -> Array:
+        with np.errstate(all="ignore"):
+            rows = (as_numbers(X[:, self.used]) - self.center[self.used]) / self.scale[self.used]
+        return cut(rows, np.zeros(rows.shape[1]), self.length)
 
 
 def cut(rows: Array, center: Array, radius: float) -> Array:

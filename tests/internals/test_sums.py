@@ -38,14 +38,18 @@ from skdpfl.scaling import (
     Columns,
     Counts,
     Histogram,
+    Known,
     Labels,
+    Levels,
     LinearGrid,
     MagnitudeGrid,
     Means,
     Moments,
     RowMoments,
+    ScaledMoments,
     SecondMoments,
     Slopes,
+    Spreads,
     magnitudes,
 )
 from skdpfl.scaling._columns import ColumnSums
@@ -94,7 +98,7 @@ LINEAR = Predictor(
     LinearModel(D, 1), {"coef_": PARAMS[None, :D], "intercept_": PARAMS[D:]}, None, False
 )
 
-USED, ONES = np.ones(D, bool), np.ones(D)
+USED, ONES, NOTHING = np.ones(D, bool), np.ones(D), np.zeros((0, 0))
 
 
 def boxes(columns, center=0.0, half=1.0):
@@ -130,11 +134,16 @@ SUMS = {
     "r2": (Scored(R2(-1.0, 1.0), LINEAR), None, False),
     "centres": (Means(USED, 90, -ONES, ONES, True), None, True),
     "centres, zeroed": (Means(USED, 90, -ONES, ONES, False), None, False),
-    "bins of columns": (Bins(USED, 90, -ONES, ONES, 8), None, True),
+    "spreads": (Spreads(USED, 90, -ONES, ONES, True), None, True),
+    "spreads, zeroed": (Spreads(USED, 90, -ONES, ONES, False), None, False),
+    "bins of columns": (Bins(USED, 90, np.tile(np.linspace(-1, 1, 9), (D, 1))), None, True),
+    "levels of a column": (Levels(np.arange(D) == 0, 90, NOTHING, (9.0, -9.0)), None, True),
+    "known": (Known(USED, 90), None, False),
     "magnitudes": (magnitudes(USED, 90), None, True),
     "second moments": (SecondMoments(np.zeros(D), 0.8, True), None, False),
     "second moments alone": (SecondMoments(ONES, 2.0, False), None, False),
     "cells of columns": (Histogram(np.arange(D), (EDGES, EDGES[1:], EDGES[:2])), None, True),
+    "second moments of scaled ones": (ScaledMoments(ONES, 2.0, False, scale=3 * ONES), None, False),
     "from outside": (Raw(), None, True),
 }
 NAMES = pytest.mark.parametrize("name", SUMS)
@@ -142,7 +151,13 @@ NAMES = pytest.mark.parametrize("name", SUMS)
 WORST = np.array(
     [[-9.0] * 4, [9.0] * 4, [9.0, -9, 9, 1], [0.0] * 4, [1e300] * 4, [-1e300] * 4, [0.5] * 4]
     + [[v, 0.1, -0.1, 1.0] for v in WILD]
-    + [[0.0, 0.0, 0.0, 0.3], [5e300, -5e300, 0.0, 0.0], [1.0, 0.0, 0.0, 1.0], [-1.0, 0.0, 0.0, 1.0]]
+    + [
+        [np.nan, np.nan, np.nan, 1.0],
+        [0.0, 0.0, 0.0, 0.3],
+        [5e300, -5e300, 0.0, 0.0],
+        [1.0, 0.0, 0.0, 1.0],
+        [-1.0, 0.0, 0.0, 1.0],
+    ]
 )
 
 

@@ -11,7 +11,7 @@ from skdpfl.federation import LocalFederation, SiloData
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer
 from skdpfl.preprocessing._centres import Centres
 from skdpfl.preprocessing._paying import SiloSource
-from skdpfl.preprocessing._vocabulary import Vocabulary
+from skdpfl.preprocessing._vocabulary import Vocabulary, beside_threshold
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
@@ -30,7 +30,8 @@ def source_of(X, sizes, seed=0):
 
 
 def vocabulary(d=1, sizes=(500,), relation="replace", epsilon=1.0):
-    return Vocabulary(budgets_of(sizes, neighbours=relation), np.ones(d, bool), epsilon, 1e-5)
+    budgets = budgets_of(sizes, neighbours=relation)
+    return Vocabulary(budgets, np.ones(d, bool), *beside_threshold(budgets, epsilon, 1e-5))
 
 
 VALUES = [np.nan, -np.inf, np.inf, -1.0, 0.0, 0.37, 1.0, 1e300, 1e-300]

@@ -1,0 +1,563 @@
+"""Looks at a table before a fit: statistics of its columns with their noise errors, paid for.
+
+What is released, and its proof: :mod:`skdpfl.inspection._look`. An error is that of the noise: the
+half width of the interval that holds 68 % of what more noise of the same size would change. For
+quantiles, whose bins have a width, the deviation of a value within its bin is part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdpfl import _surface
+from skdpfl._arguments import check_count, is_auto
+from skdpfl.federation import Schema
+from skdpfl.inspection._look import FirstLook, as_words
+from skdpfl.preprocessing import declared_values
+
+#: the quantiles of a description
+_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+#: normals that noise errors follow from
+_DRAWS = 200
+#: the key of what is of all silos together
+ALL = "all silos"
+
+_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
+    {
+        "table": """
+    frame : DataFrame, array-like or Federation
+        The records of all silos; or silos elsewhere (:mod:`skdpfl.remote`), with ``facts``. Columns
+        of numbers and flags are taken as numbers, all others as words.""",
+        "column": """
+    values : Series, array-like of shape (n_samples,), DataFrame or Federation
+        One column. A frame may have the silo column beside it. Or silos elsewhere, with
+        ``facts``.""",
+        "epsilon": """
+    epsilon : float, default=1.0
+        The privacy budget of all that is returned. ``inf``: no noise, and no privacy.""",
+        "bounds": """
+    feature_bounds : (low, high) or mapping, default=None
+        Public ranges, as estimators take them; a mapping may leave columns out, whose ranges are
+        then found and paid for. A column of objects that it names holds numbers (None: of unknown
+        range). Values beyond a range count as its ends; ``low == high`` leaves a column out.""",
+        "rest": """
+    silo_column : str, default=None
+        The column that holds each record's silo.
+    delta : "auto" or float, default="auto"
+        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
+    random_state : int, RandomState, Generator or None, default=None
+        None draws secret noise. An integer is a simulation: whoever knows it knows the noise.
+    silos : array-like of shape (n_samples,), default=None
+        Each record's silo, instead of ``silo_column``. With neither, all records are one silo.""",
+        "by_silo": """
+    by_silo : bool, default=False
+        Whether each silo's own statistics are returned as well, below those of "all silos". They
+        cost nothing more, as each silo adds its own noise; they are noisier.""",
+        "more": """
+    trust : {"silo", "server"}, default="silo"
+        "silo": each silo adds noise before it sends anything. "server": noise is added once, to
+        the sum over the silos, which needs less of it and a server that all trust.
+    neighbours : {"auto", "replace", "add_remove"}, default="auto"
+        The relation to price under; "auto" is "replace": one record is replaced by another.
+    facts : Schema, default=None
+        Public facts of silos elsewhere. They agree, charge their ledgers and add the noise.""",
+        "guarantee": """
+    **Formal guarantee.** What a silo sends is (epsilon, delta)-differentially private for its
+    records, whatever the others hold: sums of bounded terms with Gaussian noise, composed
+    (:mod:`skdpfl.inspection._look`). It is charged to open ledgers, once, before a record is read.
+    Every call pays anew, as its noise is new.""",
+    }
+)
+
+
+@_docs
+def describe(
+    frame: Any,
+    *,
+    epsilon: float = 1.0,
+    feature_bounds: Any = None,
+    silo_column: Any = None,
+    delta: Any = "auto",
+    random_state: Any = None,
+    silos: Any = None,
+    by_silo: bool = False,
+    trust: str = "silo",
+    neighbours: str = "auto",
+    facts: Schema | None = None,
+) -> pd.DataFrame:
+    """Describe the columns of a table within a privacy budget, each number with its noise error.
+
+    The first look, before a model is fitted. Numbers have counts, shares of missing values, means,
+    deviations and quantiles; words have counts, shares of missing values and shares of those
+    categories that are frequent enough to be given out.
+
+    Parameters
+    ----------
+    [table]
+    [epsilon]
+    [bounds]
+    [rest]
+    [by_silo]
+    [more]
+
+    Returns
+    -------
+    DataFrame
+        One row for each column, the silo column left out. ``count``, ``missing`` (a share),
+        ``mean``, ``std``, ``5%``, ``25%``, ``50%``, ``75%``, ``95%``, each followed by its error
+        (``mean_error``, ...); ``shares``, a dict for each column of words, of all records, and
+        ``shares_error``. NaN: not applicable, or not seen through the noise. With ``by_silo`` the
+        index is (silo, column). ``attrs["privacy_spent"]`` is the cost.
+
+    See Also
+    --------
+    value_counts : One column of words.
+    histogram, quantile : Columns of numbers.
+    correlation : Pairs of columns.
+
+    Notes
+    -----
+    [guarantee]
+
+    Quantiles follow from counts in at most 128 bins, and are at least as far off as their width.
+    Without bounds a quarter or so of the budget finds the powers of two that columns lie between;
+    the few values beyond count as the ends, so that long tails are lost from ``std``.
+    Categories have to be frequent enough within a silo; counts of silos where they are not are left
+    out. Few columns, bounds and large silos make errors small.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpfl.inspection import describe
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"age": rng.normal(60, 10, 4000), "sex": rng.choice(["f", "m"], 4000)})
+    >>> table = describe(frame, epsilon=1.0, feature_bounds={"age": (0, 120)}, random_state=0)
+    >>> bool(abs(table.loc["age", "mean"] - 60) < 4 * table.loc["age", "mean_error"] < 4)
+    True
+    >>> sorted(table.loc["sex", "shares"])
+    ['f', 'm']
+    >>> table.attrs["privacy_spent"].epsilon <= 1.0
+    True
+    """
+    look = FirstLook(
+        epsilon,
+        parts=("magnitudes", "spreads", "bins", "known", "words"),
+        delta=delta,
+        feature_bounds=feature_bounds,
+        trust=trust,
+        neighbours=neighbours,
+        silo_column=silo_column,
+        random_state=random_state,
+    ).at(frame, silos, facts, by_silo)
+    return _by_group(look, by_silo, lambda silo: _table(look, silo))
+
+
+def _by_group(look: FirstLook, by_silo: bool, statistic: Callable[[int | None], Any]) -> Any:
+    """Return a table of all silos' records, or above those of each silo's; with the cost."""
+    table = statistic(None)
+    if by_silo:
+        each = {name: statistic(i) for i, name in enumerate(look.silo_ids_.tolist())}
+        errors = table.attrs
+        table = pd.concat({ALL: table} | each, names=["silo"])
+        table.attrs = errors
+    table.attrs["privacy_spent"] = look.privacy_spent_
+    return table
+
+
+def _error(
+    found: np.ndarray, again: Callable[[np.ndarray], np.ndarray], shape: Sequence[int]
+) -> np.ndarray:
+    """Return what noise of the same size changes of a statistic: in 68 % of cases, at most this.
+
+    ``again`` computes it with draws (n, *shape) added to the noisy sums.
+    """
+    rng, apart = np.random.default_rng(0), []
+    for _ in range(0, _DRAWS, 20):
+        changed = np.abs(again(rng.normal(size=(20, *shape))) - found)
+        apart.append(np.where(np.isnan(changed), np.inf, changed))
+    error = np.quantile(np.concatenate(apart), 0.6827, axis=0, method="higher")
+    return np.where(np.isnan(found), np.nan, error)
+
+
+def _spread(look: FirstLook, silo: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return number, mean and deviation (3, d) of columns of numbers, and their errors."""
+    found = look.spread(silo)
+    error = _error(found, lambda drawn: look.spread(silo, drawn), found.shape)
+    error[0] = look.count_noise(silo)  # counts are cut to the number of records; their noise is not
+    return found, error
+
+
+def _quantiles(
+    look: FirstLook, silo: int | None, shares: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return quantiles (d, n_shares) of columns of numbers, and their errors."""
+    found, shape = look.quantiles(silo, shares), look.found["bins"].each.shape[1:]
+    noise = _error(found, lambda drawn: look.quantiles(silo, shares, drawn), shape)
+    inner = look.edges[:, None, 1:-1]
+    at = (inner < np.nan_to_num(found)[:, :, None]).sum(axis=-1)
+    width = np.take_along_axis(np.diff(look.edges, axis=1), at, axis=1)
+    return found, np.hypot(noise, width / np.sqrt(12))
+
+
+def _table(look: FirstLook, silo: int | None) -> pd.DataFrame:
+    """Return the description of all silos' records, or of one's."""
+    shown, n = np.zeros(look.n_features_in_, dtype=bool), look.size(silo)
+    columns: dict[str, np.ndarray] = {}
+
+    def put(name: str, part: str, values: Any, errors: Any) -> None:
+        for key, found in ((name, values), (f"{name}_error", errors)):
+            if key not in columns:
+                columns[key] = np.full(len(shown), np.nan, dtype=np.asarray(found).dtype)
+            columns[key][look.used[part]] = found
+        shown[look.used[part]] = True
+
+    if "spreads" in look.used:
+        found, error = _spread(look, silo)
+        put("count", "spreads", found[0], error[0])
+        put("missing", "spreads", 1 - found[0] / n, error[0] / n)
+        put("mean", "spreads", found[1], error[1])
+        put("std", "spreads", found[2], error[2])
+        values, errors = _quantiles(look, silo, np.array(_SHARES))
+        for share, value, its_error in zip(_SHARES, values.T, errors.T, strict=True):
+            put(f"{share:.0%}", "bins", value, its_error)
+    if "words" in look.used:
+        known, noise = look.found["known"].of(silo)
+        known = np.clip(known, 0.0, n)
+        put("count", "known", known, np.full(len(known), noise))
+        put("missing", "known", 1 - known / n, np.full(len(known), noise / n))
+        put("shares", "words", *_shares(look, silo))
+    return pd.DataFrame(columns, index=pd.Index(look.names, name="column"))[shown]
+
+
+def _shares(look: FirstLook, silo: int | None) -> tuple[np.ndarray, float]:
+    """Return the categories' shares of the records, for each column of words, and their error."""
+    counts = look.counts_of_words(silo)
+    n, shares = look.size(silo), np.empty(len(counts), dtype=object)
+    shares[:] = [(each / n).clip(upper=1.0).to_dict() for each in counts]
+    return shares, look.words_noise(silo) / n
+
+
+@_docs
+def quantile(
+    frame: Any,
+    q: Any = 0.5,
+    *,
+    epsilon: float = 1.0,
+    feature_bounds: Any = None,
+    silo_column: Any = None,
+    delta: Any = "auto",
+    random_state: Any = None,
+    silos: Any = None,
+    by_silo: bool = False,
+    trust: str = "silo",
+    neighbours: str = "auto",
+    facts: Schema | None = None,
+) -> pd.DataFrame:
+    """Return quantiles of columns within a privacy budget, each with its noise error.
+
+    Parameters
+    ----------
+    [table]
+    q : float or sequence of float, default=0.5
+        The quantiles, from 0 to 1. Any number of them costs the same. Those near 0 and 1 are of few
+        records, and noisy.
+    [epsilon]
+    [bounds]
+    [rest]
+    [by_silo]
+    [more]
+
+    Returns
+    -------
+    DataFrame
+        One row for each column of numbers; ``50%`` and ``50%_error``, say. Flags and words are left
+        out. With ``by_silo`` the index is (silo, column). ``attrs["privacy_spent"]`` is the cost.
+
+    See Also
+    --------
+    describe : Means and shares as well.
+    histogram : The counts.
+
+    Notes
+    -----
+    [guarantee]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.inspection import quantile
+    >>> ages = np.random.default_rng(0).normal(60, 10, 4000)
+    >>> found = quantile(ages, [0.25, 0.5], feature_bounds=(0, 120), random_state=0)
+    >>> list(found), bool(abs(found.loc[0, "50%"] - 60) < 2)
+    (['25%', '25%_error', '50%', '50%_error'], True)
+    """
+    shares = np.atleast_1d(np.asarray(q, dtype=np.float64))
+    if shares.ndim != 1 or not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError(f"q must be one or several numbers from 0 to 1; got {q!r}.")
+    look = FirstLook(
+        epsilon,
+        parts=("magnitudes", "bins"),
+        delta=delta,
+        feature_bounds=feature_bounds,
+        trust=trust,
+        neighbours=neighbours,
+        silo_column=silo_column,
+        random_state=random_state,
+    ).at(frame, silos, facts, by_silo)
+    index = pd.Index(look.names[look.used["bins"]], name="column")
+
+    def table(silo: int | None) -> pd.DataFrame:
+        values, errors = _quantiles(look, silo, shares)
+        columns = dict[str, np.ndarray]()
+        for share, value, error in zip(shares, values.T, errors.T, strict=True):
+            columns |= {f"{100 * share:g}%": value, f"{100 * share:g}%_error": error}
+        return pd.DataFrame(columns, index=index)
+
+    return _by_group(look, by_silo, table)
+
+
+@_docs
+def histogram(
+    values: Any,
+    bins: int = 10,
+    *,
+    epsilon: float = 1.0,
+    feature_bounds: Any = None,
+    silo_column: Any = None,
+    delta: Any = "auto",
+    random_state: Any = None,
+    silos: Any = None,
+    by_silo: bool = False,
+    trust: str = "silo",
+    neighbours: str = "auto",
+    facts: Schema | None = None,
+) -> pd.Series:
+    """Count the values of a column in equal bins, within a privacy budget.
+
+    Parameters
+    ----------
+    [column]
+    bins : int, default=10
+        How many bins, at most 128.
+    [epsilon]
+    [bounds]
+    [rest]
+    [by_silo]
+    [more]
+
+    Returns
+    -------
+    Series
+        Noisy counts, which may be negative, by interval of the range; values beyond it are in the
+        first and the last. With ``by_silo`` the index is (silo, interval).
+        ``attrs["noise_error"]`` is the deviation of the noise in a count of all silos,
+        ``attrs["privacy_spent"]`` the cost.
+
+    See Also
+    --------
+    quantile : Where a share of the values lies below.
+
+    Notes
+    -----
+    [guarantee]
+
+    A record is in one bin of the column, whatever their number: many bins have no more noise each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.inspection import histogram
+    >>> ages = np.random.default_rng(0).normal(60, 10, 4000)
+    >>> counts = histogram(ages, 4, feature_bounds=(0, 120), random_state=0)
+    >>> [str(interval) for interval in counts.index]
+    ['[0.0, 30.0)', '[30.0, 60.0)', '[60.0, 90.0)', '[90.0, 120.0)']
+    >>> bool(abs(counts.iloc[1] - 2000) < 150), counts.attrs["noise_error"] < 20
+    (True, True)
+    """
+    check_count("bins", bins, high=128)
+    look = FirstLook(
+        epsilon,
+        parts=("magnitudes", "bins"),
+        n_bins=int(bins),
+        single=True,
+        delta=delta,
+        feature_bounds=feature_bounds,
+        trust=trust,
+        neighbours=neighbours,
+        silo_column=silo_column,
+        random_state=random_state,
+    ).at(values, silos, facts, by_silo)
+    name = look.names[look.used["bins"]][0]
+    index = pd.IntervalIndex.from_breaks(look.edges[0], closed="left", name="interval")
+
+    def table(silo: int | None) -> pd.Series:
+        counts, noise = look.found["bins"].of(silo)
+        found = pd.Series(counts[0], index=index, name=name)
+        found.attrs["noise_error"] = noise
+        return found
+
+    return _by_group(look, by_silo, table)
+
+
+@_docs
+def value_counts(
+    values: Any,
+    *,
+    epsilon: float = 1.0,
+    categories: Any = "auto",
+    silo_column: Any = None,
+    delta: Any = "auto",
+    random_state: Any = None,
+    silos: Any = None,
+    by_silo: bool = False,
+    trust: str = "silo",
+    neighbours: str = "auto",
+    facts: Schema | None = None,
+) -> pd.Series:
+    """Count how often each value of a column occurs, within a privacy budget.
+
+    Parameters
+    ----------
+    [column]
+    [epsilon]
+    categories : "auto" or sequence, default="auto"
+        Declared values, which must not have been read off the data: each gets a noisy count, also
+        those that nobody has. "auto": values are given out that are frequent enough within a silo,
+        so that the values of single records stay secret.
+    [rest]
+    [by_silo]
+    [more]
+
+    Returns
+    -------
+    Series
+        Noisy counts by value, the most frequent first, declared ones in the given order (and
+        perhaps negative). With ``by_silo`` the index is (silo, value). ``attrs["noise_error"]`` is
+        the deviation of the noise in a count of all silos, ``attrs["privacy_spent"]`` the cost.
+
+    See Also
+    --------
+    describe : Shares of all columns of words.
+    skdpfl.preprocessing.DPOneHotEncoder : Columns for the values.
+
+    Notes
+    -----
+    [guarantee]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.inspection import value_counts
+    >>> wards = np.repeat(["heart", "lung", "Atlantis"], [1200, 800, 1])
+    >>> counts = value_counts(wards, random_state=0)
+    >>> list(counts.index), bool(abs(counts["heart"] - 1200) < 60)
+    (['heart', 'lung'], True)
+    >>> list(value_counts(wards, categories=["heart", "kidney"], random_state=0).index)
+    ['heart', 'kidney']
+    """
+    declared = not is_auto(categories)
+    levels = tuple(declared_values(categories).tolist()) if declared else ()
+    look = FirstLook(
+        epsilon,
+        parts=("levels",) if declared else ("words",),
+        levels=levels,
+        single=True,
+        delta=delta,
+        trust=trust,
+        neighbours=neighbours,
+        silo_column=silo_column,
+        random_state=random_state,
+    ).at(as_words(values), silos, facts, by_silo)
+    name = look.names[0]
+
+    def table(silo: int | None) -> pd.Series:
+        if declared:
+            counts, noise = look.found["levels"].of(silo)
+            found = pd.Series(counts[0], index=pd.Index(list(levels), name="value"))
+        else:
+            found, noise = look.counts_of_words(silo)[0], look.words_noise(silo)
+            found = found.rename_axis("value")
+        found.name, found.attrs["noise_error"] = name, noise
+        return found
+
+    return _by_group(look, by_silo, table)
+
+
+@_docs
+def correlation(
+    frame: Any,
+    *,
+    epsilon: float = 1.0,
+    feature_bounds: Any = None,
+    silo_column: Any = None,
+    delta: Any = "auto",
+    random_state: Any = None,
+    silos: Any = None,
+    trust: str = "silo",
+    neighbours: str = "auto",
+    facts: Schema | None = None,
+) -> pd.DataFrame:
+    """Return the correlations of columns within a privacy budget.
+
+    Parameters
+    ----------
+    [table]
+    [epsilon]
+    [bounds]
+    [rest]
+    [more]
+
+    Returns
+    -------
+    DataFrame
+        The noisy correlations of the columns of numbers and flags, 1 on the diagonal; NaN where a
+        column's spread is not seen. ``attrs["noise_error"]`` is a dict of dicts, each pair's error;
+        ``attrs["privacy_spent"]`` the cost.
+
+    See Also
+    --------
+    describe : Columns by themselves.
+
+    Notes
+    -----
+    [guarantee]
+
+    Means and deviations come first. Rows in these units are cut to 1.5 times the root of their
+    length, which takes a little of outliers' weight. A row with a gap in one of the columns counts
+    as none. Noise grows with the number of columns: look at those that matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpfl.inspection import correlation
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"weight": rng.normal(75, 10, 8000)})
+    >>> frame["height"] = 100 + frame["weight"] + rng.normal(0, 10, 8000)
+    >>> bounds = {"weight": (30, 150), "height": (100, 250)}
+    >>> found = correlation(frame, epsilon=2.0, feature_bounds=bounds, random_state=0)
+    >>> bool(abs(found.loc["weight", "height"] - 0.5**0.5) < 0.1)
+    True
+    """
+    look = FirstLook(
+        epsilon,
+        parts=("magnitudes", "spreads", "products"),
+        delta=delta,
+        feature_bounds=feature_bounds,
+        trust=trust,
+        neighbours=neighbours,
+        silo_column=silo_column,
+        random_state=random_state,
+    ).at(frame, silos, facts, False)
+    found, shape = look.correlations(), look.products.shape
+    error = _error(found, lambda drawn: np.stack([*map(look.correlations, drawn)]), shape)
+    names = pd.Index(look.names[look.used["products"]], name=None)
+    table = pd.DataFrame(found, index=names, columns=names)
+    table.attrs["noise_error"] = pd.DataFrame(error, index=names, columns=names).to_dict()
+    table.attrs["privacy_spent"] = look.privacy_spent_
+    return table

@@ -1,0 +1,355 @@
+r"""What the looks of this package release: noised sums over the columns of a table.
+
+::
+
+    magnitudes   counts of 1, 2, 4, ... of columns without bounds; their boxes follow
+    spreads      number, mean and mean square of a column's values inside its box
+    bins         counts between edges of the box; quantiles and histograms follow
+    known        how many records have a value, of columns of words
+    levels       counts of declared values
+    products     products of columns in their own units, in a ball; correlations follow
+    words        counts of the values of columns of words, above a threshold
+
+A look asks for some of them, each once; what is asked for may follow from earlier answers. With a
+budget mu, the part k over d_k columns gets mu_k^2 ~ a_k sqrt(d_k): the shares with the least sum of
+squared errors, as the variance of the noise is d_k / mu_k^2.
+
+Formal guarantee
+----------------
+Each part is a :class:`skdpfl.federation.BoundedSum`, a Gaussian mechanism of mu_k for its silo's
+records (:mod:`skdpfl.federation._sums`); radius and diameter are proved in
+:mod:`skdpfl.scaling._centre_sums`, :mod:`skdpfl.scaling._second_moments` and, with the threshold's
+delta, :mod:`skdpfl.scaling._value_counts`. Parts compose adaptively, with sum mu_k^2 = mu^2. What
+is computed from them, errors included, is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from skdpfl._arguments import refuse_dates
+from skdpfl.federation import Federation, Schema, SiloBudgets, SumPlan
+from skdpfl.preprocessing import (
+    Learning,
+    PayingTransformer,
+    SiloSource,
+    Vocabulary,
+    beside_threshold,
+    by_frequency,
+)
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.scaling import (
+    Bins,
+    Box,
+    Known,
+    Levels,
+    ScaledMoments,
+    Spreads,
+    boxes_of,
+    edges_by,
+    magnitudes,
+    quantiles,
+    read_feature_bounds,
+)
+
+#: how much a part's error matters
+_WEIGHTS = {
+    "magnitudes": 1.0,
+    "spreads": 1.0,
+    "bins": 1.5,
+    "known": 0.25,
+    "levels": 1.0,
+    "products": 4.0,
+    "words": 1.5,
+}
+#: numbers of bins for quantiles, and the error of a rank, as a share of the records, to stay below
+_BINS, _RANK = (128, 64, 32, 16, 8), 0.02
+#: rows, in deviations of their columns, are cut to this norm times the root of their length
+_ROW_NORM = 1.5
+
+
+class Sums(NamedTuple):
+    """Noisy sums of the silos (n_silos, *shape), or of all (1, *shape), and each one's noise."""
+
+    each: np.ndarray
+    std: float
+
+    def of(self, silo: int | None) -> Sums:
+        """Return the sum of one silo, or of all."""
+        if silo is not None:
+            return Sums(self.each[silo], self.std)
+        return Sums(self.each.sum(axis=0), self.std * math.sqrt(len(self.each)))
+
+
+@dataclass(eq=False, repr=False)
+class FirstLook(PayingTransformer):
+    """Noised sums over the columns of a table; ``parts`` says which.
+
+    After a fit ``found`` has the sums of each part, ``used`` its columns, ``box`` their ranges.
+    """
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    parts: tuple[str, ...] = ()
+    n_bins: int | None = None
+    levels: tuple[Any, ...] = ()
+    single: bool = False
+    delta: Any = "auto"
+    feature_bounds: Any = None
+    trust: str = "silo"
+    neighbours: str = "auto"
+    silo_column: Any = None
+    random_state: Any = None
+
+    def at(self, table: Any, silos: Any, facts: Schema | None, by_silo: bool) -> FirstLook:
+        """Look at a table, or at silos elsewhere."""
+        if by_silo and self.trust == "server":
+            raise ValueError('With trust="server" no silo\'s own sum has noise: by_silo=False.')
+        if not isinstance(table, Federation):
+            table = as_table(table)
+            refuse_dates(table)
+            return self.fit(table, silos=silos)  # type: ignore[no-any-return]
+        if facts is None or silos is not None or self.silo_column is not None:
+            raise ValueError("Silos elsewhere are told by facts=Schema(...), and by nothing else.")
+        self._words = np.full(facts.n_features, facts.dtype == "object")
+        self._flags = np.zeros(facts.n_features, dtype=bool)
+        return self.fit_federation(table, facts)  # type: ignore[no-any-return]
+
+    def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
+        values = super()._checked(features, reset=reset, **how)
+        kinds = list(features.dtypes) if hasattr(features, "columns") else [values.dtype]
+        flags = [str(kind).lower().startswith("bool") for kind in kinds]
+        words = [not (flag or _is_number(kind)) for flag, kind in zip(flags, kinds, strict=True)]
+        self._flags, self._words = (
+            np.broadcast_to(each, values.shape[1]) for each in (np.array(flags), np.array(words))
+        )
+        return values
+
+    @property
+    def names(self) -> np.ndarray:
+        """The names of the columns, or their numbers."""
+        return np.array(
+            getattr(self, "feature_names_in_", range(self.n_features_in_)), dtype=object
+        )
+
+    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
+        self.budgets, self.box, self.found = budgets, self._boxes(), dict[str, Sums]()
+        self.lost = np.zeros(self.n_features_in_, dtype=bool)
+        columns = dict.fromkeys(_WEIGHTS, ~self.words & ~(self.box.low == self.box.high))
+        columns["bins"] = columns["spreads"] & ~self._flags
+        columns["magnitudes"] = columns["spreads"] & np.isnan(self.box.low)
+        columns |= {"known": self.words, "words": self.words}
+        columns["levels"] = np.ones(self.n_features_in_, dtype=bool)
+        self.used = {part: columns[part] for part in self.parts if columns[part].any()}
+        if not set(self.used) - {"magnitudes"}:
+            raise ValueError(
+                f"None of the columns {self.names.tolist()[:5]!r} is of the kind to look at."
+            )
+        if self.single and (several := self.names[self.used[self.parts[-1]]]).size > 1:
+            raise ValueError(f"Give one column; got {several.tolist()[:5]!r}.")
+        mu, failure = gaussian_mu(float(self.epsilon), delta), 0.0
+        if "words" in self.used:
+            mu, failure = beside_threshold(budgets, float(self.epsilon), delta)
+        amounts = {part: _WEIGHTS[part] * math.sqrt(u.sum()) for part, u in self.used.items()}
+        whole, n = sum(amounts.values()), budgets.n_silos
+        mus = {part: np.full(n, mu * math.sqrt(amounts[part] / whole)) for part in amounts}
+        self.numbers = {part: i for i, part in enumerate(p for p in mus if p != "words")}
+        plans, first = list[SumPlan](), None
+        if self.numbers:
+            self.plan = SumPlan(budgets, "look", tuple(mus[part] for part in self.numbers))
+            plans, asked = [self.plan], next(iter(self.numbers))
+            first = None if asked == "bins" else self._asked(asked)
+        if "words" in mus:
+            self.vocabulary = Vocabulary(
+                budgets, self.used["words"], float(mus["words"][0]), failure
+            )
+            plans.append(self.vocabulary.plan)
+            first = first if self.numbers else self.vocabulary.what
+        return Learning(tuple(plans), first)
+
+    def _boxes(self) -> Box:
+        """Return the declared bounds, NaN where there are none; set which columns are words."""
+        low, high = np.full((2, self.n_features_in_), np.nan)
+        low[self._flags], high[self._flags] = 0.0, 1.0
+        self.words, given, names = self._words.copy(), self.feature_bounds, self.names.tolist()
+        if isinstance(given, Mapping):
+            known = [j for j, name in enumerate(names) if given.get(name) is not None]
+            bounds = read_feature_bounds(given, len(known), [names[j] for j in known])
+            low[known], high[known] = bounds.low, bounds.high
+            self.words &= [name not in given for name in names]
+        elif given is not None:
+            named = getattr(self, "feature_names_in_", None)
+            bounds = read_feature_bounds(given, len(low), named)
+            low[:], high[:] = bounds.low, bounds.high
+        return Box(low, high)
+
+    def _learn(self, source: SiloSource) -> str:
+        advice = ""
+        for part, number in self.numbers.items():
+            what = self._asked(part)
+            each = self.plan.question(number, what).each(source.federation, source.streams)
+            self.found[part] = Sums(each, float(self.plan.noised(number, what).std.max()))
+            if part == "magnitudes":
+                advice = self._read_magnitudes()
+        if "words" in self.used:
+            self.words_of_each = self.vocabulary.each(source)
+            self.words_of_all = self.vocabulary.together(self.words_of_each, source)
+        return advice
+
+    def _asked(self, part: str) -> Any:
+        """Return the sum to ask for."""
+        used, largest = self.used[part], int(self.budgets.summed.max())
+        if part == "magnitudes":
+            return magnitudes(used, largest)
+        if part == "known":
+            return Known(used, largest)
+        if part == "levels":
+            return Levels(used, largest, np.zeros((0, 0)), self.levels)
+        if part == "bins":
+            self.edges = self._edges(used)
+            return Bins(used, largest, self.edges)
+        if part == "spreads":
+            low, high = self.box_of("spreads")
+            return Spreads(used, largest, low, high, self.budgets.neighbours == "replace")
+        _, mean, std = self.spread(None)
+        scale, fine = np.zeros(len(used)), np.isfinite(mean)
+        low, high = self.box_of("spreads")
+        std = np.where(std > 0, std, (high / 2 - low / 2) / 3)  # units change noise, nothing else
+        if not fine.any():
+            raise ValueError(f"No column is seen through the noise. {_MORE}")
+        center, at = scale.copy(), np.flatnonzero(used)[fine]
+        center[at], scale[at] = mean[fine], std[fine]
+        norm, n_silos = _ROW_NORM * math.sqrt(used.sum()), self.budgets.n_silos
+        self.products = ScaledMoments(center, norm, False, n_silos, scale=scale)
+        return self.products
+
+    def box_of(self, part: str) -> Box:
+        """Return the ranges of a part's columns; of those that were not found, any."""
+        low, high = self.box.low[self.used[part]], self.box.high[self.used[part]]
+        lost = np.isnan(low)
+        return Box(np.where(lost, -1.0, low), np.where(lost, 1.0, high))
+
+    def _edges(self, used: np.ndarray) -> np.ndarray:
+        """Return edges of bins: equal ones, closer where magnitudes tell that values are."""
+        box, n_bins = self.box_of("bins"), self.n_bins or self._enough_bins(used)
+        edges = box.edges(n_bins)
+        if self.n_bins is None and "magnitudes" in self.found:
+            counts, std = self.found["magnitudes"].of(None)
+            here = self.used["magnitudes"][used]
+            edges[here] = edges_by(counts, std, Box(box.low[here], box.high[here]), n_bins)
+        return edges
+
+    def _enough_bins(self, used: np.ndarray) -> int:
+        """Return as many bins as leave a quantile's rank a small error; from public numbers."""
+        n, largest = float(self.budgets.units.sum()), int(self.budgets.summed.max())
+        n_sums = 1 if self.budgets.as_one else self.budgets.n_silos
+        for k in _BINS:
+            what = Bins(used, largest, np.zeros((int(used.sum()), k + 1)))
+            noise = float(self.plan.noised(self.numbers["bins"], what).std[0])
+            if noise * math.sqrt(n_sums * k / 2) <= _RANK * n:
+                return k
+        return _BINS[-1]
+
+    def _read_magnitudes(self) -> str:
+        """Set the ranges that were not declared; return what to say of those that are not seen."""
+        used, (counts, std) = self.used["magnitudes"], self.found["magnitudes"].of(None)
+        box, far = boxes_of(counts, std)
+        one = box.high == box.low  # all zeros, or all ones
+        self.box.low[used], self.box.high[used] = box.low - one, box.high + one
+        self.lost[used] = np.isnan(box.low) | far
+        if not self.lost.any():
+            return ""
+        return f"The range of {self.names[self.lost].tolist()!r} is not seen. {_MORE}"
+
+    # ---- from sums to statistics: post-processing ----------------------------------------------
+
+    def spread(self, silo: int | None, drawn: np.ndarray | float = 0.0) -> np.ndarray:
+        """Return number, mean and deviation (..., 3, d) of columns; NaN: too few values to tell.
+
+        ``drawn`` normals (..., 3, d) are added to the sums: what they change is the noise's error.
+        """
+        what, (sums, std) = self._asked("spreads"), self.found["spreads"].of(silo)
+        n, mean, square = what.means(sums + std * drawn, std)
+        mean = np.clip(mean, -1.0, 1.0)
+        deviation = np.sqrt(np.clip(square - mean**2, 0.0, 1.0))
+        center, half = what.low / 2 + what.high / 2, what.high / 2 - what.low / 2
+        few = (n < 2 * std / what.a) | self.lost[self.used["spreads"]]
+        mean = np.where(few, np.nan, center + half * mean)
+        deviation = np.where(few, np.nan, half * deviation)
+        return np.stack([np.clip(n, 0.0, self.size(silo)), mean, deviation], axis=-2)
+
+    def quantiles(self, silo: int | None, shares: np.ndarray, drawn: Any = 0.0) -> np.ndarray:
+        """Return quantiles (..., d, n_shares) of columns; NaN: too few values to tell."""
+        counts, std = self.found["bins"].of(silo)
+        counts = counts + std * drawn
+        few = counts.sum(axis=-1) < 2 * std * math.sqrt(counts.shape[-1])
+        few = few | self.lost[self.used["bins"]]
+        return np.where(few[..., None], np.nan, quantiles(counts, self.edges, shares))
+
+    def correlations(self, drawn: np.ndarray | float = 0.0) -> np.ndarray:
+        """Return the correlations (d, d) of columns; NaN: too little spread to tell."""
+        sums, std = self.found["products"].of(None)
+        second = self.products.unpacked(sums + std * drawn).second
+        spread, used = np.diag(second).copy(), self.used["products"]
+        spread[spread < 2 * std] = np.nan
+        found = np.full((int(used.sum()),) * 2, np.nan)
+        here = np.flatnonzero(self.products.used[used])
+        found[np.ix_(here, here)] = np.clip(second / np.sqrt(np.outer(spread, spread)), -1.0, 1.0)
+        return found
+
+    def counts_of_words(self, silo: int | None) -> list[pd.Series]:
+        """Return noisy counts of the values of each column of words."""
+        if silo is None:
+            return self.words_of_all
+        return [by_frequency(counts) for counts in self.words_of_each[silo]]
+
+    def count_noise(self, silo: int | None) -> float:
+        """Return the noise of a number of values."""
+        return float(self.found["spreads"].of(silo).std / self._asked("spreads").a)
+
+    def words_noise(self, silo: int | None) -> float:
+        """Return the noise of a value's count, the largest there is."""
+        alone = silo is not None or self.budgets.as_one
+        return self.vocabulary.std * (1.0 if alone else math.sqrt(self.budgets.n_silos))
+
+    def size(self, silo: int | None) -> int:
+        """Return the number of records, which is public."""
+        sizes = self.budgets.silo_sizes
+        return int(sizes.sum() if silo is None else sizes[silo])
+
+
+_MORE = (
+    "Give feature_bounds where they are public, raise epsilon, or look at fewer columns at once."
+)
+
+
+def _is_number(kind: Any) -> bool:
+    """Whether columns of this type, of NumPy, pandas or polars, hold numbers."""
+    own = getattr(kind, "is_numeric", None)  # polars
+    return bool(own() if callable(own) else pd.api.types.is_numeric_dtype(kind))
+
+
+def as_table(values: Any) -> Any:
+    """Return a frame or a table; a single column becomes a table of one."""
+    if hasattr(values, "columns"):
+        return values
+    if hasattr(values, "to_frame"):
+        return values.to_frame()
+    table = np.asarray(values)
+    return table[:, None] if table.ndim == 1 else table
+
+
+def as_words(values: Any) -> Any:
+    """Return a column as one whose numbers are words as well."""
+    if isinstance(values, Federation):
+        return values
+    table = as_table(values)
+    if isinstance(table, np.ndarray):
+        return table.astype(object)
+    return pd.DataFrame({name: list(table[name]) for name in table.columns}, dtype=object)
