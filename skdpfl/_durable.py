@@ -1,4 +1,4 @@
-"""Files that are written as a whole: a process that is killed leaves the old one or the new one."""
+"""Files that outlive processes: one that is killed leaves what was there before, or after."""
 
 from __future__ import annotations
 
@@ -36,6 +36,31 @@ def write_new(path: str, data: bytes, mode: int) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def append(file: int, data: bytes, size: int, before: bytes, header: bytes) -> None:
+    """Put bytes at the end of a file of a size, then a header over the one before, of its length.
+
+    The bytes are on the disk before the header is written, and the header when this returns. If
+    either fails, the file is as it was.
+    """
+    try:
+        _write_at(file, data, size)
+        os.fsync(file)
+        _write_at(file, header, 0)
+        os.fsync(file)
+    except OSError:
+        with suppress(OSError):
+            _write_at(file, before, 0)
+            os.ftruncate(file, size)
+        raise
+
+
+def _write_at(file: int, data: bytes, at: int) -> None:
+    """Write all bytes at a place."""
+    while data:
+        n = os.pwrite(file, data, at)
+        data, at = data[n:], at + n
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:

@@ -326,7 +326,7 @@ def test_a_full_disk_refuses_the_fit_and_keeps_the_ledger(full):
         ledger.charge("more", SMALL)
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace", "chmod"])
+@pytest.mark.parametrize("call", ["fsync", "pwrite"])
 def test_errors_of_the_disk_are_in_words(full, call, monkeypatch):
     def failing(*args, **kwargs):
         raise OSError(errno.EIO, "Input/output error")
@@ -464,7 +464,7 @@ from pathlib import Path
 import benchmarks.ledger as attacks
 from skdpfl.privacy import PrivacyLedger
 
-CALLS = ("open", "link", "unlink", "replace", "fsync", "chmod")
+CALLS = ("open", "link", "unlink", "replace", "fsync", "chmod", "pwrite", "ftruncate")
 
 def die_at(n):
     left = [n]
@@ -487,7 +487,7 @@ while not done:
         die_at(n)
         with PrivacyLedger(3.0, path=path) as ledger:
             os.write(write, b"o")
-            for _ in range(2):
+            for _ in range(3):
                 ledger.charge("fit", attacks.gaussian_fit(0.01))
                 os.write(write, b"c")
         os._exit(0)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any
 
 import pandas as pd
@@ -21,7 +22,7 @@ from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.spending.as_fitted import is_scored_exactly
 from skdpfl.privacy.spending.book import Book, Budget, Entry
-from skdpfl.privacy.spending.filters import Filter
+from skdpfl.privacy.spending.filters import Filter, Taken
 from skdpfl.privacy.spending.journal import Journal
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 
@@ -69,7 +70,8 @@ class Account:
         fits = f"{len(costs)} fit" + ("" if len(costs) == 1 else "s")
         rule = self._filter()
         if rule is not None:
-            left = f"{at_most(rule.spent(costs), 3)} is spent, {at_least(self.remaining, 3)} fits"
+            taken = at_most(rule.spent(rule.taken(costs)), 3)
+            left = f"{taken} is spent, {at_least(self.remaining, 3)} fits"
             return f"epsilon={rule.epsilon:g}, delta={rule.delta:g}; {fits}, {left}"
         spent = self.spent
         if spent is None:
@@ -90,7 +92,7 @@ class Account:
         """
         rule = self._filter()
         costs = [entry.spent for entry in self.entries]
-        return math.inf if rule is None else rule.remaining(costs)
+        return math.inf if rule is None else rule.remaining(rule.taken(costs))
 
     def table(self) -> pd.DataFrame:
         """Return a frame with a row for each fit: when, its name, its cost, what was spent then.
@@ -106,7 +108,10 @@ class Account:
         if rule is None:
             taken = [total(costs[: k + 1]).epsilon_at(self.delta) for k in range(len(costs))]
         else:
-            taken = rule.running(costs)
+            taken = [
+                rule.spent(so_far) for so_far in accumulate(costs, rule.adding, initial=Taken())
+            ]
+            taken = taken[1:]
         rows = [
             (each.date, each.name, each.spent.epsilon_at(self.delta), spent, each.spent.simulation)
             for each, spent in zip(entries, taken, strict=True)
@@ -178,7 +183,8 @@ class Account:
         spent : PrivacySpent
             Its cost.
         """
-        self.budgets[-1].admit([entry.spent for entry in self.entries], spent)
+        if (rule := self._filter()) is not None:
+            rule.admit(rule.taken(entry.spent for entry in self.entries), spent)
 
     def _writable(self) -> Journal:
         """Return the file, which must be open."""
@@ -231,19 +237,18 @@ def charge_all(accounts: Iterable[Account], name: str, spent: PrivacySpent) -> N
         }
         for account, book in books.items():
             account._budget = book.budget
-            book.budget.admit([entry.spent for entry in book.entries], spent)
+            book.admit(spent)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         entry = Entry(name, is_scored_exactly(), spent, now)
         for account, book in books.items():
-            journals[account].replace(book.adding(entry))
+            journals[account].add(book, entry)
     for account, book in books.items():
-        warn_of_seeds(book.entries, spent, account._warned)
+        warn_of_seeds(book.seeds, spent, account._warned)
 
 
-def warn_of_seeds(past: list[Entry], spent: PrivacySpent, warned: set[int]) -> None:
+def warn_of_seeds(past: frozenset[int], spent: PrivacySpent, warned: set[int]) -> None:
     """Warn of seeds that an earlier fit had; each is added to ``warned`` and not repeated."""
-    seeds = {seed for entry in past for seed in entry.spent.simulation_seeds}
-    for seed in sorted((seeds & spent.simulation_seeds) - warned):
+    for seed in sorted((past & spent.simulation_seeds) - warned):
         warned.add(seed)
         warn(
             f"random_state={seed} was used by an earlier fit on the same records: both "

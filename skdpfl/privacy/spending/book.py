@@ -11,6 +11,10 @@ previous one, the header their number and the last digest; so a file with a chan
 repeated or moved byte is rejected. The first entry is the initial budget of the ledger; later
 entries of kind "budget" raise it. Entries hold numbers and text (:mod:`.report`) and run no code.
 
+An entry is appended, then the header, whose length is always the same, is written over: both take
+as long in a file of thousands. If that is interrupted, one more entry than the header names is in
+the file, whole or in part: a whole one counts, a part of one does not, since no fit had begun.
+
 A digest is not a signature: anyone with write access to the file can write another ledger.
 """
 
@@ -22,16 +26,19 @@ import json
 import math
 import secrets
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from skdpfl.privacy.calibration import is_number
 from skdpfl.privacy.events import Neighbours
-from skdpfl.privacy.spending.filters import FILTERS, Filter
+from skdpfl.privacy.spending.filters import FILTERS, Filter, Taken
 from skdpfl.privacy.spending.report import from_record, keys, one_of, require, to_record
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 FORMAT, VERSION = "skdpfl-ledger", 1
 _FIRST = "0" * 64
+#: bytes of the header
+_WIDTH = 160
 
 
 class Damaged(ValueError):
@@ -95,11 +102,6 @@ class Budget:
             return None
         return FILTERS[self.method](self.epsilon, self.delta, self.neighbours)
 
-    def admit(self, past: list[PrivacySpent], spent: PrivacySpent) -> None:
-        """Raise BudgetExceeded if the remaining budget is too small for ``spent``."""
-        if self.filter is not None:
-            self.filter.admit([*past, spent])
-
 
 class Mark(NamedTuple):
     """A state of a ledger: its first digest, its number of entries and its last digest."""
@@ -123,15 +125,37 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Book:
-    """The content of a ledger: its lines, and all their bytes."""
+    """The content of a ledger.
 
-    lines: tuple[Line, ...] = ()
-    body: bytes = b""
+    Attributes
+    ----------
+    lines : tuple of Line
+        The entries, oldest first.
+    size : int
+        The number of bytes of header and entries.
+    whole : bool
+        Whether the file is header and entries, as they are written now; else it is to be replaced.
+    budget : Budget
+        The last one.
+    seeds : frozenset
+        Those of all fits that were simulated.
+    """
+
+    lines: tuple[Line, ...]
+    size: int
+    whole: bool
+    budget: Budget
+    seeds: frozenset[int]
 
     @property
     def mark(self) -> Mark:
         """The identifier of this state."""
         return Mark(self.lines[0].digest, len(self.lines), self.lines[-1].digest)
+
+    @property
+    def header(self) -> bytes:
+        """The first line of the file."""
+        return _header(len(self.lines), self.lines[-1].digest)
 
     @property
     def entries(self) -> list[Entry]:
@@ -143,32 +167,49 @@ class Book:
         """The initial budget of the ledger, and the raised ones."""
         return [line.item for line in self.lines if isinstance(line.item, Budget)]
 
-    @property
-    def budget(self) -> Budget:
-        """The current budget."""
-        return self.budgets[-1]
+    @cached_property
+    def taken(self) -> Taken:
+        """What the fits have taken of the budget."""
+        rule = self.budget.filter
+        return Taken() if rule is None else rule.taken(entry.spent for entry in self.entries)
 
-    def adding(self, item: Entry | Budget) -> Book:
-        """Return the book with one more entry."""
-        after = self.lines[-1].digest if self.lines else _FIRST
-        plain = _fit_to_dict(item) if isinstance(item, Entry) else _budget_to_dict(item)
-        data = _json({"after": after} | plain)
-        return Book((*self.lines, Line(_digest(data), item)), self.body + data)
+    def admit(self, spent: PrivacySpent) -> None:
+        """Raise BudgetExceeded if the remaining budget is too small for ``spent``."""
+        if (rule := self.budget.filter) is not None:
+            rule.admit(self.taken, spent)
+
+    def adding(self, item: Entry | Budget) -> tuple[Book, bytes]:
+        """Return the book with one more entry, and the entry's bytes."""
+        data = encoded(item, self.lines[-1].digest)
+        lines, size = (*self.lines, Line(_digest(data), item)), self.size + len(data)
+        if isinstance(item, Budget):
+            return Book(lines, size, True, item, self.seeds), data
+        seeds = item.spent.simulation_seeds
+        book = Book(lines, size, True, self.budget, self.seeds | seeds if seeds else self.seeds)
+        rule = self.budget.filter
+        if rule is not None:  # one step of what ``taken`` computes
+            book.__dict__["taken"] = rule.adding(self.taken, item.spent)
+        return book, data
 
     def follows(self, mark: Mark) -> bool:
         """Return whether this is the same or a later state of the ledger with ``mark``."""
         same = self.mark.first == mark.first and len(self.lines) >= mark.length
         return same and self.lines[mark.length - 1].digest == mark.last
 
-    def to_bytes(self) -> bytes:
-        """Return the file's content."""
-        return _header(len(self.lines), self.mark.last) + self.body
+
+def written(*items: Entry | Budget) -> bytes:
+    """Return the bytes of a file with these entries."""
+    body, last = b"", _FIRST
+    for item in items:
+        data = encoded(item, last)
+        body, last = body + data, _digest(data)
+    return _header(len(items), last) + body
 
 
 def read(data: bytes, previous: Book | None = None) -> Book:
     """Return the book whose bytes are ``data``, or raise Damaged.
 
-    If it begins as ``previous`` does, only the lines after that are parsed.
+    Entries that ``previous`` has, at the same places, are not parsed again.
     """
     if not data:
         raise Damaged("is empty")
@@ -176,17 +217,36 @@ def read(data: bytes, previous: Book | None = None) -> Book:
     header = first + end
     if not header.startswith(f'{{"format":"{FORMAT}","version":{VERSION},'.encode()):
         raise Damaged(f"is no {FORMAT} of version {VERSION}, or its first line was changed")
+    *bodies, part = rest.split(b"\n")
+    known = () if previous is None else previous.lines
     lines: list[Line] = []
-    known = previous.body if previous is not None else b""
-    if previous is not None and known and rest.startswith(known):
-        lines += previous.lines
-    for line in rest[len(known) if lines else 0 :].splitlines(keepends=True):
-        lines.append(_line(line, lines[-1].digest if lines else _FIRST, len(lines)))
-    if not lines or header != _header(len(lines), lines[-1].digest):
+    for k, body in enumerate(bodies):
+        line, after = body + b"\n", lines[-1].digest if lines else _FIRST
+        same = k < len(known) and known[k].digest == _digest(line)
+        lines.append(known[k] if same else _line(line, after, k))
+    if not lines:
+        raise Damaged("does not have the entries that its first line names; it has 0")
+    last = lines[-1].digest
+    named = header == _header(len(lines), last)
+    before = lines[-2].digest if len(lines) > 1 else _FIRST
+    old = not part and header == _header(len(lines), last).rstrip() + b"\n"  # as it was
+    behind = not part and header == _header(len(lines) - 1, before)
+    if not (old or behind or (named and _begins_an_entry(part, last))):
         raise Damaged(f"does not have the entries that its first line names; it has {len(lines)}")
     if not isinstance(lines[0].item, Budget):
         raise Damaged("does not begin with a budget")
-    return Book(tuple(lines), rest)
+    budget = next(line.item for line in reversed(lines) if isinstance(line.item, Budget))
+    fits = [line.item.spent for line in lines if isinstance(line.item, Entry)]
+    seeds = frozenset().union(*(spent.simulation_seeds for spent in fits))
+    size = len(data) - len(part)
+    return Book(tuple(lines), size, named and not part, budget, seeds)
+
+
+def _begins_an_entry(part: bytes, last: str) -> bool:
+    """Return whether bytes are nothing, or the beginning of the next entry."""
+    beginning = b'{"after":"%s","kind":' % last.encode()
+    part = part.rstrip(b"\0")  # what some disks have in place of bytes that were not written
+    return part.startswith(beginning) or beginning.startswith(part)
 
 
 def _line(data: bytes, after: str, k: int) -> Line:
@@ -232,8 +292,15 @@ def _fit_to_dict(entry: Entry) -> dict[str, Any]:
     }
 
 
+def encoded(item: Entry | Budget, after: str) -> bytes:
+    """Return the line of an entry."""
+    plain = _fit_to_dict(item) if isinstance(item, Entry) else _budget_to_dict(item)
+    return _json({"after": after} | plain)
+
+
 def _header(count: int, last: str) -> bytes:
-    return _json({"format": FORMAT, "version": VERSION, "count": count, "last": last})
+    plain = _json({"format": FORMAT, "version": VERSION, "count": count, "last": last})
+    return plain[:-1].ljust(_WIDTH - 1) + b"\n"
 
 
 def _json(value: dict[str, Any]) -> bytes:

@@ -53,8 +53,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +71,12 @@ from skdpfl.privacy.spending.spent import PrivacySpent
 ASSUMED = "a fit of full batches (sums with Gaussian noise) at the ledger's delta"
 #: the unit of a filter's second budget
 FAILURES = "chances of failure, a fixed share of delta"
+#: what is said of fits under a coarser relation than the ledger's, fixed before any output
+_COARSER = (
+    'This ledger counts under neighbours="add_remove", as it was opened or as the relation of its '
+    'first fit; a fit under "replace" is not covered by that. Use one relation, or open a ledger '
+    'with neighbours="replace": all fits are then priced under it.'
+)
 
 
 class Filling(NamedTuple):
@@ -85,6 +92,16 @@ class Use(NamedTuple):
 
     used: float
     failure: float
+
+
+class Taken(NamedTuple):
+    """What fits have taken of a filter's budget: sums of their uses, and the first one's."""
+
+    fits: int = 0
+    used: float = 0.0
+    failures: float = 0.0
+    first: PrivacySpent | None = None
+    first_failure: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -103,51 +120,63 @@ class Filter:
     delta: float
     neighbours: Neighbours | None = None
 
-    def admit(self, costs: list[PrivacySpent]) -> None:
-        """Raise BudgetExceeded if the last of ``costs`` exceeds the budget."""
-        if len({cost.unit for cost in costs}) > 1:
+    def taken(self, costs: Iterable[PrivacySpent]) -> Taken:
+        """Return what fits have taken."""
+        return reduce(self.adding, costs, Taken())
+
+    def adding(self, taken: Taken, cost: PrivacySpent) -> Taken:
+        """Return what is taken with one more fit, under the relation of all."""
+        first = taken.first or cost
+        use = self._use_under(self.neighbours or first.neighbours, cost)
+        return Taken(
+            taken.fits + 1,
+            taken.used + use.used,
+            taken.failures + use.failure,
+            first,
+            taken.first_failure if taken.fits else use.failure,
+        )
+
+    def admit(self, taken: Taken, cost: PrivacySpent) -> None:
+        """Raise BudgetExceeded if a fit exceeds what is left of the budget."""
+        if taken.first is not None and taken.first.unit != cost.unit:
             raise ValueError("A ledger holds fits of one unit; got unit='record' and unit='silo'.")
-        filling, own = self.filling(costs), costs[-1].epsilon_at(self.delta)
-        alone = len(costs) == 1 and self.spent(costs) <= self.epsilon
+        after, own = self.adding(taken, cost), cost.epsilon_at(self.delta)
+        filling = self._filling(after)
+        alone = after.fits == 1 and self.spent(after) <= self.epsilon
         if alone or filling.used <= filling.budget:  # refused also if it is not a number
             return
-        left = self.remaining(costs[:-1])
+        left = self.remaining(taken)
         why = f" (its {FAILURES}, are more than is left)" if filling.unit == FAILURES else ""
         offer = f"The largest epsilon that still fits is {at_least(left, 3)}, for {ASSUMED}."
         raise BudgetExceeded(
             f"This fit would take the ledger beyond epsilon={self.epsilon:g} at delta="
-            f"{self.delta:g}: {at_most(self.spent(costs[:-1]), 3)} of {self.epsilon:g} is spent, "
-            f"after {len(costs) - 1} fit(s), and this one would make it "
-            f"{at_most(self.spent(costs), 3)}{why}; by itself it costs epsilon={at_most(own, 3)}. "
+            f"{self.delta:g}: {at_most(self.spent(taken), 3)} of {self.epsilon:g} is spent, "
+            f"after {taken.fits} fit(s), and this one would make it "
+            f"{at_most(self.spent(after), 3)}{why}; by itself it costs epsilon={at_most(own, 3)}. "
             f"{offer if left > 0 else 'Nothing more fits.'} "
             "It was refused before it trained on any data."
         )
 
-    def spent(self, costs: list[PrivacySpent]) -> float:
+    def spent(self, taken: Taken) -> float:
         """Return the epsilon that fits have taken from the budget, at the ledger's delta.
 
         It is what the filter guarantees so far: above ``self.epsilon`` exactly if it would not
         admit them. Composed as if they had been fixed beforehand they may cost less.
         """
-        return self.running(costs)[-1] if costs else 0.0
+        if taken.first is None:
+            return 0.0
+        found = max(0.0, self._epsilon(self._filling(taken)))
+        if taken.fits > 1:
+            return found
+        # the first fit is admitted by its own distribution
+        relation = self.neighbours or taken.first.neighbours
+        return min(found, taken.first.under(relation).epsilon_at(self.delta))
 
-    def running(self, costs: list[PrivacySpent]) -> list[float]:
-        """Return the epsilon that was taken after each fit."""
-        uses, found = self._uses(costs), []
-        used = failures = 0.0
-        for use in uses:
-            used, failures = used + use.used, failures + use.failure
-            found.append(max(0.0, self._epsilon(self._filling(used, failures, uses[0].failure))))
-        if costs:  # the first fit is admitted by its own distribution
-            relation = self.neighbours or costs[0].neighbours
-            found[0] = min(found[0], costs[0].under(relation).epsilon_at(self.delta))
-        return found
-
-    def remaining(self, costs: list[PrivacySpent]) -> float:
+    def remaining(self, taken: Taken) -> float:
         """Return the largest epsilon, at the ledger's delta, of one more fit of Gaussian sums."""
-        if not costs:
+        if not taken.fits:
             return self.epsilon  # a first fit is admitted by its own distribution
-        filling = self.filling(costs)
+        filling = self._filling(taken)
         room = filling.budget - filling.used
         if not room > 0 or filling.unit == FAILURES:
             return 0.0
@@ -155,34 +184,24 @@ class Filter:
         mu = math.sqrt(self._squared_mu(room)) * (1 - 1e-9)
         return gaussian_epsilon(mu, self.delta) * (1 - 1e-6)
 
-    def filling(self, costs: list[PrivacySpent]) -> Filling:
-        """Return the use of the budget by fits."""
-        uses = self._uses(costs)
-        used, failures = sum(use.used for use in uses), sum(use.failure for use in uses)
-        return self._filling(used, failures, uses[0].failure)
-
-    def _uses(self, costs: list[PrivacySpent]) -> list[Use]:
-        """Return what each fit uses, under one relation."""
-        relation = self.neighbours or (costs[0].neighbours if costs else None)
-        if relation == "add_remove":
-            _check_relation(costs)
-        # an entry keeps what it uses: a ledger of thousands is asked for each fit
+    def _use_under(self, relation: Neighbours, cost: PrivacySpent) -> Use:
+        """Return what one fit uses; a cost keeps it, since a ledger is asked again and again."""
+        if relation == "add_remove" and cost.neighbours != relation:
+            raise ValueError(_COARSER)
         key = (*dataclasses.astuple(self), relation)
-        found = []
-        for cost in costs:
-            kept = cost.__dict__.get("_use")
-            if kept is None or kept[0] != key:
-                kept = (key, self._use(cost if relation is None else cost.under(relation)))
-                cost.__dict__["_use"] = kept
-            found.append(kept[1])
-        return found
+        kept = cost.__dict__.get("_use")
+        if kept is None or kept[0] != key:
+            kept = (key, self._use(cost.under(relation)))
+            cost.__dict__["_use"] = kept
+        use: Use = kept[1]
+        return use
 
     def _use(self, cost: PrivacySpent) -> Use:
         """Return what the most expensive silo of a fit uses."""
         raise NotImplementedError
 
-    def _filling(self, used: float, failures: float, first: float) -> Filling:
-        """Return the use of the budget; ``first``: the first fit's probability of failure."""
+    def _filling(self, taken: Taken) -> Filling:
+        """Return the use of the budget."""
         raise NotImplementedError
 
     def _epsilon(self, filling: Filling) -> float:
@@ -201,9 +220,9 @@ class GaussianFilter(Filter):
     def _use(self, cost: PrivacySpent) -> Use:
         return Use(max(_squared_mu(c.composition, cost) for c in cost.costs), 0.0)
 
-    def _filling(self, used: float, failures: float, first: float) -> Filling:
+    def _filling(self, taken: Taken) -> Filling:
         budget = gaussian_mu(self.epsilon, self.delta) ** 2
-        return Filling(used, budget, "squared mu of Gaussian DP")
+        return Filling(taken.used, budget, "squared mu of Gaussian DP")
 
     def _epsilon(self, filling: Filling) -> float:
         if not math.isfinite(filling.used):
@@ -223,13 +242,13 @@ class RenyiFilter(Filter):
         prices = [renyi(c.composition, order, cost.neighbours) for c in cost.costs]
         return Use(max(used for used, _ in prices), max(failure for _, failure in prices))
 
-    def _filling(self, used: float, failures: float, first: float) -> Filling:
-        share = failure_share(self.delta, first)
-        if not failures <= share:
-            return Filling(failures, share, FAILURES)
+    def _filling(self, taken: Taken) -> Filling:
+        share = failure_share(self.delta, taken.first_failure)
+        if not taken.failures <= share:
+            return Filling(taken.failures, share, FAILURES)
         order = filter_order(self.epsilon, self.delta)
         budget = renyi_budget(self.epsilon, self.delta - share, order)
-        return Filling(used, budget, f"Renyi divergence at order {order:.3g}")
+        return Filling(taken.used, budget, f"Renyi divergence at order {order:.3g}")
 
     def _epsilon(self, filling: Filling) -> float:
         if filling.unit == FAILURES:
@@ -242,16 +261,6 @@ class RenyiFilter(Filter):
 
 #: by a ledger's ``method``
 FILTERS: dict[str, type[Filter]] = {"renyi": RenyiFilter, "gaussian": GaussianFilter}
-
-
-def _check_relation(costs: list[PrivacySpent]) -> None:
-    """Raise for fits under a coarser relation than the ledger's, fixed before any output."""
-    if any(cost.neighbours != "add_remove" for cost in costs):
-        raise ValueError(
-            'This ledger counts under neighbours="add_remove", as it was opened or as the relation '
-            'of its first fit; a fit under "replace" is not covered by that. Use one relation, or '
-            'open a ledger with neighbours="replace": all fits are then priced under it.'
-        )
 
 
 def _squared_mu(composition: Composition, cost: PrivacySpent) -> float:

@@ -1,9 +1,11 @@
-"""The file of a ledger, locked and replaced atomically so that no entry is lost.
+"""The file of a ledger, locked, that no entry is lost from.
 
-A change is written to a second file, which replaces the first when it is on the disk; the fit
-begins after that. So a process that is killed leaves the old file or the new one, and a fit that
-has drawn noise is recorded. The lock is on the file itself: after locking we check that the file
-still has its name, since each change replaces it.
+An entry is on the disk before the header names it, and the fit begins after both. So a process that
+is killed leaves the old entries or one more, and a fit that has drawn noise is recorded. A file
+that is not as it is written now (by an earlier version, or by a process that was killed) is written
+anew and replaced atomically at the next entry. The lock is on the file itself: after locking we
+check that the file still has its name. As long as nobody else has written to the file, it is not
+read again.
 """
 
 from __future__ import annotations
@@ -16,17 +18,21 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
-from skdpfl._durable import replace_file, sync_folder, write_new
+from skdpfl._durable import append, replace_file, sync_folder, write_new
 from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
-from skdpfl.privacy.spending.book import Book, Budget, Damaged, Mark, read
+from skdpfl.privacy.spending.book import Book, Budget, Damaged, Entry, Mark, read, written
 
 try:
     import fcntl
 except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
+
+#: which file it is, its size, and when it was written to
+_State = tuple[int, int, int, int]
 
 #: seconds to wait for another process
 PATIENCE = 60.0
@@ -45,14 +51,15 @@ class Journal:
     """A ledger's file; ``mark`` is an earlier state of it, which it has to continue."""
 
     def __init__(self, path: str, mark: Mark | None = None) -> None:
-        self.path, self._seen = path, mark
+        self.path, self._given = path, mark
         self._mode, self._told = 0o600, mark is not None  # whether its rights were spoken of
-        self._book: Book | None = None
+        self._known: tuple[Book, _State] | None = None
+        self._held = -1  # the locked file
 
     @property
     def mark(self) -> Mark | None:
         """The last state that was read."""
-        return self._seen
+        return self._given if self._known is None else self._known[0].mark
 
     def exists(self) -> bool:
         """Return whether there is a file at the path."""
@@ -60,7 +67,7 @@ class Journal:
 
     def create(self, budget: Budget) -> None:
         """Create the file with its first entry, atomically, unless it exists."""
-        data = Book().adding(budget).to_bytes()
+        data = written(budget)
         new = f"{self.path}.{secrets.token_hex(4)}.new"
         with self._in_words("created"), suppress(FileExistsError):
             try:
@@ -73,10 +80,15 @@ class Journal:
 
     def read(self) -> Book:
         """Return the content of the file, which must continue the last state that was read."""
-        seen = self._seen  # before reading: another thread may write meanwhile
-        with self._in_words("read"), open(self._open(os.O_RDONLY), "rb") as file:
-            data = file.read()
-        return self._checked(data, seen)
+        with self._in_words("read"):
+            file = self._open(os.O_RDONLY)
+        try:
+            return self._content(file)
+        except LedgerError:
+            time.sleep(0.01)  # another process was writing the header
+            return self._content(file)
+        finally:
+            os.close(file)
 
     @contextmanager
     def locked(self) -> Iterator[Book]:
@@ -84,25 +96,40 @@ class Journal:
         with self._in_words("locked"):
             file = self._lock()
         try:
-            seen = self._seen
-            with self._in_words("read"), open(file, "rb", closefd=False) as opened:
-                data = opened.read()
             self._refuse_other_names(file)
-            yield self._checked(data, seen)
+            book = self._content(file)
+            self._held = file
+            yield book
         finally:
+            self._held = -1
             fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 
-    def replace(self, book: Book) -> None:
-        """Replace the content, inside :meth:`locked` only; it is on the disk afterwards."""
+    def add(self, book: Book, item: Entry | Budget) -> None:
+        """Add an entry, inside :meth:`locked` only; it is on the disk afterwards."""
+        new, data = book.adding(item)
         with self._in_words("written"):
-            mode = stat.S_IMODE(os.stat(self.path).st_mode)
-            replace_file(self.path, book.to_bytes(), mode)
-        self._book, self._seen = book, book.mark
+            if book.whole:
+                append(self._held, data, book.size, book.header, new.header)
+                state = _state(self._held)
+            else:
+                body = _all_of(self._held)[: book.size].partition(b"\n")[2]
+                replace_file(self.path, new.header + body + data, self._mode)
+                new, state = replace(new, size=len(new.header + body + data)), _state(self.path)
+        self._known = new, state
 
-    def _checked(self, data: bytes, seen: Mark | None) -> Book:
+    def _content(self, file: int) -> Book:
+        """Return what an open file holds, and remember it."""
+        known = self._known
+        with self._in_words("read"):
+            state = _state(file)  # before reading: another process may write meanwhile
+            if known is not None and known[1] == state:
+                self._warn_of_rights()
+                return known[0]
+            data = _all_of(file)
+        seen = self.mark if known is None else known[0].mark
         try:
-            book = read(data, self._book)
+            book = read(data, None if known is None else known[0])
         except Damaged as error:
             raise LedgerError(
                 f"The privacy ledger {self.path!r} {error}. No fit is admitted. Put back its "
@@ -115,8 +142,9 @@ class Journal:
                 "copy was put in its place while it was in use. No fit is admitted. Put the latest "
                 "one back."
             )
-        if self._seen is None or book.follows(self._seen):
-            self._book, self._seen = book, book.mark
+        now = self._known
+        if now is None or book.follows(now[0].mark):
+            self._known = book, state
         self._warn_of_rights()
         return book
 
@@ -197,6 +225,19 @@ class Journal:
             f"The privacy ledger {self.path!r} is gone: its file was deleted or moved. No fit is "
             "admitted. Put it back, with all its entries; a new file would be a new budget."
         )
+
+
+def _state(file: int | str) -> _State:
+    """Return what differs once somebody has written to a file, or replaced it."""
+    found = os.stat(file)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _all_of(file: int) -> bytes:
+    """Return what an open file holds."""
+    with open(file, "rb", closefd=False) as opened:
+        opened.seek(0)
+        return opened.read()
 
 
 def absolute(path: Any) -> str:

@@ -196,7 +196,7 @@ class PrivacyLedger(Account):
                 raise ValueError(
                     f"epsilon must be above {old}, the budget that holds: {epsilon!r}."
                 )
-            journal.replace(book.adding(new))
+            journal.add(book, new)
         self._budget = new
         self._asked |= {"epsilon": new.epsilon}
 

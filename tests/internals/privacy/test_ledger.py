@@ -57,7 +57,8 @@ def test_the_share_of_delta_for_failures_does_not_depend_on_later_fits(first):
             for f in failures:
                 ledger.charge("later", cost((Gaussian(100.0), 1), (Approximate(0.0, f), 1)))
             costs = [entry.spent for entry in ledger.entries]
-        return RenyiFilter(3.0, delta).filling(costs).budget
+        rule = RenyiFilter(3.0, delta)
+        return rule._filling(rule.taken(costs)).budget
 
     room = share - first * delta
     order = filter_order(3.0, delta)
@@ -86,12 +87,13 @@ def test_gaussian_filter_wastes_nothing_and_refuses_other_fits():
 
 
 def test_what_is_not_a_number_is_not_within_the_budget(monkeypatch):
+    rule = RenyiFilter(1.0, 1e-5)
     monkeypatch.setattr(filters, "renyi", lambda *args: (math.nan, 0.0))
     with pytest.raises(BudgetExceeded):
-        RenyiFilter(1.0, 1e-5).admit([gaussian(0.01), gaussian(0.01)])
+        rule.admit(rule.taken([gaussian(0.01)]), gaussian(0.01))
     monkeypatch.setattr(filters, "renyi", lambda *args: (0.0, math.nan))
     with pytest.raises(BudgetExceeded):
-        RenyiFilter(1.0, 1e-5).admit([gaussian(0.01), gaussian(0.01)])
+        rule.admit(rule.taken([gaussian(0.01)]), gaussian(0.01))
 
 
 def test_counts_are_exact_under_concurrent_charges(tmp_path):

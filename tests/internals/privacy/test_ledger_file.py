@@ -1,5 +1,6 @@
 """More of tests/privacy/test_ledger_file.py: what only private names show."""
 
+import errno
 import fcntl
 import json
 import os
@@ -14,8 +15,8 @@ from skdpfl._durable import beside
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
 from skdpfl.privacy.spending import journal
-from skdpfl.privacy.spending.book import Book, Budget, Damaged, read
-from skdpfl.privacy.spending.filters import filter_order, renyi_budget
+from skdpfl.privacy.spending.book import Budget, Damaged, read, written
+from skdpfl.privacy.spending.filters import RenyiFilter, filter_order, renyi_budget
 from tests.privacy.test_ledger_file import SMALL, full, path
 
 __all__ = ["full", "path"]  # fixtures
@@ -38,7 +39,7 @@ def test_every_flipped_bit_is_seen(full, n):
     data = bytearray(full.read_bytes())
     lines = bytes(data).splitlines(keepends=True)
     start = sum(map(len, lines[:n]))
-    for position in range(start, start + min(len(lines[n]), 120)):
+    for position in range(start, start + min(len(lines[n]), 160)):
         for bit in range(8):
             data[position] ^= 1 << bit
             with pytest.raises(Damaged):
@@ -48,9 +49,9 @@ def test_every_flipped_bit_is_seen(full, n):
 
 
 def test_an_entry_that_this_version_does_not_know_is_refused():
-    book = Book().adding(Budget(1.0))
+    body = written(Budget(1.0)).splitlines()[1]
     for change in ({"kind": "gift"}, {"epsilon": -1.0}, {"extra": 1}, {"method": []}, {"id": None}):
-        plain = json.loads(book.body) | change
+        plain = json.loads(body) | change
         if change == {"id": None}:
             del plain["id"]
         line = journal_line(plain)
@@ -76,7 +77,95 @@ def test_who_waits_too_long_is_told(full, monkeypatch):
         ledger.charge("more", SMALL)
 
 
+def test_a_charge_reads_nothing_and_writes_as_much_in_a_file_of_hundreds(path, monkeypatch):
+    """A line and the header; no entry is looked at again."""
+    written, reads, uses = [], [], []
+    write, read_all, use = os.pwrite, journal._all_of, RenyiFilter._use_under
+    monkeypatch.setattr(
+        os, "pwrite", lambda f, data, at: written.append(len(data)) or write(f, data, at)
+    )
+    monkeypatch.setattr(journal, "_all_of", lambda file: reads.append(file) or read_all(file))
+    monkeypatch.setattr(
+        RenyiFilter, "_use_under", lambda self, *cost: uses.append(1) or use(self, *cost)
+    )
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+    with PrivacyLedger(1e3, path=path) as ledger:
+        ledger.charge("fit", SMALL)
+        each = []
+        for _ in range(200):
+            written.clear(), reads.clear(), uses.clear()
+            ledger.charge("fit", SMALL)
+            each.append((sum(written), len(written), len(reads), len(uses)))
+    assert set(each) == {each[0]} and each[0][1:3] == (2, 0) and each[0][3] <= 2
+    assert len(PrivacyLedger(path=path).entries) == 201
+
+
+def test_files_of_before_are_read_and_written_anew(full):
+    """Their header was as long as its numbers."""
+    header, body = full.read_bytes().split(b"\n", 1)
+    full.write_bytes(header.rstrip() + b"\n" + body)
+    assert len(PrivacyLedger(path=full).entries) == 8
+    with PrivacyLedger(path=full) as ledger:
+        ledger.charge("more", SMALL)
+        ledger.charge("more", SMALL)
+    assert len(full.read_bytes().split(b"\n", 1)[0]) == 159
+    assert len(PrivacyLedger(path=full).entries) == 10
+
+
+@pytest.mark.parametrize("kept", [1, 40, 79, 100, 300, None])
+@pytest.mark.parametrize("opened", [True, False])
+def test_an_entry_that_its_writer_did_not_finish(full, kept, opened):
+    """A whole one counts although the header lacks it, a part of one does not; both heal."""
+    before = full.read_bytes()
+    with PrivacyLedger(path=full) as ledger:
+        ledger.charge("last", SMALL)
+    line = full.read_bytes()[len(before) :]
+    cut = before + (line if kept is None else line[:kept] + b"\0" * (kept == 100))
+    full.write_bytes(before)
+    with PrivacyLedger(path=full) as ledger:
+        if not opened:
+            assert len(ledger.entries) == 8
+        full.write_bytes(cut)
+        assert len(ledger.entries) == 8 + (kept is None)
+        ledger.charge("after", SMALL)
+        ledger.charge("after that", SMALL)
+    names = [entry.name for entry in PrivacyLedger(path=full).entries]
+    assert names[8:] == ["last"] * (kept is None) + ["after", "after that"]
+    for wrong in (b"x", line + b"{", line + line, b"\n", line[:50] + b"\n"):
+        full.write_bytes(before + wrong)
+        with pytest.raises(LedgerError, match="No fit is admitted"):
+            PrivacyLedger(path=full)
+
+
+@pytest.mark.parametrize("call", range(4))
+def test_a_disk_that_fails_on_the_way_leaves_what_was_there(full, call, monkeypatch):
+    """Line, its way to the disk, header, its way to the disk."""
+    left = [call]
+
+    def failing(original):
+        def run(*args):
+            left[0] -= 1
+            if left[0] == -1:
+                raise OSError(errno.EIO, "Input/output error")
+            return original(*args)
+
+        return run
+
+    before = full.read_bytes()
+    with PrivacyLedger(path=full) as ledger:
+        monkeypatch.setattr(os, "pwrite", failing(os.pwrite))
+        monkeypatch.setattr(os, "fsync", failing(os.fsync))
+        with pytest.raises(LedgerError, match="cannot be written: Input/output error"):
+            ledger.charge("more", SMALL)
+        assert full.read_bytes() == before
+        ledger.charge("more", SMALL)
+    assert len(PrivacyLedger(path=full).entries) == 9
+
+
 def test_what_a_killed_writer_left_is_in_nobody_s_way(full):
+    """What is written anew was a file of before."""
+    header, body = full.read_bytes().split(b"\n", 1)
+    full.write_bytes(header.rstrip() + b"\n" + body)
     Path(beside(full, "new")).write_bytes(b"half a ledg")
     with PrivacyLedger(path=full) as ledger:
         ledger.charge("more", SMALL)
