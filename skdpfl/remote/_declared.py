@@ -53,26 +53,28 @@ from skdpfl.scaling import (
     ValueCounts,
 )
 
-#: the declared classes by name, and the types of their fields
-_BY_NAME: dict[str, type] = {}
-_FIELDS: dict[type, dict[str, Any]] = {}
+#: the declared classes and functions by name, and the types of their fields
+_BY_NAME: dict[str, Any] = {}
+_FIELDS: dict[Any, dict[str, Any]] = {}
 
 
-def declare(*kinds: type) -> None:
-    """Let objects of these classes be sent between machines.
+def declare(*kinds: Any) -> None:
+    """Let objects of these classes, or these functions, be sent between machines.
 
     Parameters
     ----------
-    *kinds : type
-        Dataclasses or named tuples, each of a name of its own. Both sides declare them.
+    *kinds : type or function
+        Dataclasses, named tuples or functions, each of a name of its own. Both sides declare them:
+        a function's name is sent, and stands for the receiver's own.
     """
     for kind in kinds:
-        if not (dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")):
-            raise TypeError(f"{kind.__name__} is neither a dataclass nor a named tuple.")
+        sent = dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
+        if not (sent or isinstance(kind, types.FunctionType)):
+            raise TypeError(f"{kind.__name__} is no dataclass, no named tuple and no function.")
         name = _name(kind)
         if _BY_NAME.setdefault(name, kind) is not kind:
             raise ValueError(f"Another class of the name {name!r} was declared before.")
-        _FIELDS[kind] = _hints_of(kind)
+        _FIELDS[kind] = _hints_of(kind) if sent else {}
 
 
 def pack(value: Any) -> bytes:
@@ -107,7 +109,7 @@ def unpack(data: bytes) -> Any:
     return from_bytes(data, _made)
 
 
-def _name(kind: type) -> str:
+def _name(kind: Any) -> str:
     """Return what a class is called between machines: ours by their package, others as they are."""
     packages = kind.__module__.split(".")
     ours = packages[0] == "skdpfl" and len(packages) > 1
@@ -115,7 +117,7 @@ def _name(kind: type) -> str:
 
 
 def _opened(value: Any) -> tuple[str, dict[str, Any]]:
-    kind = type(value)
+    kind = _kind(value)
     if _BY_NAME.get(_name(kind)) is not kind:
         raise WireError(
             f"{kind.__name__} is not sent between machines; declare it with "
@@ -134,7 +136,12 @@ def _made(name: str, fields: dict[str, Any]) -> Any:
     for field, hint in hints.items():
         if not _fits(fields[field], hint):
             raise WireError(f"{name}.{field} is of another type than it should be.")
-    return kind(**fields)
+    return kind if isinstance(kind, types.FunctionType) else kind(**fields)
+
+
+def _kind(value: Any) -> Any:
+    """Return what is declared of a value: its class; functions themselves."""
+    return value if isinstance(value, types.FunctionType) else type(value)
 
 
 def _hints_of(kind: Any) -> dict[str, Any]:
@@ -187,7 +194,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if isinstance(hint, type) and not getattr(hint, "_is_protocol", False):
         return isinstance(value, hint)
     if callable(hint) and origin is not None:  # a callable, such as a projection: declared ones
-        return callable(value) and _name(type(value)) in _BY_NAME
+        return callable(value) and _name(_kind(value)) in _BY_NAME
     return True
 
 

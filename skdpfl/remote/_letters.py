@@ -116,14 +116,14 @@ class Task:
             or self.model.n_outputs != self.loss.n_outputs(n_classes)
         ):
             raise Refused("The fit's loss or model is not for these classes.")
-        if 8 * self.model.size > LIMITS.message_bytes:
-            raise Refused("The fit's model is larger than what is sent between machines.")
         d = facts.n_features
         width = self._width(d)
-        if not (_maps(self.features, (2, d), (2, width)) and _maps(self.target, (2,), (2,))):
-            raise Refused("The fit's maps are not for these features and targets.")
         if declared != steps or self.model.n_features != width:
             raise Refused("The fit's steps or features are not those of the plan agreed to.")
+        if 8 * self.model.size > LIMITS.message_bytes:
+            raise Refused("The fit's model is larger than what is sent between machines.")
+        if not (_maps(self.features, (2, d), (2, width)) and _maps(self.target, (2,), (2,))):
+            raise Refused("The fit's maps are not for these features and targets.")
 
     def _width(self, n_features: int) -> int:
         """Return how many columns the model has: those of the features' expansion, if any."""

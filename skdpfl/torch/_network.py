@@ -6,7 +6,7 @@ import copy
 import inspect
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,28 +31,45 @@ from skdpfl.torch._tape import Tape, factors_of, full_precision, one_thread
 
 #: numbers held at once for records' gradients, and records that predictions are made for at once
 _AT_ONCE, _PREDICTED = 2**24, 1024
+#: what is known of a network once its module was made
+_PREPARED = {
+    "_layout", "_last", "_computes", "_own_code", "_found", "_module", "_threads", "_blocks",
+}  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class TorchNetwork(Model):
     """A module with flat parameters, in the order of its ``named_parameters``.
 
+    For silos elsewhere declare it, and what makes the module, on both sides: the factory's name is
+    sent, each side calls its own (:func:`skdpfl.remote.declare`).
+
     Parameters
     ----------
-    factory : callable
-        Returns a new module for records (n, n_features); has ``n_features`` and ``n_outputs``.
-    device : torch.device
+    module_factory : callable
+        Returns a new module, as for :class:`TorchModel`.
+    n_features : int
+        Number of features of a record.
+    n_outputs : int
+        Number of raw predictions of a record.
+    device : str, default="cpu"
         Where gradients are computed.
     """
 
     #: whatever the module is, records and silos are kept apart here
     stackable: ClassVar[bool] = True
 
-    def __init__(self, factory: Any, device: torch.device) -> None:
-        self.factory, self.device = factory, device
-        self.n_features, self.n_outputs = factory.n_features, factory.n_outputs
-        self._prepare()
+    module_factory: Callable[..., Any]
+    n_features: int
+    n_outputs: int
+    device: str = "cpu"
 
-    def _prepare(self) -> None:
+    def __post_init__(self) -> None:
+        self.device = _device(self.device)
+        self.factory = Factory(self.module_factory, self.n_features, self.n_outputs)
+
+    def _prepare(self) -> TorchNetwork:
+        """Return itself, its module made and looked at."""
         module = drawn(self.factory, 0)
         refuse_layers(module)
         self._layout = Layout(module)
@@ -66,13 +83,21 @@ class TorchNetwork(Model):
         self._found = probe(exact, self._layout.shapes, self.n_features, known is not None)
         self._module, self._threads = module, threading.local()
         self._blocks: dict[np.dtype, Blocks] = {}
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Make the module when it is first needed: reading a letter makes none."""
+        if name not in _PREPARED or "_layout" in vars(self):
+            raise AttributeError(name)
+        return getattr(self._prepare(), name)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what the module is made from."""
-        return {"factory": self.factory, "device": str(self.device)}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["factory"], torch.device(state["device"]))  # type: ignore[misc]
+        self.__init__(**state)  # type: ignore[misc]
+        self._prepare()
 
     @property
     def size(self) -> int:
@@ -129,7 +154,7 @@ class TorchNetwork(Model):
         out = np.empty((*shape, X.shape[-2], self.n_outputs), params.dtype)
         for i in np.ndindex(shape):
             tape = self._tape(params.dtype)
-            given = self._layout.split(params[i], self.device)
+            given = self._layout.split(params[i], torch.device(self.device))
             with torch.no_grad():
                 for rows in _pieces(X.shape[-2], _PREDICTED):
                     z = tape.raw(given, self._tensor(X[i][rows]))
@@ -159,9 +184,9 @@ class TorchNetwork(Model):
         shares = np.ones(n, params.dtype) if weights is None else weights
         y, norms, shares = (np.broadcast_to(v, (*shape, n)) for v in (y, squared_norms, shares))
         out = np.zeros((*shape, self.size), params.dtype)
-        with np.errstate(all="ignore"), full_precision(self.device), one_thread():
+        with np.errstate(all="ignore"), full_precision(torch.device(self.device)), one_thread():
             for i in np.ndindex(shape):
-                given = self._layout.split(params[i], self.device)
+                given = self._layout.split(params[i], torch.device(self.device))
                 for rows in _pieces(n, chunk or n):
                     some = X[i][rows], y[i][rows], norms[i][rows], shares[i][rows]
                     out[i] += self._chunk(given, *some, loss, float(clips[i]))
@@ -341,9 +366,7 @@ class TorchModel(Architecture):
     device: Any = "cpu"
 
     def build(self, n_features: int, n_outputs: int) -> TorchNetwork:
-        return TorchNetwork(
-            Factory(self.module_factory, n_features, n_outputs), _device(self.device)
-        )
+        return TorchNetwork(self.module_factory, n_features, n_outputs, self.device)._prepare()
 
 
 class Factory:
@@ -402,9 +425,10 @@ class Factory:
         return module
 
 
-def _device(given: Any) -> torch.device:
+def _device(given: Any) -> str:
+    """Return a device's name."""
     try:
-        return torch.device(given)
+        return str(torch.device(given))
     except (RuntimeError, TypeError) as error:
         raise ValueError(
             f'device must be a device of torch, such as "cpu"; got {given!r}.'
