@@ -289,19 +289,19 @@ class RocAuc(Measure):
             return (y[:, None] == (0, 1))[:, :, None] & bins[:, None]
         low, high = self.span
         cells = np.floor((scores / (1 + np.abs(scores) / LIMIT) - low) / (high - low) * CELLS)
-        return cells[:, None] == np.arange(CELLS)
+        return np.clip(cells, 0, CELLS - 1)[:, None] == np.arange(CELLS)
 
     def after(self, mean: np.ndarray, noise: float) -> RocAuc:
-        counts = np.where(mean > (UNSURE if not self.zoomed else 2) * noise, mean, 0.0)
-        counts = counts if counts.any() else np.ones(CELLS)
-        below = np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
-        ends = np.linspace(*self.span, CELLS + 1)
-        if not self.zoomed:
-            first = np.searchsorted(below, 0.025, side="right") - 1
-            last = np.searchsorted(below, 0.975)
-            return replace(self, span=(float(ends[first]), float(ends[last])), zoomed=True)
-        bent = np.interp(np.arange(1, BINS) / BINS, below, ends)
-        return replace(self, edges=np.sort(bent / (1 + 1e-9 - np.abs(bent) / LIMIT)))
+        ends, below = np.linspace(*self.span, CELLS + 1), _rising(mean)
+        if self.zoomed:
+            bent = np.interp(np.arange(1, BINS) / BINS, below, ends)
+            return replace(self, edges=np.sort(bent / (1 + 1e-9 - np.abs(bent) / LIMIT)))
+        # half of the noise of all cells is in either half of them
+        share = min(max(0.025, noise * math.sqrt(CELLS)), 0.25)
+        low, high = np.interp([share, 1 - share], below, ends)
+        beside = (high - low) / 2 + (ends[1] - ends[0]) / 2
+        low, high = max(low - beside, -LIMIT), min(high + beside, LIMIT)
+        return replace(self, span=(float(low), float(high)), zoomed=True)
 
     def curve(self, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return false and true positive rates from the highest bin on, neither ever falling."""
@@ -319,6 +319,19 @@ class RocAuc(Measure):
         above = positive.sum() - np.cumsum(positive) + positive / 2
         area = negative @ above / (negative.sum() * positive.sum())
         return float(np.clip(area, 0.0, 1.0))
+
+
+def _rising(mean: np.ndarray) -> np.ndarray:
+    """Return the shares below each cell's ends (n + 1,) by noisy shares of the cells.
+
+    All shares add up to 1, which takes away what the noise of all adds up to; shares below more
+    cells are no smaller.
+    """
+    n = len(mean)
+    sums = np.concatenate([[0.0], np.cumsum(mean)])
+    sums -= np.arange(n + 1) / n * (sums[-1] - 1)
+    up, down = np.maximum.accumulate(sums), np.minimum.accumulate(sums[::-1])[::-1]
+    return np.clip((up + down) / 2, 0.0, 1.0) + 1e-12 * np.arange(n + 1)
 
 
 # ---- by name ---------------------------------------------------------------------------------

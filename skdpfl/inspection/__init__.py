@@ -4,6 +4,8 @@ from skdpfl._lazy import lazy
 
 #: public name -> the module that has it; loaded on first use
 _WHERE = {
+    "DPConfusionMatrixDisplay": "_private_scores",
+    "DPRocCurveDisplay": "_private_scores",
     "ConvergenceDisplay": "_convergence",
     "Heterogeneity": "_before_fit",
     "affordable_features": "_before_fit",

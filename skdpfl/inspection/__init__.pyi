@@ -16,5 +16,9 @@ from skdpfl.inspection._local_comparison import (
     LocalComparisonDisplay as LocalComparisonDisplay,
     local_comparison as local_comparison,
 )
+from skdpfl.inspection._private_scores import (
+    DPConfusionMatrixDisplay as DPConfusionMatrixDisplay,
+    DPRocCurveDisplay as DPRocCurveDisplay,
+)
 from skdpfl.inspection._spent import PrivacySpentDisplay as PrivacySpentDisplay
 from skdpfl.inspection._utility import PrivacyUtilityDisplay as PrivacyUtilityDisplay

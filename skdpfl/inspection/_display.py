@@ -45,7 +45,8 @@ def axes_of(ax: Any) -> tuple[Any, Any]:
 def tidy(ax: Any) -> None:
     """Hide the upper and right spines, and draw a light grid."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="0.9", linewidth=0.8)
+    if not ax.images:
+        ax.grid(axis="y", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
 
 

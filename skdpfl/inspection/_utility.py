@@ -42,7 +42,8 @@ class PrivacyUtilityDisplay(Display):
     baseline : array-like of shape (n_repeats,), default=None
         The scores without privacy.
     constant : array-like of shape (n_repeats,), default=None
-        The scores of a prediction that looks at no feature: the commonest label, the mean.
+        The scores of always the same answer, which looks at no feature: the commonest label or
+        the labels' shares, the mean.
     score_name : str, default="score"
         Name of the score.
     estimator_name : str, default=None
@@ -97,7 +98,9 @@ class PrivacyUtilityDisplay(Display):
         self.constant_ = None
         if self.constant is not None:
             height = float(np.mean(self.constant))
-            self.constant_ = self.ax_.axhline(height, color="0.5", ls=":", label="a constant")
+            self.constant_ = self.ax_.axhline(
+                height, color="0.5", ls=":", label="always the same answer"
+            )
         alone = f" of {self.step}, other steps apart" if self.step else ""
         logarithmic(self.ax_, epsilons, f"privacy budget ε{alone} (smaller is more private)")
         repeats = "" if self.band_ is None else " (mean ± standard deviation)"
@@ -214,9 +217,14 @@ class PrivacyUtilityDisplay(Display):
         """
         score, score_name = predicted_scores(y_true, y_pred, metric)
         budgets = sorted(e for e in score if np.isfinite(e))
+        same = None
+        if metric is None:  # another may ask for more than one answer
+            counts = np.unique(np.asarray(y_true), return_counts=True)[1]
+            same = [counts.max() / counts.sum() if score_name == "accuracy" else 0.0]
         return cls(
             epsilons=budgets,
             scores=[[score[e]] for e in budgets],
+            constant=same,
             baseline=[score[np.inf]] if np.inf in score else None,
             score_name=score_name,
             estimator_name=name,

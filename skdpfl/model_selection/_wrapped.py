@@ -49,12 +49,12 @@ class Protection(NamedTuple):
 def protection_of(inner: Any) -> Protection:
     """Return the guarantee of a search over this estimator; raise if there is none."""
     unit: Any = inner.unit
-    if inner.trust == "shuffler":
+    if inner.trust not in ("silo", "server"):
         raise ValueError(
             'DPRandomizedSearchCV searches estimators with trust="silo" or "server"; got '
-            'trust="shuffler". Behind a shuffler every run is seen, and scores would have to be '
-            'shuffled records\' messages as well. Search with trust="silo", or take one candidate '
-            'and spend everything on it ("auto" learns nothing from the data).'
+            f"trust={inner.trust!r}. There every run is seen, and scores would have to be shuffled "
+            'or masked as well. Search with trust="silo", or take one candidate and spend '
+            'everything on it ("auto" learns nothing from the data).'
         )
     if not is_classifier(inner) and inner.target_bounds is None:
         raise ValueError(

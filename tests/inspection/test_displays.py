@@ -60,7 +60,9 @@ def test_utility_from_estimator_draws_means_band_and_baseline():
     common = [max(np.mean(y[test] == label) for label in np.unique(y)) for _, test in folds]
     assert np.allclose(shown.constant, common, atol=0.02)  # of the training rows
     assert np.allclose(shown.constant_.get_ydata(), np.mean(shown.constant))
-    assert [t.get_text() for t in shown.ax_.get_legend().get_texts()][-1] == "a constant"
+    assert [t.get_text() for t in shown.ax_.get_legend().get_texts()][
+        -1
+    ] == "always the same answer"
     assert "ε" in shown.ax_.get_xlabel()
     assert shown.ax_.get_ylabel().startswith("accuracy")
 

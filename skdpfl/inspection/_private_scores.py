@@ -1,0 +1,363 @@
+"""A ROC curve and a confusion matrix of records, with noise that is paid for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from skdpfl._arguments import check_choice, check_positive
+from skdpfl._compat import as_frame
+from skdpfl._surface import filled_docs, refuse_own_parts
+from skdpfl.federation import (
+    Confusion,
+    Found,
+    LocalFederation,
+    Measure,
+    RocAuc,
+    SiloBudgets,
+    SiloData,
+    ask_score,
+    score_plan,
+)
+from skdpfl.inspection._display import GREY, Display, next_colour
+from skdpfl.model_selection.scoring import predictions
+from skdpfl.privacy.calibration import check_budget_parameters, delta_of
+from skdpfl.privacy.pricing.gaussian import gaussian_mu
+from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.spending.account import charge_all
+from skdpfl.privacy.spending.ledger import open_ledgers
+from skdpfl.privacy.spending.spent import PrivacySpent
+from skdpfl.silos import read_silos, split_silo_column
+
+_shared_docs = filled_docs(
+    {
+        "asked": """
+    estimator : estimator
+        A fitted classifier. It must not have seen these records without privacy.
+    X : array-like or DataFrame of shape (n_samples, n_features)
+        The records of all silos.
+    y : array-like of shape (n_samples,)
+        Their labels; others than the estimator's count nowhere.
+    epsilon : float
+        What the picture costs each record, beside the fit.
+    silos : array-like of shape (n_samples,), default=None
+        Each record's silo, unless X has the estimator's ``silo_column``. None: one silo.
+    delta : "auto" or float, default="auto"
+        "auto" is the largest power of ten that is at most 1 / (10 n_samples).
+    trust : {"silo", "server"}, default="silo"
+        "silo": each silo adds noise to its own counts; "server": noise is added once, to all.
+    neighbours : {"replace", "add_remove"}, default="replace"
+        The relation of the guarantee.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws secret noise; anything else is a simulation.""",
+        "drawn": """
+    name : str, default=None
+        The model's name; by default the estimator's.
+    ax : matplotlib Axes, default=None
+        Where to draw.""",
+    }
+)
+
+
+def _found(
+    display: type,
+    measure: Measure,
+    estimator: Any,
+    data: tuple[Any, Any, Any],
+    budget: dict[str, Any],
+) -> tuple[Found, PrivacySpent]:
+    """Charge for a measure of the records, and ask for it."""
+    X, y, silos = data
+    check_positive("epsilon", budget["epsilon"])
+    check_budget_parameters(budget["epsilon"], budget["delta"])
+    check_choice("trust", budget["trust"], ("silo", "server"))
+    check_choice("neighbours", budget["neighbours"], ("replace", "add_remove"))
+    X, y = as_frame(X), np.asarray(y)
+    column = getattr(_last(estimator), "silo_column", None)
+    _, given = split_silo_column(X, silos, column if column in getattr(X, "columns", ()) else None)
+    groups = read_silos(given, len(y), X)
+    streams, delta = streams_for(budget["random_state"]), delta_of(budget["delta"], len(y))
+    mu = gaussian_mu(float(budget["epsilon"]), delta)
+    trust, neighbours, each = budget["trust"], budget["neighbours"], np.full(len(groups.ids), mu)
+    plan = score_plan(measure, SiloBudgets(groups.sizes, each, "record", trust, neighbours), mu)
+    spent = PrivacySpent.from_compositions(
+        unit="record",
+        trust=trust,
+        neighbours=neighbours,
+        delta=delta,
+        compositions=[plan.composition()],
+        silo_ids=groups.ids.tolist(),
+        group_of_silo=[0] * len(groups.ids),
+        n_releases=len(plan.mus),
+        assignment=groups.digest(),
+        simulation_seeds=frozenset(() if streams.seed is None else (streams.seed,)),
+    )
+    charge_all(open_ledgers(), display.__name__, spent)
+    classes = estimator.classes_
+    places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    truth = np.where(classes[places] == y, places, -1)
+    predicted = predictions(estimator, X, measure.reads, classes)
+    records = SiloData.from_codes(predicted, truth, groups.codes, len(groups.ids))
+    return ask_score(measure, plan, LocalFederation(records, streams), streams), spent
+
+
+def _last(estimator: Any) -> Any:
+    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+
+
+def _name(estimator: Any, name: str | None) -> str:
+    return name or type(_last(estimator)).__name__
+
+
+def _check_classifier(estimator: Any) -> None:
+    refuse_own_parts(_last(estimator))
+    if not is_classifier(estimator):
+        raise ValueError(f"The picture is of a classifier; got {type(estimator).__name__}.")
+    check_is_fitted(estimator)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DPRocCurveDisplay(Display):
+    """A ROC curve of noisy counts, with the area under it and how far noise carries that.
+
+    Make one with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    fpr, tpr : array-like of shape (n_points,)
+        False and true positive rates, increasing.
+    roc_auc : float
+        The area under the curve of the scores, an estimate.
+    roc_auc_noise : float
+        The standard deviation of the noise in it, to first order.
+    estimator_name : str, default=None
+        Label of the line.
+    pos_label : object, default=None
+        The positive label.
+    privacy_spent : PrivacySpent, default=None
+        What the picture cost.
+
+    Attributes
+    ----------
+    line_, chance_level_ : matplotlib artists
+        The curve, and that of a model that knows nothing.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes and the figure.
+
+    See Also
+    --------
+    DPConfusionMatrixDisplay : Counts of true and predicted labels.
+    skdpfl.remote.score_federation : The area at silos elsewhere.
+
+    Notes
+    -----
+    **Formal guarantee.** Each record is counted once in each of three noised sums of radius 1 and
+    diameter sqrt(2) (:class:`skdpfl.federation.BoundedSum`): in a cell of the score, twice, and in
+    one of 16 bins of the score, by its label. Bins are quantiles of the noisy cells. The curve and
+    the area are functions of these counts. A model that was fitted to the same records has a cost
+    of its own; both compose.
+
+    Ties within a bin count one half: without noise the area is off by at most half the chance that
+    a positive and a negative share a bin, about .03.
+
+    Examples
+    --------
+    >>> from skdpfl import ISRLDPClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> from skdpfl.inspection import DPRocCurveDisplay
+    >>> data = make_federated_classification(3, 400, n_classes=2, n_features=5, random_state=0)
+    >>> clf = ISRLDPClassifier(epsilon=4.0, feature_bounds=(-9, 9), random_state=0)
+    >>> clf = clf.fit(data.data, data.target, silos=data.silos)
+    >>> display = DPRocCurveDisplay.from_estimator(
+    ...     clf, data.data, data.target, epsilon=2.0, silos=data.silos, random_state=0)
+    >>> round(display.privacy_spent.epsilon, 2)
+    2.0
+    """
+
+    fpr: Any
+    tpr: Any
+    roc_auc: float
+    roc_auc_noise: float
+    estimator_name: str | None = None
+    pos_label: Any = None
+    privacy_spent: PrivacySpent | None = None
+
+    def _draw(self, color: str | None) -> None:
+        name = f"{self.estimator_name}: " if self.estimator_name else ""
+        label = f"{name}area {self.roc_auc:.2f}, noise ± {self.roc_auc_noise:.2f}"
+        line = {"color": color or next_colour(self.ax_), "marker": ".", "label": label}
+        (self.line_,) = self.ax_.plot(self.fpr, self.tpr, **line)
+        (self.chance_level_,) = self.ax_.plot([0, 1], [0, 1], color=GREY, linestyle=":")
+        of = "" if self.pos_label is None else f" (of {self.pos_label!r})"
+        self.ax_.set(xlabel="false positive rate", ylabel=f"true positive rate{of}", aspect="equal")
+        self.ax_.legend(frameon=False, loc="lower right")
+
+    @classmethod
+    @_shared_docs
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        epsilon: float,
+        silos: Any = None,
+        delta: Any = "auto",
+        trust: str = "silo",
+        neighbours: str = "replace",
+        random_state: Any = None,
+        name: str | None = None,
+        ax: Any = None,
+    ) -> DPRocCurveDisplay:
+        """Count scores with noise, pay for it, and draw the curve.
+
+        Parameters
+        ----------
+        [asked]
+        [drawn]
+
+        Returns
+        -------
+        DPRocCurveDisplay
+        """
+        _check_classifier(estimator)
+        if len(estimator.classes_) != 2:
+            raise ValueError(
+                f"A ROC curve is of two labels; here are {len(estimator.classes_)}. "
+                "DPConfusionMatrixDisplay is of any number."
+            )
+        budget = {"epsilon": epsilon, "delta": delta, "trust": trust, "neighbours": neighbours}
+        budget["random_state"] = random_state
+        found, spent = _found(cls, RocAuc(), estimator, (X, y, silos), budget)
+        fpr, tpr = found.measure.curve(found.mean)
+        return cls(
+            fpr=fpr,
+            tpr=tpr,
+            roc_auc=found.score,
+            roc_auc_noise=found.error,
+            estimator_name=_name(estimator, name),
+            pos_label=np.asarray(estimator.classes_).tolist()[1],
+            privacy_spent=spent,
+        ).plot(ax)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DPConfusionMatrixDisplay(Display):
+    """Noisy counts of records by true and predicted label.
+
+    Make one with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    confusion_matrix : array-like of shape (n_classes, n_classes)
+        Estimates; rows are true labels. Noise can carry a count below zero.
+    noise : float
+        The standard deviation of the noise in each count.
+    display_labels : array-like of shape (n_classes,)
+        The labels.
+    estimator_name : str, default=None
+        The title.
+    privacy_spent : PrivacySpent, default=None
+        What the picture cost.
+
+    Attributes
+    ----------
+    im_ : matplotlib AxesImage
+        The matrix.
+    text_ : ndarray of shape (n_classes, n_classes)
+        The numbers on it.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes and the figure.
+
+    See Also
+    --------
+    DPRocCurveDisplay : What other thresholds would give.
+
+    Notes
+    -----
+    **Formal guarantee.** Each record is counted in one cell, or in none if its label is not among
+    the estimator's: a noised sum of radius 1 and diameter sqrt(2)
+    (:class:`skdpfl.federation.BoundedSum`).
+
+    Examples
+    --------
+    >>> from skdpfl import ISRLDPClassifier
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> from skdpfl.inspection import DPConfusionMatrixDisplay
+    >>> data = make_federated_classification(3, 400, n_classes=2, n_features=5, random_state=0)
+    >>> clf = ISRLDPClassifier(epsilon=4.0, feature_bounds=(-9, 9), random_state=0)
+    >>> clf = clf.fit(data.data, data.target, silos=data.silos)
+    >>> display = DPConfusionMatrixDisplay.from_estimator(
+    ...     clf, data.data, data.target, epsilon=1.0, silos=data.silos, random_state=0)
+    >>> display.confusion_matrix.shape
+    (2, 2)
+    """
+
+    confusion_matrix: Any
+    noise: float
+    display_labels: Any
+    estimator_name: str | None = None
+    privacy_spent: PrivacySpent | None = None
+
+    def _draw(self, color: str | None) -> None:
+        matrix = np.asarray(self.confusion_matrix, float)
+        most = max(1.0, float(matrix.max()))
+        self.im_ = self.ax_.imshow(matrix, cmap="Blues", vmin=0, vmax=most)
+        self.text_ = np.empty(matrix.shape, dtype=object)
+        for place, count in np.ndenumerate(matrix):
+            shade = "white" if count > most / 2 else "black"
+            centre = {"ha": "center", "va": "center", "color": shade}
+            self.text_[place] = self.ax_.text(place[1], place[0], f"{count:.0f}", **centre)
+        ticks = range(len(self.display_labels))
+        self.ax_.set_xticks(ticks, [str(label) for label in self.display_labels])
+        self.ax_.set_yticks(ticks, [str(label) for label in self.display_labels])
+        name = f"{self.estimator_name}, " if self.estimator_name else ""
+        self.ax_.set(xlabel="predicted label", ylabel="true label")
+        self.ax_.set_title(f"{name}noise ± {self.noise:.2g} in each count")
+
+    @classmethod
+    @_shared_docs
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        epsilon: float,
+        silos: Any = None,
+        delta: Any = "auto",
+        trust: str = "silo",
+        neighbours: str = "replace",
+        random_state: Any = None,
+        name: str | None = None,
+        ax: Any = None,
+    ) -> DPConfusionMatrixDisplay:
+        """Count true and predicted labels with noise, pay for it, and draw the counts.
+
+        Parameters
+        ----------
+        [asked]
+        [drawn]
+
+        Returns
+        -------
+        DPConfusionMatrixDisplay
+        """
+        _check_classifier(estimator)
+        budget = {"epsilon": epsilon, "delta": delta, "trust": trust, "neighbours": neighbours}
+        budget["random_state"] = random_state
+        measure = Confusion(len(estimator.classes_))
+        found, spent = _found(cls, measure, estimator, (X, y, silos), budget)
+        n = math.prod(np.shape(y))
+        return cls(
+            confusion_matrix=found.mean * n,
+            noise=found.noise * n,
+            display_labels=np.asarray(estimator.classes_).tolist(),
+            estimator_name=_name(estimator, name),
+            privacy_spent=spent,
+        ).plot(ax)

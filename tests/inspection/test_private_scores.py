@@ -1,0 +1,103 @@
+"""Pictures of records that are paid for: they cost what they say, and show what there is."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
+
+from skdpfl import ISRLDPClassifier, ISRLDPRegressor, SiloAdapted
+from skdpfl.exceptions import BudgetExceeded
+from skdpfl.inspection import DPConfusionMatrixDisplay, DPRocCurveDisplay
+from skdpfl.privacy import PrivacyLedger
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (1500, 3))
+Y = np.where(X @ [3.0, -2.0, 0.0] + RNG.logistic(size=1500) > 1, "yes", "no")
+SILOS = np.arange(1500) % 3
+BOTH = [DPRocCurveDisplay, DPConfusionMatrixDisplay]
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ISRLDPClassifier(4.0, feature_bounds=(-1, 1), random_state=0).fit(X, Y, silos=SILOS)
+
+
+def test_a_large_budget_shows_the_curve_of_the_records(model):
+    drawn = DPRocCurveDisplay.from_estimator(model, X, Y, epsilon=1e4, silos=SILOS, random_state=0)
+    scores = model.decision_function(X)
+    assert drawn.roc_auc == pytest.approx(roc_auc_score(Y == "yes", scores), abs=0.02)
+    assert drawn.roc_auc_noise < 1e-3
+    false, true, _ = roc_curve(Y == "yes", scores)
+    assert np.abs(np.interp(drawn.fpr, false, true) - drawn.tpr).max() < 0.02
+    assert (np.diff(drawn.fpr) >= 0).all() and (np.diff(drawn.tpr) >= 0).all()
+    assert drawn.pos_label == "yes"
+    assert drawn.line_.get_label().startswith("ISRLDPClassifier: area 0.")
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_counts_are_as_noisy_as_they_say(model, trust):
+    exact = confusion_matrix(Y, model.predict(X))
+    given = {"epsilon": 1.0, "silos": SILOS, "trust": trust, "ax": plt.subplots()[1]}
+    drawn = [
+        DPConfusionMatrixDisplay.from_estimator(model, X, Y, random_state=i, **given)
+        for i in range(25)
+    ]
+    off = np.array([each.confusion_matrix - exact for each in drawn]) / drawn[0].noise
+    # 100 normal numbers: beyond these with a chance below 1e-6
+    assert 0.65 < off.std() < 1.4
+    assert drawn[0].display_labels == ["no", "yes"]
+    assert drawn[0].text_[0, 0].get_text() == f"{drawn[0].confusion_matrix[0, 0]:.0f}"
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_a_picture_costs_its_epsilon_and_ledgers_know(model, kind, trust):
+    given = {"epsilon": 1.5, "delta": 1e-5, "trust": trust, "silos": SILOS}
+    with PrivacyLedger(2.0, 1e-5) as ledger:
+        spent = kind.from_estimator(model, X, Y, **given).privacy_spent
+        assert spent.epsilon == pytest.approx(1.5, rel=1e-3) and spent.epsilon <= 1.5 + 1e-9
+        assert [entry.name for entry in ledger.entries] == [kind.__name__]
+        with pytest.raises(BudgetExceeded):
+            kind.from_estimator(model, X, Y, **given)
+    assert (spent.trust, spent.unit, spent.n_releases) == (
+        trust,
+        "record",
+        3 if kind is BOTH[0] else 1,
+    )
+
+
+def test_any_fitted_classifier_and_a_frame_with_its_silos():
+    plain = LogisticRegression().fit(X, Y)  # as if on public records
+    drawn = DPRocCurveDisplay.from_estimator(plain, X, Y, epsilon=8.0, name="public")
+    assert drawn.line_.get_label().startswith("public: area 0.")
+    frame = pd.DataFrame(X, columns=list("abc")).assign(silo=SILOS)
+    own = ISRLDPClassifier(4.0, feature_bounds=(-1, 1), silo_column="silo", random_state=0)
+    own.fit(frame, Y)
+    shown = DPConfusionMatrixDisplay.from_estimator(own, frame, Y, epsilon=8.0, random_state=1)
+    assert shown.privacy_spent.silo_ids == (0, 1, 2)
+    assert shown.confusion_matrix.sum() == pytest.approx(1500, abs=6 * 2 * shown.noise)
+
+
+def test_what_no_picture_is_drawn_of(model):
+    adapted = SiloAdapted(model).fit_heads(X, Y, silos=SILOS)
+    regressor = ISRLDPRegressor(feature_bounds=(-1, 1), target_bounds=(-5, 5)).fit(X, X[:, 0])
+    three = ISRLDPClassifier(feature_bounds=(-1, 1), n_rounds=3).fit(X, np.arange(1500) % 3)
+    for kind in BOTH:
+        with pytest.raises(ValueError, match="nothing of it may leave"):
+            kind.from_estimator(adapted, X, Y, epsilon=1.0)
+        with pytest.raises(ValueError, match="is of a classifier"):
+            kind.from_estimator(regressor, X, Y, epsilon=1.0)
+        with pytest.raises(ValueError, match="epsilon"):
+            kind.from_estimator(model, X, Y, epsilon=0.0)
+        with pytest.raises(ValueError, match="trust"):
+            kind.from_estimator(model, X, Y, epsilon=1.0, trust="nobody")
+    with pytest.raises(ValueError, match="of two labels; here are 3"):
+        DPRocCurveDisplay.from_estimator(three, X, np.arange(1500) % 3, epsilon=1.0)
