@@ -41,6 +41,12 @@ def test_the_demo_in_quick_mode(tmp_path):
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
+def test_gates_by_sockets(tmp_path):
+    done = run(str(EXAMPLES / "sockets.py"), "--rounds", "5", cwd=tmp_path)
+    assert "The same model as in one process" in done.stdout
+
+
 def test_the_demo_says_how_often_each_method_talks(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     demo = importlib.import_module("demo")

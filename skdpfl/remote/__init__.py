@@ -11,7 +11,7 @@ _journal     what the server keeps on disk, so that one that was killed goes on
 _masks       sums of which the server sees no summand
 _score       how good a model is at each silo (``_measures``: the sum)
 
-Nothing here knows a network: :mod:`skdpfl.flower` is one courier.
+Two couriers are at hand: ``SocketCourier`` (``_socket``) and :mod:`skdpfl.flower`.
 """
 
 from skdpfl._lazy import lazy
@@ -28,6 +28,7 @@ _WHERE = {
     "SiloRecords": "_records",
     "SiloStore": "_memory",
     "SilosMissing": "_exchange",
+    "SocketCourier": "_socket",
     "Terms": "_terms",
     "WireError": "_wire",
     "score_federation": "_score",

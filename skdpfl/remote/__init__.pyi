@@ -24,6 +24,7 @@ from skdpfl.remote._score import (
     score_federation as score_federation,
 )
 from skdpfl.remote._socket import (
+    SocketCourier as SocketCourier,
     ask_gate as ask_gate,
     connected as connected,
     is_port as is_port,

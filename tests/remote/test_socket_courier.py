@@ -1,0 +1,121 @@
+"""Letters over sockets: the same model, silos that leave and come back, wrong addresses."""
+
+import contextlib
+import socket
+import threading
+
+import pytest
+
+from skdpfl.remote import SilosMissing, SocketCourier, receive, send
+from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
+
+PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3}
+
+
+class Doors:
+    """Each silo's gate behind a socket of its own."""
+
+    def __init__(self, folder, *, token=b"", leaves_after=None):
+        self.here, self.token, self.addresses = Here(folder, problem()), token, {}
+        self.letters, self.leaves_after, self.problem = 0, leaves_after, problem()
+        self.lock, self.doors = threading.Lock(), []
+        for name in NAMES:
+            if token:
+                door = socket.create_server(("127.0.0.1", 0))
+                self.addresses[name] = f"127.0.0.1:{door.getsockname()[1]}"
+            else:
+                door = socket.socket(socket.AF_UNIX)
+                self.addresses[name] = str(folder / f"{name}.socket")
+                door.bind(self.addresses[name])
+                door.listen()
+            self.doors.append(door)
+            threading.Thread(target=self.serve, args=(name, door), daemon=True).start()
+
+    def serve(self, name, door):
+        with contextlib.suppress(OSError):
+            while True:
+                line = door.accept()[0]
+                with line, contextlib.suppress(OSError):
+                    self.answer(name, line)
+
+    def answer(self, name, line):
+        if self.token and receive(line) != self.token:
+            return
+        letter = receive(line)
+        with self.lock:
+            self.letters += 1
+            if self.leaves_after == self.letters:
+                return  # no answer: the line ends
+            send(line, self.here.deliver({name: letter})[name])
+
+    def close(self):
+        for door in self.doors:
+            door.shutdown(socket.SHUT_RDWR)
+            door.close()
+
+
+@pytest.fixture
+def doors(tmp_path):
+    made = []
+
+    def make(**options):
+        made.append(Doors(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+class Over(SocketCourier):
+    """With the problem, from which the facts are made."""
+
+    def __init__(self, doors, **options):
+        super().__init__(doors.addresses, **options)
+        self.problem = doors.problem
+
+
+@pytest.mark.parametrize("token", [b"", b"0123456789abcdef"])
+def test_the_model_is_that_of_one_process(doors, token):
+    behind = doors(token=token)
+    tokens = dict.fromkeys(NAMES, token) if token else None
+    there = fit_elsewhere(estimator(**PLAIN), Over(behind, tokens=tokens))
+    here = fit_here(estimator(**PLAIN), problem())
+    assert (there.coef_ == here.coef_).all()
+    assert (there.intercept_ == here.intercept_).all()
+
+
+@pytest.mark.parametrize("at", [4, 7, 10])
+def test_a_line_that_breaks_is_asked_again(doors, at):
+    there = fit_elsewhere(estimator(**PLAIN), Over(doors(leaves_after=at)))
+    assert (there.coef_ == fit_here(estimator(**PLAIN), problem()).coef_).all()
+
+
+def test_a_silo_that_is_not_there_is_named(doors):
+    behind = doors()
+    behind.addresses["north"] += ".gone"
+    with pytest.raises(SilosMissing, match="north"):
+        fit_elsewhere(estimator(**PLAIN), Over(behind))
+
+
+def test_another_silo_at_an_address_is_an_error(doors):
+    behind = doors()
+    first, second = NAMES[:2]
+    behind.addresses[first] = behind.addresses[second]
+    with pytest.raises(ValueError, match=f"there is '{second}', not silo '{first}'"):
+        fit_elsewhere(estimator(**PLAIN), Over(behind))
+
+
+def test_names_without_an_address(doors):
+    courier = Over(doors())
+    with pytest.raises(ValueError, match=r"no entry for silo\(s\) \['elsewhere'\]"):
+        courier.deliver({"elsewhere": b""})
+    with pytest.raises(ValueError, match=r"\['west'\], which have no address"):
+        SocketCourier({"north": "n"}, tokens={"west": b""})
+
+
+def test_a_token_that_is_wrong_is_silence(doors):
+    behind = doors(token=b"0123456789abcdef")
+    courier = Over(behind, tokens=dict.fromkeys(NAMES, b"0123456789abcdeX"))
+    with pytest.raises(SilosMissing):
+        fit_elsewhere(estimator(**PLAIN), courier)
