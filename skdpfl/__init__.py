@@ -31,14 +31,15 @@ __all__ = [
     "preprocessing",
     "privacy",
     "privacy_spent",
+    "report",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'skdpfl' has no attribute {name!r}")
-    if name == "privacy_spent":
-        return importlib.import_module("skdpfl.inspection").privacy_spent
+    if name in ("privacy_spent", "report"):
+        return getattr(importlib.import_module("skdpfl.inspection"), name)
     if name == "SiloAdapted":
         return importlib.import_module("skdpfl._adapted").SiloAdapted
     if name.islower():

@@ -22,6 +22,9 @@ from skdpfl.estimators import (
     ISRLDPClassifier as ISRLDPClassifier,
     ISRLDPRegressor as ISRLDPRegressor,
 )
-from skdpfl.inspection import privacy_spent as privacy_spent
+from skdpfl.inspection import (
+    privacy_spent as privacy_spent,
+    report as report,
+)
 
 __version__: str

@@ -19,6 +19,7 @@ _WHERE = {
     "local_comparison": "_local_comparison",
     "privacy_spent": "_cost",
     "quantile": "_describe",
+    "report": "_report",
     "value_counts": "_describe",
 }
 __all__ = sorted(_WHERE)

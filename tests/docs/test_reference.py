@@ -66,7 +66,12 @@ def own_methods(cls):
 
 
 def test_every_public_name_has_a_page():
-    here = {"__version__", "inspection.privacy_spent", "inspection.Heterogeneity"}
+    here = {
+        "__version__",
+        "inspection.privacy_spent",
+        "inspection.report",
+        "inspection.Heterogeneity",
+    }
     for module in map(importlib.import_module, MODULES):
         prefix = module.__name__.removeprefix("skdpfl").lstrip(".")
         for name in module.__all__:

@@ -1,0 +1,408 @@
+"""A page about a fit for people who decide: what was done, what it protects, and what it cost.
+
+One HTML page that needs no network and runs no code. Everything on it follows from the fitted
+object: parameters, public numbers and the privacy cost. No record is read.
+"""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import json
+import math
+import os
+import platform
+import warnings
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skdpfl import __version__
+from skdpfl._digits import at_most, epsilon_text
+from skdpfl._warnings import warn
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection._cost import privacy_spent
+from skdpfl.inspection._parts import private_parts
+from skdpfl.privacy.spending.spent import PrivacySpent
+
+#: more silos than this are summed up
+_MANY_SILOS = 30
+#: the deltas of the curve; below the first prices are not certified
+_DELTAS = np.logspace(-10, -2, 65)
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 640, 310, 60, 34, 45
+
+_SEEN_BY = {
+    "silo": "everybody outside the record's own silo, the server included",
+    "secagg": "the server together with up to {colluding} of the other silos",
+    "shuffler": "the server behind a trusted shuffler",
+    "server": "everybody who sees what the server releases; the server itself is trusted",
+}
+_SILOS_SEEN_BY = {
+    "silo": "everybody outside the silo, the server included",
+    "server": "everybody who sees what the server releases; the server itself is trusted",
+}
+_STYLE = """
+.skdpfl-report{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:0 auto;padding:1em;
+color:#1a1a1a;background:#fff}
+.skdpfl-report h1{font-size:1.5em}.skdpfl-report h2{font-size:1.15em;margin-top:1.6em}
+.skdpfl-report table{border-collapse:collapse;width:100%}
+.skdpfl-report th,.skdpfl-report td{border-bottom:1px solid #ddd;padding:.3em .6em;
+text-align:left;vertical-align:top;overflow-wrap:anywhere}
+.skdpfl-report th{font-weight:600;width:34%}
+.skdpfl-report .bad{border-left:4px solid #b00020;background:#fdecee;padding:.4em .8em}
+.skdpfl-report svg{width:100%;height:auto}.skdpfl-report pre{overflow-x:auto;font-size:.8em}
+"""
+
+
+def report(fitted: Any, *, public: Collection[str] = ()) -> PrivacyReport:
+    """Return a page about a fit, for people who decide: what it did, protects and cost.
+
+    Parameters
+    ----------
+    fitted : estimator
+        A fitted estimator, transformer, pipeline, search or ensemble.
+    public : collection of str, default=()
+        Names of steps that cost nothing, as in :func:`skdpfl.privacy_spent`.
+
+    Returns
+    -------
+    PrivacyReport
+        ``to_html()``, ``save(path)``, and in a notebook the page itself; ``methods``, the
+        paragraph that a paper needs.
+
+    See Also
+    --------
+    skdpfl.privacy_spent : The cost alone.
+
+    Notes
+    -----
+    The cost is that of :func:`skdpfl.privacy_spent`, which says what it rests on. The page adds
+    nothing and reads no record. It says at the top where something was learnt without privacy.
+
+    Examples
+    --------
+    >>> import skdpfl
+    >>> from skdpfl.datasets import make_federated_classification
+    >>> data = make_federated_classification(3, 200, n_classes=2, n_features=5, random_state=0)
+    >>> clf = skdpfl.ISRLDPClassifier(epsilon=2.0, feature_bounds=(-8, 8))
+    >>> found = skdpfl.report(clf.fit(data.data, data.target, silos=data.silos))
+    >>> "everybody outside the record&#x27;s own silo" in found.to_html()
+    True
+    >>> found.methods[-31:]
+    'No other step read the records.'
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrivacyLeakWarning)
+        spent = privacy_spent(fitted, public=public)
+    leaks = [str(each.message) for each in caught if each.category is PrivacyLeakWarning]
+    for message in leaks:
+        warn(message, PrivacyLeakWarning)
+    parts = _paying(fitted)
+    return PrivacyReport(spent, type(fitted).__name__, tuple(map(_facts, parts)), tuple(leaks),
+                         tuple(public))  # fmt: skip
+
+
+def _paying(fitted: Any) -> list[Any]:
+    """Return the fitted parts that paid; those of a search's best estimator, too."""
+    found = private_parts(fitted)
+    best = getattr(fitted, "best_estimator_", None)
+    return found or ([] if best is None else private_parts(best))
+
+
+@dataclass(frozen=True)
+class PartFacts:
+    """What is told of a part that paid: parameters, results of "auto", public numbers."""
+
+    name: str
+    spent: PrivacySpent
+    given: dict[str, str]
+    chosen: dict[str, str]
+    public: dict[str, str]
+
+
+def _facts(part: Any) -> PartFacts:
+    """Return what is told of a part."""
+    defaults = {p.name: p.default for p in inspect.signature(type(part)).parameters.values()}
+    values = part.get_params(deep=False)
+    given = {n: repr(v) for n, v in values.items() if repr(v) != repr(defaults.get(n))}
+    chosen, plan = dict[str, str](), getattr(part, "plan_", None)
+    for name in ("n_rounds_", "learning_rate_", "clip_norm_", "sampling_rate_", "local_steps_"):
+        if hasattr(part, name):
+            chosen[name] = _short(getattr(part, name))
+    if plan is not None and plan.noise_multiplier is not None:
+        noise = sorted({_short(float(each)) for each in np.ravel(plan.noise_multiplier)})
+        chosen["noise, in clipping norms"] = _some(noise)
+    public = dict[str, str]()
+    silos = getattr(part, "silo_ids_", None)
+    if silos is not None:
+        public[f"{len(silos)} silo" + "s" * (len(silos) != 1)] = _some(silos)
+    sizes = getattr(plan, "silo_sizes", None)
+    n = getattr(part, "n_samples_seen_", None) if sizes is None else int(np.sum(sizes))
+    if n is not None:
+        public["number of records"] = f"{n:,}"
+    if sizes is not None:
+        public["records of each silo"] = _some(sizes)
+    public["columns"] = _some(getattr(part, "feature_names_in_", [part.n_features_in_]))
+    if hasattr(part, "classes_"):
+        public["labels that there can be"] = _some(part.classes_)
+    return PartFacts(type(part).__name__, part.privacy_spent_, given, chosen, public)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _some(values: Iterable[Any]) -> str:
+    """Return the first values, and how many there are."""
+    listed = [str(value) for value in values]
+    more = f", ... ({len(listed)} in all)" if len(listed) > _MANY_SILOS else ""
+    return ", ".join(listed[:_MANY_SILOS]) + more
+
+
+@dataclass(frozen=True, repr=False)
+class PrivacyReport:
+    """A page about a fit; made by :func:`skdpfl.report`.
+
+    Attributes
+    ----------
+    spent : PrivacySpent
+        The whole cost.
+    name : str
+        The class of what was fitted.
+    parts : tuple
+        What is told of each part that paid.
+    leaks : tuple of str
+        What was learnt without privacy.
+    public : tuple of str
+        Steps that were declared to cost nothing.
+    made : str
+        When the page was made.
+    """
+
+    spent: PrivacySpent
+    name: str
+    parts: tuple[PartFacts, ...]
+    leaks: tuple[str, ...]
+    public: tuple[str, ...]
+    made: str = field(
+        default_factory=lambda: datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    )
+
+    def __repr__(self) -> str:
+        return f"PrivacyReport({self.name}, {self.spent!r})"
+
+    @property
+    def methods(self) -> str:
+        """The sentences that a paper's methods section needs."""
+        spent, names = self.spent, [part.name for part in self.parts]
+        same = len(names) == 1 and names[0] == self.name
+        with_parts = "" if same or not names else f" ({', '.join(dict.fromkeys(names))})"
+        first = f"{self.name} of skdpfl {__version__}" if same else f"{self.name}{with_parts}, with"
+        first += "" if same else f" skdpfl {__version__},"
+        said = f"{first} was fitted to {self._data()}. "
+        if math.isinf(spent.epsilon):
+            return " ".join([said + "This is not differentially private.", *self.leaks])
+        budget = f"epsilon = {epsilon_text(spent.epsilon)} and delta = {spent.delta:g}"
+        per_silo = spent.per_silo
+        if per_silo is not None and per_silo.nunique() > 1:
+            each = {silo: epsilon_text(value) for silo, value in per_silo.items()}
+            budget += f" (epsilon by silo: {_some(f'{s}: {e}' for s, e in each.items())})"
+        said += (
+            f"It is differentially private against {self._seen_by()}, for {self._change()}, with "
+            f"{budget}; the releases were composed by their privacy loss distributions. "
+        )
+        said += "No other step read the records." if not self.leaks else " ".join(self.leaks)
+        if spent.simulation:
+            said += " The noise was simulated from a fixed seed: who knows it can remove the noise."
+        return said
+
+    def _data(self) -> str:
+        """Return how many records of how many silos."""
+        facts = self.parts[-1].public if self.parts else {}
+        n, silos = facts.get("number of records"), next(iter(facts), "")
+        return (f"{n} records of " if n else "the records of ") + (silos or "the silos")
+
+    def _change(self) -> str:
+        """Return what is protected, in words."""
+        several = f"{self.spent.group_size} {self.spent.unit}s" if self.spent.group_size > 1 else ""
+        what = several or f"one {self.spent.unit}"
+        if self.spent.neighbours == "replace":
+            return f"replacing {what}"
+        return f"setting the contribution of {what} to zero"
+
+    def _seen_by(self) -> str:
+        words = _SILOS_SEEN_BY if self.spent.unit == "silo" else _SEEN_BY
+        return words.get(self.spent.trust, _SEEN_BY[self.spent.trust]).format(
+            colluding=self.spent.colluding
+        )
+
+    def to_html(self) -> str:
+        """Return the page.
+
+        Returns
+        -------
+        str
+            A whole HTML document, without links to anything outside it.
+        """
+        return (
+            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>Privacy report: {escape(self.name)}</title></head>"
+            f'<body style="margin:0">{self._repr_html_()}</body></html>\n'
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, ``report.html`` say; one that exists is replaced.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        file = Path(path)
+        file.write_text(self.to_html(), encoding="utf-8")
+        return file
+
+    def _repr_html_(self) -> str:
+        sections = [
+            f"<style>{_STYLE}</style><h1>Privacy report: {escape(self.name)}</h1>",
+            *(f'<p class="bad">Not paid for: {escape(text)}</p>' for text in self.leaks),
+            f"<p>{escape(self.methods)}</p>",
+            _section("What is protected, and what it cost", self._cost()),
+            _section("Epsilon at other deltas", self._curve()),
+            *(_section(f"What was done: {part.name}", _done(part)) for part in self.parts),
+            _section("What was assumed to be public", self._assumed()),
+            _section("What the guarantee does not cover", _LIMITS),
+            _section("Versions", _table(self._versions())),
+            "<h2>For machines</h2><details><summary>The cost as JSON, which "
+            "<code>PrivacySpent.from_dict</code> reads and checks</summary><pre>"
+            f"{escape(json.dumps(self.spent.to_dict(), indent=1))}</pre></details>",
+        ]
+        return f'<div class="skdpfl-report">{"".join(sections)}</div>'
+
+    def _cost(self) -> str:
+        """Return the table of the guarantee, that of the silos, and what it means."""
+        spent = self.spent
+        rows = {
+            "Protected": f"{self._change()} changes what is seen by little, as epsilon says",
+            "Against": self._seen_by(),
+            "Epsilon": epsilon_text(spent.epsilon),
+            "Delta": f"{spent.delta:g}",
+            "Noisy releases": str(spent.n_releases),
+        }
+        if math.isinf(spent.epsilon):
+            return _table(rows) + "<p>There is no privacy guarantee.</p>"
+        if spent.simulation:
+            rows["Noise"] = "simulated from a fixed seed: no protection against who knows it"
+        right = at_most(50 + 50 * spent.delta_at(0.0), 2)
+        rows["In plain words"] = (
+            f"Whoever knows all other records and reads all of this tells two versions of one "
+            f"{spent.unit} apart in at most {right} of 100 cases; a coin is right in 50."
+        )
+        if spent.unit == "record" and spent.group_size == 1:
+            two, five = (epsilon_text(spent.group(k).epsilon) for k in (2, 5))
+            rows["A person with several records"] = f"epsilon {two} with 2 records, {five} with 5"
+        outsider = spent.outsider
+        if outsider is not None:
+            rows["Who sees the models only"] = f"epsilon {epsilon_text(outsider.epsilon)}"
+        per_silo, silos = spent.per_silo, ""
+        if per_silo is not None and per_silo.nunique() > 1:
+            shown = per_silo if len(per_silo) <= _MANY_SILOS else per_silo.describe()
+            silos = "<h3>By silo</h3>" + _table(
+                {str(name): epsilon_text(value) for name, value in shown.items()}
+            )
+        return _table(rows) + silos
+
+    def _curve(self) -> str:
+        """Return epsilon over delta as a picture."""
+        if math.isinf(self.spent.epsilon):
+            return "<p>There is none.</p>"
+        least = [self.spent.epsilon_at(float(delta)) for delta in _DELTAS]
+        points = [(d, e) for d, e in zip(_DELTAS.tolist(), least, strict=True) if math.isfinite(e)]
+        top = max(e for _, e in points) * 1.08 or 1.0
+        across = (_WIDTH - _LEFT - 15) / (math.log10(_DELTAS[-1]) - math.log10(_DELTAS[0]))
+
+        def at(delta: float, epsilon: float) -> tuple[float, float]:
+            x = _LEFT + across * (math.log10(delta) - math.log10(_DELTAS[0]))
+            return x, _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * epsilon / top
+
+        line = " ".join("{:.1f},{:.1f}".format(*at(*point)) for point in points)
+        parts = [f'<polyline points="{line}" fill="none" stroke="#0072B2" stroke-width="2"/>']
+        for power in range(-10, -1, 2):
+            x, y = at(10.0**power, 0.0)
+            parts.append(
+                f'<text x="{x:.1f}" y="{y + 18:.1f}" text-anchor="middle">1e{power}</text>'
+            )
+        for k in range(5):
+            x, y = at(_DELTAS[0], top * k / 4)
+            parts.append(f'<line x1="{x:.1f}" x2="{_WIDTH - 15}" y1="{y:.1f}" y2="{y:.1f}" '
+                         f'stroke="#ddd"/><text x="{x - 6:.1f}" y="{y + 4:.1f}" '
+                         f'text-anchor="end">{top * k / 4:.2g}</text>')  # fmt: skip
+        if _DELTAS[0] <= self.spent.delta <= _DELTAS[-1]:
+            x, y = at(self.spent.delta, self.spent.epsilon)
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="#D55E00"/>')
+        x, y = (_WIDTH + _LEFT) / 2, _HEIGHT - 6
+        parts.append(f'<text x="{x}" y="{y}" text-anchor="middle">delta</text>')
+        parts.append(f'<text x="4" y="{_TOP - 18}">epsilon</text>')
+        said = f"epsilon {epsilon_text(self.spent.epsilon)} at delta {self.spent.delta:g}"
+        return (
+            f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" font-size="13" '
+            f'aria-label="Epsilon over delta: {said}">{"".join(parts)}</svg>'
+            f"<p>The dot is the stated pair: {said}. All pairs hold at once.</p>"
+        )
+
+    def _assumed(self) -> str:
+        """Return what is not protected, because it was taken as known."""
+        rows = dict[str, str]()
+        for part in self.parts:
+            rows |= part.public
+        rows["parameters"] = "all that are named above, declared ranges and categories among them"
+        if self.public:
+            rows["steps declared to cost nothing"] = ", ".join(self.public)
+        return _table(rows)
+
+    def _versions(self) -> dict[str, str]:
+        names = ("numpy", "scipy", "scikit-learn", "pandas")
+        found = {"skdpfl": __version__, "Python": platform.python_version()}
+        return found | {name: version(name) for name in names} | {"Page made": self.made}
+
+
+_LIMITS = (
+    "<ul><li>What is true of people in general: if smoking makes ill, the result says so, whether "
+    "or not somebody was in the data.</li>"
+    "<li>Other looks at the same records. What each of them costs adds up; a PrivacyLedger holds "
+    "all of them to one budget.</li>"
+    "<li>A person with several records, beyond what the table says.</li>"
+    "<li>Scores, plots and tables that were computed from the records without noise.</li>"
+    "<li>The computers of a silo itself: whoever can read the records there needs no model.</li>"
+    "</ul>"
+)
+
+
+def _done(part: PartFacts) -> str:
+    """Return the parameters of a part, what was chosen for it, and its own cost."""
+    own = f"epsilon {epsilon_text(part.spent.epsilon)} at delta {part.spent.delta:g}"
+    rows = {"Its own cost": own}
+    rows |= {f"{name} (given)": value for name, value in part.given.items()}
+    rows |= {f"{name} (chosen)": value for name, value in part.chosen.items()}
+    return _table(rows)
+
+
+def _section(title: str, body: str) -> str:
+    return f"<h2>{escape(title)}</h2>{body}"
+
+
+def _table(rows: dict[str, str]) -> str:
+    """Return rows of a name and a text, both escaped."""
+    cells = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
+    return f"<table>{''.join(cells)}</table>"

@@ -1,0 +1,172 @@
+"""The page about a fit: whole, true, of no network, and the same in a browser."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skdpfl
+from skdpfl import DPFedEXPRegressor, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
+from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
+from skdpfl.privacy import PrivacySpent
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(600, 3)).clip(-4, 4)
+Y = X @ [1.0, -1.0, 0.5] + RNG.normal(size=600) > 0
+SILOS = np.repeat(["north", "<b>south</b>"], 300)
+FRAME = pd.DataFrame(X, columns=["age", "dose", "stay"]).assign(hospital=SILOS)
+HOW = {"feature_bounds": (-4, 4)}
+
+
+def classifier(epsilon=2.0, **how):
+    return ISRLDPClassifier(epsilon, n_rounds=5, **HOW, **how)
+
+
+FITTED = {
+    "estimator": lambda: classifier().fit(X, Y, silos=SILOS),
+    "budgets": lambda: classifier({"north": 1.0, "<b>south</b>": 2.0}).fit(X, Y, silos=SILOS),
+    "server": lambda: classifier(trust="server").fit(X, Y, silos=SILOS),
+    "simulated": lambda: classifier(random_state=0).fit(X, Y, silos=SILOS),
+    "whole silos": lambda: DPFedEXPRegressor(
+        8.0, n_rounds=3, scaling=None, target_bounds=(-5, 5)
+    ).fit(X, X[:, 0], silos=np.arange(600) % 60),
+    "imputer": lambda: DPSimpleImputer(**HOW).fit(X, silos=SILOS),
+    "encoder": lambda: DPOneHotEncoder(5.0).fit(SILOS[:, None]),
+    "pipeline": lambda: make_pipeline(DPStandardScaler(), classifier()).fit(X, Y),
+    "search": lambda: DPRandomizedSearchCV(
+        classifier(), {"alpha": [0.0, 0.1]}, epsilon=3.0, n_iter=2
+    ).fit(X, Y, silos=SILOS),
+    "shared": lambda: SharedBudget(
+        make_pipeline(DPStandardScaler(), classifier()), epsilon=3.0, delta=1e-5
+    ).fit(X, Y),
+}
+
+
+class Reader(HTMLParser):
+    """Checks that tags are closed, and collects text, tags and what they refer to."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.words, self.refers = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.refers += [v for n, v in attrs if n in ("src", "href", "data", "action", "onload")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def read(page):
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    assert not reader.open
+    return reader
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", FITTED)
+def test_a_page_is_whole_and_says_what_the_fit_cost(name):
+    fitted = FITTED[name]()
+    spent = skdpfl.privacy_spent(fitted)
+    found = skdpfl.report(fitted)
+    assert found.spent == spent
+    reader = read(found.to_html())
+    assert not reader.refers and not {"script", "link", "img", "iframe"} & set(reader.tags)
+    assert not re.search(r"https?:|//\w|@import|url\(", found.to_html())
+    text = " ".join(reader.words)
+    assert reader.tags.count("svg") == 1 and type(fitted).__name__ in text
+    assert f"epsilon = {np.ceil(spent.epsilon * 100 - 1e-9) / 100:.2f}" in text
+    against = "outside the silo" if spent.unit == "silo" else "outside the record's own silo"
+    assert (against if spent.trust == "silo" else "the server itself is trusted") in text
+    assert ("replacing one" if spent.neighbours == "replace" else "to zero") in text
+    machine = json.loads(next(w for w in reader.words if w.startswith("{\n")))
+    assert PrivacySpent.from_dict(machine).epsilon == spent.epsilon
+    assert ("simulated from a fixed seed" in text) == (name == "simulated")
+    assert "Not paid for" not in text and "No other step read the records" in text
+    body = found._repr_html_()
+    assert body in found.to_html() and "<html" not in body
+
+
+def test_names_in_data_are_text_on_the_page():
+    text = skdpfl.report(FITTED["budgets"]()).to_html()
+    assert "<b>" not in text and "&lt;b&gt;south&lt;/b&gt;" in text
+
+
+def test_what_nothing_paid_for_is_said_first():
+    model = make_pipeline(StandardScaler(), classifier()).fit(X, Y)
+    with pytest.warns(PrivacyLeakWarning, match="standardscaler"):
+        found = skdpfl.report(model)
+    assert "This is not differentially private" in found.methods and found.spent.epsilon == np.inf
+    page = found.to_html()
+    assert page.index("Not paid for: standardscaler") < page.index("What is protected")
+    declared = skdpfl.report(model, public=["standardscaler"])
+    assert "steps declared to cost nothing" in declared.to_html() and declared.spent.epsilon <= 2
+    read(page)
+
+
+@pytest.mark.filterwarnings("ignore::skdpfl.exceptions.PrivacyLeakWarning")
+def test_a_search_by_exact_scores():
+    search = GridSearchCV(
+        ISRLDPRegressor(1.0, n_rounds=5, scaling=None), {"alpha": [0.0, 1.0]}, cv=KFold(2)
+    ).fit(X, X[:, 0])
+    found = skdpfl.report(search)
+    assert "exact scores" in found.to_html() and "ISRLDPRegressor" in found.methods
+    assert found.spent.epsilon > 2.0
+
+
+def test_a_page_is_saved(tmp_path):
+    found = skdpfl.report(FITTED["imputer"]())
+    path = found.save(tmp_path / "report.html")
+    assert path.read_text(encoding="utf-8") == found.to_html()
+    assert repr(found).startswith("PrivacyReport(DPSimpleImputer, PrivacySpent(")
+
+
+def test_what_is_not_fitted_has_no_page():
+    with pytest.raises(Exception, match="not fitted"):
+        skdpfl.report(classifier())
+
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no browser here")
+def test_a_browser_shows_it(tmp_path):
+    """Nothing is cut at the width of a phone, and nothing asks for a network."""
+    found = skdpfl.report(FITTED["budgets"]())
+    path = found.save(tmp_path / "report.html")
+    probe = path.with_name("probe.html")
+    wide = "document.title = document.documentElement.scrollWidth <= 500 ? 'fits' : 'cut'"
+    probe.write_text(found.to_html().replace("</body>", f"<script>{wide}</script></body>"))
+    how = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=500,900"]
+    how += [f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND"]
+    shown = subprocess.run(
+        [*how, "--dump-dom", probe.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
+    assert "<title>fits</title>" in shown and "Privacy report: ISRLDPClassifier" in shown
+    assert "<polyline" in shown
