@@ -8,6 +8,7 @@ _releases    what it computes, and refuses to compute
 _memory      what it has agreed to, paid and answered, on disk
 _federation  the server's side; a ``Courier`` takes the letters (``_exchange``)
 _journal     what the server keeps on disk, so that one that was killed goes on
+_roster      which silos they are, by keys that operators exchanged
 _masks       sums of which the server sees no summand
 _score       how good a model is at each silo (``_measures``: the sum)
 
@@ -38,7 +39,9 @@ _WHERE = {
     "connected": "_socket",
     "declare": "_declared",
     "is_port": "_socket",
+    "new_silo_key": "_roster",
     "pack": "_declared",
+    "public_key": "_roster",
     "receive": "_socket",
     "unpack": "_declared",
 }

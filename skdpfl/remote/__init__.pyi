@@ -18,6 +18,10 @@ from skdpfl.remote._letters import (
 )
 from skdpfl.remote._memory import SiloStore as SiloStore
 from skdpfl.remote._records import SiloRecords as SiloRecords
+from skdpfl.remote._roster import (
+    new_silo_key as new_silo_key,
+    public_key as public_key,
+)
 from skdpfl.remote._terms import Refused as Refused
 from skdpfl.remote._score import (
     Scores as Scores,

@@ -20,7 +20,7 @@ from skdpfl.remote._exchange import Courier, SilosMissing, exchange, in_words, o
 from skdpfl.remote._journal import FitJournal
 from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer, Part, Task, is_finite
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
-from skdpfl.remote._row import Row, SumRow, check_noised, rows_of
+from skdpfl.remote._row import Row, SumRow, WholePlan, check_noised, rows_of, whole_plans_of
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
 
@@ -88,7 +88,8 @@ class RemoteFederation(Federation):
         self.classes = None if classes is None else tuple(np.unique(np.asarray(classes)).tolist())
         self._fit, self._started = "", set[str]()
         self._task: Task | None = None
-        self._keys: dict[str, str] = {}
+        self._keys: tuple[str, ...] = ()
+        self._signatures: tuple[str, ...] = ()
         self._weights, self._clip_norm = np.zeros(0), 1.0
         self._absent, self._width = np.zeros(0, int), 0
         #: each silo's price of the last fit, by its own computation, and seconds of its rounds
@@ -109,14 +110,15 @@ class RemoteFederation(Federation):
     def agree(self, work: Work, sums: Sequence[SumPlan], seed: int | None) -> None:
         if self._written is not None:
             raise Refused("A journal is for one fit: give each fit a federation of its own.")
-        rows, task = rows_of(work.plan, sums), Task.of(work)
+        task = Task.of(work)
         _check_declared(task, "The fit has a part")
         if self.masked and (n := smallest_cohort(work.plan)) < FEWEST:
             raise Refused(
                 f"A masked sum is among {FEWEST} silos or more; this fit has rounds of {n}. Give "
                 "masked=False, or a larger silo_fraction."
             )
-        self._offer(rows, seed, self.estimator, task)
+        made = whole_plans_of if self.masked else rows_of
+        self._offer(made(work.plan, sums), seed, self.estimator, task)
 
     def agree_on_sums(
         self, sums: Sequence[SumPlan], first: BoundedSum | None, delta: float, seed: int | None
@@ -133,24 +135,30 @@ class RemoteFederation(Federation):
         self._offer(rows, seed, f"{sums[0].purpose} of {self.estimator}", None)
 
     def _offer(
-        self, rows: Sequence[Row | SumRow], seed: int | None, called: str, task: Task | None
+        self,
+        rows: Sequence[Row | SumRow | WholePlan],
+        seed: int | None,
+        called: str,
+        task: Task | None,
     ) -> None:
         """Offer a silo its row each; raise unless all agree."""
         self._written = None if task is None else self._journal
         self._fit = secrets.token_hex(8) if self._written is None else self._written.fit
         self._task, self._started = None, set()
         self.round_seconds = []
-        facts, letters, masked = self.facts, {}, self.masked and task is not None
+        facts, letters = self.facts, {}
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
         for i, row in enumerate(rows):
             shape = int(facts.n_features), names, self.classes, facts.dtype, row.size
-            letters[row.name] = Offer(self._fit, called, Facts(*shape), row, i, seed, task, masked)
+            letters[row.name] = Offer(self._fit, called, Facts(*shape), row, i, seed, task)
         agreed, reasons = self._exchange(letters, Agreement)
         if reasons:
             raise SilosMissing(f"Some silos do not take part. {in_words(reasons)}")
         self.epsilons = {name: letter.epsilon for name, letter in agreed.items()}
-        self._keys = {name: letter.key for name, letter in agreed.items() if letter.key}
-        if masked and len(self._keys) != self.n_silos:
+        each = [agreed[name] for name in self.names]
+        self._keys = tuple(letter.key or "" for letter in each)
+        self._signatures = tuple(letter.signature for letter in each)
+        if self.masked and task is not None and not all(self._keys):
             raise SilosMissing("Some silos agreed to masked sums, but sent no key.")
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -190,8 +198,8 @@ class RemoteFederation(Federation):
         missing = [i for i in cohort.tolist() if self.names[i] not in answers]
         self._absent = np.array(missing, dtype=int)
         if self.masked:
-            sent = [answers[name].values for name in names]
-            yield from self._as_messages(cohort, total_of(sent, self._step(clip_norm)))
+            total = total_of([answers[name].values for name in names])
+            yield from self._as_messages(cohort, total * self._step(clip_norm))
         else:
             yield from self._in_order(answers)
 
@@ -201,16 +209,12 @@ class RemoteFederation(Federation):
         """Return a round's letters: with the task, and all keys, where a silo has no round yet."""
         words = self._fit, "round", round, shared, clip_norm
         later, first = Ask(*words), Ask(*words, self._task)  # type: ignore[arg-type]
+        if self.masked:
+            part = Part(cohort, self._step(clip_norm))
+            known = replace(part, keys=self._keys, signatures=self._signatures)
+            later, first = replace(later, part=part), replace(first, part=known)
         names = [self.names[i] for i in cohort.tolist()]
-        letters: dict[str, Offer | Ask] = {}
-        for i, name in zip(cohort.tolist(), names, strict=True):
-            ask = later if name in self._started else first
-            if self.masked:
-                keys = None if name in self._started else self._keys
-                weight, step = float(self._weights[i]), self._step(clip_norm)
-                ask = replace(ask, part=Part(tuple(names), weight, step, keys))
-            letters[name] = ask
-        return letters
+        return {name: later if name in self._started else first for name in names}
 
     def _step(self, clip_norm: float) -> float:
         """Return the step of the grid that masked messages are on, a power of two."""

@@ -7,7 +7,7 @@ import logging
 import os
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -36,7 +36,8 @@ from skdpfl.remote._masks import TOO_LARGE, new_key, public_of
 from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned, planned, streams_of
-from skdpfl.remote._row import SumRow
+from skdpfl.remote._roster import public_key, signature
+from skdpfl.remote._row import SumRow, WholePlan
 from skdpfl.remote._terms import Refused, Terms
 from skdpfl.remote._wire import WireError
 
@@ -66,6 +67,8 @@ class Gate:
         A file with the number of answers, by which a ledger or a folder that was put back from an
         old copy is noticed; by default beside the ledger's file. On another disk it tells of old
         copies of both.
+    key : str, optional
+        The private key whose public one other operators have on their rosters (``terms.silos``).
     allow_simulation : bool, default=False
         Take part in simulations, whose seed, and so whose noise, the server knows.
 
@@ -92,13 +95,16 @@ class Gate:
         terms: Terms | None = None,
         folder: str | os.PathLike[str] | None = None,
         counter: str | os.PathLike[str] | None = None,
+        key: str | None = None,
         allow_simulation: bool = False,
     ) -> None:
         if not isinstance(records, SiloRecords):
             raise TypeError(f"A gate's records are SiloRecords, not {type(records).__name__}.")
         if ledger.record is None:
             raise ValueError("A silo's ledger needs a file: PrivacyLedger(..., path=...).")
-        self.records, self.terms = records, terms or Terms()
+        self.records, self.terms, self._key = records, terms or Terms(), key
+        if self.terms.silos is not None:
+            _check_own_key(self.terms.silos, records.name, key)
         self.allow_simulation = allow_simulation
         self._memory = SiloMemory(ledger, folder, counter)
         self._digest = _digest_of(records)
@@ -165,15 +171,23 @@ class Gate:
             if self.terms.approval and not self._is_approved(offer, data, spent):
                 return pack(Waiting(offer.fit, "A person at this silo has to say yes first."))
             kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
-            if offer.masked:
-                kept["key"] = new_key()
+            kept |= self._keyed(offer) if offer.masked else {}
             self._memory.agree(offer.fit, kept)
-        key = public_of(kept["key"]) if offer.masked else None
-        return pack(Agreement(offer.fit, spent.epsilon, key))
+        said = (kept["public"], kept["signature"]) if offer.masked else ()
+        return pack(Agreement(offer.fit, spent.epsilon, *said))
+
+    def _keyed(self, offer: Offer) -> dict[str, str]:
+        """Return a key for a masked fit, and this silo's signature of it and the plan."""
+        key = new_key()
+        public = public_of(key)
+        signed = signature(self._key, offer, public) if self._key else ""
+        return {"key": key, "public": public, "signature": signed}
 
     def _check_offer(self, offer: Offer, spent: PrivacySpent) -> None:
         """Raise unless a fit is one that this silo can take part in."""
         self.terms.check(spent)  # before the records: sizes may be a secret by the terms
+        if isinstance(offer.row, WholePlan):
+            self.terms.check_others(offer.row.silos)
         self.records.check(offer.facts)
         offer.check_parts()
         self._check_budget(spent)
@@ -248,12 +262,11 @@ class Gate:
             raise Refused(
                 "The broadcast holds numbers that are not finite; the round was not used."
             )
-        if ask.part is not None:
-            self.terms.check_others(ask.part.among)
         agreed = bytes(kept["offer"])
         offer = unpack(agreed)
         with _one_blas_thread(), np.errstate(all="ignore"):
-            release = planned(ask, offer, self.records, kept, streams_of(offer))
+            streams, roster = streams_of(offer), self.terms.silos
+            release = planned(ask, offer, self.records, kept, streams, roster)
             self._memory.pay(agreed, offer)
             answer, state = self._drawn(ask, release)
         now = {"words": words, "answer": _array(answer)}
@@ -274,6 +287,15 @@ class Gate:
             _log_error(f"Silo {self.records.name}", error)
             reason = str(error) if isinstance(error, Refused) else _ERROR
         return refusal(ask.fit, reason if reason in _SAID_OF_DRAWING else _ERROR), {"ended": True}
+
+
+def _check_own_key(roster: Mapping[str, str], name: str, key: str | None) -> None:
+    """Raise unless a silo is on its own roster, by its own key."""
+    if key is None or roster.get(name) != public_key(key):
+        raise ValueError(
+            f"The roster names each silo with its public key, {name!r} with them: give this silo's "
+            "private key, of which the roster has the public one."
+        )
 
 
 def answer_of(make: Callable[[], Gate], data: bytes) -> bytes:

@@ -7,11 +7,13 @@
     Offer: schema, the silo's row of the plan  Agreement: what it costs        or Refusal, Waiting
     Ask: a question of the plan                Answer: noised numbers          or Refusal
     Ask: a round, with the broadcast           Answer: the noised message      or Refusal
+
+Where messages are masked, all silos are told the same plan, the Agreement has a key for the fit,
+and the first letter that is answered in a common sum has the keys of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -33,7 +35,7 @@ from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare
 from skdpfl.remote._measures import Predictor, Scored
-from skdpfl.remote._row import Row, SumRow
+from skdpfl.remote._row import Row, SumRow, WholePlan
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import LIMITS
 from skdpfl.scaling import CurveScaling
@@ -103,7 +105,7 @@ class Task:
         maps = work.features, work.target, work.class_weights
         return cls(work.model, work.loss, work.algorithm, float(work.alpha), *maps)
 
-    def check(self, row: Row, facts: Facts) -> None:
+    def check(self, row: Row | WholePlan, facts: Facts) -> None:
         """Raise unless the task is one for the records and the plan of an offer."""
         steps = row.steps
         declared = tuple(self.algorithm.n_gradients(r) for r in range(len(steps)))
@@ -157,19 +159,23 @@ class Offer:
     """A fit that a silo is asked to take part in; ``index`` is its number, for simulations.
 
     ``task`` is the fit's as it is before scales are found, None for sums: a silo that does not
-    have its classes refuses here, before anyone has paid. ``masked``: rounds are sums of masked
+    have its classes refuses here, before anyone has paid. A whole plan: rounds are sums of masked
     messages (:mod:`skdpfl.remote._masks`).
     """
 
     fit: str
     estimator: str
     facts: Facts
-    row: Row | SumRow
+    row: Row | SumRow | WholePlan
     index: int
     seed: int | None
     task: Task | None = None
-    masked: bool = False
     release: str = __version__
+
+    @property
+    def masked(self) -> bool:
+        """Whether the silo's messages are masked."""
+        return isinstance(self.row, WholePlan)
 
     def check_size(self) -> None:
         """Raise for what would take long to price, whoever it is for; the first of all checks."""
@@ -183,7 +189,7 @@ class Offer:
             raise Refused(f"What a fit, or a silo, is called has at most {LIMITS.name} letters.")
         if sum(len(plan.mus) for plan in self.row.sums) > LIMITS.releases:
             raise Refused(f"Beside its rounds a fit has at most {LIMITS.releases} releases.")
-        steps = self.row.steps if isinstance(self.row, Row) else ()
+        steps = () if isinstance(self.row, SumRow) else self.row.steps
         if len(steps) > LIMITS.rounds or sum(steps) > LIMITS.steps:
             raise Refused(
                 f"A fit of silos elsewhere has at most {LIMITS.rounds:,} rounds, of "
@@ -218,11 +224,16 @@ class Offer:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The silo takes part; what it will have spent, by its own computation, and its public key."""
+    """The silo takes part; what it will have spent, by its own computation.
+
+    Where messages are masked: its public key for the fit, and its signature of that and the plan;
+    empty where its operator has no roster.
+    """
 
     fit: str
     epsilon: float
     key: str | None = None
+    signature: str = ""
 
 
 @dataclass(frozen=True)
@@ -235,15 +246,16 @@ class Waiting:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A silo's part of a masked sum: whose messages are in it, its weight, the grid's step.
+    """A masked sum: the numbers of the silos whose messages are in it, and the grid's step.
 
-    ``keys``, everybody's public ones, come with the first round.
+    ``keys``, everybody's for this fit in the order of the silos, come with a silo's first letter,
+    with their signatures.
     """
 
-    among: tuple[str, ...]
-    weight: float
+    among: np.ndarray
     step: float
-    keys: Mapping[str, str] | None
+    keys: tuple[str, ...] | None = None
+    signatures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,6 +306,7 @@ declare(
     Scored,
     SumRow,
     Row,
+    WholePlan,
     Facts,
     Hello,
     Introduction,

@@ -4,25 +4,28 @@ r"""Masks that cancel in a sum: of a round's messages the server sees the sum on
 
     q_i  = rint(w_i m_i / step)                            m_i: the noised message, w_i its weight
     c_i  = q_i + sum_{j > i} P_ij - sum_{j < i} P_ij       modulo 2^64: what silo i sends
-    P_ij = SHAKE-256(k_ij, fit, round)                     k_ij: X25519 of i and j, new in each fit
+    k_ij = H(X25519 of i and j, both public keys)          once a fit
+    P_ij = SHAKE-256(k_ij, H(what)), if it is short        else AES-256 under its first 32 bytes
+    what = fit, its plan, what is asked, its number, whose messages are in the sum, their length
 
     sum_i c_i = sum_i q_i                                  modulo 2^64
 
-**What it gives.** A server that follows the protocol, and whoever reads its memory or disk, sees
-numbers that are uniform but for their sum (as far as X25519 and SHAKE-256 hold), and so learns no
-silo's message by itself.
+**What it gives.** Whoever sees what silos send sees numbers that are uniform but for the sum of all
+in ``what`` (as far as X25519 and AES hold): nothing at all while one of them is missing. Silos that
+were told of another plan, another fit or other silos in the sum have other masks, and nothing
+cancels. A silo answers each ``what`` once (:class:`skdpfl.remote.Gate`), so no mask covers two
+messages.
 
-**What it does not give.** Keys pass through the server and carry no signature: a server that hands
-out keys of its own can take the masks off. So nothing is priced by it. Messages are noised by each
-silo as without masks, and rounding them to the grid is post-processing: each silo's epsilon holds
-for any server, masks or no masks. The noise is not smaller. If one silo of a round does not answer,
-the masks do not cancel, and the round fails.
+**Whose keys.** Keys pass through the server. Where operators know each other's long-term keys
+(:mod:`skdpfl.remote._roster`), silos take only keys that were signed by these; elsewhere a server
+that hands out keys of its own can take the masks off, and nothing is priced by them: messages are
+noised by each silo as without masks, and rounding them to the grid is post-processing.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,11 +40,16 @@ FEWEST = 3
 FINENESS = 2.0**-36
 #: numbers on the grid lie within this, over the number of silos
 _RANGE = 2.0**62
+#: shorter pads are hashed, longer ones are a cipher's: starting one takes longer than a hash
+_SHORT = 512
+#: words of a pad that are added at once: they stay in the processor's cache
+_PIECE = 1 << 15
+_ZEROS = bytes(8 * _PIECE)
 
 
 def new_key() -> str:
     """Return a private key, for one fit, as text."""
-    return _x25519().X25519PrivateKey.generate().private_bytes_raw().hex()
+    return _keys().X25519PrivateKey.generate().private_bytes_raw().hex()
 
 
 def public_of(private: str) -> str:
@@ -49,18 +57,56 @@ def public_of(private: str) -> str:
     return _private(private).public_key().public_bytes_raw().hex()
 
 
-def mask(
-    private: str, name: str, keys: Mapping[str, str], fit: str, round: int, size: int
-) -> np.ndarray:
-    """Return a silo's mask in a round, uint64 (size,); ``keys`` are those of all others in it."""
-    total, own = np.zeros(size, np.uint64), _private(private)
-    for other, key in keys.items():
-        secret = own.exchange(_x25519().X25519PublicKey.from_public_bytes(bytes.fromhex(key)))
-        words = f"skdpfl masks 1 {round} {fit}".encode()
-        stream = hashlib.shake_256(secret + words).digest(8 * size)
-        pair = np.frombuffer(stream, "<u8").astype(np.uint64)
-        total += pair if name < other else ~pair + np.uint64(1)  # minus, modulo 2^64
+def pair_secrets(private: str, own: int, keys: Sequence[str]) -> np.ndarray:
+    """Return what silo number ``own`` shares with each other one, uint8 (n_silos, 32).
+
+    ``keys`` are all silos' public ones, in the order of their numbers.
+    """
+    mine, secrets = _private(private), np.zeros((len(keys), 32), np.uint8)
+    for other, key in enumerate(keys):
+        if other != own:
+            pair = "".join(keys[i] for i in sorted((own, other)))
+            secret = hashlib.sha256(_met(mine, key) + pair.encode()).digest()
+            secrets[other] = np.frombuffer(secret, np.uint8)
+    return secrets
+
+
+def mask(secrets: np.ndarray, own: int, among: Sequence[int], what: bytes, size: int) -> np.ndarray:
+    """Return a silo's mask, uint64 (size,), in the sum of ``among``'s messages."""
+    total, words = np.zeros(size, np.uint64), hashlib.sha256(what + b" %d" % size).digest()
+    pads, each = _short_pads if size <= _SHORT else _long_pads, secrets.tobytes()
+    higher, lower = (i for i in among if i > own), (i for i in among if i < own)
+    for at, pad in pads([each[32 * i : 32 * i + 32] + words for i in higher], size):
+        total[at] += pad
+    for at, pad in pads([each[32 * i : 32 * i + 32] + words for i in lower], size):
+        total[at] -= pad  # modulo 2^64
     return total
+
+
+def _short_pads(seeds: list[bytes], size: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield the sum of short pads, and where it is to be added."""
+    streams = b"".join([hashlib.shake_256(seed).digest(8 * size) for seed in seeds])
+    pads = np.frombuffer(streams, "<u8").reshape(len(seeds), size)
+    yield slice(None), np.add.reduce(pads, axis=0, dtype=np.uint64)
+
+
+def _long_pads(seeds: list[bytes], size: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield pieces of long pads, and where each is to be added.
+
+    Galois/counter mode's ciphertext of zeros is counter mode, which OpenSSL computes twice as fast.
+    A key is used once, so all may count from the same block.
+    """
+    Cipher, AES, GCM = _ciphers()
+    keys = [hashlib.shake_256(seed).digest(32) for seed in seeds]
+    streams = [Cipher(AES(key), GCM(bytes(12))).encryptor() for key in keys]
+    piece = np.empty(_PIECE + 2, "<u8")  # update_into needs room for one more block
+    room = memoryview(piece).cast("B")
+    for start in range(0, size, _PIECE):
+        n = min(_PIECE, size - start)
+        zeros = _ZEROS if n == _PIECE else bytes(8 * n)
+        for stream in streams:
+            stream.update_into(zeros, room)
+            yield slice(start, start + n), piece[:n]
 
 
 def on_grid(values: np.ndarray, weight: float, step: float, n_silos: int) -> np.ndarray:
@@ -76,24 +122,48 @@ def masked(steps: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return (steps.view(np.uint64) + mask).view(np.int64)
 
 
-def total_of(sent: Sequence[np.ndarray], step: float) -> np.ndarray:
-    """Return the weighted sum of all messages, from what all silos of a round sent."""
+def total_of(sent: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the sum of all messages in steps, int64, from what all silos of a sum sent."""
     total = np.zeros(sent[0].shape, np.uint64)
     for each in sent:
         total += each.view(np.uint64)
-    return total.view(np.int64) * step
+    return total.view(np.int64)
 
 
 def _private(key: str) -> Any:
-    return _x25519().X25519PrivateKey.from_private_bytes(bytes.fromhex(key))
+    return _keys().X25519PrivateKey.from_private_bytes(bytes.fromhex(key))
 
 
-def _x25519() -> Any:
-    """Return the module of keys; an error in words where it is not installed."""
+def _met(private: Any, public: str) -> bytes:
+    """Return the secret of a private and a public key."""
     try:
-        from cryptography.hazmat.primitives.asymmetric import x25519
+        key = _keys().X25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        secret: bytes = private.exchange(key)
+    except ValueError as error:  # not 32 bytes, or a point that shares no secret
+        raise Refused("A silo's key is none.") from error
+    return secret
+
+
+def needing_extra(load: Callable[[], Any]) -> Any:
+    """Return what a module has; an error in words where it is not installed."""
+    try:
+        return load()
     except ImportError as error:
         raise Refused(
             'Masked sums need the extra "secure" (pip install skdpfl[secure]), at every silo.'
         ) from error
-    return x25519
+
+
+def _keys() -> Any:
+    def load() -> Any:
+        from cryptography.hazmat.primitives.asymmetric import x25519
+
+        return x25519
+
+    return needing_extra(load)
+
+
+def _ciphers() -> tuple[Any, Any, Any]:
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    return Cipher, algorithms.AES, modes.GCM

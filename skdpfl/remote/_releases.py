@@ -17,9 +17,10 @@ from skdpfl.federation import Silo
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Ask, Facts, Offer, Part, Task
-from skdpfl.remote._masks import FEWEST, mask, masked, on_grid, public_of
+from skdpfl.remote._masks import FEWEST, mask, masked, on_grid
 from skdpfl.remote._records import SiloRecords
-from skdpfl.remote._row import Row, checked
+from skdpfl.remote._roster import agreed, secrets_of
+from skdpfl.remote._row import Row, SumRow, WholePlan, checked
 from skdpfl.remote._terms import Refused
 
 #: a clip norm that is learnt stays within this factor of the first one
@@ -37,67 +38,67 @@ def streams_of(offer: Offer) -> Streams:
     """Return a silo's random streams: its own secret, or in a simulation those of its number."""
     if offer.seed is None:
         return streams_for(None)
-    return streams_for(offer.seed).of_silo(offer.index)
+    streams = streams_for(offer.seed)
+    return streams if isinstance(offer.row, WholePlan) else streams.of_silo(offer.index)
 
 
 def planned(
-    ask: Ask, offer: Offer, records: SiloRecords, kept: dict[str, Any], streams: Streams
+    ask: Ask,
+    offer: Offer,
+    records: SiloRecords,
+    kept: dict[str, Any],
+    streams: Streams,
+    roster: Mapping[str, str] | None,
 ) -> Planned:
     """Return what computes an answer; a Refused unless it is the next one of what was agreed to.
 
     ``kept`` is what the silo kept of the fit when it answered last.
     """
     row, X = offer.row, records.X
-    task = None
-    if isinstance(row, Row):
-        task = _the_task(ask, row, offer.facts, kept)
-    silo = Silo.alone(0, X, records.targets(offer.facts), 1, streams, records.sample_weight)
-    if task is not None and isinstance(row, Row):
+    task = None if isinstance(row, SumRow) else _the_task(ask, row, offer.facts, kept)
+    i, n = (row.index, len(row.silos)) if isinstance(row, WholePlan) else (0, 1)
+    silo = Silo.alone(i, X, records.targets(offer.facts), n, streams, records.sample_weight)
+    if task is not None and not isinstance(row, SumRow):
         silo.start(task.work(row.plan, X.dtype))
     if kept["silo"] is not None:
         silo.restore(kept["silo"])
-    draw = _of_silo(ask, silo, offer, task, X.dtype)
-    keys = kept.get("keys")
-    if offer.masked and ask.purpose == "round":
-        part, keys = _part_of(ask, row.name, kept)
-        draw = partial(_hidden, draw, ask, part, row.name, keys, kept["key"])
+    draw, met = _of_silo(ask, silo, offer, task, X.dtype), {}
+    if isinstance(row, WholePlan) and ask.purpose == "round":
+        part = _checked_part(ask, row)
+        secrets, keys = secrets_of(roster, offer, part, kept)
+        met = {"secrets": secrets, "keys": keys, "key": ""}
+        draw = partial(_hidden, draw, ask, offer, secrets)
     elif ask.part is not None:
         raise Refused("This silo did not agree to masked sums.")
-    return Planned(draw, lambda: {"task": task, "silo": silo.save(), "keys": keys})
+    return Planned(draw, lambda: {"task": task, "silo": silo.save()} | met)
 
 
-def _part_of(ask: Ask, name: str, kept: dict[str, Any]) -> tuple[Part, Mapping[str, str]]:
-    """Return the silo's part of a masked sum, and the keys, which stay as they came first."""
+def _checked_part(ask: Ask, row: WholePlan) -> Part:
+    """Return what is said of a masked sum, if it is one of the plan's, this silo's with it."""
     part = ask.part
     if part is None:
         raise Refused("This silo agreed to masked sums: a round needs its part of one.")
-    keys: Mapping[str, str] | None = kept.get("keys") or part.keys
-    if keys is None or (part.keys is not None and dict(part.keys) != dict(keys)):
-        raise Refused("The keys of a fit come with its first round and stay.")
-    who, step = set(part.among), part.step
-    mine = name in who and keys.get(name) == public_of(kept["key"])
-    if not mine or not who <= keys.keys() or len(who) != len(part.among) or len(who) < FEWEST:
+    among, round = part.among, row.cohort_of(ask.number)
+    known = among.dtype.kind == "i" and among.ndim == 1 and bool(np.isin(among, round).all())
+    if not known or row.index not in among or (np.diff(among) <= 0).any() or len(among) < FEWEST:
         raise Refused(
-            f"A masked sum is among {FEWEST} silos or more, each once, this one with them."
+            f"A masked sum is among {FEWEST} silos or more of a round, each once, this one with "
+            "them."
         )
-    if not (0 < step < math.inf and 0 < part.weight < math.inf):
-        raise Refused("The weight and the grid of a masked sum are positive numbers.")
-    return part, keys
+    if not 0 < part.step < math.inf:
+        raise Refused("The grid of a masked sum is a positive number.")
+    return part
 
 
 def _hidden(
-    draw: Callable[[], np.ndarray],
-    ask: Ask,
-    part: Part,
-    name: str,
-    keys: Mapping[str, str],
-    private: str,
+    draw: Callable[[], np.ndarray], ask: Ask, offer: Offer, secrets: np.ndarray
 ) -> np.ndarray:
     """Return a silo's masked message."""
-    others = {other: keys[other] for other in part.among if other != name}
-    values = draw()
-    steps = on_grid(values, part.weight, part.step, len(part.among))
-    return masked(steps, mask(private, name, others, ask.fit, ask.number, len(values)))
+    row, part = offer.row, ask.part
+    assert isinstance(row, WholePlan) and part is not None
+    steps = on_grid(draw(), float(row.weights[row.index]), part.step, len(part.among))
+    what = pack((agreed(offer).hex(), ask.purpose, ask.number, part.among))
+    return masked(steps, mask(secrets, row.index, part.among.tolist(), what, len(steps)))
 
 
 def _of_silo(
@@ -107,7 +108,7 @@ def _of_silo(
     row = offer.row
     if ask.purpose != "round":
         return _sum_of_silo(ask, silo, offer, task, dtype)
-    if task is None or not isinstance(row, Row):
+    if task is None or isinstance(row, SumRow):
         raise Refused("A round needs a task, which comes with the first one.")
     _refusing(silo.check_due, ask.number)
     if not task.algorithm.accepts(ask.content, task.model.size):
@@ -124,7 +125,7 @@ def _sum_of_silo(
     plan = next((plan for plan in row.sums if plan.purpose == ask.purpose), None)
     if plan is None:
         raise Refused(f"The plan has no question about the {ask.purpose}.")
-    work = task.work(row.plan, dtype) if task is not None and isinstance(row, Row) else None
+    work = None if task is None or isinstance(row, SumRow) else task.work(row.plan, dtype)
     question = checked(plan, ask.number, ask.content, offer.facts, work)
     _refusing(silo.check_new, question)
     return partial(silo.answer, question)
@@ -138,7 +139,7 @@ def _refusing(call: Callable[..., Any], *args: Any) -> Any:
         raise Refused(str(error)) from error
 
 
-def _the_task(ask: Ask, row: Row, facts: Facts, kept: dict[str, Any]) -> Task | None:
+def _the_task(ask: Ask, row: Row | WholePlan, facts: Facts, kept: dict[str, Any]) -> Task | None:
     """Return the fit's task, which stays what it was in the first round."""
     task: Task | None = kept["task"]
     if task is None and ask.task is not None:
@@ -150,7 +151,7 @@ def _the_task(ask: Ask, row: Row, facts: Facts, kept: dict[str, Any]) -> Task | 
     return task
 
 
-def _check_clip_norm(clip_norm: float, row: Row) -> None:
+def _check_clip_norm(clip_norm: float, row: Row | WholePlan) -> None:
     """Raise unless messages of whole silos are clipped to a norm that noise can be made for."""
     if row.unit != "silo":
         return

@@ -1,16 +1,19 @@
-"""One silo's row of a plan, which is all that it needs and what it prices for itself.
+"""One silo's row of a plan, which is what it prices for itself, or all rows of it.
 
 A silo runs the plan of a federation of one, itself: where each silo adds its own noise, nothing
 that it computes depends on others but through what the server broadcasts. So its messages are those
 of the whole plan, bit for bit where the data are float64. (For float32 the precision of sums
 follows from the silos' sizes; a silo chooses it for itself.)
+
+Where messages are in a common sum (:mod:`skdpfl.remote._masks`), each silo is told the whole plan,
+and all are told the same.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -136,6 +139,155 @@ class Row:
             setup=(setup,) if setup else (),
             mechanism=self.mechanism,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class WholePlan:
+    """All silos' public numbers in a plan, and whose copy it is.
+
+    ``sizes`` is None where they are secrets. ``cohorts`` has the silos of all rounds, one after the
+    other, and the number of them in each; None where all are in every round.
+    """
+
+    name: str
+    silos: tuple[str, ...]
+    sizes: np.ndarray | None
+    weights: np.ndarray
+    steps: tuple[int, ...]
+    clip_norm: float
+    noise_multiplier: np.ndarray
+    delta: np.ndarray
+    unit: Unit
+    trust: Trust
+    neighbours: Neighbours
+    sampling: Sampling
+    cohorts: tuple[np.ndarray, np.ndarray] | None
+    cohort: str
+    noise_schedule: tuple[str, float, int] | None
+    mechanism: Mechanism
+    sums: tuple[SumPlan, ...]
+
+    def __post_init__(self) -> None:
+        n = len(self.silos)
+        _check(len(set(self.silos)) == n and self.name in self.silos)
+        for each in (self.weights, self.noise_multiplier, self.delta, self.sizes):
+            _check(each is None or (each.shape == (n,) and ((each > 0) & (each < np.inf)).all()))
+        self._check_cohorts(n)
+        _check_numbers(self.own)
+
+    def _check_cohorts(self, n: int) -> None:
+        if self.cohorts is None:
+            return
+        who, many = self.cohorts
+        _check(who.dtype.kind == many.dtype.kind == "i" and many.shape == (len(self.steps),))
+        _check((many >= 0).all() and many.sum() == len(who) and who.ndim == 1)
+        _check(((who >= 0) & (who < n)).all())
+        _check(all((np.diff(cohort) > 0).all() for cohort in self._schedule or ()))
+
+    @cached_property
+    def index(self) -> int:
+        """The number of the silo whose copy this is."""
+        return self.silos.index(self.name)
+
+    @property
+    def size(self) -> int | None:
+        """Its number of records, None where it is a secret."""
+        return None if self.sizes is None else int(self.sizes[self.index])
+
+    @property
+    def common(self) -> tuple[Any, ...]:
+        """What every silo has to have been told alike."""
+        return tuple(getattr(self, each.name) for each in fields(self) if each.name != "name")
+
+    def cohort_of(self, round: int) -> np.ndarray:
+        """The silos of a round."""
+        return np.arange(len(self.silos)) if self._schedule is None else self._schedule[round]
+
+    @cached_property
+    def _schedule(self) -> tuple[np.ndarray, ...] | None:
+        if self.cohorts is None:
+            return None
+        return tuple(np.split(self.cohorts[0], np.cumsum(self.cohorts[1])[:-1]))
+
+    @cached_property
+    def own(self) -> Row:
+        """This silo's row."""
+        i, mine = self.index, None
+        if self._schedule is not None:
+            mine = tuple(r for r, cohort in enumerate(self._schedule) if i in cohort)
+        return Row(
+            name=self.name,
+            size=self.size,
+            steps=self.steps,
+            clip_norm=self.clip_norm,
+            noise_multiplier=float(self.noise_multiplier[i]),
+            delta=float(self.delta[i]),
+            unit=self.unit,
+            trust=self.trust,
+            neighbours=self.neighbours,
+            sampling=self.sampling,
+            rounds=mine,
+            cohort=self.cohort,
+            noise_schedule=self.noise_schedule,
+            mechanism=self.mechanism,
+            sums=tuple(each.of_silo(i) for each in self.sums),
+        )
+
+    def spent(self, seed: int | None) -> PrivacySpent:
+        """Price the plan, as this silo does for itself."""
+        return self.own.spent(seed)
+
+    @cached_property
+    def plan(self) -> PrivacyPlan:
+        """The whole plan; ``setup`` is what this silo is asked beside."""
+        setup = compose([e for each in self.sums for e in each.composition(self.index)])
+        return PrivacyPlan(
+            silo_ids=self.silos,
+            silo_sizes=self.sizes,
+            weights=self.weights,
+            steps=self.steps,
+            clip_norm=self.clip_norm,
+            noise_multiplier=self.noise_multiplier,
+            delta=self.delta,
+            unit=self.unit,
+            trust=self.trust,
+            neighbours=self.neighbours,
+            sampling=self.sampling,
+            schedule=self._schedule,
+            cohort=self.cohort,
+            noise_schedule=self.noise_schedule,
+            setup=(setup,) if setup else (),
+            mechanism=self.mechanism,
+        )
+
+
+def whole_plans_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[WholePlan]:
+    """Return each silo's copy of a plan; plans that silos elsewhere cannot run are refused."""
+    _check_can_run(plan)
+    cohorts = None
+    if plan.schedule is not None:
+        many = np.array([len(cohort) for cohort in plan.schedule])
+        cohorts = np.concatenate(plan.schedule).astype(np.int64), many
+    first = WholePlan(
+        name=plan.silo_ids[0],
+        silos=tuple(plan.silo_ids),
+        sizes=None if plan.silo_sizes is None else np.asarray(plan.silo_sizes, np.int64),
+        weights=np.asarray(plan.weights, float),
+        steps=tuple(plan.steps),
+        clip_norm=float(plan.clip_norm),
+        noise_multiplier=plan.noise_multiplier,
+        delta=plan.delta,
+        unit=plan.unit,
+        trust=plan.trust,
+        neighbours=plan.neighbours,
+        sampling=plan.sampling,
+        cohorts=cohorts,
+        cohort=plan.cohort,
+        noise_schedule=plan.noise_schedule,
+        mechanism=plan.mechanism,
+        sums=tuple(sums),
+    )
+    return [replace(first, name=name) for name in plan.silo_ids]
 
 
 def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[Row]:

@@ -6,7 +6,7 @@ It imports next to nothing: a silo's process may start often.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -46,8 +46,11 @@ class Terms:
         Under which relation.
     approval : bool, default=False
         Whether a person at the silo has to say yes to each fit (``skdpfl silo approve``).
-    silos : tuple of str, optional
-        The silos among which it takes part in masked sums; by default any that the server names.
+    silos : mapping, optional
+        The roster: the name of each silo among which it takes part in masked sums, itself with
+        them, and that silo's public key, 64 hexadecimal digits, which operators tell each other
+        without the server. By default any silos that the server names, with keys that come from
+        the server.
     """
 
     epsilon: float = math.inf
@@ -55,7 +58,7 @@ class Terms:
     unit: Literal["record", "silo"] = "record"
     neighbours: Literal["replace", "add_remove"] = "replace"
     approval: bool = False
-    silos: tuple[str, ...] | None = None
+    silos: Mapping[str, str] | None = None
 
     def check(self, spent: Spent) -> None:
         """Raise unless a fit of this cost keeps within the terms."""
@@ -69,7 +72,7 @@ class Terms:
     def check_others(self, names: Iterable[str]) -> None:
         """Raise unless it agreed to masked sums among these silos."""
         if self.silos is not None and not set(names) <= set(self.silos):
-            raise Refused("The masked sum is among silos that are not on this silo's list.")
+            raise Refused("The masked sum is among silos that are not on this silo's roster.")
 
     def check_price(self, spent: Spent) -> None:
         """Raise if a fit of this cost is too dear."""

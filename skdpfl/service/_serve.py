@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import Gate, connected, is_port, receive, send
+from skdpfl.remote import Gate, connected, is_port, public_key, receive, send
 from skdpfl.service._settings import BadFile, SiloSettings
 from skdpfl.service._tables import read_records
 
@@ -52,8 +52,27 @@ def make_gate(settings: SiloSettings) -> Gate:
         terms=settings.agreed,
         folder=budget.folder,
         counter=budget.counter,
+        key=None if settings.roster.silos is None else key_of(settings),
         allow_simulation=settings.terms.allow_simulation,
     )
+
+
+def key_of(settings: SiloSettings) -> str:
+    """Return the silo's private key; a BadFile unless the roster has the public one."""
+    path, roster = settings.roster.key, settings.roster.silos
+    if path is None or not path.exists():
+        raise BadFile(
+            f"{settings.path}: there is no key of this silo: name a file, roster.key, and "
+            "skdpfl silo key makes it"
+        )
+    try:
+        private = path.read_text("ascii").strip()
+        public = public_key(private)
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path}: this is no key ({type(error).__name__})") from error
+    if roster is not None and roster[settings.records.name] != public:
+        raise BadFile(f"{settings.path}: roster.silos has another key for this silo: see {path}")
+    return private
 
 
 def _import(settings: SiloSettings) -> None:
@@ -70,9 +89,9 @@ def check_files(settings: SiloSettings) -> None:
     ledger = Path(settings.ledger.file)
     folder = settings.ledger.folder or Path(f"{ledger}.fits")
     counter = settings.ledger.counter or Path(f"{ledger}.count")
-    secret = [settings.records.file, ledger, folder, counter]
-    for path in [*secret, *([settings.log.file] if settings.log.file else [])]:
-        if path.exists() and path.stat().st_mode & 0o027:
+    others = settings.log.file, settings.roster.key
+    for path in (settings.records.file, ledger, folder, counter, *others):
+        if path is not None and path.exists() and path.stat().st_mode & 0o027:
             mode = stat.S_IMODE(path.stat().st_mode)
             raise BadFile(f"{path}: others can read it or write to it (mode {mode:o}): chmod o= ")
     if settings.path.stat().st_mode & 0o022:

@@ -22,6 +22,10 @@
 
     [roster]
     users = ["flower"]                      # who may bring letters
+    key = "north.key"                       # this silo's key, made by "skdpfl silo key"
+
+    [roster.silos]                          # who may be in common sums, with their public keys
+    north = "64 hexadecimal digits"
 
     [log]
     file = "gate.log"                       # JSON lines; left out: standard error
@@ -32,6 +36,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -87,10 +92,11 @@ class LedgerTable:
 
 @dataclass(frozen=True)
 class RosterTable:
-    """The users of the operating system who may bring letters, and who else is in masked sums."""
+    """The users of the operating system who may bring letters, and who is in masked sums."""
 
     users: tuple[int | str, ...] = ()
-    silos: tuple[str, ...] | None = None
+    key: Path | None = None
+    silos: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -255,6 +261,16 @@ def _check(settings: SiloSettings) -> None:
     others = sorted(set(records.bounds) - {*records.features, records.target})
     if others:
         raise BadFile(f"{path}: records.bounds names {others[0]!r}, which is no feature")
+    _check_roster(path, settings.roster, records.name)
     for name, pair in records.bounds.items():
         if not (isinstance(pair, list) and len(pair) == 2 and pair[0] <= pair[1]):
             raise BadFile(f"{path}: records.bounds.{name} is a pair [low, high]")
+
+
+def _check_roster(path: Path, roster: RosterTable, name: str) -> None:
+    """Raise unless a roster has a public key of each silo, this one with them."""
+    for silo, key in (roster.silos or {}).items():
+        if not isinstance(key, str) or not re.fullmatch("[0-9a-f]{64}", key):
+            raise BadFile(f"{path}: roster.silos.{silo} is a public key, 64 hexadecimal digits")
+    if roster.silos is not None and name not in roster.silos:
+        raise BadFile(f"{path}: roster.silos lacks this silo, {name!r}")

@@ -15,8 +15,19 @@ from typing import Any
 from skdpfl._digits import at_least
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import Hello, Introduction, Refused, SiloStore, WireError, ask_gate, pack, unpack
-from skdpfl.service._serve import allowed_users, make_gate, serve
+from skdpfl.remote import (
+    Hello,
+    Introduction,
+    Refused,
+    SiloStore,
+    WireError,
+    ask_gate,
+    new_silo_key,
+    pack,
+    public_key,
+    unpack,
+)
+from skdpfl.service._serve import allowed_users, key_of, make_gate, serve
 from skdpfl.service._settings import BadFile, SiloSettings, read_settings
 
 
@@ -67,6 +78,8 @@ def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
     print(f"ledger    {_left(settings)}")
     users = sorted(allowed_users(settings))
     print(f"letters   from {'whoever has the token' if settings.token else f'users {users}'}")
+    if settings.roster.silos:
+        print(f"roster    {', '.join(settings.roster.silos)}, each with a key")
     if os.getuid() == 0:
         print("note      this is root: give the gate a user of its own")
     if terms.allow_simulation:
@@ -76,6 +89,18 @@ def _check(settings: SiloSettings, asked: argparse.Namespace) -> int:
     if asked.offer is not None:
         spent = gate.price(asked.offer.read_bytes())
         print(f"offer     would cost epsilon={spent.epsilon:.6g} at delta={spent.delta:g}")
+    return 0
+
+
+def _key(settings: SiloSettings, asked: argparse.Namespace) -> int:
+    """Make this silo's key if there is none, and print the public one."""
+    path = settings.roster.key
+    if path is None:
+        raise BadFile(f'{settings.path}: [roster] lacks key = "FILE", where the key is to be')
+    if not path.exists():
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(new_silo_key() + "\n")
+    print(f'{settings.records.name} = "{public_key(key_of(settings))}"')
     return 0
 
 
@@ -159,6 +184,7 @@ def _left(settings: SiloSettings) -> str:
 _COMMANDS: dict[str, tuple[Callable[[SiloSettings, argparse.Namespace], int], str]] = {
     "serve": (_serve, "answer letters at the socket, until it is told to end"),
     "check": (_check, "read everything, and say what the gate would go by"),
+    "key": (_key, "make this silo's key if there is none, and print its line for rosters"),
     "status": (_status, "ask the gate who it is; status 1 if it does not answer"),
     "pending": (_pending, "show the fits that a person has to say yes to"),
     "approve": (lambda s, a: _say(s, a, True), "say yes to a fit"),

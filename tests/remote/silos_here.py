@@ -1,11 +1,13 @@
 """Silos in this process that are reached by letters only; each letter meets a new Gate."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import skdpfl
 from skdpfl.federation import Schema
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import Courier, Gate, RemoteFederation, SiloRecords
+from skdpfl.remote import Courier, Gate, RemoteFederation, SiloRecords, Terms, public_key
 
 NAMES = ("east", "north", "south", "west")
 
@@ -14,16 +16,29 @@ class Here(Courier):
     """Silos whose state is in files; ``spoil(name, count, answer)`` may change what comes back."""
 
     def __init__(
-        self, folder, problem, *, budget=(50.0, 1e-3), spoil=None, weights=None, **options
+        self,
+        folder,
+        problem,
+        *,
+        budget=(50.0, 1e-3),
+        spoil=None,
+        weights=None,
+        keys=None,
+        **options,
     ):
         self.folder, self.problem, self.budget = folder, problem, budget
         self.spoil, self.options = spoil or (lambda name, count, answer: answer), options
-        self.letters, self.answers, self.weights = [], [], weights
+        self.letters, self.answers, self.weights, self.keys = [], [], weights, keys
 
     def gate(self, name):
         """Return a silo as a new process would make it."""
         ledger = PrivacyLedger(*self.budget, path=self.folder / f"{name}.ledger")
-        return Gate(self.records(name), ledger, **{"allow_simulation": True} | self.options)
+        options = {"allow_simulation": True} | self.options
+        if self.keys is not None:
+            roster = {n: public_key(key) for n, key in self.keys.items()}
+            options["terms"] = replace(options.get("terms", Terms()), silos=roster)
+            options["key"] = self.keys[name]
+        return Gate(self.records(name), ledger, **options)
 
     def records(self, name):
         """Return a silo's records."""

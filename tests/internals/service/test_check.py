@@ -89,6 +89,14 @@ FILES = {
     "a port of others": ("north.socket", "0.0.0.0:7070", "a port of this computer"),
     "a token, no port": ("[records]", "\n[records]", None),
     "nobody of this name": ("users = []", 'users = ["nobody here"]', "no user 'nobody here'"),
+    "a roster of names": ("users = []", 'silos = ["north"]', "roster.silos is of another type"),
+    "a short key": ("users = []", 'silos = {north = "00"}', "north is a public key, 64 hex"),
+    "a roster of others": (
+        "users = []",
+        f'silos = {{x = "{"0" * 64}"}}',
+        "lacks this silo, 'north'",
+    ),
+    "no key": ("users = []", f'silos = {{north = "{"0" * 64}"}}', "no key of this silo"),
     "a query without order": ("records.csv", "records.sqlite", "there is no such file"),
 }
 
@@ -104,6 +112,34 @@ def test_a_wrong_file_is_one_line(hospital, capsys, name):
         check(hospital)
     text = str(told.value.code)
     assert text.startswith("skdpfl silo: ") and "\n" not in text
+
+
+def test_a_key_is_made_once(hospital, capsys):
+    """The line that is printed is one of every operator's roster."""
+    pytest.importorskip("cryptography")
+    with pytest.raises(SystemExit, match="lacks key"):
+        main(["silo", "key", str(hospital.file)])
+    change(hospital, "users = []", 'users = []\nkey = "north.key"\n[roster.silos]')
+    with pytest.raises(SystemExit, match="lacks this silo"):
+        main(["silo", "key", str(hospital.file)])
+    change(hospital, "[roster.silos]\n", "")
+    lines = []
+    for _ in range(2):
+        assert main(["silo", "key", str(hospital.file)]) == 0
+        lines.append(capsys.readouterr().out)
+    assert lines[0] == lines[1] and (hospital.folder / "north.key").stat().st_mode & 0o777 == 0o600
+    change(hospital, '"north.key"\n', f'"north.key"\n[roster.silos]\n{lines[0]}')
+    assert check(hospital) == 0
+    assert "roster    north, each with a key" in capsys.readouterr().out
+    change(hospital, lines[0][9:19], "0" * 10)
+    with pytest.raises(SystemExit, match="another key for this silo"):
+        check(hospital)
+    hospital.write("north.key", "no key")
+    with pytest.raises(SystemExit, match="this is no key"):
+        check(hospital)
+    (hospital.folder / "north.key").chmod(0o644)
+    with pytest.raises(SystemExit, match="others can read it"):
+        check(hospital)
 
 
 def test_there_is_a_file(tmp_path):
@@ -232,5 +268,5 @@ def test_targets_can_be_words_or_numbers(hospital):
 def test_the_file_of_the_page_is_one():
     settings = read_settings(ROOT / "examples" / "flower" / "hospital.toml")
     assert settings.terms.approval and settings.terms.pace == 0.5
-    assert settings.agreed.silos == ("north", "south", "east")
+    assert list(settings.agreed.silos or ()) == ["north", "south", "east"]
     assert str(settings.ledger.counter) == "/mnt/other/north.count"

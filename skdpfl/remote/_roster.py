@@ -1,0 +1,138 @@
+"""Who the silos are: keys that operators exchanged outside the server.
+
+::
+
+    roster      name -> Ed25519 key                 in each operator's file, not from the server
+    agreed      fit, release, the whole plan        one digest: silos, weights, noise, rounds
+    signature   of (name, key of the fit, agreed)   by the name's key on the roster
+    secrets     with each of the others             once all their signatures were checked
+
+**Formal guarantee.** Before it has checked a signature for every silo of the fit, a silo sends
+nothing that depends on its records. Let all silos of a fit but those that work with the server keep
+their keys, and let Ed25519 be unforgeable. Then each of them shares a secret with each other one,
+which nobody else knows, and all of them agreed to the same plan under this fit's name: a server
+that hands out keys of its own, adds silos that do not exist, or tells silos different plans, lacks
+a signature and gets no message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from skdpfl.remote._declared import pack
+from skdpfl.remote._letters import Offer, Part
+from skdpfl.remote._masks import needing_extra, pair_secrets
+from skdpfl.remote._row import WholePlan
+from skdpfl.remote._terms import Refused
+
+
+def new_silo_key() -> str:
+    """Return a new private key of a silo, for all fits: 64 hexadecimal digits.
+
+    Returns
+    -------
+    str
+        What ``Gate(..., key=)`` takes. Whoever has it is this silo to the others.
+
+    Examples
+    --------
+    >>> from skdpfl.remote import new_silo_key, public_key
+    >>> len(public_key(new_silo_key()))
+    64
+    """
+    return _ed25519().Ed25519PrivateKey.generate().private_bytes_raw().hex()
+
+
+def public_key(private: str) -> str:
+    """Return the key that other operators have on their rosters.
+
+    Parameters
+    ----------
+    private : str
+        A silo's private key.
+
+    Returns
+    -------
+    str
+        Its public key, no secret: 64 hexadecimal digits.
+    """
+    return _signer(private).public_key().public_bytes_raw().hex()
+
+
+def agreed(offer: Offer) -> bytes:
+    """Return a digest of what all silos of a masked fit have to have been told alike."""
+    assert isinstance(offer.row, WholePlan)
+    return hashlib.sha256(pack((offer.fit, offer.release, offer.row.common))).digest()
+
+
+def signature(private: str, offer: Offer, key: str) -> str:
+    """Return a silo's signature of its key for a fit."""
+    found: bytes = _signer(private).sign(_words(agreed(offer), offer.row.name, key))
+    return found.hex()
+
+
+def check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> None:
+    """Raise unless each silo's key for the fit was signed by its key on the roster."""
+    assert isinstance(offer.row, WholePlan) and part.keys is not None
+    from cryptography.exceptions import InvalidSignature
+
+    plan = agreed(offer)
+    for name, key, signed in zip(offer.row.silos, part.keys, part.signatures, strict=True):
+        try:
+            public = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(roster[name]))
+            public.verify(bytes.fromhex(signed), _words(plan, name, key))
+        except (InvalidSignature, ValueError) as error:
+            raise Refused(
+                "A silo's key for this fit was not signed, for this plan, by the key that it has "
+                "on this silo's roster: nothing is sent."
+            ) from error
+
+
+def secrets_of(
+    roster: Mapping[str, str] | None, offer: Offer, part: Part, kept: Mapping[str, Any]
+) -> tuple[np.ndarray, str]:
+    """Return what a silo shares with each other one in a fit, and a digest of their keys.
+
+    Both are made of the keys that come first, and kept.
+    """
+    row = offer.row
+    assert isinstance(row, WholePlan)
+    listed = None if part.keys is None else pack((part.keys, part.signatures))
+    given = None if listed is None else hashlib.sha256(listed).hexdigest()
+    if "secrets" in kept:
+        if given not in (None, kept["keys"]):
+            raise Refused("The keys of a fit come with its first letter and stay.")
+        return kept["secrets"], kept["keys"]
+    n = len(row.silos)
+    if given is None or part.keys is None or {len(part.keys), len(part.signatures)} != {n}:
+        raise Refused("The keys of all silos come with the first letter of a masked fit.")
+    if part.keys[row.index] != kept["public"] or len(set(part.keys)) != n:
+        raise Refused("A masked sum is among silos with a key each, this one with its own.")
+    if roster is not None:
+        check_signatures(roster, offer, part)
+    return pair_secrets(kept["key"], row.index, part.keys), given
+
+
+def _words(plan: bytes, name: str, key: str) -> bytes:
+    """Return what a silo signs."""
+    return b"skdpfl key of a fit 1" + plan + pack((name, key))
+
+
+def _signer(private: str) -> Any:
+    try:
+        return _ed25519().Ed25519PrivateKey.from_private_bytes(bytes.fromhex(private))
+    except ValueError as error:
+        raise ValueError("A silo's key is 64 hexadecimal digits.") from error
+
+
+def _ed25519() -> Any:
+    def load() -> Any:
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+
+        return ed25519
+
+    return needing_extra(load)

@@ -1,0 +1,237 @@
+"""Rosters: a server that forges keys, tells silos different plans or invents some gets nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cryptography")
+
+from skdpfl.remote import (
+    Gate,
+    SilosMissing,
+    Terms,
+    WireError,
+    new_silo_key,
+    pack,
+    public_key,
+    unpack,
+)
+from skdpfl.remote._letters import Agreement, Answer, Ask, Offer, Refusal
+from skdpfl.remote._masks import new_key, public_of
+from skdpfl.remote._roster import signature
+from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
+
+PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3}
+KEYS = {name: new_silo_key() for name in NAMES}
+
+
+class Hostile(Here):
+    """A server that changes what silos are told, or what the others hear of them."""
+
+    def __init__(self, folder, change=lambda name, letter: letter, **options):
+        super().__init__(folder, problem(), keys=KEYS, **options)
+        self.change = change
+
+    def deliver(self, letters):
+        changed = {n: pack(self.change(n, unpack(data))) for n, data in letters.items()}
+        return super().deliver(changed)
+
+    def said(self, name):
+        """Return what a silo answered to letters that read records."""
+        pairs = zip(self.letters, self.answers, strict=True)
+        asked = [
+            unpack(a) for (n, data), (_, a) in pairs if n == name and isinstance(unpack(data), Ask)
+        ]
+        return [answer for answer in asked if not isinstance(answer, Refusal)]
+
+
+def with_keys(letter, keys, signatures=None):
+    if not isinstance(letter, Ask) or letter.part.keys is None:
+        return letter
+    signatures = letter.part.signatures if signatures is None else signatures
+    return replace(letter, part=replace(letter.part, keys=keys, signatures=signatures))
+
+
+def test_a_fit_with_a_roster_is_that_without(tmp_path):
+    here = Hostile(tmp_path)
+    there = fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    np.testing.assert_allclose(
+        there.coef_, fit_here(estimator(**PLAIN), problem()).coef_, atol=1e-8
+    )
+    assert all(len(here.said(name)) == 3 for name in NAMES)
+
+
+def forged(name, letter):
+    """A key of the server's own in the place of one silo's, signed by a key of its own."""
+    if not isinstance(letter, Ask) or letter.part.keys is None or name == "west":
+        return letter
+    return with_keys(letter, (*letter.part.keys[:3], public_of(new_key())))
+
+
+def signed_by_another(name, letter):
+    """A key of the server's own, with the signature of a silo that works with it."""
+    if not isinstance(letter, Ask) or letter.part.keys is None or name == "west":
+        return letter
+    keys, signatures = letter.part.keys, letter.part.signatures
+    return with_keys(letter, (*keys[:3], public_of(new_key())), (*signatures[:3], signatures[2]))
+
+
+def swapped(name, letter):
+    """Two silos' keys and signatures, one in the place of the other."""
+    if not isinstance(letter, Ask) or letter.part.keys is None or name in ("east", "north"):
+        return letter
+    (a, b, *keys), (c, d, *signatures) = letter.part.keys, letter.part.signatures
+    return with_keys(letter, (b, a, *keys), (d, c, *signatures))
+
+
+def without_signatures(name, letter):
+    if not isinstance(letter, Ask) or letter.part.keys is None:
+        return letter
+    return with_keys(letter, letter.part.keys, ("",) * 4)
+
+
+FORGERIES = {f.__name__: f for f in (forged, signed_by_another, swapped, without_signatures)}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_keys_that_silos_did_not_sign_bring_nothing(tmp_path, name):
+    """Only the silo whose own key was replaced for others hears what it should."""
+    here = Hostile(tmp_path, FORGERIES[name])
+    with pytest.raises(SilosMissing, match=r"not signed|its own"):
+        fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    spared = {"forged": ["west"], "signed_by_another": ["west"], "swapped": ["east", "north"]}
+    for silo in set(NAMES) - set(spared.get(name, ())):
+        assert not here.said(silo)
+        assert not here.entries(silo)  # and nobody paid
+
+
+OTHER_PLANS = {
+    "weights": lambda row: replace(row, weights=row.weights[::-1].copy()),
+    "noise": lambda row: replace(row, noise_multiplier=row.noise_multiplier * 2),
+    "rounds": lambda row: replace(row, steps=(*row.steps, 1)),
+    "sizes of others": lambda row: replace(row, sizes=row.sizes + (np.arange(4) == 3)),
+    "cohorts": lambda row: replace(
+        row, cohorts=(np.tile(np.arange(4), 3), np.full(3, 4)), steps=row.steps
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_PLANS)
+def test_silos_that_were_told_different_plans_send_nothing(tmp_path, name):
+    def change(silo, letter):
+        if isinstance(letter, Offer) and silo == "east":
+            return replace(letter, row=OTHER_PLANS[name](letter.row), task=letter.task)
+        return letter
+
+    here = Hostile(tmp_path, change)
+    # algorithm and plan have to agree on rounds, so that one is refused before
+    with pytest.raises(SilosMissing, match=r"not signed|steps or features"):
+        fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    assert not any(here.said(silo) for silo in NAMES)
+    assert not any(here.entries(silo) for silo in NAMES)
+
+
+def test_silos_under_another_fit_name_send_nothing(tmp_path):
+    def change(silo, letter):
+        if silo == "east" and isinstance(letter, Offer | Ask):
+            return replace(letter, fit="another fit")
+        return letter
+
+    class Renaming(Hostile):
+        def deliver(self, letters):
+            came = super().deliver(letters)
+            true = unpack(next(iter(letters.values()))).fit
+            return {n: pack(replace(unpack(a), fit=true)) for n, a in came.items()}
+
+    here = Renaming(tmp_path, change)
+    with pytest.raises(SilosMissing, match="not signed"):
+        fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    assert not any(here.said(silo) for silo in NAMES)
+
+
+def test_invented_silos_are_refused_with_the_offer(tmp_path):
+    def change(silo, letter):
+        if not isinstance(letter, Offer):
+            return letter
+        row, more = letter.row, lambda a: np.append(a, a[:1])
+        arrays = {
+            n: more(getattr(row, n)) for n in ("sizes", "weights", "noise_multiplier", "delta")
+        }
+        return replace(letter, row=replace(row, silos=(*row.silos, "ghost"), **arrays))
+
+    here = Hostile(tmp_path, change)
+    with pytest.raises(SilosMissing, match="not on this silo's roster"):
+        fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    assert not any(isinstance(unpack(answer), Agreement) for _, answer in here.answers)
+
+
+def test_a_key_signed_for_an_earlier_fit_is_none_of_this_one(tmp_path):
+    """A replay: the fit before had the same plan, and the silo's signature is real."""
+    kept = {}
+
+    def remember(name, letter):
+        if isinstance(letter, Ask) and letter.part.keys is not None:
+            kept.setdefault("part", letter.part)
+        return letter
+
+    fit_elsewhere(estimator(**PLAIN), Hostile(tmp_path, remember), masked=True)
+
+    def replay(name, letter):
+        if not isinstance(letter, Ask) or letter.part.keys is None or name == "west":
+            return letter
+        keys = *letter.part.keys[:3], kept["part"].keys[3]
+        return with_keys(letter, keys, (*letter.part.signatures[:3], kept["part"].signatures[3]))
+
+    here = Hostile(tmp_path, replay)
+    with pytest.raises(SilosMissing, match="not signed"):
+        fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    assert not any(here.said(silo) for silo in NAMES[:3])
+
+
+def test_signatures_are_checked_by_each_silo_for_itself(tmp_path):
+    """A colluding silo may sign what it likes under its own name: the others' masks stay."""
+    here = Hostile(tmp_path)
+    fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    offer = next(unpack(data) for name, data in here.letters if name == "west")
+    key = public_of(new_key())
+    assert signature(KEYS["west"], offer, key) != signature(KEYS["east"], offer, key)
+    assert signature(KEYS["west"], offer, key) == signature(KEYS["west"], offer, key)
+    other = replace(offer, fit="another")
+    assert signature(KEYS["west"], other, key) != signature(KEYS["west"], offer, key)
+
+
+def test_a_gate_is_on_its_own_roster(tmp_path):
+    here = Here(tmp_path, problem(), keys=KEYS)
+    here.gate("east")
+    records, publics = here.records("east"), {n: public_key(k) for n, k in KEYS.items()}
+    ledger = here.gate("east")._memory._open()
+    for roster, key in ((publics, None), (publics, KEYS["west"]), ({}, KEYS["east"])):
+        with pytest.raises(ValueError, match="roster names each silo"):
+            Gate(records, ledger, terms=Terms(silos=roster), key=key)
+    with pytest.raises(ValueError, match="64 hexadecimal digits"):
+        Gate(records, ledger, terms=Terms(silos=publics), key="00")
+
+
+def test_the_key_of_a_fit_is_forgotten_once_secrets_are_shared(tmp_path):
+    """Who copies the memory later cannot meet other keys with it; the answer stays the same."""
+    here = Hostile(tmp_path)
+    fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    (path,) = (tmp_path / "east.ledger.fits").glob("*.fit")
+    assert unpack(path.read_bytes())["key"] == ""
+    name, offer = next(pair for pair in here.letters if pair[0] == "east")
+    first = next(answer for who, answer in here.answers if who == "east")
+    assert here.gate(name).answer(offer) == first
+    letter = next(unpack(d) for n, d in here.letters if n == "east" and isinstance(unpack(d), Ask))
+    assert isinstance(unpack(here.gate("east").answer(pack(letter))), Refusal)  # an earlier round
+    assert isinstance(unpack(here.answers[-1][1]), Answer)
+
+
+def test_copies_of_a_plan_differ_in_the_name_only(tmp_path):
+    here = Hostile(tmp_path)
+    fit_elsewhere(estimator(**PLAIN), here, masked=True)
+    offers = [unpack(d) for _, d in here.letters if isinstance(unpack(d), Offer)]
+    assert len({pack(offer.row.common) for offer in offers}) == 1
+    assert sorted(offer.row.name for offer in offers) == sorted(NAMES)
+    with pytest.raises(WireError, match="no message"):  # whose copy, if not that of a silo?
+        unpack(pack(offers[0].row).replace(b'"name":"west"', b'"name":"wast"'))
