@@ -16,6 +16,11 @@ from skdpfl.inspection._local_comparison import (
     LocalComparisonDisplay as LocalComparisonDisplay,
     local_comparison as local_comparison,
 )
+from skdpfl.inspection._look_displays import (
+    CorrelationDisplay as CorrelationDisplay,
+    CountsDisplay as CountsDisplay,
+    QuantilesDisplay as QuantilesDisplay,
+)
 from skdpfl.inspection._private_scores import (
     DPConfusionMatrixDisplay as DPConfusionMatrixDisplay,
     DPRocCurveDisplay as DPRocCurveDisplay,

@@ -115,6 +115,7 @@ def describe(
 
     See Also
     --------
+    QuantilesDisplay : A picture.
     value_counts : One column of words.
     histogram, quantile : Columns of numbers.
     correlation : Pairs of columns.
@@ -360,6 +361,7 @@ def histogram(
 
     See Also
     --------
+    CountsDisplay : A picture.
     quantile : Where a share of the values lies below.
 
     Notes
@@ -442,6 +444,7 @@ def value_counts(
 
     See Also
     --------
+    CountsDisplay : A picture.
     describe : Shares of all columns of words.
     skdpfl.preprocessing.DPOneHotEncoder : Columns for the values.
 
@@ -521,6 +524,7 @@ def correlation(
 
     See Also
     --------
+    CorrelationDisplay : A picture.
     describe : Columns by themselves.
 
     Notes

@@ -2,13 +2,23 @@
 
 import inspect
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
 from skdpfl.exceptions import BudgetExceeded
-from skdpfl.inspection import correlation, describe, histogram, quantile, value_counts
+from skdpfl.inspection import (
+    CorrelationDisplay,
+    CountsDisplay,
+    QuantilesDisplay,
+    correlation,
+    describe,
+    histogram,
+    quantile,
+    value_counts,
+)
 from skdpfl.privacy import PrivacyLedger
 
 N = 6000
@@ -245,3 +255,29 @@ def test_without_privacy_it_is_pandas():
     np.testing.assert_allclose(table.loc[NUMBERS, "mean"].astype(float), exact["mean"], rtol=1e-3)
     np.testing.assert_allclose(table.loc[NUMBERS, "std"].astype(float), exact["std"], rtol=1e-2)
     assert table.attrs["privacy_spent"].epsilon == np.inf
+
+
+def test_displays_draw_what_was_found():
+    how = {"silo_column": "hospital", "random_state": 0}
+    wards = value_counts(FRAME[["ward", "hospital"]], by_silo=True, **how)
+    display = CountsDisplay.from_counts(wards)
+    assert [bar.get_height() for bar in display.bars_] == wards.loc["all silos"].tolist()
+    assert [t.get_text() for t in display.ax_.get_xticklabels()] == ["other", "heart", "lung"]
+    ages = histogram(FRAME[["age", "hospital"]], 6, feature_bounds=(0, 120), **how)
+    display = CountsDisplay.from_counts(ages, ax=display.ax_.figure.add_subplot(212))
+    assert [bar.get_x() for bar in display.bars_] == [0, 20, 40, 60, 80, 100]
+    table = describe(FRAME, epsilon=4.0, feature_bounds=BOUNDS, by_silo=True, **how)
+    boxes = QuantilesDisplay.from_description(table, "age")
+    medians = [line.get_ydata()[0] for line in boxes.boxes_["medians"]]
+    assert medians == table.xs("age", level="column")["50%"].tolist()
+    assert len(QuantilesDisplay.from_description(table.loc["east"], "age").boxes_["medians"]) == 1
+    with pytest.raises(ValueError, match="has no quantiles"):
+        QuantilesDisplay.from_description(table, "ward")
+    found = correlation(FRAME, epsilon=4.0, feature_bounds=BOUNDS, **how)
+    picture = CorrelationDisplay.from_correlation(found)
+    np.testing.assert_array_equal(picture.image_.get_array(), found)
+    grey = [text.get_color() == "0.6" for text in picture.texts_]
+    errors = pd.DataFrame(found.attrs["noise_error"]).to_numpy()
+    assert grey == (found.abs().to_numpy() <= 2 * errors).ravel().tolist()
+    assert picture.texts_[3].get_text() == f"{found.loc['age', 'pressure']:.2f}"
+    plt.close("all")
