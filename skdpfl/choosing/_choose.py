@@ -30,7 +30,7 @@ from skdpfl.choosing._noise_level import (
 )
 from skdpfl.choosing._request import Request
 from skdpfl.federation import Federation, SiloBudgets, SumPlan
-from skdpfl.models import Additive, LinearModel, Rules, RuleTask
+from skdpfl.models import Additive, LinearModel, RuleTask
 from skdpfl.privacy.public_numbers import MOST_STEPS
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import (
@@ -337,7 +337,7 @@ def _settings(
     noise: float,
     task: RuleTask,
 ) -> Settings:
-    """Return all numbers of the training; those that were given are not changed."""
+    """Return the numbers of the training but for an automatic step, which follows the plan."""
     rules, clip, momentum = request.model.rules, request.clip_norm, request.momentum
     if clip is None and request.promise.hides_silos:
         clip = rules.message_clip_norm(steps, noise, task)
@@ -347,8 +347,7 @@ def _settings(
         momentum = rules.momentum(sum(steps), noise) if method.has_momentum(request) else 0.0
     sampling = sampling_of(request.sampling, rate, sum(steps))
     server = _server_step(request, steps)
-    settings = Settings(steps, 1.0, clip, rate, sampling, momentum, server)
-    return with_step(request, settings, noise, task)
+    return Settings(steps, request.learning_rate or 1.0, clip, rate, sampling, momentum, server)
 
 
 def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
@@ -358,14 +357,6 @@ def sampling_of(name: str, rate: float, n_steps: int) -> Sampling:
     if name == "without_replacement" and rate < 1:
         return WithoutReplacement(rate)
     return Everyone() if rate >= 1 else PoissonSampling(rate)
-
-
-def with_step(request: Request, settings: Settings, noise: float, task: RuleTask) -> Settings:
-    """Return the settings with the learning rate that was given, or one for this noise."""
-    if request.learning_rate is not None:
-        return dataclasses.replace(settings, learning_rate=request.learning_rate)
-    eta = _step(request.model.rules, request, settings, noise, task)
-    return dataclasses.replace(settings, learning_rate=eta)
 
 
 def _may_split(request: Request, local_steps: int) -> bool:
@@ -385,18 +376,3 @@ def _server_step(request: Request, steps: tuple[int, ...]) -> float:
         return request.global_learning_rate
     split = len(steps) > 1 and _may_split(request, max(steps))
     return _SPLIT * max(steps) if split else 1.0
-
-
-def _step(rules: Rules, request: Request, now: Settings, noise: float, task: RuleTask) -> float:
-    server = now.server_step
-    if request.promise.hides_silos:
-        eta = rules.silo_learning_rate(now.steps, noise, task)
-        return rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
-    split = request.global_learning_rate is None and server > 1
-    most = max(now.steps) if split else 1
-    # a round's gradients near one model are one step, or few, which the curvature bounds as a whole
-    together = max(1.0, most / rules.steps_at_once(now.clip_norm, len(now.steps), task))
-    n_steps = sum(now.steps) / together
-    eta = rules.learning_rate(now.clip_norm, n_steps, now.momentum, noise, task) / together
-    pace = max(1.0, server * most)
-    return rules.with_penalty(eta / server, request.alpha, pace, now.momentum)

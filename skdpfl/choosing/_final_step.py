@@ -28,7 +28,6 @@ Kinked losses, smoothed by b, have the curvature b / |a|^2 in a record: rows of 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -38,7 +37,7 @@ import numpy as np
 
 from skdpfl._warnings import warn
 from skdpfl.algorithms import Algorithm, FedExp, GradientMethod, Scaffold
-from skdpfl.choosing._choose import plan_calibration, with_step
+from skdpfl.choosing._choose import plan_calibration
 from skdpfl.choosing._method import Committed, Measured, Method, Training, smoothed
 from skdpfl.choosing._noise_level import noise_of_plan
 from skdpfl.losses import Loss
@@ -170,9 +169,9 @@ def with_curvature(
     curvature = Curvature(X, silos, scales, loss, committed, factors)
     if request.chooses_step:
         eta = bearable_step(algorithm, settings.server_step, curvature)
-        settings = dataclasses.replace(settings, learning_rate=eta)
+        settings = replace(settings, learning_rate=eta)
     found = Measured(curvature.whole, curvature.drawn)
-    return dataclasses.replace(committed, settings=settings, measured=found)
+    return replace(committed, settings=settings, measured=found)
 
 
 def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> float:
@@ -227,7 +226,7 @@ def final_training(committed: Committed, method: Method, measure: Measure) -> Tr
 
     What is released does not depend on it: the plan has been priced.
     """
-    committed = _with_final_step(committed, method, measure)
+    committed = _with_step(committed, method, measure)
     committed = with_clipped_quantile(committed, method)
     request = committed.request
     algorithm = method.algorithm(request, committed.settings)
@@ -239,27 +238,38 @@ def final_training(committed: Committed, method: Method, measure: Measure) -> Tr
     return method.training(algorithm, committed)._replace(average=average, walk=walk)
 
 
-def _with_final_step(committed: Committed, method: Method, measure: Measure) -> Committed:
-    request = committed.request
-    given = request.learning_rate is not None
-    if given and not method.has_own_step:
+def _with_step(committed: Committed, method: Method, measure: Measure) -> Committed:
+    """Return it with an automatic learning rate: by the plan's noise, or the records' curvature.
+
+    The curvature follows from rows of linear models only; others get the rule for no noise.
+    """
+    request, private = committed.request, committed.plan.private
+    if request.learning_rate is not None and not method.has_own_step:
         _warn_if_penalty_diverges(committed)
-    if committed.plan.private:
-        return _with_planned_noise(committed)
-    unknown = not request.model.is_linear  # the curvature follows from rows of linear models only
-    if given or method.has_own_step or unknown:
-        return committed
-    return measure(committed, method.algorithm(request, committed.settings))
-
-
-def _with_planned_noise(committed: Committed) -> Committed:
-    """Return it with a learning rate for the plan's noise and the scales that were found."""
-    request = committed.request
+    measured = not (private or method.has_own_step) and request.model.is_linear
+    if measured and request.learning_rate is None:
+        return measure(committed, method.algorithm(request, committed.settings))
     if not request.chooses_step:
         return committed
+    return replace(committed, settings=replace(committed.settings, learning_rate=_step(committed)))
+
+
+def _step(committed: Committed) -> float:
+    """Return the learning rate of the model's rules, for the noise of the plan."""
+    request, now, noise = committed.request, committed.settings, noise_of_plan(committed.plan)
     task = request.task(committed.squared_row - request.fit_intercept)
-    settings = with_step(request, committed.settings, noise_of_plan(committed.plan), task)
-    return dataclasses.replace(committed, settings=settings)
+    rules, server = request.model.rules, now.server_step
+    if request.promise.hides_silos:
+        eta = rules.silo_learning_rate(now.steps, noise, task)
+        return rules.with_penalty(eta / server, request.alpha, max(1.0, server), now.momentum)
+    split = request.global_learning_rate is None and server > 1
+    most = max(now.steps) if split else 1
+    # a round's gradients near one model are one step, or few, which the curvature bounds as a whole
+    together = max(1.0, most / rules.steps_at_once(now.clip_norm, len(now.steps), task))
+    n_steps = sum(now.steps) / together
+    eta = rules.learning_rate(now.clip_norm, n_steps, now.momentum, noise, task) / together
+    pace = max(1.0, server * most)
+    return rules.with_penalty(eta / server, request.alpha, pace, now.momentum)
 
 
 def _warn_if_penalty_diverges(committed: Committed) -> None:

@@ -72,7 +72,7 @@ class Measured(NamedTuple):
 class Committed:
     """What is known after planning and scaling, before training; ``epsilon`` is the price.
 
-    ``row_norm`` is the root mean square norm of scaled rows, None if unknown; ``measured`` is None
+    ``scaled_row`` is the mean squared norm of scaled rows, None if unknown; ``measured`` is None
     in private fits and where the learning rate was given. ``largest_target`` is the largest scaled
     target, infinite in private fits.
     """
@@ -81,7 +81,7 @@ class Committed:
     settings: Settings
     plan: PrivacyPlan
     epsilon: float
-    row_norm: float | None
+    scaled_row: float | None
     measured: Measured | None = None
     largest_target: float = math.inf
 
@@ -94,7 +94,7 @@ class Committed:
     def squared_row(self) -> float:
         """rho^2; that of standardised rows if unknown."""
         d = self.request.model.n_features
-        squared = d if self.row_norm is None else self.row_norm**2
+        squared = d if self.scaled_row is None else self.scaled_row
         return squared + float(self.request.fit_intercept)
 
 

@@ -68,8 +68,11 @@ class Agreed:
 
     def started(self, scales: Scales, data: DataSource) -> tuple[Agreed, Training]:
         """Return the fit and its training with all constants, once scales are known."""
-        epsilon, row_norm = self.spent.epsilon, scales.features.row_norm
-        known = self.request, self.choice.settings, self.work.plan, epsilon, row_norm
+        row_norm = scales.features.row_norm
+        row = None if row_norm is None else row_norm**2
+        if not (self.work.plan.private or self.request.model.is_linear):
+            row = self.choice.scaling.squared_row  # no noise asks for what was found
+        known = self.request, self.choice.settings, self.work.plan, self.spent.epsilon, row
         training = final_training(Committed(*known), self.method, partial(data.curvature, scales))
         work = replace(
             self.work,
