@@ -141,21 +141,16 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
 
     ``mu`` are the budgets of the whole fit: one per silo, shape (n_silos,), or one for all, (1,).
     """
-    facts, promise = request.facts, request.promise
+    facts = request.facts
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
     return ScalingStep(
         plan_scaling(
-            silo_sizes=sizes,
-            n_features=facts.n_features,
-            mu=mu,
+            SiloBudgets.of(request.promise, sizes, mu),
+            facts.n_features,
             scaling=request.scaling,  # type: ignore[arg-type]
             feature_bounds=request.feature_bounds,
             target_bounds=request.target_bounds,
             has_target=not facts.is_classifier,
-            unit=promise.unit,
-            trust=promise.trust,
-            neighbours=promise.neighbours,
-            colluding=promise.colluding,
             centred=request.fit_intercept,
         ),
         shifts_target=request.loss.link != "log",
@@ -172,10 +167,7 @@ def plan_calibration(request: Request, method: Method) -> CalibrationPlan | None
     records = promise.unit == "record" and promise.trust != "shuffler"
     if not (chosen and paid and records and request.radius is None):
         return None
-    sizes = request.facts.silo_sizes
-    mu = np.broadcast_to(budgets(request, 1.0, 1), sizes.shape)
-    colluding = promise.colluding
-    given = SiloBudgets(sizes, mu, "record", promise.trust, promise.neighbours, colluding=colluding)
+    given = SiloBudgets.of(promise, request.facts.silo_sizes, budgets(request, 1.0, 1))
     if loss.link == "logit" and model.output_mask() is not None:
         has_intercept, shares = model.intercept_mask() is not None, request.facts.class_shares
         counts = has_intercept and shares is None and request.facts.n_outputs == 1

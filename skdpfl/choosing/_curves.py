@@ -54,9 +54,7 @@ def plan_curves(request: Request, level: NoiseLevel, asked: Additive) -> CurvePl
     if not (columns.size or len(pairs)):
         return None
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
-    promise = request.promise
-    mu = np.full(sizes.shape, level.mu, np.float64)
-    given = SiloBudgets(sizes, mu, promise.unit, promise.trust, promise.neighbours)
+    given = SiloBudgets.of(request.promise, sizes, level.mu)
     names = facts.feature_names
     features = [f"x{j}" for j in range(used.size)] if names is None else [str(n) for n in names]
     return CurvePlan(

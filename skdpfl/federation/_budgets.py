@@ -23,8 +23,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from skdpfl.privacy.events import Neighbours, Trust, Unit, change_of
+from skdpfl.privacy.events import Neighbours, Protected, Trust, Unit, change_of
 
 #: numbers per product
 AT_ONCE = 2**16
@@ -49,6 +50,14 @@ class SiloBudgets:
     every: int = 1
     most: int | None = None
     colluding: int = 0
+
+    @classmethod
+    def of(cls, promise: Protected, silo_sizes: ArrayLike, mu: ArrayLike) -> SiloBudgets:
+        """Return budgets under a promise; ``mu`` is one for all silos, or one for each."""
+        sizes = np.array(silo_sizes)  # a copy, as plans are immutable
+        words = promise.unit, promise.trust, promise.neighbours
+        given = np.full(sizes.shape, mu, np.float64)
+        return cls(sizes, given, *words, colluding=promise.colluding)
 
     def of_silo(self, i: int) -> SiloBudgets:
         """Return what one silo needs to know, where each adds its own noise."""

@@ -68,9 +68,8 @@ class PrivateScaler(PayingTransformer):
             names = getattr(self, "feature_names_in_", None)
             bounds = read_feature_bounds(bounds, n_features, names)
         plan = plan_scaling(
-            silo_sizes=budgets.silo_sizes,
-            n_features=n_features,
-            mu=budgets.mu,
+            budgets,
+            n_features,
             scaling="private",
             feature_bounds=bounds,
             shares=EVERYTHING,

@@ -6,10 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skdpfl.federation import SiloBudgets
-from skdpfl.privacy.events import Neighbours, Trust, Unit
 from skdpfl.scaling._bounds import Bounds
 from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
 from skdpfl.scaling._magnitudes import MagnitudeGrid
@@ -62,18 +60,13 @@ EVERYTHING = Shares(
 
 
 def plan_scaling(
-    *,
-    silo_sizes: ArrayLike,
+    given: SiloBudgets,
     n_features: int,
-    mu: ArrayLike,
+    *,
     scaling: Literal["auto", "private"] | None = "auto",
     feature_bounds: Bounds | None = None,
     target_bounds: Bounds | None = None,
     has_target: bool = False,
-    unit: Unit = "record",
-    trust: Trust = "silo",
-    neighbours: Neighbours = "replace",
-    colluding: int = 0,
     shares: Shares = TRAINING,
     centred: bool = True,
 ) -> ScalingPlan:
@@ -81,10 +74,9 @@ def plan_scaling(
 
     Parameters
     ----------
-    silo_sizes : array-like of shape (n_silos,)
+    given : SiloBudgets
+        The whole fit's budgets; ``inf`` for no privacy.
     n_features : int
-    mu : float or array-like of shape (n_silos,)
-        The whole fit's budget as Gaussian DP (under ``neighbours``); ``inf`` for no privacy.
     scaling : {"auto", "private"} or None
         "auto" squashes the features if scales cannot be estimated, "private" never does; None: no
         scaling.
@@ -92,10 +84,6 @@ def plan_scaling(
         Public knowledge.
     has_target : bool
         Whether there is a target to scale (regression).
-    unit, trust, neighbours : str
-        What is protected, and against whom.
-    colluding : int
-        How many silos may work with the server (``trust="secagg"``).
     shares : Shares
         The largest shares of the budget for scaling.
     centred : bool
@@ -105,9 +93,6 @@ def plan_scaling(
     -------
     ScalingPlan
     """
-    sizes = np.array(silo_sizes)  # a copy, as plans are immutable
-    budgets = np.full(sizes.shape, mu, np.float64)
-    given = SiloBudgets(sizes, budgets, unit, trust, neighbours, colluding=colluding)
     plan = ScalingPlan(
         given, n_features, "none", "none", feature_bounds, target_bounds,
         floor=shares.floor, centred=centred,
@@ -117,7 +102,7 @@ def plan_scaling(
     if has_target:
         plan = replace(plan, target="private" if target_bounds is None else "refined bounds")
     found = _chosen(plan, scaling, shares)
-    if unit == "silo" and target_is_hopeless(found):
+    if given.unit == "silo" and target_is_hopeless(found):
         return with_advice(_chosen(replace(plan, target="none"), scaling, shares), "left as it is")
     return with_advice(found)
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdpfl.federation import SiloData, records_read
+from skdpfl.federation import SiloBudgets, SiloData, records_read
+from skdpfl.privacy.events import Protected
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
 from skdpfl.scaling._choice import plan_scaling
@@ -26,9 +27,13 @@ def records(seed=0):
     return X, 5e4 + 2e4 * rng.normal(size=N), rng.integers(0, M, N)
 
 
-def planned(codes, mu=1.0, **kwargs):
+def plan_for(sizes, mu, known=(), **words):
+    return plan_scaling(SiloBudgets.of(Protected(**words), sizes, mu), 5, **dict(known))
+
+
+def planned(codes, mu=1.0, trust="silo", **known):
     sizes = np.bincount(codes, minlength=M)
-    return plan_scaling(silo_sizes=sizes, n_features=5, mu=mu, has_target=True, **kwargs)
+    return plan_for(sizes, mu, known | {"has_target": True}, trust=trust)
 
 
 BOUNDS = dict(feature_bounds=read_feature_bounds((LOW, HIGH), 5))
@@ -53,8 +58,8 @@ def test_scales_are_within_a_small_factor_and_centers_within_a_deviation(known, 
 def test_many_protected_silos_agree_on_scales():
     X, y, _ = records()
     codes = np.arange(N) // 2
-    plan = plan_scaling(silo_sizes=np.full(N // 2, 2), n_features=5, mu=1.0, has_target=True,
-                        unit="silo", trust="server", neighbours="add_remove")  # fmt: skip
+    words = {"unit": "silo", "trust": "server", "neighbours": "add_remove"}
+    plan = plan_for(np.full(N // 2, 2), 1.0, {"has_target": True}, **words)
     assert_good(scales_of(plan, X, y, codes, streams_for(0)), 2.5)
 
 
@@ -109,17 +114,17 @@ def test_plans_that_read_nothing_give_public_maps():
     X, y, codes = records()
     none = scales_of(planned(codes, scaling=None), X, y, codes, streams_for(0))
     assert isinstance(none.features, IdentityScaling) and none.target.scale == 1
-    few = plan_scaling(silo_sizes=[5], n_features=5, mu=0.1)
+    few = plan_for([5], 0.1)
     found = scales_of(few, X[:5], None, np.zeros(5, int), streams_for(0))
     assert isinstance(found.features, SquashScaling) and found.features.center is None
-    bounded = plan_scaling(silo_sizes=[5], n_features=5, mu=0.01, **BOUNDS)
+    bounded = plan_for([5], 0.01, BOUNDS)
     found = scales_of(bounded, X[:5], None, np.zeros(5, int), streams_for(0))
     np.testing.assert_allclose(found.features.center, (LOW + HIGH) / 2)
 
 
 def test_squashed_features_are_centered_and_scaled():
     X, _, codes = records()
-    plan = plan_scaling(silo_sizes=np.bincount(codes), n_features=5, mu=0.01)
+    plan = plan_for(np.bincount(codes), 0.01)
     assert plan.features == "refined squash"
     rich = replace(plan, budgets=replace(plan.budgets, mu=np.full(M, 3.0)))
     scaling = scales_of(rich, X, None, codes, streams_for(0)).features
@@ -153,7 +158,7 @@ def test_noise_draws_columns_together_rather_than_apart():
     """Where noise drowns each column, what is found is near the columns' common mean."""
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 0.3, (300, 200))
-    plan = plan_scaling(silo_sizes=[300], n_features=200, mu=0.3,
+    plan = plan_scaling(SiloBudgets.of(Protected(), [300], 0.3), 200,
                         feature_bounds=read_feature_bounds((0, 1), 200))  # fmt: skip
     assert plan.noise(plan.moments[0]).max() > 0.5
     scaling = scales_of(plan, X, None, np.zeros(300, int), streams_for(0)).features
@@ -165,7 +170,7 @@ def test_of_many_records_a_part_is_read_and_paid_for():
     n = 2**18
     rng = np.random.default_rng(0)
     X, codes = rng.normal(MEANS, SPREADS, (n, 5)), np.repeat([0, 1], [n // 2 - 1, n // 2 + 1])
-    plan = plan_scaling(silo_sizes=[n // 2 - 1, n // 2 + 1], n_features=5, mu=1.0)
+    plan = plan_for([n // 2 - 1, n // 2 + 1], 1.0)
     every = plan.budgets.every
     assert every == 4
     read = np.concatenate([np.arange(0, n // 2 - 1, every), np.arange(n // 2 - 1, n, every)])
@@ -181,7 +186,7 @@ def test_of_many_records_a_part_is_read_and_paid_for():
     codes_mixed[np.setdiff1d(np.arange(n), mixed)] = 1
     W = np.empty_like(X)
     W[codes_mixed == 0], W[codes_mixed == 1] = X[: n // 2], X[n // 2 :]
-    plan = plan_scaling(silo_sizes=[n // 2] * 2, n_features=5, mu=1.0)
+    plan = plan_for([n // 2] * 2, 1.0)
     three = scales_of(plan, W, None, codes_mixed, streams_for(0)).features
     four = scales_of(plan, X, None, np.repeat([0, 1], n // 2), streams_for(0)).features
     np.testing.assert_array_equal(three.center, four.center)
@@ -190,7 +195,7 @@ def test_of_many_records_a_part_is_read_and_paid_for():
 def test_a_protected_silo_reads_some_of_its_records_whatever_its_secret_size():
     X = records()[0]
     codes = np.repeat(np.arange(3), [1, 3, N - 4])
-    plan = plan_scaling(silo_sizes=[1, 1, 1], n_features=5, mu=3000.0, unit="silo", **BOUNDS)
+    plan = plan_for([1, 1, 1], 3000.0, BOUNDS, unit="silo")
     assert plan.budgets.most == 2**16 // 3
     small = replace(plan, budgets=replace(plan.budgets, most=10))
     look = plan.moments[0]

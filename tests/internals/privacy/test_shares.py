@@ -4,10 +4,13 @@ counts more than that. Six standard errors: false alarms are below 1e-6 in all."
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from skdpfl import DPFedAvgRegressor
+from skdpfl.choosing import PublicFacts, choose
 from skdpfl.federation import BoundedSum, LocalFederation, SiloBudgets, SiloData, SumPlan
-from skdpfl.privacy import PrivacyPlan
+from skdpfl.privacy import PrivacyPlan, SecureAggregation
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.mechanisms import Aggregate, LearntClip, Senders, SharedMessages
 from skdpfl.privacy.randomness.streams import streams_for
@@ -222,3 +225,18 @@ def test_sums_beside_the_rounds_have_the_priced_noise_left(colluding):
     whole = question.each(LocalFederation(data, streams_for(5)), streams_for(6))
     assert whole.std() == pytest.approx(priced * math.sqrt(5 / (5 - colluding)), rel=OFF)
     assert sums.noise(0, Ones()) * SIZES.sum() == pytest.approx(whole.std(), rel=OFF)
+
+
+def sums_of(**options):
+    """What a fit on four silos releases beside its rounds."""
+    model = DPFedAvgRegressor(9.0, trust=SecureAggregation(colluding=2), **options)
+    facts = PublicFacts(pd.Index(range(4)), np.full(4, 900), 3, is_classifier=False)
+    return choose(model._request(facts), model._method()).sums
+
+
+def test_all_sums_of_a_fit_guard_against_the_same_silos():
+    """Scales, curves and the calibration, as the rounds."""
+    bounds = {"feature_bounds": (0, 1), "target_bounds": (0, 1)}
+    found = [sums_of(loss="quantile"), sums_of(model="additive", **bounds)]
+    assert [len(sums) for sums in found] == [2, 2]
+    assert all(sums.budgets.colluding == 2 for some in found for sums in some)
