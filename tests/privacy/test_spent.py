@@ -275,8 +275,13 @@ def test_releases_compose():
 
 
 def test_the_weaker_trust_holds():
-    for one, other, both in [("silo", "server", "server"), ("shuffler", "silo", "shuffler")]:
-        assert (spent(A, trust=one) + spent(A, trust=other)).trust == both
+    cases = [("silo", "server", "server"), ("shuffler", "silo", "shuffler")]
+    cases += [("silo", "secagg", "secagg"), ("secagg", "server", "server")]
+    cases += [("secagg", "shuffler", "server")]  # neither holds with the other's alone
+    for one, other, both in cases:
+        parts = [spent(A, trust=t, colluding=1 if t == "secagg" else None) for t in (one, other)]
+        assert (parts[0] + parts[1]).trust == both
+        assert (parts[1] + parts[0]).colluding == (1 if both == "secagg" else None)
 
 
 @pytest.mark.parametrize(

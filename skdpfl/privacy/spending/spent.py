@@ -381,7 +381,7 @@ def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
         return first
     multipliers = {part.noise_multiplier for part in parts}
     outsiders = [part.outsider for part in parts if part.outsider is not None]
-    trust = max((part.trust for part in parts), key=get_args(Trust).index)
+    trust = _weakest({part.trust for part in parts})
     held = [part.colluding for part in parts if part.colluding is not None]
     return first._paying(
         combined(parts),
@@ -393,6 +393,17 @@ def total(parts: Sequence[PrivacySpent]) -> PrivacySpent:
         unknown_seeds=any(part.unknown_seeds for part in parts),
         outside=total(outsiders) if len(outsiders) == len(parts) else None,
     )
+
+
+def _weakest(trusts: set[Trust]) -> Trust:
+    """Return whom all of the guarantees hold with.
+
+    Masks help nobody who trusts a shuffler alone, nor does a shuffler who trusts masks: together
+    they need a server that is trusted.
+    """
+    if {"secagg", "shuffler"} <= trusts:
+        return "server"
+    return max(trusts, key=get_args(Trust).index)
 
 
 def _check_alike(a: PrivacySpent, b: PrivacySpent) -> None:
