@@ -238,14 +238,14 @@ def warn_of_noise(committed: Committed) -> None:
     limit = _FAINT_LABELS if request.facts.is_classifier else _FAINT_NUMBERS
     if noise <= limit:
         return
-    excess, alone = noise / limit, plan.trust == "server" or request.facts.elsewhere
-    needed = plan.n_silos * (excess if plan.trust == "server" else excess**2)
+    excess, of_sum = noise / limit, plan.trust != "silo"  # whose noise does not grow with silos
+    needed = plan.n_silos * (excess if of_sum else excess**2)
     warn(
         f"Hiding a whole silo among {plan.n_silos} takes noise that leaves "
         f"{'nothing' if noise > 1 else 'little or nothing'} of the data: averaged over all rounds "
         f"it is {noise:.2g} times the largest norm of a silo's message. "
         f"About {needed:.2g} silos are needed at this budget"
-        + ("" if alone else ', fewer with trust="server"')
+        + ("" if of_sum or request.facts.elsewhere else ', fewer with trust="secagg" or "server"')
         + '; unit="record" protects single records with far less.'
     )
 

@@ -39,6 +39,7 @@ from skdpfl.choosing._method import Method, Settings
 from skdpfl.choosing._request import Request
 from skdpfl.models import RuleTask
 from skdpfl.privacy.calibration import shared_budgets
+from skdpfl.privacy.events import Trust
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.public_numbers import NoiseSchedule, noise_factors
@@ -211,21 +212,32 @@ def remedies(
     missing = [name for name, given in wanted.items() if given is None]
     if missing and request.scaling is not None:
         ways.append(f"{' and '.join(missing)} (ranges that are public knowledge)")
-    gain = _gain_of_server(request, method, settings)
-    if gain > 1:
-        ways.append(f'trust="server", if all silos trust the server ({gain:.2g} times less noise)')
+    for trust, condition in _TRUSTED.items():
+        gain = _gain_of(trust, request, method, settings)
+        if gain > 1:
+            ways.append(f'trust="{trust}", if {condition} ({gain:.2g} times less noise)')
     return f"What helps: {', '.join(ways[:-1])}, or {ways[-1]}. {_CHECK}"
 
 
-def _gain_of_server(request: Request, method: Method, settings: Settings) -> float:
-    """Return how many times less noise a trusted server adds; 0 where it cannot add the noise."""
-    promise = request.promise
+#: what other trusts rest on
+_TRUSTED: dict[Trust, str] = {
+    "secagg": "at most one silo works with the server",
+    "server": "all silos trust the server",
+}
+
+
+def _gain_of(trust: Trust, request: Request, method: Method, settings: Settings) -> float:
+    """Return how many times less noise another trust has; 0 where it does not go together."""
+    promise, shares = request.promise, trust == "secagg"
     own = method.given_mechanism is not None or not isinstance(promise.epsilon, float)
     if promise.trust != "silo" or own or request.facts.elsewhere:
         return 0.0
+    if shares and request.facts.n_silos * request.taking_part.silo_fraction < 2:
+        return 0.0
     if not sends_one_gradient(method.algorithm(request, settings)):
         return 0.0
-    trusted = dataclasses.replace(request, promise=dataclasses.replace(promise, trust="server"))
+    other = dataclasses.replace(promise, trust=trust, colluding=int(shares))
+    trusted = dataclasses.replace(request, promise=other)
     noise = [noise_level(each, settings.rate, settings.steps).noise for each in (request, trusted)]
     return noise[0] / noise[1]
 

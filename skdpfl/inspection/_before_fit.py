@@ -81,7 +81,8 @@ def affordable_features(estimator: Any, *, silo_sizes: Any, n_classes: int = 2) 
     -----
     The largest d with s (d + 1) at most 0.2 for regressors, 0.5 for classifiers, s being the noise
     of the fit on each coordinate of the mean gradient, in clip norms: 2 sqrt(M) / (mu N) for N
-    records in M silos with ``trust="silo"``, a factor sqrt(M) less with ``trust="server"``.
+    records in M silos with ``trust="silo"``, a factor sqrt(M) less with ``trust="server"``, and
+    sqrt(M - t) less with ``"secagg"`` and t colluding silos.
 
     Examples
     --------

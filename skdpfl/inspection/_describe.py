@@ -58,9 +58,10 @@ _docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
         Whether each silo's own statistics are returned as well, below those of "all silos". They
         cost nothing more, as each silo adds its own noise; they are noisier.""",
         "more": """
-    trust : {"silo", "server"}, default="silo"
+    trust : {"silo", "secagg", "server"}, default="silo"
         "silo": each silo adds noise before it sends anything. "server": noise is added once, to
-        the sum over the silos, which needs less of it and a server that all trust.
+        the sum over the silos, which needs less of it and a server that all trust. "secagg", or a
+        :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of that noise.
     neighbours : {"auto", "replace", "add_remove"}, default="auto"
         The relation to price under; "auto" is "replace": one record is replaced by another.
     facts : Schema, default=None

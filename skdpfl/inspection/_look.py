@@ -109,8 +109,10 @@ class FirstLook(PayingTransformer):
 
     def at(self, table: Any, silos: Any, facts: Schema | None, by_silo: bool) -> FirstLook:
         """Look at a table, or at silos elsewhere."""
-        if by_silo and self.trust == "server":
-            raise ValueError('With trust="server" no silo\'s own sum has noise: by_silo=False.')
+        if by_silo and self.trust != "silo":
+            raise ValueError(
+                f"With trust={self.trust!r} no silo's own sum has all its noise: by_silo=False."
+            )
         if not isinstance(table, Federation):
             table = as_table(table)
             refuse_dates(table)

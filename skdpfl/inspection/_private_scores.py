@@ -29,6 +29,7 @@ from skdpfl.model_selection.scoring import predictions
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.secure_aggregation import read_trust
 from skdpfl.privacy.spending.account import charge_all
 from skdpfl.privacy.spending.ledger import open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent
@@ -49,8 +50,9 @@ _shared_docs = filled_docs(
         Each record's silo, unless X has the estimator's ``silo_column``. None: one silo.
     delta : "auto" or float, default="auto"
         "auto" is the largest power of ten that is at most 1 / (10 n_samples).
-    trust : {"silo", "server"}, default="silo"
-        "silo": each silo adds noise to its own counts; "server": noise is added once, to all.
+    trust : {"silo", "secagg", "server"}, default="silo"
+        "silo": each silo adds noise to its own counts; "server": noise is added once, to all;
+        "secagg": in shares of the silos (or a :class:`skdpfl.privacy.SecureAggregation`).
     neighbours : {"replace", "add_remove"}, default="replace"
         The relation of the guarantee.
     random_state : int, RandomState, Generator or None, default=None
@@ -75,7 +77,8 @@ def _found(
     X, y, silos = data
     check_positive("epsilon", budget["epsilon"])
     check_budget_parameters(budget["epsilon"], budget["delta"])
-    check_choice("trust", budget["trust"], ("silo", "server"))
+    trust, colluding, _ = read_trust(budget["trust"])
+    check_choice("trust", trust, ("silo", "secagg", "server"))
     check_choice("neighbours", budget["neighbours"], ("replace", "add_remove"))
     X, y = as_frame(X), np.asarray(y)
     column = getattr(_last(estimator), "silo_column", None)
@@ -83,11 +86,14 @@ def _found(
     groups = read_silos(given, len(y), X)
     streams, delta = streams_for(budget["random_state"]), delta_of(budget["delta"], len(y))
     mu = gaussian_mu(float(budget["epsilon"]), delta)
-    trust, neighbours, each = budget["trust"], budget["neighbours"], np.full(len(groups.ids), mu)
-    plan = score_plan(measure, SiloBudgets(groups.sizes, each, "record", trust, neighbours), mu)
+    neighbours, each = budget["neighbours"], np.full(len(groups.ids), mu)
+    sizes = groups.sizes
+    budgets = SiloBudgets(sizes, each, "record", trust, neighbours, colluding=colluding)
+    plan = score_plan(measure, budgets, mu)
     spent = PrivacySpent.from_compositions(
         unit="record",
         trust=trust,
+        colluding=colluding if trust == "secagg" else None,
         neighbours=neighbours,
         delta=delta,
         compositions=[plan.composition()],

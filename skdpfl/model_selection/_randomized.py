@@ -1,9 +1,9 @@
 """A search over hyper-parameters within one budget; see DPRandomizedSearchCV.
 
-Under ``trust="silo"`` the server sees every run, so hiding the other runs would gain nothing: a
-fixed number of fits is paid for. Under ``trust="server"`` there is a random number of runs, and
-only the best is released (:mod:`skdpfl.privacy.spending.repetition`); callbacks are removed and
-warnings suppressed meanwhile, since they would reveal the other runs.
+Under ``trust="silo"`` and ``"secagg"`` the server sees every run, so hiding the other runs would
+gain nothing: a fixed number of fits is paid for. Under ``trust="server"`` there is a
+random number of runs, and only the best is released (:mod:`skdpfl.privacy.spending.repetition`);
+callbacks are removed and warnings suppressed meanwhile, since they would reveal the other runs.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class DPRandomizedSearchCV(
     Parameters
     ----------
     estimator : estimator
-        An estimator of this library with ``trust="silo"`` or ``"server"``, or a pipeline that ends
+        An estimator of this library, but with ``trust="shuffler"``, or a pipeline that ends
         in one. Its ``epsilon`` and ``delta`` are overridden. Other steps should learn nothing or be
         frozen (:class:`sklearn.frozen.FrozenEstimator`): a step that learns without privacy makes
         the cost infinite, with a warning; one with its own budget is an error.
     param_distributions : mapping or list of mappings
         As in RandomizedSearchCV. They are public and must not depend on the data. With
-        ``trust="silo"`` a grid of lists is sampled without replacement until all points were drawn;
-        a warning says if it has fewer points than runs.
+        ``trust="silo"`` or ``"secagg"`` a grid of lists is sampled without replacement until all
+        points were drawn; a warning says if it has fewer points than runs.
     n_iter : int, default=8
         The number of candidates; with ``trust="server"`` the expected number of runs.
     epsilon : float, default=1.0
@@ -104,7 +104,8 @@ class DPRandomizedSearchCV(
     privacy_spent_ : PrivacySpent
         The privacy cost of the whole search.
     candidates_ : DataFrame
-        All candidates with their noisy scores; only with ``trust="silo"``, where all are charged.
+        All candidates with their noisy scores; not with ``trust="server"``, where only the best is
+        charged.
     fit_epsilon_ : float
         The epsilon of each run.
 
@@ -119,10 +120,10 @@ class DPRandomizedSearchCV(
     Neighbouring data have the same split, since it is drawn from public numbers; so the record or
     silo in which they differ is used for training in both, or for scoring in both.
 
-    - Training: only the fits read it. They compose (``trust="silo"``; each candidate's
-      plan is priced as it then runs), or their largest Renyi divergence prices keeping the best of
-      a random number of runs (``trust="server"``). Scores read other records of fitted models, and
-      the choice is made by these: post-processing.
+    - Training: only the fits read it. They compose (``trust="silo"`` or ``"secagg"``; each
+      candidate's plan is priced as it then runs), or their largest Renyi divergence prices keeping
+      the best of a random number of runs (``trust="server"``). Scores read other records of fitted
+      models, and the choice is made by these: post-processing.
     - Scoring: models do not depend on it. For each candidate a record, or the mean over a silo's,
       enters one noised sum of bounded terms (:class:`skdpfl.federation.BoundedSum`), whatever the
       model ("roc_auc": three sums). The mu of n Gaussian releases add in squares to that of the
@@ -237,7 +238,7 @@ class DPRandomizedSearchCV(
 
     def _runs(self, guarantee: Protection, streams: Streams) -> tuple[int, Repetition | None]:
         """Return the number of runs, and its distribution if it is secret."""
-        if guarantee.trust == "silo" or self.n_iter == 1:
+        if guarantee.trust != "server" or self.n_iter == 1:
             Space(self.param_distributions).warn_of_repeats(self.n_iter)
             return int(self.n_iter), None
         law = Repetition(float(self.n_iter))
@@ -293,7 +294,7 @@ class DPRandomizedSearchCV(
         best = int(np.argmax(noisy))
         self.best_estimator_, self.best_params_ = models[best], points[best]
         self.best_score_ = float(noisy[best])
-        if guarantee.trust == "silo":
+        if guarantee.trust != "server":
             self.candidates_ = pd.DataFrame(points).assign(noisy_score=noisy)
         elif hasattr(self, "candidates_"):
             del self.candidates_

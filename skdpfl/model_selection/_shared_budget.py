@@ -173,7 +173,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         del last._schedule_streams
         spent = together(last.privacy_spent_)
         if any(cost.trust == "server" for cost in told_alike([*spents, last.privacy_spent_])):
-            spent = replace(spent, trust="server")
+            spent = replace(spent, trust="server", colluding=None)
         if spent.epsilon > float(self.epsilon):
             raise RuntimeError(
                 f"The fit cost {spent!r}, which is not what was priced; it is not given out."

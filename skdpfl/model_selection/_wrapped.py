@@ -34,33 +34,37 @@ from skdpfl._warnings import warn
 from skdpfl.choosing import relation
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.privacy.events import Neighbours, Trust, Unit
+from skdpfl.privacy.secure_aggregation import read_trust
 from skdpfl.privacy.spending.recording import Recorded
 from skdpfl.silos import public_columns
 
 
 class Protection(NamedTuple):
-    """What is protected, against whom, and the neighbouring relation."""
+    """What is protected, against whom, the neighbouring relation, and how many silos collude."""
 
     unit: Unit
     trust: Trust
     neighbours: Neighbours
+    colluding: int | None = None
 
 
 def protection_of(inner: Any) -> Protection:
     """Return the guarantee of a search over this estimator; raise if there is none."""
     unit: Any = inner.unit
-    if inner.trust not in ("silo", "server"):
+    trust, colluding, _ = read_trust(inner.trust)
+    if trust == "shuffler":
         raise ValueError(
-            'DPRandomizedSearchCV searches estimators with trust="silo" or "server"; got '
-            f"trust={inner.trust!r}. There every run is seen, and scores would have to be shuffled "
-            'or masked as well. Search with trust="silo", or take one candidate and spend '
-            'everything on it ("auto" learns nothing from the data).'
+            'DPRandomizedSearchCV searches estimators with trust="silo", "secagg" or "server"; got '
+            'trust="shuffler". Behind a shuffler every run is seen, and scores would have to be '
+            'shuffled records\' messages as well. Search with trust="silo", or take one candidate '
+            'and spend everything on it ("auto" learns nothing from the data).'
         )
     if not is_classifier(inner) and inner.target_bounds is None:
         raise ValueError(
             "A regressor's scores are bounded by its target_bounds=(low, high); give them."
         )
-    return Protection(unit, inner.trust, relation(inner.neighbours, unit, inner.trust))
+    among = colluding if trust == "secagg" else None
+    return Protection(unit, trust, relation(inner.neighbours, unit, trust), among)
 
 
 def check_protection(models: Iterable[Any], searched: Any) -> None:

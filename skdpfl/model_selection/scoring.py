@@ -66,8 +66,8 @@ class NoisyScore:
     ----------------
     One unit enters one sum of each model, with terms of a bounded set, whatever it holds; a silo's
     mean lies in its convex hull however many records it has. Each silo's sum (``trust="silo"``) or
-    the sum of all (``trust="server"``) is released as its plan prices it. The number of units that
-    a mean is over is public, and so are the labels.
+    the sum of all (``"secagg"``, ``"server"``) is released as its plan prices it. The number of
+    units that a mean is over is public, and so are the labels.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class NoisyScore:
         """Return the models' noisy scores (k,)."""
         rows = self._split.test
         features, truth = _safe_indexing(X, rows), np.asarray(_safe_indexing(y, rows))
-        shared = len(models) if self._guarantee.trust == "silo" else 1
+        shared = 1 if self._guarantee.trust == "server" else len(models)
         mu = (
             change_of(self._guarantee.neighbours) / noise_multiplier if noise_multiplier else np.inf
         )
@@ -125,6 +125,7 @@ class NoisyScore:
     ) -> Found:
         """Return one model's score, as the units' sums with their noise tell it."""
         guarantee, codes = self._guarantee, self._split.codes
+        unit, trust, neighbours, colluding = guarantee
         classes = np.union1d(labels, getattr(model, "classes_", labels))
         if is_classifier(self._inner):
             truth = np.searchsorted(classes, truth)
@@ -132,8 +133,7 @@ class NoisyScore:
         predicted = predictions(model, X, measure.reads, classes)
         sizes = np.bincount(codes)
         data = SiloData.from_codes(predicted, truth, codes, len(sizes))
-        budgets = SiloBudgets(
-            sizes, np.full(len(sizes), mu), guarantee.unit, guarantee.trust, guarantee.neighbours
-        )
+        each = np.full(len(sizes), mu)
+        budgets = SiloBudgets(sizes, each, unit, trust, neighbours, colluding=colluding or 0)
         plan = score_plan(measure, budgets, mu, first=number)
         return ask_score(measure, plan, LocalFederation(data, streams), streams)

@@ -131,7 +131,7 @@ class DPOneHotEncoder(PayingTransformer):
         self._release = Vocabulary(
             budgets, unknown, *beside_threshold(budgets, float(self.epsilon), delta)
         )
-        self.threshold_ = self._release.threshold
+        self.threshold_, budgets = self._release.threshold, self._release.budgets
         most = float(budgets.summed.max())
         if self.threshold_ > most:
             where = "" if budgets.as_one else " in the largest silo"

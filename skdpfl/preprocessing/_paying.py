@@ -25,9 +25,10 @@ from skdpfl.federation import (
 )
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import Neighbours, Trust, Unit, compose
+from skdpfl.privacy.events import Neighbours, Unit, compose
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
+from skdpfl.privacy.secure_aggregation import read_trust
 from skdpfl.privacy.spending.recording import Recorded, mark_of
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column
@@ -52,9 +53,11 @@ shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
     random_state : int, RandomState, Generator or None, default=None
         None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
         "running": """
-    trust : {"silo", "server"}, default="silo"
+    trust : {"silo", "secagg", "server"}, default="silo"
         "silo": each silo adds noise before it sends anything. "server": noise is added once, to
-        the sum over the silos, which needs less of it and a server that all trust.
+        the sum over the silos, which needs less of it and a server that all trust. "secagg", or a
+        :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of that noise, and masks
+        hide all but the sum.
     neighbours : {"auto", "replace", "add_remove"}, default="auto"
         The relation to price under; "auto" is "replace": one record is replaced by another.
     silo_column : str, default=None
@@ -199,8 +202,9 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         whole = self._unit == "silo"
         delta = delta_of(self.delta, len(sizes) if whole else int(sizes.sum()))
         mu = np.full(len(sizes), gaussian_mu(float(self.epsilon), delta))
-        trust: Trust = "server" if self.trust == "server" else "silo"
-        plan = self._plan(SiloBudgets(sizes, mu, self._unit, trust, self._relation), delta)
+        trust, colluding, _ = read_trust(self.trust)
+        budgets = SiloBudgets(sizes, mu, self._unit, trust, self._relation, colluding=colluding)
+        plan = self._plan(budgets, delta)
         if plan.sums:
             seed = source.streams.seed
             source.federation.agree_on_sums(plan.sums, plan.first, delta, seed)
@@ -223,7 +227,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
     def _check(self) -> None:
         """Raise unless the parameters are what they may be."""
         check_budget_parameters(self.epsilon, self.delta)
-        check_choice("trust", self.trust, ("silo", "server"))
+        check_choice("trust", read_trust(self.trust)[0], ("silo", "secagg", "server"))
         check_choice("neighbours", self.neighbours, ("auto", "replace", "add_remove"))
 
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
@@ -253,9 +257,11 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         digest: str | None,
         streams: Streams,
     ) -> PrivacySpent:
+        trust, colluding, _ = read_trust(self.trust)
         return PrivacySpent.from_compositions(
             unit=self._unit,
-            trust="server" if self.trust == "server" else "silo",
+            trust=trust,
+            colluding=colluding if trust == "secagg" else None,
             neighbours=self._relation,
             delta=delta,
             compositions=[compose([each for plan in sums for each in plan.composition()])],

@@ -6,6 +6,7 @@ What a silo gives out, and what that costs: :mod:`skdpfl.scaling._value_counts`.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -42,9 +43,14 @@ def beside_threshold(budgets: SiloBudgets, epsilon: float, delta: float) -> tupl
 
 
 class Vocabulary:
-    """The values of some columns that are found with a Gaussian budget, and a threshold's delta."""
+    """The values of some columns that are found with a Gaussian budget, and a threshold's delta.
+
+    Silos that share noise add all of their own here: which values there are is no sum of numbers.
+    """
 
     def __init__(self, budgets: SiloBudgets, used: np.ndarray, mu: float, failure: float) -> None:
+        if budgets.shares_noise:
+            budgets = replace(budgets, trust="silo")
         self.budgets = budgets
         self.what = ValueCounts(used, int(budgets.summed.max()))
         each = (np.full(budgets.n_silos, mu),)

@@ -57,6 +57,12 @@ class SecureAggregation(Described):
         self.colluding = colluding
         self.spare_rounds = spare_rounds
 
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, SecureAggregation)
+        return same and self.get_params() == other.get_params()  # type: ignore[attr-defined]
+
+    __hash__ = None  # type: ignore[assignment]
+
 
 def read_trust(trust: Any) -> tuple[Any, int, int]:
     """Return the name of a trust, its number of colluding silos and its spare rounds."""

@@ -37,6 +37,7 @@ from skdpfl.inspection.audits.judging import (
 )
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.secure_aggregation import trust_name
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import split_silo_column
 
@@ -79,7 +80,8 @@ class Attack:
     def _reported(self) -> PrivacySpent:
         """Return what is claimed against this view."""
         spent = self.fitted.privacy_spent_
-        outside = self.how.view in ("server", "model") and spent.trust == "silo"
+        view, trust = self.how.view, spent.trust
+        outside = view == "model" if trust == "secagg" else trust == "silo" and view != "silo"
         return spent.outsider if outside and spent.outsider is not None else spent
 
     def _prepare(self) -> None:
@@ -203,8 +205,9 @@ def audit_epsilon(
         Data in place of ``silo_sizes``; the first record of attacked silos becomes the canary.
     view : {"silo", "server", "model"}, default=None
         What the adversary sees: the messages of silos; the releases of a trusted server or shuffler
-        (or the sums of silos' messages, an outsider); or the final model only. By default what the
-        estimator's ``trust`` protects against: "silo" or "server". Of a search: "server" is what
+        (or the sums of silos' messages, an outsider; with ``trust="secagg"`` the sums less what the
+        colluding silos sent); or the final model only. By default what the
+        estimator's ``trust`` protects against: "silo", else "server". Of a search: "server" is what
         it publishes, attacked by a record that scores; "model" the best model, by one that trains.
     n_fits : int, default=200
         The number of fits. With ``view="silo"`` and trust="silo" each pair of silos is a trial, so
@@ -304,10 +307,12 @@ def _view(estimator: Any, view: str | None) -> str:
         if view not in (None, "model"):
             raise ValueError(f"{kind} shows what it fitted and nothing else: view='model'.")
         return "model"
-    inside = estimator.trust == "silo"
+    trust = trust_name(estimator.trust)
+    inside = trust == "silo"
     if view == "silo" and not inside:
         raise ValueError(
-            f"With trust={estimator.trust!r} nothing is promised against who sees the messages of "
-            "silos; view='server' is what the server releases."
+            f"With trust={trust!r} nothing is promised against who sees the messages of silos; "
+            "view='server' is what the server releases"
+            f"{', or reads with colluding silos' if trust == 'secagg' else ''}."
         )
     return view or ("silo" if inside else "server")

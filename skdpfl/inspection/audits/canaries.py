@@ -18,6 +18,8 @@ canary's contribution to a release is about 1, for round r and silo i::
     extra[r, i]    what is sent beside the message
 
 Under a trusted server or shuffler there is one release in place of the silos' messages (i = 0).
+Where silos share noise it is the sum that the server and the colluding silos are left with when the
+latter take off what they sent, noise and all.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from skdpfl.federation import (
     Work,
 )
 from skdpfl.losses import Loss
+from skdpfl.privacy.mechanisms import Aggregate
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.silos import read_silos
@@ -174,7 +177,7 @@ class Watch(Federation):
     def __init__(
         self, fit: AuditedFit, streams: Streams, back_end: BackEnd = LocalFederation
     ) -> None:
-        self._fit, self._clip = fit, np.inf
+        self._fit, self._clip, self._streams = fit, np.inf, streams
         self._asked = back_end(fit.asked, streams)
         self._silos = back_end(fit.records, streams)
         self._answers: list[np.ndarray] = []
@@ -253,9 +256,19 @@ class Watch(Federation):
         self._loss.turn.sign = self._turns[round % len(self._turns)]
         plain = self.work.alpha and sends_one_gradient(self.work.algorithm)
         self._public = self.work.penalty * shared if plain else np.zeros(1)
+        on_grid = self.work.plan.mechanism.shared
+        self._cohort, self._left = cohort, np.zeros(1, np.int64)
+        others = cohort[cohort != self._fit.silo]
+        colluding = others[: self.work.plan.colluding]
         for silos, messages in self._silos.round(round, shared, cohort, clip_norm):
             gone = self._fit.absent[silos]
-            messages = np.where(gone[:, None], 0.0, messages) if gone.any() else messages
+            if gone.any():  # nothing but noise, where silos share it
+                zeros = np.zeros_like(messages[gone])
+                address = "share", silos[gone], round, zeros.shape[1:], np.float64
+                messages[gone] = self._streams.units_block(*address) if on_grid else zeros
+            if on_grid:
+                honest = messages[~np.isin(silos, colluding)]
+                self._left = self._left + honest.sum(axis=0)
             if not self._fit.aggregate:
                 scale = self._in_message[silos, None] / self._clip
                 self._write(round, silos, messages, scale)
@@ -267,9 +280,19 @@ class Watch(Federation):
     def on_release(self, round: int, released: Released) -> None:
         if self._fit.aggregate:
             scale = released.sampled * self._in_release[self._fit.silo] / self._clip
+            if self.work.plan.mechanism.shared:
+                released = self._without_colluders(round, released)
             extra = [released.squared_norm / self._clip, released.unclipped]
             row = np.concatenate([released.mean, np.nan_to_num(extra)])
             self._write(round, np.zeros(1, int), row[None], scale)
+
+    def _without_colluders(self, round: int, released: Released) -> Released:
+        """Return what is left of a release when colluding silos take off what they sent."""
+        plan, size = self.work.plan, self.work.model.size
+        left = Aggregate(self._left, released.sampled, self._clip, len(self._cohort))
+        mean = plan.mechanism.release(plan, left, round, self._streams)
+        told = plan.mechanism.statistics(plan, mean[size:], self._clip)
+        return Released(mean[:size] + self._public, released.fraction, released.sampled, *told)
 
     def _write(self, round: int, who: np.ndarray, messages: np.ndarray, scale: Any) -> None:
         size = self.directions.shape[1]
