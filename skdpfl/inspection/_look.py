@@ -111,7 +111,7 @@ class FirstLook(PayingTransformer):
         """Look at a table, or at silos elsewhere."""
         if by_silo and self.trust != "silo":
             raise ValueError(
-                f"With trust={self.trust!r} no silo's own sum has all its noise: by_silo=False."
+                f"With trust={self.trust!r} no silo's own sum has noise enough: by_silo=False."
             )
         if not isinstance(table, Federation):
             table = as_table(table)
