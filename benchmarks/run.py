@@ -60,6 +60,7 @@ BENCHMARKS = {
     "ledger": Benchmark("ledger.py", 1, "docs/tuning.md", "", True),
     "same": Benchmark("same_models.py", 2, ""),
     "replay": Benchmark("replay.py", 0.5, ""),
+    "fuzz": Benchmark("fuzz.py", 60, ""),
     "demo": Benchmark("../examples/demo.py", 1, "docs/index.md", "../docs/_static/demo.png", True),
 }
 

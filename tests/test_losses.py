@@ -473,12 +473,12 @@ def test_is_a_frozen_value_that_pickles(loss, k):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Huber(delta=0), r"delta=0: must be a number in \(0, inf\)"),
-        (lambda: Huber(delta=inf), "delta=inf"),
-        (lambda: Quantile(q=1.0), r"q=1.0: must be a number in \(0, 1\)"),
-        (lambda: Quantile(smoothing=0.0), r"smoothing=0.0: must be None or a number in \(0, inf\)"),
-        (lambda: Hinge(smoothing=float("nan")), "smoothing=nan"),
-        (lambda: AbsoluteError(smoothing=-1), "smoothing=-1"),
+        (lambda: Huber(delta=0), r"delta must be a number in \(0, inf\); got 0"),
+        (lambda: Huber(delta=inf), "delta must be .* got inf"),
+        (lambda: Quantile(q=1.0), r"q must be a number in \(0, 1\); got 1.0"),
+        (lambda: Quantile(smoothing=0.0), r"smoothing must be a number in \(0, inf\) \(or None\)"),
+        (lambda: Hinge(smoothing=float("nan")), "smoothing must.*nan"),
+        (lambda: AbsoluteError(smoothing=-1), "smoothing must.*-1"),
     ],
 )
 def test_bad_parameters_are_named(build, message):

@@ -80,6 +80,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpfl._arguments import check_number
 from skdpfl.algorithms._base import (
     Algorithm,
     Ball,
@@ -97,6 +98,9 @@ class LocalSteps(Algorithm):
 
     learning_rate: float
     local_steps: int | tuple[int, ...] = 1
+
+    def __post_init__(self) -> None:
+        check_number("learning_rate", self.learning_rate, open_low=True, open_high=True)
 
     def n_gradients(self, round: int) -> int:
         return steps_in(self.local_steps, round)

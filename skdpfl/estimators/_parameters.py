@@ -73,7 +73,7 @@ def check_parameters(name: str, params: dict[str, Any], words: dict[str, tuple[s
 
 def _check_trust(trust: Any, name: str, trusts: tuple[str, ...]) -> None:
     """Raise unless it is one of these words; an object was read as "secagg" before."""
-    if trust == "shuffler" and trust not in trusts:
+    if isinstance(trust, str) and trust == "shuffler" and trust not in trusts:
         raise ValueError(
             'trust="shuffler" shuffles messages of single records, as ISRLDPClassifier and '
             f"ISRLDPRegressor send them; nearest for {name} are "
@@ -357,7 +357,7 @@ def check_shape(silo_sizes: Any, n_features: Any, n_classes: Any) -> pd.Series:
         raise ValueError(f"silo_sizes must name at least one silo; got {silo_sizes!r}.")
     for silo, size in sizes.items():
         check_count(f"silo_sizes[{silo!r}]", size)
-    check_count("n_features", n_features)
+    check_count("n_features", n_features, high=10**8)
     check_count("n_classes", n_classes, low=2)
     return sizes.astype(np.int64)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from skdpfl._arguments import check_choice, check_positive
 from skdpfl._compat import as_frame
@@ -83,8 +83,9 @@ def _found(
     X, y = as_frame(X), np.asarray(y)
     column = getattr(_last(estimator), "silo_column", None)
     _, given = split_silo_column(X, silos, column if column in getattr(X, "columns", ()) else None)
-    groups = read_silos(given, len(y), X)
-    streams, delta = streams_for(budget["random_state"]), delta_of(budget["delta"], len(y))
+    n = _num_samples(y)
+    groups = read_silos(given, n, X)
+    streams, delta = streams_for(budget["random_state"]), delta_of(budget["delta"], n)
     mu = gaussian_mu(float(budget["epsilon"]), delta)
     neighbours, each = budget["neighbours"], np.full(len(groups.ids), mu)
     sizes = groups.sizes

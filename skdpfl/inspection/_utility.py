@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.utils.validation import _num_samples
 
+from skdpfl._arguments import check_number
 from skdpfl._pipelines import private_step
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
@@ -165,9 +167,12 @@ class PrivacyUtilityDisplay(Display):
             PrivacyLeakWarning,
         )
         _, given = split_silo_column(X, silos, inner.silo_column)
-        codes = None if given is None else read_silos(given, len(y)).codes
+        n = _num_samples(y)
+        codes = None if given is None else read_silos(given, n).codes
         folds = list(folds_of(cv, X, np.asarray(y), codes, is_classifier(inner)))
-        budgets = sorted(float(e) for e in epsilons)
+        if not np.iterable(epsilons) or not np.size(epsilons):
+            raise ValueError(f"epsilons must be a sequence of numbers > 0; got {epsilons!r}.")
+        budgets = sorted(check_number("epsilons", e, low=0, open_low=True) for e in epsilons)
         table = [
             [score_at(estimator, e, X, y, silos, fold, scoring) for fold in folds]
             for e in [*budgets, np.inf]

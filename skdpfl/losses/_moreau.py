@@ -27,6 +27,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from skdpfl._arguments import check_positive
 from skdpfl.losses._base import Loss
 
 
@@ -103,8 +104,8 @@ class Kinked(Loss):
         return Kink(*self.kink, self.smoothing).slope(r, squared_norms)
 
     def __post_init__(self) -> None:
-        if self.smoothing is not None and not 0 < self.smoothing < inf:
-            raise ValueError(f"smoothing={self.smoothing!r}: must be None or a number in (0, inf)")
+        if self.smoothing is not None:
+            check_positive("smoothing", self.smoothing, words=" (or None)")
 
     def curvature(self, n_outputs: int) -> float:
         """Infinite; the envelope's curvature depends on the record, see `smoothness`."""

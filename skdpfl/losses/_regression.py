@@ -17,6 +17,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from skdpfl._arguments import check_number, check_positive, check_share
 from skdpfl.losses._base import Loss
 from skdpfl.losses._moreau import Kink, Kinked
 
@@ -96,8 +97,7 @@ class Huber(OfResidual):
     delta: float = 1.35
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < inf:
-            raise ValueError(f"delta={self.delta!r}: must be a number in (0, inf)")
+        check_positive("delta", self.delta)
 
     def of_residual(self, r: NDArray, squared_norms: NDArray | None) -> NDArray:
         r = np.abs(r)
@@ -147,8 +147,7 @@ class Quantile(Kinked, OfResidual):
     q: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 < self.q < 1:
-            raise ValueError(f"q={self.q!r}: must be a number in (0, 1)")
+        check_share("q", self.q)
         super().__post_init__()
 
     @property
@@ -228,8 +227,7 @@ class Poisson(Loss):
     largest: float = inf
 
     def __post_init__(self) -> None:
-        if not self.largest > 0:
-            raise ValueError(f"largest={self.largest!r}: must be a number in (0, inf]")
+        check_number("largest", self.largest, low=0, open_low=True)
 
     def value(self, y: NDArray, raw: NDArray, *, squared_norms: NDArray | None = None) -> NDArray:
         z = raw[..., 0]

@@ -8,7 +8,7 @@ them, so none is called.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -94,6 +94,15 @@ class Space:
     """A mapping from parameters to lists or distributions, or several of them."""
 
     distributions: Any
+
+    def __post_init__(self) -> None:
+        several = isinstance(self.distributions, Sequence) and len(self.distributions) > 0
+        parts = self.distributions if several else [self.distributions]
+        if not all(isinstance(part, Mapping) for part in parts):
+            raise ValueError(
+                "param_distributions must be a mapping from parameters to lists or distributions, "
+                f"or a list of mappings; got {self.distributions!r}."
+            )
 
     @property
     def names(self) -> set[str]:

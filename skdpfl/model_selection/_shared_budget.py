@@ -154,7 +154,7 @@ class SharedBudget(Recorded, BestModel, MetaEstimatorMixin, BaseEstimator):
         name, last = model.steps[-1]
         paying = paying_steps(model)
         streams = streams_for(self.random_state)
-        n = _num_samples(X)
+        n = max(1, _num_samples(X))  # without rows the first step raises
         delta = delta_of(self.delta, n)
         self._give(last, paying, delta, streams)
         last.set_params(random_state=seed_from(streams, "step", len(paying)))

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from skdpfl._arguments import check_choice
 from skdpfl.privacy.calibration import is_number
 from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.spending.filters import FILTERS, Filter, Taken
@@ -84,12 +85,8 @@ class Budget:
             raise ValueError(f"epsilon must be None or a number > 0; got {epsilon!r}.")
         if not (is_number(delta) and 0 < delta < 1):
             raise ValueError(f"delta must be a number in (0, 1); got {delta!r}.")
-        if self.method not in list(FILTERS):
-            raise ValueError(f"method must be 'renyi' or 'gaussian'; got {self.method!r}.")
-        if self.neighbours not in [None, "replace", "add_remove"]:
-            raise ValueError(
-                f"neighbours must be None, 'replace' or 'add_remove'; got {self.neighbours!r}."
-            )
+        check_choice("method", self.method, FILTERS)
+        check_choice("neighbours", self.neighbours, (None, "replace", "add_remove"))
         if not isinstance(self.reason, str) or not self.reason:
             raise ValueError(f"reason must be a text that says why; got {self.reason!r}.")
         object.__setattr__(self, "epsilon", None if epsilon is None else float(epsilon))

@@ -33,7 +33,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from skdpfl.privacy.calibration import check_budget
+from skdpfl.privacy.calibration import check_budget, is_number
 from skdpfl.privacy.events import Composition, Exact, Gaussian, Profile, compose
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.pricing.price import price_delta
@@ -123,7 +123,7 @@ NO_EPSILON = (
 
 def group_size(k: float) -> int:
     """Return k, which must be a whole number, at least 1."""
-    if isinstance(k, bool) or int(k) != k or k < 1:
+    if not is_number(k) or not math.isfinite(k) or int(k) != k or k < 1:
         raise ValueError(f"k={k!r} must be a whole number, at least 1.")
     return int(k)
 

@@ -1,0 +1,89 @@
+"""Random calls of everything public end in an answer, or in an error in words.
+
+``benchmarks/fuzz.py`` has them; it runs 40,000, each in a process that may be ended.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from benchmarks import fuzz
+from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection import PrivacyUtilityDisplay
+from skdpfl.losses import Huber, Poisson, Quantile
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
+from skdpfl.preprocessing import DPStandardScaler
+from skdpfl.privacy import PrivacyLedger, epsilon_per_record
+
+X = np.random.default_rng(0).normal(size=(30, 2))
+y = np.arange(30) % 2
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_calls_are_answered_or_refused_in_words(first):
+    ends = {seed: fuzz.call(seed) for seed in range(first, first + 20)}
+    assert set(ends.values()) <= {"answered", "refused"}, ends
+
+
+def test_what_is_wrong_is_found(monkeypatch):
+    """A raw error, words of no one, a number that is none, and an endless call."""
+    faults = {
+        "KeyError": lambda rng: {}["key"],
+        "no words": lambda rng: int("x" * 20),
+        "NaN": lambda rng: fuzz.finite("predict", [np.nan]),
+    }
+    for word, call in faults.items():
+        monkeypatch.setattr(fuzz, "CALLS", {call: 1.0})
+        assert word in fuzz.call(0)
+    monkeypatch.setattr(fuzz, "CALLS", {lambda rng: ISRLDPClassifier(-1.0).fit(X, y): 1.0})
+    assert fuzz.call(0) == "refused"
+
+
+@pytest.mark.slow
+def test_a_call_that_does_not_end_is_ended(monkeypatch):
+    worker = fuzz.Worker()
+    monkeypatch.setattr(fuzz, "PATIENCE", 0.01)
+    assert "ended its process" in worker.run(0)
+    monkeypatch.undo()
+    assert worker.run(1) in ("answered", "refused")
+    worker.end()
+
+
+NOTHING = make_pipeline(DPStandardScaler(), ISRLDPClassifier())
+ONE = pd.DataFrame({"c": np.arange(30) % 3})
+
+
+def display(epsilons, y=y):
+    with pytest.warns(PrivacyLeakWarning):
+        PrivacyUtilityDisplay.from_estimator(ISRLDPClassifier(), X, y, epsilons=epsilons, cv=2)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Huber("x"), "delta must be a number"),
+        (lambda: Quantile(None), "q must be a number"),
+        (lambda: Quantile(smoothing="x"), "smoothing must be a number"),
+        (lambda: Poisson(b"x"), "largest must be a number"),
+        (lambda: epsilon_per_record(1.0, k=[1], delta=1e-5), "whole number"),
+        (lambda: DPRandomizedSearchCV(ISRLDPClassifier(), None).fit(X, y), "must be a mapping"),
+        (lambda: DPRandomizedSearchCV(ISRLDPClassifier(), [3]).fit(X, y), "must be a mapping"),
+        (
+            lambda: DPFedAvgClassifier(silo_column="c").fit(ONE, y),
+            "X has no columns",
+        ),
+        (lambda: SharedBudget(NOTHING).fit(X[:0], y[:0]), "0 sample"),
+        (lambda: PrivacyLedger(neighbours=pd.NA), "neighbours must be one of"),
+        (lambda: ISRLDPClassifier(trust=pd.NA).fit(X, y), "trust must be one of"),
+        (lambda: display(3.0), "epsilons must be a sequence"),
+        (lambda: display(()), "epsilons must be a sequence"),
+        (lambda: display((1.0,), y=None), "Expected sequence"),
+        (lambda: ISRLDPRegressor().plan_for(silo_sizes=[9], n_features=10**30), "n_features must"),
+    ],
+)
+def test_what_was_raw_is_in_words(call, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        call()
