@@ -148,6 +148,7 @@ def describe(
     """
     look = FirstLook(
         epsilon,
+        called="describe",
         parts=("magnitudes", "spreads", "bins", "known", "words"),
         delta=delta,
         feature_bounds=feature_bounds,
@@ -303,6 +304,7 @@ def quantile(
         raise ValueError(f"q must be one or several numbers from 0 to 1; got {q!r}.")
     look = FirstLook(
         epsilon,
+        called="quantile",
         parts=("magnitudes", "bins"),
         delta=delta,
         feature_bounds=feature_bounds,
@@ -385,6 +387,7 @@ def histogram(
     check_count("bins", bins, high=128)
     look = FirstLook(
         epsilon,
+        called="histogram",
         parts=("magnitudes", "bins"),
         n_bins=int(bins),
         single=True,
@@ -468,6 +471,7 @@ def value_counts(
     levels = tuple(declared_values(categories).tolist()) if declared else ()
     look = FirstLook(
         epsilon,
+        called="value_counts",
         parts=("levels",) if declared else ("words",),
         levels=levels,
         single=True,
@@ -551,6 +555,7 @@ def correlation(
     """
     look = FirstLook(
         epsilon,
+        called="correlation",
         parts=("magnitudes", "spreads", "products"),
         delta=delta,
         feature_bounds=feature_bounds,

@@ -96,6 +96,7 @@ class FirstLook(PayingTransformer):
 
     epsilon: float = 1.0
     _: KW_ONLY
+    called: str = "look"
     parts: tuple[str, ...] = ()
     n_bins: int | None = None
     levels: tuple[Any, ...] = ()
@@ -106,6 +107,10 @@ class FirstLook(PayingTransformer):
     neighbours: str = "auto"
     silo_column: Any = None
     random_state: Any = None
+
+    @property
+    def _entry_name(self) -> str:
+        return self.called
 
     def at(self, table: Any, silos: Any, facts: Schema | None, by_silo: bool) -> FirstLook:
         """Look at a table, or at silos elsewhere."""

@@ -28,6 +28,7 @@ from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection._cost import privacy_spent
 from skdpfl.inspection._parts import private_parts
+from skdpfl.privacy.spending.ledger import PrivacyLedger
 from skdpfl.privacy.spending.spent import PrivacySpent
 
 #: more silos than this are summed up
@@ -59,7 +60,9 @@ text-align:left;vertical-align:top;overflow-wrap:anywhere}
 """
 
 
-def report(fitted: Any, *, public: Collection[str] = ()) -> PrivacyReport:
+def report(
+    fitted: Any, *, public: Collection[str] = (), ledger: PrivacyLedger | None = None
+) -> PrivacyReport:
     """Return a page about a fit, for people who decide: what it did, protects and cost.
 
     Parameters
@@ -68,6 +71,9 @@ def report(fitted: Any, *, public: Collection[str] = ()) -> PrivacyReport:
         A fitted estimator, transformer, pipeline, search or ensemble.
     public : collection of str, default=()
         Names of steps that cost nothing, as in :func:`skdpfl.privacy_spent`.
+    ledger : PrivacyLedger, default=None
+        The ledger that recorded all fits on these records, looks and discarded ones among them. The
+        page then says what they cost together.
 
     Returns
     -------
@@ -93,8 +99,8 @@ def report(fitted: Any, *, public: Collection[str] = ()) -> PrivacyReport:
     >>> found = skdpfl.report(clf.fit(data.data, data.target, silos=data.silos))
     >>> "everybody outside the record&#x27;s own silo" in found.to_html()
     True
-    >>> found.methods[-31:]
-    'No other step read the records.'
+    >>> found.methods[-37:]
+    'No other step of it read the records.'
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PrivacyLeakWarning)
@@ -103,8 +109,8 @@ def report(fitted: Any, *, public: Collection[str] = ()) -> PrivacyReport:
     for message in leaks:
         warn(message, PrivacyLeakWarning)
     parts = _paying(fitted)
-    return PrivacyReport(spent, type(fitted).__name__, tuple(map(_facts, parts)), tuple(leaks),
-                         tuple(public))  # fmt: skip
+    known = spent, type(fitted).__name__, tuple(map(_facts, parts)), tuple(leaks), tuple(public)
+    return PrivacyReport(*known, None if ledger is None else LedgerFacts.of(ledger))
 
 
 def _paying(fitted: Any) -> list[Any]:
@@ -164,6 +170,37 @@ def _some(values: Iterable[Any]) -> str:
     return ", ".join(listed[:_MANY_SILOS]) + more
 
 
+@dataclass(frozen=True)
+class LedgerFacts:
+    """What is told of all fits in a ledger: their rows, what was spent, of which budget."""
+
+    rows: dict[str, str]
+    spent: float
+    delta: float
+    budget: float | None
+
+    @classmethod
+    def of(cls, ledger: PrivacyLedger) -> LedgerFacts:
+        """Read a ledger."""
+        table = ledger.table()
+        if not len(table):
+            raise ValueError("No fit has been recorded in this ledger.")
+        columns = table["name"], table["epsilon"], table["date"]
+        rows = {
+            f"{k}. {name}": f"epsilon {epsilon_text(epsilon)}; {date}"
+            for k, (name, epsilon, date) in enumerate(zip(*columns, strict=True), start=1)
+        }
+        return cls(rows, float(table["spent"].iloc[-1]), ledger.delta, ledger.epsilon)
+
+    @property
+    def words(self) -> str:
+        """The sentence about all fits."""
+        budget = f"epsilon = {epsilon_text(self.spent)} and delta = {self.delta:g}"
+        held = "" if self.budget is None else f", held below epsilon = {self.budget:g} by a filter"
+        names = ", ".join(name.partition(". ")[2] for name in self.rows)
+        return f"All {len(self.rows)} fits on these records ({names}) cost {budget}{held}."
+
+
 @dataclass(frozen=True, repr=False)
 class PrivacyReport:
     """A page about a fit; made by :func:`skdpfl.report`.
@@ -180,6 +217,8 @@ class PrivacyReport:
         What was learnt without privacy.
     public : tuple of str
         Steps that were declared to cost nothing.
+    ledger : object or None
+        What is told of all fits on these records.
     made : str
         When the page was made.
     """
@@ -189,6 +228,7 @@ class PrivacyReport:
     parts: tuple[PartFacts, ...]
     leaks: tuple[str, ...]
     public: tuple[str, ...]
+    ledger: LedgerFacts | None = None
     made: str = field(
         default_factory=lambda: datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     )
@@ -216,7 +256,8 @@ class PrivacyReport:
             f"It is differentially private against {self._seen_by()}, for {self._change()}, with "
             f"{budget}; the releases were composed by their privacy loss distributions. "
         )
-        said += "No other step read the records." if not self.leaks else " ".join(self.leaks)
+        said += "No other step of it read the records." if not self.leaks else " ".join(self.leaks)
+        said += "" if self.ledger is None else f" {self.ledger.words}"
         if spent.simulation:
             said += " The noise was simulated from a fixed seed: who knows it can remove the noise."
         return said
@@ -280,6 +321,7 @@ class PrivacyReport:
             f"<p>{escape(self.methods)}</p>",
             _section("What is protected, and what it cost", self._cost()),
             _section("Epsilon at other deltas", self._curve()),
+            *([] if self.ledger is None else [self._all_fits(self.ledger)]),
             *(_section(f"What was done: {part.name}", _done(part)) for part in self.parts),
             _section("What was assumed to be public", self._assumed()),
             _section("What the guarantee does not cover", _LIMITS),
@@ -361,6 +403,11 @@ class PrivacyReport:
             f"<p>The dot is the stated pair: {said}. All pairs hold at once.</p>"
         )
 
+    def _all_fits(self, ledger: LedgerFacts) -> str:
+        """Return the table of all fits on these records."""
+        said = f"<p>{escape(ledger.words)}</p>"
+        return _section("All fits on these records", _table(ledger.rows) + said)
+
     def _assumed(self) -> str:
         """Return what is not protected, because it was taken as known."""
         rows = dict[str, str]()
@@ -381,7 +428,7 @@ _LIMITS = (
     "<ul><li>What is true of people in general: if smoking makes ill, the result says so, whether "
     "or not somebody was in the data.</li>"
     "<li>Other looks at the same records. What each of them costs adds up; a PrivacyLedger holds "
-    "all of them to one budget.</li>"
+    "all of them to one budget, and its table belongs on this page.</li>"
     "<li>A person with several records, beyond what the table says.</li>"
     "<li>Scores, plots and tables that were computed from the records without noise.</li>"
     "<li>The computers of a silo itself: whoever can read the records there needs no model.</li>"

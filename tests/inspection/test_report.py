@@ -16,9 +16,10 @@ from sklearn.preprocessing import StandardScaler
 import skdpfl
 from skdpfl import DPFedEXPRegressor, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection import describe
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
-from skdpfl.privacy import PrivacySpent
+from skdpfl.privacy import PrivacyLedger, PrivacySpent
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 3)).clip(-4, 4)
@@ -95,14 +96,14 @@ def test_a_page_is_whole_and_says_what_the_fit_cost(name):
     assert not re.search(r"https?:|//\w|@import|url\(", found.to_html())
     text = " ".join(reader.words)
     assert reader.tags.count("svg") == 1 and type(fitted).__name__ in text
-    assert f"epsilon = {np.ceil(spent.epsilon * 100 - 1e-9) / 100:.2f}" in text
+    assert f"epsilon = {at_most(spent.epsilon)}" in text
     against = "outside the silo" if spent.unit == "silo" else "outside the record's own silo"
     assert (against if spent.trust == "silo" else "the server itself is trusted") in text
     assert ("replacing one" if spent.neighbours == "replace" else "to zero") in text
     machine = json.loads(next(w for w in reader.words if w.startswith("{\n")))
     assert PrivacySpent.from_dict(machine).epsilon == spent.epsilon
     assert ("simulated from a fixed seed" in text) == (name == "simulated")
-    assert "Not paid for" not in text and "No other step read the records" in text
+    assert "Not paid for" not in text and "No other step of it read the records" in text
     body = found._repr_html_()
     assert body in found.to_html() and "<html" not in body
 
@@ -132,6 +133,23 @@ def test_a_search_by_exact_scores():
     found = skdpfl.report(search)
     assert "exact scores" in found.to_html() and "ISRLDPRegressor" in found.methods
     assert found.spent.epsilon > 2.0
+
+
+def test_all_fits_on_the_records_are_told():
+    with PrivacyLedger(4.0, delta=1e-4) as ledger:
+        describe(X, feature_bounds=(-4, 4), silos=SILOS)
+        model = classifier(delta=1e-4).fit(X, Y, silos=SILOS)
+    found = skdpfl.report(model, ledger=ledger)
+    assert "All 2 fits on these records (describe, ISRLDPClassifier) cost" in found.methods
+    spent = at_most(ledger.table()["spent"].iloc[-1])
+    assert f"epsilon = {spent} and delta = 0.0001, held below epsilon = 4" in found.methods
+    assert "1. describe" in " ".join(read(found.to_html()).words)
+    with pytest.raises(ValueError, match="No fit has been recorded"):
+        skdpfl.report(model, ledger=PrivacyLedger(1.0))
+
+
+def at_most(epsilon):
+    return f"{np.ceil(epsilon * 100 - 1e-9) / 100:.2f}"
 
 
 def test_a_page_is_saved(tmp_path):

@@ -47,8 +47,13 @@ class Recorded(DocLinks):
             return paid_to
         ledgers = [each for each in _ledgers_of(self) if _birth(each) not in paid_to]
         if ledgers:
-            charge_all(ledgers, type(self).__name__, of_copies(spent, times))
+            charge_all(ledgers, self._entry_name, of_copies(spent, times))
         return (*paid_to, *(birth for each in ledgers if (birth := _birth(each))))
+
+    @property
+    def _entry_name(self) -> str:
+        """What a fit is called in ledgers."""
+        return type(self).__name__
 
     def _warn_if_noise_repeats(self, spent: PrivacySpent, mark: str) -> None:
         """Warn of a fit with the seed of an earlier one, of this object or its copies in a search.
