@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 from collections.abc import Iterable
 from dataclasses import replace
@@ -57,24 +58,6 @@ HEART_COLUMNS: tuple[Column, ...] = (
 )
 #: hardly recorded outside Cleveland
 HARDLY_RECORDED = ("slope", "ca", "thal")
-HEART_DESCR = """Heart disease
-
-Patients examined for coronary artery disease in four hospitals: Cleveland, the Hungarian Institute
-of Cardiology, Zurich and Basel (switzerland), and the V.A. Medical Center Long Beach (va). The
-target says whether a vessel is narrowed (1) or not (0). Principal investigators: Andras Janosi;
-William Steinbrunn; Matthias Pfisterer; Robert Detrano. UCI 45, CC BY 4.0.
-
-Silos: the four hospitals, as in Fed-Heart-Disease of FLamby (Ogier du Terrail et al., NeurIPS
-2022). Their ids publish where a patient was examined, nothing else.
-
-Missing values: missing="drop" leaves out slope, ca and thal, which hardly anyone but Cleveland
-recorded, and then every record with a gap: 303, 261, 46 and 130 records remain. Choosing records by
-their own values is a step no budget paid for; the sizes that remain count as public. missing="keep"
-gives all 920 records and 13 columns with NaN in the gaps. A cholesterol of 0 (all of switzerland)
-is a gap, too, which the source does not mark.
-
-feature_bounds: what is physiologically possible, learnt from no record.
-"""
 
 
 @shared_docs
@@ -123,6 +106,24 @@ def fetch_heart_disease(
     fetch_obesity : Seven levels of obesity.
     split_into_silos : Other silos for the same records.
 
+    Notes
+    -----
+    Patients examined for coronary artery disease in four hospitals: Cleveland, the Hungarian
+    Institute of Cardiology, Zurich and Basel (switzerland), and the V.A. Medical Center Long Beach
+    (va). The target says whether a vessel is narrowed (1) or not (0). Principal investigators:
+    Andras Janosi; William Steinbrunn; Matthias Pfisterer; Robert Detrano. UCI 45, CC BY 4.0.
+
+    Silos: the four hospitals, as in Fed-Heart-Disease of FLamby (Ogier du Terrail et al., NeurIPS
+    2022). Their ids publish where a patient was examined, nothing else.
+
+    Missing values: missing="drop" leaves out slope, ca and thal, which hardly anyone but Cleveland
+    recorded, and then every record with a gap: 303, 261, 46 and 130 records remain. Choosing
+    records by their own values is a step no budget paid for; the sizes that remain count as public.
+    missing="keep" gives all 920 records and 13 columns with NaN in the gaps. A cholesterol of 0
+    (all of switzerland) is a gap, too, which the source does not mark.
+
+    feature_bounds: what is physiologically possible, learnt from no record.
+
     Examples
     --------
     >>> from skdpfl.datasets import fetch_heart_disease
@@ -146,7 +147,7 @@ def fetch_heart_disease(
         encoding,
         shape,
         target_names=np.array(["absent", "present"]),
-        DESCR=HEART_DESCR,
+        DESCR=inspect.getdoc(fetch_heart_disease),
     )
 
 
@@ -179,22 +180,6 @@ INSURANCE_COLUMNS = (
     Column("smoker", categories=("no", "yes")),
     Column("region", categories=("northeast", "northwest", "southeast", "southwest")),
 )
-INSURANCE_DESCR = """Medical cost (insurance)
-
-1338 insured persons in the United States: age, sex, body mass index, number of dependent children,
-smoker or not, region; the target is the charges for a year in dollars. A data set made for
-teaching, from demographic statistics (Lantz, "Machine Learning with R", 2013). OpenML 46931.
-
-Silos: the records sorted by charges and cut in n_silos equal parts, the heterogeneous split of the
-ISRL-DP experiments (Lowy and Razaviyayn, ICLR 2023). Silos made from the target publish it: the
-silo id, which is public, tells in which part of the range a person's charges lie.
-
-feature_bounds: age 18 to 64 (who is older has public insurance, as the source says), body mass
-index 10 to 60, children 0 to 10: general knowledge, learnt from no record.
-
-target_bounds: 0 to 70,000 dollars. The source gives none, so these are an assumption: what nearly
-every insured person's year costs. Larger charges would be cut.
-"""
 
 
 @shared_docs
@@ -242,6 +227,23 @@ def fetch_insurance(
     fetch_heart_disease : Four real hospitals.
     split_into_silos : Other silos for the same records.
 
+    Notes
+    -----
+    1338 insured persons in the United States: age, sex, body mass index, number of dependent
+    children, smoker or not, region; the target is the charges for a year in dollars. A data set
+    made for teaching, from demographic statistics (Lantz, "Machine Learning with R", 2013). OpenML
+    46931.
+
+    Silos: the records sorted by charges and cut in n_silos equal parts, the heterogeneous split of
+    the ISRL-DP experiments (Lowy and Razaviyayn, ICLR 2023). Silos made from the target publish it:
+    the silo id, which is public, tells in which part of the range a person's charges lie.
+
+    feature_bounds: age 18 to 64 (who is older has public insurance, as the source says), body mass
+    index 10 to 60, children 0 to 10: general knowledge, learnt from no record.
+
+    target_bounds: 0 to 70,000 dollars. The source gives none, so these are an assumption: what
+    nearly every insured person's year costs. Larger charges would be cut.
+
     Examples
     --------
     >>> from skdpfl.datasets import fetch_insurance
@@ -258,7 +260,9 @@ def fetch_insurance(
     charges = table["charges"].to_numpy()
     silos = split_into_silos(charges, n_silos, how="sorted")
     records = Table(table, charges, silos, (), "charges", target_bounds=(0.0, 70_000.0))
-    return _bunch(records, INSURANCE_COLUMNS, encoding, shape, DESCR=INSURANCE_DESCR)
+    return _bunch(
+        records, INSURANCE_COLUMNS, encoding, shape, DESCR=inspect.getdoc(fetch_insurance)
+    )
 
 
 OBESITY_FILE = DataFile(
@@ -301,21 +305,6 @@ LEVELS = (
     "Obesity_Type_II",
     "Obesity_Type_III",
 )
-OBESITY_DESCR = """Obesity levels
-
-2111 persons from Mexico, Peru and Colombia: sex, age, height, weight and a questionnaire on eating
-and activity; the target is one of seven levels from insufficient weight to obesity type III, in
-this order. 77 % of the records are synthetic (SMOTE), as the authors say: a record is then not one
-person. Palechor and de la Hoz Manotas, Data in Brief 25 (2019); UCI 544, OpenML 46597.
-
-Silos: one for each class, the most heterogeneous split there is (Lowy and Razaviyayn, ICLR 2023).
-The silo id, which is public, is then the label: such a federation hides nothing about the target
-itself, only the features.
-
-feature_bounds: age 14 to 61 and the codes of the questionnaire's answers as the authors' paper
-states them; height 1.4 to 2.1 m and weight 30 to 200 kg are general knowledge. None is learnt from
-the records.
-"""
 
 
 @shared_docs
@@ -360,6 +349,22 @@ def fetch_obesity(
     fetch_heart_disease : Four real hospitals.
     split_into_silos : Other silos for the same records.
 
+    Notes
+    -----
+    2111 persons from Mexico, Peru and Colombia: sex, age, height, weight and a questionnaire on
+    eating and activity; the target is one of seven levels from insufficient weight to obesity type
+    III, in this order. 77 % of the records are synthetic (SMOTE), as the authors say: a record is
+    then not one person. Palechor and de la Hoz Manotas, Data in Brief 25 (2019); UCI 544, OpenML
+    46597.
+
+    Silos: one for each class, the most heterogeneous split there is (Lowy and Razaviyayn, ICLR
+    2023). The silo id, which is public, is then the label: such a federation hides nothing about
+    the target itself, only the features.
+
+    feature_bounds: age 14 to 61 and the codes of the questionnaire's answers as the authors' paper
+    states them; height 1.4 to 2.1 m and weight 30 to 200 kg are general knowledge. None is learnt
+    from the records.
+
     Examples
     --------
     >>> from skdpfl.datasets import fetch_obesity
@@ -379,7 +384,7 @@ def fetch_obesity(
         encoding,
         shape,
         target_names=np.array(LEVELS),
-        DESCR=OBESITY_DESCR,
+        DESCR=inspect.getdoc(fetch_obesity),
     )
 
 
