@@ -1,167 +1,158 @@
 """Parameters and their documentation, written once: constructors and docstrings are made of them.
 
 The reference pages show the groups as headings; docstrings list the parameters without them.
-Constructors refuse scikit-learn's parameters that have another name here, and say which.
-"""
+Constructors refuse scikit-learn's parameters that have another name here, and say which. A family's
+base class has a docstring with what the family adds: a description, parameters whose meaning is
+another one there, attributes, and a proof. What all have:
 
-from __future__ import annotations
-
-import difflib
-import functools
-import inspect
-import reprlib
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, dataclass_transform
-
-T = TypeVar("T")
-
-#: heading -> name -> type and meaning, in the order of the constructors
-GROUPS = {
-    "Budget, data and objective": {
-        "epsilon": """float, mapping or None, default=1.0
+Budget, data and objective
+--------------------------
+epsilon : float, mapping or None, default=1.0
     The privacy budget: a positive number, ``inf`` for no privacy at all, or a mapping from silo id
-    to number that gives each silo its own. None if ``noise_multiplier`` is given.""",
-        "delta": """"auto", float or mapping, default="auto"
+    to number that gives each silo its own. None if ``noise_multiplier`` is given.
+delta : "auto", float or mapping, default="auto"
     The delta of the budget. "auto" is the largest power of ten that is at most
-    1 / (10 n_records), or 1 / (10 n_silos) with ``unit="silo"``.""",
-        "feature_bounds": """(low, high) or mapping, default=None
+    1 / (10 n_records), or 1 / (10 n_silos) with ``unit="silo"``.
+feature_bounds : (low, high) or mapping, default=None
     Public bounds of the features: scalars, arrays, Series (by column name if both have names),
-    or a mapping from column to (low, high). A column with low == high is ignored.""",
-        "target_bounds": """(low, high), default=None
-    Public bounds of the target.""",
-        "silo_column": """str, default=None
-    The column of X with the silo ids, instead of ``silos`` in ``fit``.""",
-        "classes": """array-like, default=None
-    The class labels; by default those in ``y``. They are public.""",
-        "loss": """{choices}
+    or a mapping from column to (low, high). A column with low == high is ignored.
+target_bounds : (low, high), default=None
+    Public bounds of the target.
+silo_column : str, default=None
+    The column of X with the silo ids, instead of ``silos`` in ``fit``.
+classes : array-like, default=None
+    The class labels; by default those in ``y``. They are public.
+loss : {choices}
     The loss whose weighted mean over the records is minimised: a name, or an object of
     ``skdpfl.losses`` or of your own, with fields that are searched as ``loss__q``. Non-smooth
     losses (hinge, absolute error, quantile) are replaced by their Moreau envelope, with a smoothing
     that is small compared to noise and sampling error. A regressor's "poisson" is for counts and
     other targets of at least 0, which are scaled but not shifted: ``predict`` returns
-    ``exp(X @ coef_ + intercept_)``.""",
-        "alpha": """float, default=0.0
+    ``exp(X @ coef_ + intercept_)``.
+alpha : float, default=0.0
     The penalty ``alpha / 2 * |w|^2`` is added to the mean loss; the intercept is not penalised.
     Ridge's ``alpha`` is n_records times this one, LogisticRegression's ``C`` is
     1 / (n_records * alpha). The penalty is on the coefficients of scaled features (and target), as
-    after a StandardScaler; use ``scaling=None`` for the units of ``X`` and ``y``.""",
-        "fit_intercept": """bool, default=True
+    after a StandardScaler; use ``scaling=None`` for the units of ``X`` and ``y``.
+fit_intercept : bool, default=True
     Whether the model has an intercept. If False, features and target are scaled but not
-    centred.""",
-        "model": """{"linear", "additive", "auto"} or object, default="linear"
+    centred.
+model : {"linear", "additive", "auto"} or object, default="linear"
     "additive": a sum of curves, one a feature, found with a tenth of the budget within
     ``feature_bounds`` (:class:`skdpfl.models.Additive`; ``shape_functions_``); the linear model
     where the budget is too small for them. "auto" is that where there are bounds, and else the
     linear model. Or an object with parameters of its own such as :class:`skdpfl.models.MLP`,
     searched as ``model__activation``. Networks have ``coefs_`` and
-    ``intercepts_`` instead of ``coef_`` and ``intercept_``.""",
-        "huber_delta": """float, default=1.35
-    The residual at which Huber's loss becomes linear, in units of the (scaled) target.""",
-        "quantile": """float, default=0.5
-    The quantile that ``loss="quantile"`` predicts.""",
-        "scaling": """{"auto", "private"} or None, default="auto"
+    ``intercepts_`` instead of ``coef_`` and ``intercept_``.
+huber_delta : float, default=1.35
+    The residual at which Huber's loss becomes linear, in units of the (scaled) target.
+quantile : float, default=0.5
+    The quantile that ``loss="quantile"`` predicts.
+scaling : {"auto", "private"} or None, default="auto"
     How features (and the target) are scaled. "auto" uses the bounds; without bounds scales are
-    estimated with a part of the budget if it is large enough. None: no scaling.""",
-        "clip_features": """bool, default=False
+    estimated with a part of the budget if it is large enough. None: no scaling.
+clip_features : bool, default=False
     Whether ``fit`` and ``predict`` clip features to ``feature_bounds``, so that a typing error has
     no large effect, and predictions of regressors to ``target_bounds``. Without bounds features
     are clipped at four scales from the centers that are found. Then ``X @ coef_.T + intercept_``
-    are the raw predictions for features within these limits only.""",
-        "class_weight": """mapping, default=None
+    are the raw predictions for features within these limits only.
+class_weight : mapping, default=None
     Weights of the classes, at least 0: the losses of a class are multiplied by its weight before
     gradients are clipped. Weights are public numbers and cost nothing; a class without an entry has
     weight 1. They are divided by the largest, so that clipping does not undo them: a common factor
-    changes nothing. "balanced" is not allowed, since it counts labels.""",
-        "class_shares": """mapping, default=None
+    changes nothing. "balanced" is not allowed, since it counts labels.
+class_shares : mapping, default=None
     The labels' shares of the records, if they are publicly known; they sum to 1. Log odds are then
     drawn to those of the shares where noise hides the signal. Without it, two labels are counted
-    within the budget (see ``calibrate``). Shares that were counted from the records are a leak.""",
-    },
-    "Privacy": {
-        "unit": """{"record", "silo"}, default="record"
-    What is protected: one record, or all records of a silo.""",
-        "trust": """{"silo", "secagg", "server"}, default="silo"
+    within the budget (see ``calibrate``). Shares that were counted from the records are a leak.
+
+Privacy
+-------
+unit : {"record", "silo"}, default="record"
+    What is protected: one record, or all records of a silo.
+trust : {"silo", "secagg", "server"}, default="silo"
     Whom a person in the data has to trust. "silo": only the own silo; whatever leaves it is
     private. "secagg": masks that hide all but the sum of the silos' messages, and that no more than
     one other silo works with the server
     (:class:`skdpfl.privacy.SecureAggregation` ``(colluding=2)``: two); each silo adds a share of
-    the noise. "server": the server sees exact sums and adds the noise.""",
-        "neighbours": """{"auto", "replace", "add_remove"}, default="auto"
+    the noise. "server": the server sees exact sums and adds the noise.
+neighbours : {"auto", "replace", "add_remove"}, default="auto"
     The neighbouring relation of the guarantee: one record (silo) is replaced, or its contribution
     is set to zero. "auto" is "add_remove" for ``unit="silo"`` with ``trust="server"``, else
-    "replace" (with ``trust="secagg"`` who takes part is seen, and what a silo holds is hidden).""",
-        "noise_multiplier": """float, default=None
+    "replace" (with ``trust="secagg"`` who takes part is seen, and what a silo holds is hidden).
+noise_multiplier : float, default=None
     Instead of a budget (``epsilon=None``): the standard deviation of the noise on the clipped sum,
-    divided by ``clip_norm``.""",
-    },
-    "Rounds and steps": {
-        "solver": """{"minibatch", "accelerated", "multistage", "local"}, default="minibatch"
+    divided by ``clip_norm``.
+
+Rounds and steps
+----------------
+solver : {"minibatch", "accelerated", "multistage", "local"}, default="minibatch"
     The optimisation method. "minibatch": a step along the silos' mean gradient, with momentum at
     the server if ``learning_rate="auto"``. "accelerated": the same gradients at a point between two
     sequences (AC-SA); fewer rounds. "multistage": that in stages; needs ``alpha > 0``. "local":
     ``local_steps`` steps of each silo by itself; ``trust="silo"`` only. ``local_steps`` is an error
-    with the other three; ``radius``, ``average`` and ``sampling="disjoint"`` are for all.""",
-        "algorithm": """Algorithm, default=None
-    An object of :class:`skdpfl.algorithms.Algorithm`; None is DP-FedAvg with one local step.""",
-        "mechanism": """{"gaussian", "privunit"}, default="gaussian"
+    with the other three; ``radius``, ``average`` and ``sampling="disjoint"`` are for all.
+algorithm : Algorithm, default=None
+    An object of :class:`skdpfl.algorithms.Algorithm`; None is DP-FedAvg with one local step.
+mechanism : {"gaussian", "privunit"}, default="gaussian"
     How silos make their messages private under ``trust="silo"``. "privunit" is pure local privacy:
-    the message's direction by PrivUnit, its norm by ScalarDP.""",
-        "n_rounds": """"auto" or int, default="auto"
-    The number of rounds.""",
-        "local_steps": """"auto", int or sequence of int, default="auto"
+    the message's direction by PrivUnit, its norm by ScalarDP.
+n_rounds : "auto" or int, default="auto"
+    The number of rounds.
+local_steps : "auto", int or sequence of int, default="auto"
     Gradient steps of a silo in a round; a sequence has one number per round. "auto" is 1 without
-    privacy, which avoids client drift.""",
-        "local_epochs": """float or sequence, default=None
+    privacy, which avoids client drift.
+local_epochs : float or sequence, default=None
     Instead of ``local_steps``: passes over a silo's records in a round (divided by the sampling
-    rate this is the number of steps).""",
-        "learning_rate": """"auto" or float, default="auto"
+    rate this is the number of steps).
+learning_rate : "auto" or float, default="auto"
     The learning rate for the average clipped gradient, sum / (sampling_rate * n_i); with
-    ``unit="silo"`` that of a silo's steps along its mean gradient.""",
-        "momentum": """float, default=0.0
+    ``unit="silo"`` that of a silo's steps along its mean gradient.
+momentum : float, default=0.0
     Heavy-ball momentum of the local steps, reset in each round; with ``local_steps=1`` that of the
-    server's steps.""",
-        "global_learning_rate": """"auto" or float, default="auto"
+    server's steps.
+global_learning_rate : "auto" or float, default="auto"
     The server's learning rate for the silos' mean update. "auto" is 1, except with several local
     steps and ``learning_rate="auto"``: then silos take small steps and the server a large one, so
-    that gradients are evaluated near the common model, not where a silo's noise has moved it.""",
-        "warm_start_rounds": """int, default=0
+    that gradients are evaluated near the common model, not where a silo's noise has moved it.
+warm_start_rounds : int, default=0
     Number of initial rounds that only estimate the control variates, at the price of any other
-    round. They are not averaged.""",
-        "clip_norm": """"auto" or float, default="auto"
+    round. They are not averaged.
+clip_norm : "auto" or float, default="auto"
     The norm that each record's gradient (``unit="silo"``: each silo's message) is clipped to. With
     ``unit="silo"`` "auto" learns the median norm of messages, from a noised bit of each silo in
     each round, which is charged; ``clip_norm_`` is the final value. Without privacy
-    (``epsilon=inf``) a number clips as well, and "auto" does not.""",
-        "sampling": """{"poisson", "without_replacement", "disjoint"}, default="poisson"
-    How a step samples a silo's records. "disjoint" makes one pass over the data.""",
-        "sampling_rate": """"auto" or float, default="auto"
-    The share of its records that a silo reads in a step.""",
-        "noise_schedule": """tuple, default=None
+    (``epsilon=inf``) a number clips as well, and "auto" does not.
+sampling : {"poisson", "without_replacement", "disjoint"}, default="poisson"
+    How a step samples a silo's records. "disjoint" makes one pass over the data.
+sampling_rate : "auto" or float, default="auto"
+    The share of its records that a silo reads in a step.
+noise_schedule : tuple, default=None
     ``("round", beta, start)`` or ``("step", beta, start)``: the variance of the noise is multiplied
-    by ``beta`` in each round (each local step) after round ``start``.""",
-        "radius": """float, default=None
+    by ``beta`` in each round (each local step) after round ``start``.
+radius : float, default=None
     The (scaled) parameters are projected onto the ball of this radius after every step of the
     server (of a silo, with ``solver="local"``). Published learning rates use it as the distance to
-    the optimum.""",
-        "average": """bool, float or int, default=True
+    the optimum.
+average : bool, float or int, default=True
     The rounds whose models are averaged. True: the second half. False: none, the model is that of
     the last round. A float in (0, 1): this last share of the rounds. An integer k: the last k
-    rounds, or all if there are fewer.""",
-        "half": """bool, default=False
-    Halve the numerator of the server's step, as FedExP was published (with ``average=2``).""",
-        "calibrate": """bool, default=True
+    rounds, or all if there are fewer.
+half : bool, default=False
+    Halve the numerator of the server's step, as FedExP was published (with ``average=2``).
+calibrate : bool, default=True
     Whether to spend 4 % of the budget (of mu^2) on rescaling the raw predictions, so that the
     probabilities and coefficients of ``loss="log_loss"`` are calibrated, or on shifting those of
     ``loss="quantile"``, so that the wanted share of targets is below. Two labels are counted for
     another 1 to 5 %, so that a model that noise drowns is drawn to their shares. Only with
     ``learning_rate="auto"``, ``unit="record"``, an ``epsilon`` and a ``trust`` other than
-    "shuffler"; no effect on other fits.""",
-    },
-    "Silos": {
-        "silo_fraction": """float, default=1.0
-    The share of the silos that takes part in a round.""",
-        "cohort": """{"auto", "balanced", "uniform", "poisson"}, or who answers, default="auto"
+    "shuffler"; no effect on other fits.
+
+Silos
+-----
+silo_fraction : float, default=1.0
+    The share of the silos that takes part in a round.
+cohort : {"auto", "balanced", "uniform", "poisson"}, or who answers, default="auto"
     How a round's silos are drawn: dealt like cards, so that all take part equally often; a fixed
     number; or each by its own coin. "auto" is "balanced", but for ``unit="silo"`` with
     ``trust="server"``, where "poisson" amplifies privacy. For records, who answers in which round
@@ -169,24 +160,22 @@ GROUPS = {
     to the numbers of its rounds (from 0), an array of True and False of shape (n_rounds, n_silos)
     in the order of the sorted silo ids (or a frame with a column for each), or a callable
     ``(round, silo_sizes)`` that returns True or False for each silo. Nothing is amplified, each
-    silo pays for the rounds it is in.""",
-        "silo_weights": """{"auto", "size", "uniform"} or mapping, default="auto"
+    silo pays for the rounds it is in.
+silo_weights : {"auto", "size", "uniform"} or mapping, default="auto"
     The silos' public weights in the objective. "auto" is "size" with ``unit="record"`` and
     "uniform" with ``unit="silo"``. If silos have different budgets, "auto" depends on their noise,
-    n / (n' / d + 4 / mu^2), which is the size for equal budgets.""",
-    },
-    "Running": {
-        "n_jobs": """int, default=None
-    Number of threads for large silos. The model does not depend on it.""",
-        "random_state": """int, RandomState, Generator or None, default=None
-    None: cryptographically secure noise. Anything else is for simulations: reproducible, and
-    private only as long as the seed is secret.""",
-        "verbose": """int, default=0
-    If positive, show a progress bar (with rich, if it is installed).""",
-    },
-}
+    n / (n' / d + 4 / mu^2), which is the size for equal budgets.
 
-FITTED = """
+Running
+-------
+n_jobs : int, default=None
+    Number of threads for large silos. The model does not depend on it.
+random_state : int, RandomState, Generator or None, default=None
+    None: cryptographically secure noise. Anything else is for simulations: reproducible, and
+    private only as long as the seed is secret.
+verbose : int, default=0
+    If positive, show a progress bar (with rich, if it is installed).
+
 Attributes
 ----------
 coef_ : ndarray of shape (n_outputs, n_features), or (n_features,) in regressors
@@ -227,16 +216,71 @@ n_features_in_ : int
     The number of features, without the silo column.
 feature_names_in_ : ndarray
     Names of the features, if X has names that are strings.
-"""
+local_steps_ : int or tuple
+    The gradient steps of a silo in a round.
+global_learning_rate_ : float
+    The server's learning rate for the silos' mean update.
+classes_ : ndarray
+    The labels.
+shift_ : float
+    What was added to all predictions after the rounds.
+temperature_ : float
+    What raw predictions, and with them coefficients, were divided by after the rounds. Where noise
+    hides the signal, it is their distance from the log odds of the labels' shares.
+class_shares_ : ndarray of shape (n_classes,) or None
+    The labels' shares: ``class_shares``, or what was counted within the budget.
 
-#: the guarantee of fits with unit "record" or "silo" and trust "silo", "secagg" or "server"
-GUARANTEE = """
+Notes
+-----
 **Formal guarantee.** ``unit="record"``: everything a silo sends, given what the others sent, is
 (epsilon, delta)-DP for its records. ``unit="silo"``: the messages (``trust="silo"``) or the
 sequence of models (``trust="server"``) are for whole silos. Proof: what leaves is a function
 of clipped and noised sums, whose sensitivity, noise and sampling are those of ``plan_``;
 ``privacy_spent_`` composes exactly the releases of ``plan_``. ``trust="secagg"``: what the server
-and the colluding silos together read of the sums is (:mod:`skdpfl.privacy.mechanisms.shared`)."""
+and the colluding silos together read of the sums is (:mod:`skdpfl.privacy.mechanisms.shared`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import re
+import reprlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+def _sections(doc: str | None) -> dict[str, str]:
+    """Return the sections of a docstring by heading; by "" what comes before the first."""
+    parts = re.split(r"^(\S.*)\n-{3,}\n", inspect.cleandoc(doc or ""), flags=re.MULTILINE)
+    texts = zip(["", *parts[1::2]], parts[::2], strict=True)
+    return {heading: text.strip() for heading, text in texts}
+
+
+def _entries(section: str) -> dict[str, str]:
+    """Return the type and meaning of each name in a section."""
+    parts = re.split(r"^(\w+) : ", section, flags=re.MULTILINE)
+    return {n: text.rstrip() for n, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+_SHARED = _sections(__doc__)
+#: heading -> name -> type and meaning, in the order of the constructors
+GROUPS = {heading: _entries(text) for heading, text in _SHARED.items()}
+for _other in ("", "Attributes", "Notes"):
+    GROUPS.pop(_other, None)
+#: fitted attribute -> the parameters that it comes with
+_COMES_WITH = {
+    "local_steps_": {"local_steps"},
+    "global_learning_rate_": {"global_learning_rate"},
+    "classes_": {"classes"},
+    "shift_": {"calibrate", "target_bounds"},
+    "temperature_": {"calibrate", "classes"},
+    "class_shares_": {"calibrate", "classes"},
+}
 
 #: family -> its use
 FAMILIES = {
@@ -325,7 +369,7 @@ def with_constructor(cls: type[T]) -> type[T]:
     signature = inspect.signature(cls.__init__)
     self, *others = signature.parameters.values()
     order = [name for group in GROUPS.values() for name in group]
-    others.sort(key=lambda parameter: order.index(parameter.name))
+    others.sort(key=lambda parameter: order.index(parameter.name) if order else 0)
     cls.__init__ = refusing_parameters(cls.__init__)  # type: ignore[method-assign]
     cls.__init__.__signature__ = signature.replace(parameters=[self, *others])  # type: ignore[attr-defined]
     return cls
@@ -341,46 +385,27 @@ def see_also(name: str) -> str:
     return "\n\nSee Also\n--------\n" + "\n".join(lines)
 
 
-#: parameter -> the fitted attribute that comes with it
-FITTED_BY = {
-    "local_steps": "local_steps_ : int or tuple\n    The gradient steps of a silo in a round.",
-    "global_learning_rate": "global_learning_rate_ : float\n    The server's learning rate for the "
-    "silos' mean update.",
-    "classes": "classes_ : ndarray\n    The labels.",
-}
-
-
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def documented(cls: type[T]) -> type[T]:
-    """Add the constructor, and all shared sections of a docstring to its first line and Examples.
-
-    A family has its description in ``_about`` and its proof in ``_guarantee``.
-    """
-    cls = with_constructor(cls)
-    names = [n for n in inspect.signature(cls).parameters]
+    """Add the constructor, and shared sections of a docstring to its first line and Examples."""
+    cls, family = with_constructor(cls), _sections(cls.__mro__[1].__doc__)
+    if not GROUPS:  # Python leaves out docstrings
+        return cls
+    about, names = family[""].partition("\n\n")[2], list(inspect.signature(cls).parameters)
     texts = {name: text for group in GROUPS.values() for name, text in group.items()}
-    texts |= getattr(cls, "_parameter_docs", {})
+    texts |= _entries(family.get("Parameters", ""))
     losses = [f'"{loss}"' for loss in cls._losses]  # type: ignore[attr-defined]
     choices = f"{{{', '.join(losses)}}} or Loss, default={losses[0]}"
     texts["loss"] = texts["loss"].format(choices=choices)
     parameters = "\n".join(f"{name} : {texts[name]}" for name in names)
     summary, mark, examples = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExamples\n---")
-    about, guarantee = cls._about, getattr(cls, "_guarantee", GUARANTEE)  # type: ignore[attr-defined]
-    fitted = FITTED.rstrip() + getattr(cls, "_fitted_docs", "")
-    fitted += "".join(f"\n{text}" for name, text in FITTED_BY.items() if name in names)
-    if "calibrate" in names and "classes" not in names:
-        fitted += "\nshift_ : float\n    What was added to all predictions after the rounds."
-    elif "calibrate" in names:
-        fitted += (
-            "\ntemperature_ : float\n    What raw predictions, and with them coefficients, were "
-            "divided by after the rounds. Where noise hides the signal, it is their distance from "
-            "the log odds of the labels' shares."
-            "\nclass_shares_ : ndarray of shape (n_classes,) or None\n    The labels' shares: "
-            "``class_shares``, or what was counted within the budget."
-        )
-    others = see_also(cls.__name__)
+    fitted = _entries(f"{_SHARED['Attributes']}\n{family.get('Attributes', '')}")
+    told = [f"{n} : {text}" for n, text in fitted.items() if _COMES_WITH.get(n, set()) <= {*names}]
+    notes = family.get("Notes", _SHARED["Notes"])
     cls.__doc__ = (
-        f"{summary}\n{about}\n\nParameters\n----------\n{parameters}\n{fitted}{others}"
-        f"\n\nNotes\n-----{guarantee}{mark}{examples}\n"
+        f"{summary}\n\n{about}\n\nParameters\n----------\n{parameters}\n\n"
+        "Attributes\n----------\n"
+        + "\n".join(told)
+        + f"{see_also(cls.__name__)}\n\nNotes\n-----\n{notes}{mark}{examples}\n"
     )
     return cls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -60,40 +60,47 @@ class _Extrapolation(Method):
 
 @with_constructor
 class _DPFedEXP(FederatedEstimator):
-    _about = """
-Silos take ``local_steps`` gradient steps each; the server's learning rate for their mean update
-D is adaptive, ``eta = max(1, mean |D_i|^2 / |mean D_i|^2)``, with both terms computed from private
-releases (Takakura, Liew and Hasegawa; without privacy, by ``epsilon=inf``, FedExP of
-Jhunjhunwala, Wang and Joshi, ICLR 2023). A round has the price of a round of DP-FedAvg, and there
-are no more parameters to tune. Use it for many silos whose data differ; if noise dominates it is
-DP-FedAvg."""
-    _guarantee = """
-**Formal guarantee.** Everything a silo sends (``trust="silo"``), or the sequence of models
-(``trust="server"``), is (epsilon, delta)-DP for whole silos, their sizes included: under
-replacement of one silo's data, or (``trust="server"``) under setting its contribution to zero.
-With ``trust="secagg"`` it is what the server and the colluding silos read of the sums.
-Proof: what leaves is a vector in a ball of radius ``clip_norm`` with the noise of ``plan_``
-(:mod:`skdpfl.privacy.mechanisms`); ``privacy_spent_`` composes exactly those releases. The step
-sizes are functions of them."""
+    """What both estimators of DP-FedEXP add.
+
+    Silos take ``local_steps`` gradient steps each; the server's learning rate for their mean update
+    D is adaptive, ``eta = max(1, mean |D_i|^2 / |mean D_i|^2)``, with both terms computed from
+    private releases (Takakura, Liew and Hasegawa; without privacy, by ``epsilon=inf``, FedExP of
+    Jhunjhunwala, Wang and Joshi, ICLR 2023). A round has the price of a round of DP-FedAvg, and
+    there are no more parameters to tune. Use it for many silos whose data differ; if noise
+    dominates it is DP-FedAvg.
+
+    Parameters
+    ----------
+    trust : {"silo", "secagg", "server"}, default="silo"
+        "silo": each silo adds noise to its own message (LDP-FedEXP). "server": the server sees the
+        sum of the clipped messages and adds the noise (CDP-FedEXP). "secagg": likewise, but each
+        silo adds a share of the noise to its message, and masks hide all but the sum from the
+        server (:class:`skdpfl.privacy.SecureAggregation`).
+    noise_multiplier : float, default=None
+        Instead of a budget (``epsilon=None``): the standard deviation of the noise on a message
+        (with ``trust="server"``, on the sum), divided by ``clip_norm``. Not for
+        ``mechanism="privunit"``.
+
+    Attributes
+    ----------
+    global_step_sizes_ : ndarray of shape (n_rounds,)
+        The server's steps, one a round.
+
+    Notes
+    -----
+    **Formal guarantee.** Everything a silo sends (``trust="silo"``), or the sequence of models
+    (``trust="server"``), is (epsilon, delta)-DP for whole silos, their sizes included: under
+    replacement of one silo's data, or (``trust="server"``) under setting its contribution to zero.
+    With ``trust="secagg"`` it is what the server and the colluding silos read of the sums. Proof:
+    what leaves is a vector in a ball of radius ``clip_norm`` with the noise of ``plan_``
+    (:mod:`skdpfl.privacy.mechanisms`); ``privacy_spent_`` composes exactly those releases. The step
+    sizes are functions of them.
+    """
 
     unit = "silo"
     mechanism: str = "gaussian"
     local_steps: Any = "auto"
     half: bool = False
-    _parameter_docs: ClassVar[dict[str, str]] = {
-        "trust": """{"silo", "secagg", "server"}, default="silo"
-    "silo": each silo adds noise to its own message (LDP-FedEXP). "server": the server sees the sum
-    of the clipped messages and adds the noise (CDP-FedEXP). "secagg": likewise, but each silo adds
-    a share of the noise to its message, and masks hide all but the sum from the server
-    (:class:`skdpfl.privacy.SecureAggregation`).""",
-        "noise_multiplier": """float, default=None
-    Instead of a budget (``epsilon=None``): the standard deviation of the noise on a message (with
-    ``trust="server"``, on the sum), divided by ``clip_norm``. Not for ``mechanism="privunit"``.""",
-    }
-
-    _fitted_docs = (
-        "\nglobal_step_sizes_ : ndarray of shape (n_rounds,)\n    The server's steps, one a round."
-    )
 
     def _method(self) -> Method:
         return _Extrapolation(self.mechanism == "privunit", bool(self.half))

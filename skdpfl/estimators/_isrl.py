@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from skdpfl._arguments import check_choice, is_auto
 from skdpfl.choosing import SOLVERS, Method, Solver
@@ -13,52 +13,54 @@ from skdpfl.estimators._kinds import FederatedClassifier, FederatedRegressor
 
 @with_constructor
 class _ISRLDP(FederatedEstimator):
-    """The solvers of noisy distributed SGD."""
+    """What both estimators of ISRL-DP add.
 
-    _about = """
-In each round every silo of the cohort sends one clipped, sampled and noised gradient; the
-server takes a step along their weighted mean, plain or accelerated, over many rounds or in one
-pass over the records (Lowy and Razaviyayn, ICLR 2023). ``solver="local"`` takes local steps."""
-    _guarantee = """
-**Formal guarantee.** With ``trust="silo"`` everything a silo sends, given what the others
-sent, is (epsilon, delta)-DP for its records; with ``trust="server"`` the sequence of models
-is. Proof: each clipped gradient sum is moved by at most twice the clip norm, the noise and the
-sampling are those of ``plan_``, everything else post-processes them, and ``privacy_spent_``
-composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages
-together are, as long as the other silos add their noise too: proofs are in
-:mod:`skdpfl.privacy.shuffling` (single messages: minibatch) and
-:mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage)."""
+    In each round every silo of the cohort sends one clipped, sampled and noised gradient; the
+    server takes a step along their weighted mean, plain or accelerated, over many rounds or in one
+    pass over the records (Lowy and Razaviyayn, ICLR 2023). ``solver="local"`` takes local steps.
+
+    Parameters
+    ----------
+    trust : {"silo", "secagg", "shuffler", "server"}, default="silo"
+        Whom a person in the data has to trust. "silo": only the own silo; whatever leaves it is
+        private. "secagg": masks that hide all but the sum of the silos' messages, and that no more
+        than one other silo works with the server (:class:`skdpfl.privacy.SecureAggregation`
+        ``(colluding=2)``: two); each silo adds a share of the noise. "server": the server sees
+        exact sums and adds the noise. "shuffler": a third party mixes the messages of a round, so
+        that the server does not learn who sent which.
+    learning_rate : "auto", "optimal" or float, default="auto"
+        The learning rate for the average clipped gradient; for the accelerated solvers, whose steps
+        grow, 1 / v in the papers. "optimal" is the published choice for the solver, from the
+        smoothness of the loss, the plan's noise, ``alpha`` and ``radius``: a constant step with
+        ``alpha=0``; with ``alpha > 0`` plain steps decrease and their average is weighted. "auto"
+        is larger where clipping makes that safe, and has momentum (minibatch). Neither changes what
+        is released: the plan is priced before.
+    local_steps : "auto", int or sequence of int, default="auto"
+        Gradient steps of a silo in a round, each of which is charged; ``solver="local"`` only.
+        "auto" is 5, or 1 without privacy, which avoids client drift.
+    noise_multiplier : float, default=None
+        Instead of a budget (``epsilon=None``): the standard deviation of the noise on the clipped
+        sum (with ``trust="shuffler"``, on each record's message), divided by ``clip_norm``.
+    average : bool, float or int, default=True
+        The rounds whose models are averaged. True: the second half for plain steps, the running
+        average of the theory for accelerated ones. False: none, the model is that of the last
+        round. A float in (0, 1): this last share of the rounds. An integer k: the last k rounds, or
+        all if there are fewer.
+
+    Notes
+    -----
+    **Formal guarantee.** With ``trust="silo"`` everything a silo sends, given what the others sent,
+    is (epsilon, delta)-DP for its records; with ``trust="server"`` the sequence of models is.
+    Proof: each clipped gradient sum is moved by at most twice the clip norm, the noise and the
+    sampling are those of ``plan_``, everything else post-processes them, and ``privacy_spent_``
+    composes exactly the releases of ``plan_``. With ``trust="shuffler"`` all shuffled messages
+    together are, as long as the other silos add their noise too: proofs are in
+    :mod:`skdpfl.privacy.shuffling` (single messages: minibatch) and
+    :mod:`skdpfl.privacy.mechanisms.binomial` (sums: accelerated and multi-stage).
+    """
 
     _trusts = ("silo", "secagg", "shuffler", "server")
     _learning_rates = ("auto", "optimal")
-    _parameter_docs: ClassVar[dict[str, str]] = {
-        "trust": """{"silo", "secagg", "shuffler", "server"}, default="silo"
-    Whom a person in the data has to trust. "silo": only the own silo; whatever leaves it is
-    private. "secagg": masks that hide all but the sum of the silos' messages, and that no more than
-    one other silo works with the server
-    (:class:`skdpfl.privacy.SecureAggregation` ``(colluding=2)``: two); each silo adds a share of
-    the noise. "server": the server sees exact sums and adds the noise. "shuffler": a third party
-    mixes the messages of a round, so that the server does not learn who sent which.""",
-        "learning_rate": """"auto", "optimal" or float, default="auto"
-    The learning rate for the average clipped gradient; for the accelerated solvers, whose steps
-    grow, 1 / v in the papers. "optimal" is the published choice for the solver, from the smoothness
-    of the loss, the plan's noise, ``alpha`` and ``radius``: a constant step with ``alpha=0``; with
-    ``alpha > 0`` plain steps decrease and their average is weighted. "auto" is larger where
-    clipping makes that safe, and has momentum (minibatch). Neither changes what is released: the
-    plan is priced before.""",
-        "local_steps": """"auto", int or sequence of int, default="auto"
-    Gradient steps of a silo in a round, each of which is charged; ``solver="local"`` only. "auto"
-    is 5, or 1 without privacy, which avoids client drift.""",
-        "noise_multiplier": """float, default=None
-    Instead of a budget (``epsilon=None``): the standard deviation of the noise on the clipped sum
-    (with ``trust="shuffler"``, on each record's message), divided by ``clip_norm``.""",
-        "average": """bool, float or int, default=True
-    The rounds whose models are averaged. True: the second half for plain steps, the running average
-    of the theory for accelerated ones. False: none, the model is that of the last round. A float in
-    (0, 1): this last share of the rounds. An integer k: the last k rounds, or all if there are
-    fewer.""",
-    }
-
     solver: str = "minibatch"
     local_steps: Any = "auto"
     sampling: str = "poisson"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from skdpfl.algorithms import Algorithm, Scaffold
 from skdpfl.choosing import (
@@ -24,10 +24,12 @@ from skdpfl.privacy.mechanisms import Mechanism
 
 @with_constructor
 class _DPFedAvg(FederatedEstimator):
-    _about = """
-Each silo takes ``local_steps`` private gradient steps, and the server averages the resulting
-models (Noble, Bellet and Dieuleveut, AISTATS 2022). With one local step it is DP-FedSGD;
-``local_epochs`` sets passes over the data instead, optionally one number per round."""
+    """What both estimators of DP-FedAvg add.
+
+    Each silo takes ``local_steps`` private gradient steps, and the server averages the resulting
+    models (Noble, Bellet and Dieuleveut, AISTATS 2022). With one local step it is DP-FedSGD;
+    ``local_epochs`` sets passes over the data instead, optionally one number per round.
+    """
 
     unit: str = "record"
     local_steps: Any = "auto"
@@ -106,9 +108,11 @@ class _Scaffolding(Method):
 
 @with_constructor
 class _DPScaffold(FederatedEstimator):
-    _about = """
-Local steps as in DP-FedAvg, corrected by control variates, so that silos do not drift towards
-their own optima (Noble, Bellet and Dieuleveut, AISTATS 2022)."""
+    """What both estimators of DP-SCAFFOLD add.
+
+    Local steps as in DP-FedAvg, corrected by control variates, so that silos do not drift towards
+    their own optima (Noble, Bellet and Dieuleveut, AISTATS 2022).
+    """
 
     unit: str = "record"
     local_steps: Any = "auto"
@@ -160,10 +164,18 @@ class DPScaffoldRegressor(_DPScaffold, FederatedRegressor):
 
 @with_constructor
 class _DPFederated(FederatedEstimator):
-    _about = """
-An algorithm gets private gradients and released means only, so the guarantee holds for any
-algorithm. Its hyper-parameters (steps, learning rate) are its fields; ``learning_rate`` is used
-by the default algorithm only."""
+    """What both estimators with any algorithm add.
+
+    An algorithm gets private gradients and released means only, so the guarantee holds for any
+    algorithm. Its hyper-parameters (steps, learning rate) are its fields; ``learning_rate`` is used
+    by the default algorithm only.
+
+    Parameters
+    ----------
+    mechanism : Mechanism, default=None
+        The mechanism: an object of :class:`skdpfl.privacy.mechanisms.Mechanism`, also a
+        user-defined one; None is the one for ``unit`` and ``trust``.
+    """
 
     unit: str = "record"
     algorithm: Algorithm | None = None
@@ -171,12 +183,6 @@ by the default algorithm only."""
     sampling: str = "poisson"
     noise_schedule: Any = None
     calibrate: bool = True
-
-    _parameter_docs: ClassVar[dict[str, str]] = {
-        "mechanism": """Mechanism, default=None
-    The mechanism: an object of :class:`skdpfl.privacy.mechanisms.Mechanism`, also a user-defined
-    one; None is the one for ``unit`` and ``trust``.""",
-    }
 
     def _method(self) -> Method:
         if self.algorithm is None:
