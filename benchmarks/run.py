@@ -42,6 +42,7 @@ BENCHMARKS = {
     "means": Benchmark("auto/means.py", 1, "docs/auto.md", "auto/means.md"),
     "isrl": Benchmark("isrl/table.py", 2, "docs/isrl.md", "isrl/results.md"),
     "shuffler": Benchmark("isrl/shuffler.py", 1, "docs/isrl.md"),
+    "shares": Benchmark("shared_noise.py", 0.5, "docs/which.md", "", True),
     "networks": Benchmark("networks/study.py", 20, "docs/networks.md", "networks/results.md", True),
     "step": Benchmark("networks/step.py", 0.2, "docs/networks.md", "networks/step.md", True),
     "search": Benchmark("search.py", 2, "docs/tuning.md", "search.md"),
