@@ -72,6 +72,11 @@ _WIDE = (
     "probabilities of such records may be far off. Take logarithms of these features, give "
     "feature_bounds, or set clip_features=True."
 )
+#: the same where they are clipped, unasked
+_WIDE_CLIPPED = (
+    "{} spread over many powers of ten, and are clipped at four scales from their centers, which "
+    "most of them are close to. Take logarithms of these features, or give feature_bounds."
+)
 #: values further from their center are clipped where clip_features=True and there are no bounds
 _REACH = 4.0
 #: larger errors are said: most such fits end below the mean (benchmarks/auto/warned.py)
@@ -91,6 +96,7 @@ class ScalingStep:
     plan: ScalingPlan
     shifts_target: bool = True
     clips: bool = False
+    tells_of_wide: bool = True
     remedies: Callable[[float], str] | None = None
     curves: CurvePlan | None = None
 
@@ -123,8 +129,9 @@ class ScalingStep:
             scales = scales.clipped(self.plan.feature_bounds.low, self.plan.feature_bounds.high)
         elif self.clips:
             scales = scales.clipped_around(_REACH)
-        elif scales.wide_features:
-            warn(_WIDE.format(values_of(scales.wide_features)))
+        if scales.wide_features and self.tells_of_wide:
+            said = _WIDE_CLIPPED if self.clips else _WIDE
+            warn(said.format(values_of(scales.wide_features)))
         if scales.coarse_target:
             warn(_COARSE.format(scales.target.scale))
         elif self.remedies is not None and scales.target_error > _DROWNED:
@@ -155,6 +162,7 @@ def plan_scales(request: Request, mu: np.ndarray) -> ScalingStep:
         ),
         shifts_target=request.loss.link != "log",
         clips=request.clips_features,
+        tells_of_wide=not request.asks_to_clip,
         curves=request.curves,
     )
 

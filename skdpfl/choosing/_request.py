@@ -72,6 +72,7 @@ class Request:
     feature_bounds: Bounds | None
     target_bounds: Bounds | None
     clips_features: bool
+    asks_to_clip: bool
     # who takes part, with which records
     taking_part: TakingPart
     sampling: str
@@ -130,6 +131,14 @@ class Request:
         )
 
 
+def _clips_features(params: Mapping[str, Any], promise: Any) -> bool:
+    """Whether features are clipped: by default where scales are found without bounds."""
+    if not is_auto(params["clip_features"]):
+        return bool(params["clip_features"])
+    found = params["feature_bounds"] is None and params["scaling"] is not None
+    return found and not promise.is_exact
+
+
 def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> Request:
     """Return the request for checked parameters; missing ones are switched off."""
     rate = params["learning_rate"]
@@ -151,7 +160,8 @@ def read_request(params: Mapping[str, Any], facts: PublicFacts, loss: Loss) -> R
         scaling=params["scaling"],
         feature_bounds=_feature_bounds(params["feature_bounds"], facts),
         target_bounds=_given(params, "target_bounds", read_target_bounds),
-        clips_features=bool(params["clip_features"]),
+        clips_features=_clips_features(params, promise),
+        asks_to_clip=not is_auto(params["clip_features"]) and bool(params["clip_features"]),
         taking_part=taking_part,
         sampling=params.get("sampling", "poisson"),
         sampling_rate=_given(params, "sampling_rate", float),

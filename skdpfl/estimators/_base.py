@@ -73,7 +73,7 @@ class FederatedEstimator(Trained):
     fit_intercept: bool = True
     model: Any = "linear"
     scaling: str | None = "auto"
-    clip_features: bool = False
+    clip_features: bool | str = "auto"
     trust: str = "silo"
     neighbours: str = "auto"
     noise_multiplier: float | None = None

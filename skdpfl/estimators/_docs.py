@@ -51,11 +51,12 @@ quantile : float, default=0.5
 scaling : {"auto", "private"} or None, default="auto"
     How features (and the target) are scaled. "auto" uses the bounds; without bounds scales are
     estimated with a part of the budget if it is large enough. None: no scaling.
-clip_features : bool, default=False
-    Whether ``fit`` and ``predict`` clip features to ``feature_bounds``, so that a typing error has
-    no large effect, and predictions of regressors to ``target_bounds``. Without bounds features
-    are clipped at four scales from the centers that are found. Then ``X @ coef_.T + intercept_``
-    are the raw predictions for features within these limits only.
+clip_features : "auto" or bool, default="auto"
+    Whether ``fit`` and ``predict`` clip features, so that a typing error or a long tail has no
+    large effect: to ``feature_bounds`` or, without, at four scales from the centers that are found.
+    Then ``X @ coef_.T + intercept_`` are the raw predictions for features between
+    ``scaling_.low`` and ``scaling_.high`` only. "auto": where ``scaling`` finds scales without
+    bounds, and epsilon is finite. True also clips predictions of regressors to ``target_bounds``.
 class_weight : mapping, default=None
     Weights of the classes, at least 0: the losses of a class are multiplied by its weight before
     gradients are clipped. Weights are public numbers and cost nothing; a class without an entry has

@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array
 
+from skdpfl._arguments import is_auto
 from skdpfl.estimators._base import FederatedEstimator
 from skdpfl.estimators._data import shares_of_classes, weights_of_classes
 from skdpfl.estimators._docs import with_constructor
@@ -79,7 +80,9 @@ class FederatedClassifier(ScoresWithoutSilos, ClassifierMixin, FederatedEstimato
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            One number per record for two classes (positive: ``classes_[1]``), else one per class.
+            One number per record for two classes (positive: ``classes_[1]``), else one per class:
+            ``X @ coef_.T + intercept_`` of a linear model with an affine ``scaling_``, where X is
+            first clipped to ``scaling_.low`` and ``scaling_.high`` if ``clip_features`` chose so.
         """
         raw = self._raw(X)
         return raw[:, 0] if raw.shape[1] == 1 else raw
@@ -205,10 +208,11 @@ class FederatedRegressor(ScoresWithoutSilos, RegressorMixin, FederatedEstimator)
         Returns
         -------
         ndarray of shape (n_samples,)
-            In the units of ``y``; within ``target_bounds`` if ``clip_features`` is True.
+            In the units of ``y``; within ``target_bounds`` if ``clip_features`` is True. Features
+            are clipped first, where that is chosen.
         """
         found = self._loss().predict(self._raw(X))
-        if not self.clip_features or self.target_bounds is None:
+        if is_auto(self.clip_features) or not self.clip_features or self.target_bounds is None:
             return found
         bounds = read_target_bounds(self.target_bounds)
         return np.clip(found, *(limit.astype(found.dtype) for limit in (bounds.low, bounds.high)))

@@ -176,9 +176,12 @@ def check_target_bounds(bounds: Any, loss: Loss, name: Any) -> None:
 
 
 def _check_running(params: dict[str, Any]) -> None:
-    for name in ("fit_intercept", "calibrate", "clip_features"):
+    for name in ("fit_intercept", "calibrate"):
         if not isinstance(params.get(name, True), (bool, np.bool_)):
             raise ValueError(f"{name} must be True or False; got {params[name]!r}.")
+    clips = params["clip_features"]
+    if not is_auto(clips) and not isinstance(clips, (bool, np.bool_)):
+        raise ValueError(f'clip_features must be "auto", True or False; got {clips!r}.')
     check_average(params["average"])
     jobs = params["n_jobs"]
     if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
@@ -258,7 +261,8 @@ def _check_weights(weights: Any) -> None:
 
 def _check_together(params: dict[str, Any]) -> None:
     """Raise for parameters that exclude each other."""
-    if params["clip_features"] and params["feature_bounds"] is None and params["scaling"] is None:
+    clips = params["clip_features"] and not is_auto(params["clip_features"])
+    if clips and params["feature_bounds"] is None and params["scaling"] is None:
         raise ValueError(
             "clip_features=True clips to feature_bounds, or to ranges that scaling finds; give "
             "feature_bounds, or leave scaling on."

@@ -25,6 +25,8 @@ _TYPICAL = 0.3
 #: noise of a target's mean, in half ranges, above which its bins are counted first; the share of mu
 #: for that, and the noise of a bin that is little enough
 _COARSE, _BINS_SHARE, _BINS_ENOUGH = 0.12, 0.2, 0.06
+#: where most values are zeros, the others show at this noise of a count; the largest share for it
+_SPARSE_ENOUGH, _SPARSE_SHARE = 0.015, 0.25
 #: bins of one octave where counts are less noisy than this, else of one and a half
 _FINE = 0.05
 #: counts noisier than this find no scales
@@ -140,6 +142,9 @@ def _with_looks(plan: ScalingPlan, shares: Shares) -> ScalingPlan:
     counts = None
     if plan.unbounded.any():
         counts = _with_least_share(plan, _counts(plan, shares.counts, 1.5), shares.enough)
+        fine = _with_least_share(plan, _counts(plan, _SPARSE_SHARE, 1.5), _SPARSE_ENOUGH)
+        if shares.enough and fine.share > counts.share:
+            counts = fine
         if plan.noise(counts).max() < _FINE:
             counts = _counts(plan, counts.share, 1.0)
     largest = shares.bounded if counts is None else shares.moments

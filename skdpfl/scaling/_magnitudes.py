@@ -6,7 +6,8 @@
                                                             exactly 1 (indicators): one bin
     shares       p_hat = p + sigma * normal                  (columns, bins); sigma is known
     library      P[s, k] = shares of shape s at scale 2^k    shapes: normal, lognormal, 0/1, ...
-    posterior    w[s, k] ~ a[s] b[k] exp((<p_hat, P[s, k]> - |P[s, k]|^2 / 2) / sigma^2)
+    posterior    w[s, k] ~ a[s] b[k] times normal densities of p_hat around P[s, k], of variance
+                           sigma^2 + misfit^2: where P is (almost) 0 a shape fits better than else
 
 The result for a column is a box [low, high], the 15 % and 85 % posterior quantiles of the shapes'
 ends, which is wider the larger the noise. The priors ``a`` (shapes) and ``b`` (scales) are
@@ -33,8 +34,9 @@ from skdpfl.scaling._maps import Array
 
 #: the grid covers magnitudes 2^-20 (1e-6) to 2^40 (1e12); the end bins hold all others
 _LOWEST, _HIGHEST = -20, 40
-#: the shares of real columns differ from those of the library by about this
-_MISFIT = 0.02
+#: the shares of real columns differ from those of the library by about this, where that has some,
+#: and where it has less than the last of these
+_MISFIT, _MISFIT_OUTSIDE, _SOME = 0.02, 0.005, 0.003
 #: the most columns that estimate the priors, iterations, and the priors' weight in columns
 _POOL, _ROUNDS, _PRIOR_WEIGHT = 512, 6, 5.0
 _QUANTILE = 0.85
@@ -129,6 +131,17 @@ class ShapeLibrary:
         return csr_array(self.shares.reshape(-1, self.shares.shape[-1]))
 
     @cached_property
+    def _support(self) -> csr_array:
+        """Which bins (shapes * scales, bins) have some of a shape's values."""
+        flat = self._flat
+        some = (flat.data > _SOME).astype(np.float32)
+        return csr_array((some, flat.indices, flat.indptr), shape=flat.shape)
+
+    @cached_property
+    def _bins_with_some(self) -> Array:
+        return np.asarray(self._support.sum(axis=1)).ravel()
+
+    @cached_property
     def _half_norms(self) -> Array:
         return np.square(self.shares).sum(axis=-1).ravel() / 2
 
@@ -146,9 +159,14 @@ class ShapeLibrary:
 
     def _likelihoods(self, noisy: Array, noise: Array) -> Array:
         """Likelihood (columns, shapes, scales), relative to each column's best."""
-        products = self._flat @ noisy.T.astype(np.float32, order="C")
-        logs = np.subtract(products.T, self._half_norms, order="C")
-        logs /= (noise**2 + _MISFIT**2)[:, None].astype(np.float32)
+        shares = noisy.T.astype(np.float32, order="C")
+        outside = (noise**2 + _MISFIT_OUTSIDE**2).astype(np.float32)
+        inside = (noise**2 + _MISFIT**2).astype(np.float32)
+        # relative to no values anywhere, which only bins with some of the shape's change
+        logs = self._support @ (shares * shares) * (1 / outside - 1 / inside) / 2
+        logs += (self._flat @ shares - self._half_norms[:, None]) / inside
+        logs -= self._bins_with_some[:, None] * np.log(inside / outside) / 2
+        logs = np.ascontiguousarray(logs.T)
         logs += self.bonus.ravel()
         logs -= logs.max(axis=1, keepdims=True)
         np.copyto(logs, -np.inf, where=logs < _UNLIKELY)
@@ -241,23 +259,29 @@ _Shape = tuple[Callable[[Array], Array], float, float, float, float]
 
 
 def _normals() -> list[_Shape]:
-    """Normal columns around +1 or (rarer) -1 with several spreads, and around 0."""
+    """Normal columns around +1 or (rarer) -1 with several spreads, around 0, and with zeros."""
     around = [
         (_normal_cdf(sign, spread), 0.0, sign - 3 * spread, sign + 3 * spread, weight)
         for spread in (0.03, 0.08, 0.25, 0.5)
         for sign, weight in ((1.0, 1.0), (-1.0, 0.1))
     ]
-    return [*around, (_normal_cdf(0.0, 1.0), 0.0, -3.0, 3.0, 3.0)]
+    zero = [(_normal_cdf(0.0, 1.0), zeros, -3.0, 3.0, 0.5) for zeros in (0.5, 0.8)]
+    return [*around, (_normal_cdf(0.0, 1.0), 0.0, -3.0, 3.0, 3.0), *zero]
 
 
 def _lognormals() -> list[_Shape]:
-    """Positive skewed columns, without and with exact zeros."""
+    """Skewed columns, positive and of both signs, without and with exact zeros."""
     skewed = [(_lognormal_cdf(t), 0.0, 0.0, float(np.exp(2 * t)), 1.0) for t in (0.6, 1.2)]
     sparse = [
         (_lognormal_cdf(0.8), zeros, 0.0, float(np.exp(1.6)), 0.7)
         for zeros in (0.2, 0.4, 0.7, 0.9, 0.97)
     ]
-    return skewed + sparse
+    end = float(np.exp(1.6))
+    signed = [
+        (_both_signs(_lognormal_cdf(0.8)), zeros, -end, end, 0.7)
+        for zeros in (0.0, 0.2, 0.4, 0.6, 0.75, 0.85)
+    ]
+    return skewed + sparse + signed
 
 
 def _normal_cdf(mean: float, spread: float) -> Callable[[Array], Array]:

@@ -86,12 +86,41 @@ def test_without_bounds_features_are_clipped_to_what_was_found(name):
 def test_clipping_makes_probabilities_usable_where_values_spread_over_powers_of_ten():
     X, y, silos = heavy()
     kw = {"epsilon": 3.0, "random_state": 0}
-    with pytest.warns(UserWarning, match=r"6 features \(0, 1, 2, 3, 4, \.\.\.\) spread over"):
-        as_is = make("ISRLDPClassifier", **kw).fit(X, y, silos=silos)
+    with pytest.warns(
+        UserWarning, match=r"6 features \(0, 1, 2, 3, 4, \.\.\.\) spread over"
+    ) as said:
+        as_is = make("ISRLDPClassifier", clip_features=False, **kw).fit(X, y, silos=silos)
+    assert "will dominate predictions" in str(said[0].message)
     clips = make("ISRLDPClassifier", clip_features=True, **kw).fit(X, y, silos=silos)
     X, y, _ = heavy(seed=1)
     losses = [log_loss(y, model.predict_proba(X)) for model in (clips, as_is)]
     assert losses[0] < 0.65 < losses[1]
+
+
+def test_auto_clips_where_scales_are_found_without_bounds():
+    X, y, silos = heavy()
+    kw = {"epsilon": 3.0, "random_state": 0, "n_rounds": 5}
+
+    def fitted(**params):
+        return make("ISRLDPClassifier", **kw | params).fit(X, y, silos=silos)
+
+    with pytest.warns(UserWarning, match="and are clipped at four scales"):
+        auto = fitted()
+    asked = fitted(clip_features=True)
+    assert np.array_equal(auto.coef_, asked.coef_)
+    inside = np.clip(X, auto.scaling_.low, auto.scaling_.high)
+    np.testing.assert_allclose(
+        auto.decision_function(X), (inside @ auto.coef_.T)[:, 0] + auto.intercept_, rtol=1e-9
+    )
+    bounded = fitted(feature_bounds=(0.0, 1e6))
+    assert np.array_equal(
+        bounded.coef_, fitted(feature_bounds=(0.0, 1e6), clip_features=False).coef_
+    )
+    exact = fitted(epsilon=np.inf)
+    assert np.array_equal(exact.coef_, fitted(epsilon=np.inf, clip_features=False).coef_)
+    assert make("ISRLDPClassifier", scaling=None).clip_features == "auto"  # and fits: see others
+    with pytest.raises(ValueError, match='clip_features must be "auto", True or False'):
+        fitted(clip_features="yes")
 
 
 def test_only_features_that_are_wide_are_warned_of():
@@ -128,7 +157,8 @@ def test_features_beyond_the_grid_are_said_to_be_so_and_not_to_be_wide(epsilon):
     """Nanoseconds since 1970: the bin at the end is open, and wide columns are there, too."""
     Z, silos = np.random.default_rng(0).normal(size=(4000, 4)), np.arange(4000) % 4
     y, unit, start = Z[:, 0] > 0, np.array([1, 1, 3e16, 1]), np.array([0, 0, 1.7e18, 0])
-    model = make("ISRLDPClassifier", epsilon=epsilon, random_state=0, n_rounds=10)
+    given = {"epsilon": epsilon, "random_state": 0, "n_rounds": 10, "clip_features": False}
+    model = make("ISRLDPClassifier", **given)
     for X in (Z * unit - start, Z * unit + start):
         with pytest.warns(UserWarning, match="The values of feature 2 are beyond 5e11") as said:
             model.fit(X, y, silos=silos)
@@ -143,7 +173,7 @@ def test_features_beyond_the_grid_are_said_to_be_so_and_not_to_be_wide(epsilon):
 @pytest.mark.parametrize("d", [4, 60])
 def test_indicators_too_rare_for_the_noise_are_warned_of_unless_others_are_not(d):
     rng = np.random.default_rng(0)
-    X, silos = (rng.random((4000, d)) < 0.03).astype(float), np.arange(4000) % 4
+    X, silos = (rng.random((4000, d)) < 0.01).astype(float), np.arange(4000) % 4
     fit = make("DPFedAvgClassifier", epsilon=4.0, random_state=0, n_rounds=3).fit
     with pytest.warns(UserWarning, match="all features are 0 in nearly all records"):
         lost = fit(X, X[:, 0] > 0, silos=silos)
@@ -157,5 +187,5 @@ def test_limits_are_needed(name):
     X, y, silos = data(name)
     with pytest.raises(ValueError, match="give feature_bounds"):
         make(name, clip_features=True, scaling=None).fit(X, y, silos=silos)
-    with pytest.raises(ValueError, match="clip_features must be True or False; got 'yes'"):
+    with pytest.raises(ValueError, match='clip_features must be "auto", True'):
         make(name, clip_features="yes").fit(X, y, silos=silos)

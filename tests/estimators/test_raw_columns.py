@@ -1,0 +1,61 @@
+"""Columns as they come, without bounds: the scales that are found are those of the columns."""
+
+import numpy as np
+import pytest
+
+from skdpfl import ISRLDPClassifier
+
+
+def with_zeros(draw, share):
+    return lambda rng, n: np.where(rng.random(n) < share, 0.0, draw(rng, n))
+
+
+def signed(spread):
+    return lambda rng, n: rng.lognormal(0, spread, n) * rng.choice([-1, 1], n)
+
+
+def normal(rng, n):
+    return rng.normal(size=n)
+
+
+def skewed(rng, n):
+    return rng.lognormal(0, 0.8, n)
+
+
+KINDS = {
+    "normal": normal,
+    "around 5": lambda rng, n: rng.normal(5, 1, n),
+    "around 100": lambda rng, n: rng.normal(100, 3, n),
+    "uniform": lambda rng, n: rng.uniform(0, 1, n),
+    "skewed": skewed,
+    "very skewed": lambda rng, n: rng.lognormal(0, 1.3, n),
+    "exponential": lambda rng, n: rng.exponential(size=n),
+    "skewed, half zeros": with_zeros(skewed, 0.5),
+    "skewed, mostly zeros": with_zeros(skewed, 0.8),
+    "signed, half zeros": with_zeros(signed(0.8), 0.5),
+    "signed, more zeros": with_zeros(signed(0.8), 0.65),
+    "signed, mostly zeros": with_zeros(signed(0.8), 0.8),
+    "normal, half zeros": with_zeros(normal, 0.5),
+    "normal, mostly zeros": with_zeros(normal, 0.8),
+    "signed and very skewed": with_zeros(signed(1.3), 0.6),
+    "heavy tails": lambda rng, n: rng.standard_t(4, n),
+    "two-sided exponential": lambda rng, n: rng.laplace(size=n),
+    "counts": lambda rng, n: rng.poisson(2, n).astype(float),
+    "two values": lambda rng, n: (rng.random(n) < 0.3) * 1.0,
+    "two humps": lambda rng, n: rng.normal(size=n) + 6 * (rng.random(n) < 0.4),
+}
+
+
+@pytest.mark.parametrize("budget", [(2.0, 6000), (8.0, 4000)])
+@pytest.mark.filterwarnings("ignore::UserWarning")  # wide and sparse columns are told of
+def test_no_scale_is_off_by_ten(budget):
+    """Twenty kinds of columns in units over seven powers of ten, ten draws of each."""
+    epsilon, n = budget
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        units = 10 ** rng.uniform(-3, 4, len(KINDS))
+        X = np.column_stack([draw(rng, n) for draw in KINDS.values()]) * units
+        model = ISRLDPClassifier(epsilon, scaling="private", n_rounds=1, random_state=seed)
+        model.fit(X, np.arange(n) % 2, silos=np.arange(n) % 4)
+        off = dict(zip(KINDS, model.scaling_.scale / X.std(axis=0), strict=True))
+        assert all(0.1 < ratio < 10 for ratio in off.values()), off
