@@ -386,5 +386,6 @@ def _digest_of(plan: PrivacyPlan) -> str:
     """Return a digest of what each silo releases by a plan."""
     groups = plan.groups() if plan.private else None
     told = None if groups is None else (groups.of_silo.tolist(), groups.compositions)
-    words = plan.unit, plan.trust, plan.neighbours, plan.delta.tolist(), told
+    protected = plan.unit, plan.trust, plan.neighbours, plan.colluding, plan.spare_rounds
+    words = *protected, plan.delta.tolist(), told
     return hashlib.blake2b(repr(words).encode(), digest_size=16).hexdigest()

@@ -296,6 +296,7 @@ def _nothing(paid: list[PrivacySpent], *, exact: bool) -> PrivacySpent:
     return PrivacySpent.from_compositions(
         unit=like.unit if like else "record",
         trust=like.trust if like else "silo",
+        colluding=like.colluding if like else None,
         neighbours=like.neighbours if like else "replace",
         delta=like.delta if like else 1e-5,
         compositions=[((Exact(), 1),) if exact else ()],

@@ -310,6 +310,7 @@ def _of_transformer(
     return PrivacySpent.from_compositions(
         unit=spent.unit,
         trust=spent.trust,
+        colluding=spent.colluding,
         neighbours=spent.neighbours,
         delta=delta,
         compositions=[composition],

@@ -176,6 +176,8 @@ class PrivacySpent(SiloCosts):
             The releases against someone who sees the released models only; kept if cheaper.
         """
         _check_words(unit, trust)
+        if (trust == "secagg") != (colluding is not None):
+            raise ValueError(f'trust="secagg" says how many silos collude; got {colluding!r}.')
         deltas = [delta] * len(compositions) if group_deltas is None else list(group_deltas)
         costs = tuple(
             Cost.of(composition, d, neighbours)

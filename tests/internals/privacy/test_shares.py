@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpfl import DPFedAvgRegressor
+from skdpfl import DPFedAvgRegressor, ISRLDPClassifier
 from skdpfl.choosing import PublicFacts, choose
 from skdpfl.federation import BoundedSum, LocalFederation, SiloBudgets, SiloData, SumPlan
-from skdpfl.privacy import PrivacyPlan, SecureAggregation
+from skdpfl.privacy import PrivacyPlan, SecureAggregation, audit_epsilon
 from skdpfl.privacy.events import Gaussian
-from skdpfl.privacy.mechanisms import Aggregate, LearntClip, Senders, SharedMessages
+from skdpfl.privacy.mechanisms import Aggregate, LearntClip, Senders, SharedMessages, shared
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.release import PrecisionError, shared_noise
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling
@@ -191,6 +191,38 @@ def test_spare_rounds_are_priced_as_rounds_of_the_least_noise(sampling):
     smallest = min(by_noise[0])
     assert smallest == pytest.approx(min(without.noise_multiplier * least))
     assert by_noise[1] == by_noise[0] | {smallest: by_noise[0][smallest] + 3}
+
+
+# ---- planted bugs ---------------------------------------------------------------------------
+
+
+def _small_shares(monkeypatch):
+    """Shares for a cohort in which nobody colludes."""
+    sound = shared.shared_noise
+    monkeypatch.setattr(shared, "shared_noise", lambda std, n, t, bound: sound(std, n, 0, bound))
+
+
+def _price_of_the_whole(monkeypatch):
+    """The coalition's own shares are priced as if they hid anything."""
+    sound = shared.SharedGradients.composition
+
+    def whole(self, plan, z, n, levels):
+        return sound(self, plan, z, n, [(level * math.sqrt(5), count) for level, count in levels])
+
+    monkeypatch.setattr(shared.SharedGradients, "composition", whole)
+
+
+@pytest.mark.parametrize("bug", [None, _small_shares, _price_of_the_whole])
+def test_an_audit_finds_shares_that_are_too_small(bug, monkeypatch):
+    """A coalition of four of five silos takes its noise off the sum, at epsilon 4."""
+    if bug is not None:
+        bug(monkeypatch)
+    clf = ISRLDPClassifier(
+        4.0, n_rounds=1, sampling_rate=1.0, scaling=None, calibrate=False,
+        trust=SecureAggregation(4),
+    )  # fmt: skip
+    audit = audit_epsilon(clf, silo_sizes=[20] * 5, n_features=2, n_fits=300, random_state=0)
+    assert audit.contradicted == (bug is not None)
 
 
 # ---- sums beside the rounds -------------------------------------------------------------------
