@@ -19,8 +19,14 @@ last bit; the sums before noise may differ by as much as was priced:
 z are the noise multipliers that ``privacy_spent_`` lists. Where only the lack of a silo is priced
 (whole silos at the server) a replaced one is one lacking and one more, so 2 / z as well. A search
 prices records that fits read and those that scores read apart: one of both has to hold. Coins
-(batches, cohorts) follow from the integer seed and are the same in both fits. Messages by PrivUnit
-and shuffled ones are no noised sums and are not covered.
+(batches, cohorts) follow from the integer seed and are the same in both fits.
+
+Three releases are counted otherwise. A record's shuffled message is a share of its silo's sum: z
+is that of one message, and K of them have sqrt(K) times its noise. Bits behind a shuffler are
+noised by a binomial draw: it is recorded, and the shift of a sum has to be one that the protocol
+was priced for. A message by PrivUnit has no sum: what is recorded is which randomiser took it,
+whose epsilon is to be what was priced, and that one silo's message alone was another one. That the
+randomisers keep their epsilon is tested by their laws (tests/privacy/test_privunit.py).
 """
 
 from __future__ import annotations
@@ -31,12 +37,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import importlib.util
+import itertools
 import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +53,7 @@ import pandas as pd
 from sklearn.base import clone
 
 import skdpfl
+from skdpfl import inspection
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.models import MLP
 from skdpfl.preprocessing import (
@@ -52,6 +62,9 @@ from skdpfl.preprocessing import (
     DPSimpleImputer,
     DPStandardScaler,
 )
+from skdpfl.privacy.events import Gaussian
+from skdpfl.privacy.mechanisms import ShuffledGradients, ShuffledSums
+from skdpfl.privacy.mechanisms.privunit import PrivateMessages, PrivUnitMechanism
 from skdpfl.privacy.release import grid
 
 #: deviations of the noise in units of the grid, by the sum's dtype
@@ -60,8 +73,15 @@ UNITS = {"float32": 2.0**grid.UNIT_BITS, "float64": 2.0**grid.FINE_BITS}
 SLACK = 1 + 1e-9
 
 
+#: releases that are no noised sums
+_BITS, _RANDOMISED = ShuffledSums.release, PrivUnitMechanism.randomise
+
+
 class Released(NamedTuple):
-    """One noised sum: before noise, what it was divided and rounded by, and what came out."""
+    """One noised sum: before noise, what it was divided and rounded by, and what came out.
+
+    ``deviation`` is that of the noise; minus an epsilon for messages that were randomised.
+    """
 
     exact: np.ndarray
     public: tuple[bytes, ...]
@@ -76,6 +96,15 @@ class Replay:
     before: list[Released] | None = None
     sums: list[Released] = field(default_factory=list)
 
+    def note(self, exact: Any, public: Any, deviation: Any, result: np.ndarray) -> None:
+        """Add a release; ``result`` becomes that of the recorded fit."""
+        if self.before is not None and len(self.sums) < len(self.before):
+            kept = self.before[len(self.sums)].result
+            if kept.shape == result.shape:
+                np.copyto(result, kept)
+        told = tuple(np.asarray(value).tobytes() for value in public)
+        self.sums.append(Released(exact, told, np.asarray(deviation), np.array(result)))
+
     def release(
         self,
         original: Callable[..., np.ndarray],
@@ -87,21 +116,45 @@ class Replay:
     ) -> np.ndarray:
         """Note a sum and return its release, or that of the recorded fit."""
         exact_before = np.array(exact)
-        public = tuple(np.asarray(v).tobytes() for v in (exact.shape, units, gamma, divisor))
         deviation = np.asarray(gamma, dtype=float) * UNITS[exact.dtype.name]
         result = original(exact, units, gamma, out=out, divisor=divisor)
-        if self.before is not None and len(self.sums) < len(self.before):
-            kept = self.before[len(self.sums)].result
-            if kept.shape == result.shape:
-                np.copyto(result, kept)
-        self.sums.append(Released(exact_before, public, deviation, np.array(result)))
+        self.note(exact_before, (exact_before.shape, units, gamma, divisor), deviation, result)
         return result
+
+    def bits(
+        self, shuffled: ShuffledSums, plan: Any, aggregate: Any, round: int, keys: Any
+    ) -> np.ndarray:
+        """Note a sum of bits, in the priced Gaussian's deviations."""
+        protocol = shuffled._run(plan, round)
+        ones = np.rint(aggregate.total * (float(plan.expected_sizes.sum()) / protocol.unit))
+        result = _BITS(shuffled, plan, aggregate, round, keys)
+        deviation = protocol.largest_shift * protocol.noise_multiplier / 2
+        self.note(ones, (repr(protocol), aggregate.divisor), deviation, result)
+        return result
+
+    def randomised(
+        self, randomiser: PrivUnitMechanism, vectors: np.ndarray, uniforms: Any, normals: Any
+    ) -> PrivateMessages:
+        """Note messages by PrivUnit: a silo's is moved by all of its epsilon, or not at all."""
+        given = np.array(vectors)
+        sent = _RANDOMISED(randomiser, vectors, uniforms, normals)
+        both = np.column_stack([sent.messages, sent.squared_norms])
+        own = repr(randomiser), uniforms, normals
+        epsilon = randomiser.epsilon_direction + randomiser.epsilon_norm
+        self.note(given, own, np.full((1, 1), -epsilon), both)
+        return PrivateMessages(both[:, :-1].copy(), both[:, -1].copy())
 
 
 @contextmanager
 def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
     """Record all noised sums, wherever they are released."""
     original, replay = grid.snapped_release, Replay(before)
+
+    def bits(shuffled: ShuffledSums, *args: Any) -> np.ndarray:
+        return replay.bits(shuffled, *args)
+
+    def randomised(randomiser: PrivUnitMechanism, *args: Any) -> PrivateMessages:
+        return replay.randomised(randomiser, *args)
 
     def release(*args: Any, **kwargs: Any) -> np.ndarray:
         return replay.release(original, *args, **kwargs)
@@ -110,9 +163,11 @@ def replaying(before: list[Released] | None = None) -> Iterator[Replay]:
                and vars(m).get("snapped_release") is original]  # fmt: skip
     for module in holders:
         module.snapped_release = release  # type: ignore[attr-defined]
+    ShuffledSums.release, PrivUnitMechanism.randomise = bits, randomised  # type: ignore
     try:
         yield replay
     finally:
+        ShuffledSums.release, PrivUnitMechanism.randomise = _BITS, _RANDOMISED  # type: ignore
         for module in holders:
             module.snapped_release = original  # type: ignore[attr-defined]
 
@@ -136,7 +191,9 @@ class Case:
     zeroed: bool = False
 
     def fit(self, data: Data) -> Any:
-        """Return it fitted."""
+        """Return it fitted; a function is called."""
+        if callable(self.estimator):
+            return self.estimator(data)
         model = clone(self.estimator)
         more = {} if data.weights is None else {"sample_weight": data.weights}
         return model.fit(data.X, data.y, silos=data.silos, **more)
@@ -159,10 +216,13 @@ def judged(case: Case, data: Data, neighbour: Data) -> list[str]:
             faults.append(f"sum {number}: shape, noise, grid or divisor depend on the data")
             break
         change = np.abs(one.exact.astype(float) - other.exact.astype(float))
-        if one.deviation.ndim and one.deviation.size > 1:
+        if one.deviation.ndim:
             rows = np.flatnonzero(change.reshape(len(change), -1).any(axis=1))
             if len(rows) > 1:
                 faults.append(f"sum {number}: {len(rows)} silos' rows differ")
+        if np.all(one.deviation < 0):  # a silo's message by PrivUnit
+            moved.append(float(-one.deviation.max()) if change.any() else 0.0)
+            continue
         ratio = np.divide(change, one.deviation, out=np.zeros_like(change), where=change > 0)
         moved.append(float(np.linalg.norm(ratio)))
     if state(model) != state(again):
@@ -172,23 +232,45 @@ def judged(case: Case, data: Data, neighbour: Data) -> list[str]:
 
 
 def state(model: Any) -> bytes:
-    """Return all that a fitted model holds."""
+    """Return all that a fitted model, or a frame, holds."""
     return pickle.dumps(model)
+
+
+def cost_of(model: Any) -> Any:
+    """Return what a model, a display or a frame cost."""
+    return model.attrs["privacy_spent"] if hasattr(model, "attrs") else model.privacy_spent_
 
 
 def allowed(model: Any, data: Data, neighbour: Data) -> Iterator[np.ndarray]:
     """Yield the priced change over the deviation of each release that may read what changed."""
-    spent = model.privacy_spent_.to_dict()
+    spent = cost_of(model).to_dict()
     compositions = spent["compositions"]
     if spent["per_silo"] is not None:
-        silo = np.asarray(data.silos)[_rows_that_differ(data, neighbour)[0]]
-        at = [str(s) for s in spent["per_silo"]["silo"]].index(str(silo))
+        silo = str(silo_of(data, neighbour))
+        at = [str(s) for s in spent["per_silo"]["silo"]].index(silo)
         compositions = [compositions[spent["per_silo"]["composition"][at]]]
     change = 1.0 if data.weights is not None else 2.0
+    if spent["trust"] == "shuffler" and type(model.plan_.mechanism) is ShuffledGradients:
+        plan, at = model.plan_, list(model.silo_ids_).index(silo_of(data, neighbour))
+        factors, counts = plan.levels
+        each = plan.noise_multiplier[at] * np.sqrt(plan.expected_sizes[at]) * factors
+        setup = [each for each in plan.setup_of(at) if isinstance(each[0], Gaussian)]
+        moved = [change / e.noise_multiplier for e, n in setup for _ in range(n)]
+        yield np.append(np.repeat(change / each, counts[at]), moved)
+        return
     for composition in compositions:
-        noised = [event for event in composition["events"] if "noise_multiplier" in event]
+        events = composition["events"]
+        if all(event["event"] == "Approximate" for event in events):
+            yield np.repeat([e["epsilon"] for e in events], [e["count"] for e in events])
+            continue
+        noised = [event for event in events if "noise_multiplier" in event]
         moved = [change / event["noise_multiplier"] for event in noised]
         yield np.repeat(moved, [event["count"] for event in noised])
+
+
+def silo_of(data: Data, neighbour: Data) -> Any:
+    """Return the silo in which two data sets differ."""
+    return np.asarray(data.silos)[_rows_that_differ(data, neighbour)[0]]
 
 
 def overpriced(moved: np.ndarray, priced: np.ndarray) -> list[str]:
@@ -238,6 +320,24 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "local": {"solver": "local"},
     "whole silos": {"unit": "silo", "epsilon": 8.0},
     "whole silos, server": {"unit": "silo", "trust": "server", "epsilon": 8.0},
+    "shuffler": {"trust": "shuffler", "n_rounds": 4, "feature_bounds": (-4, 4)},
+    "shuffled batches": {
+        "trust": "shuffler",
+        "n_rounds": 4,
+        "sampling": "without_replacement",
+        "sampling_rate": 0.5,
+        "feature_bounds": (-4, 4),
+    },
+    "shuffled sums": {
+        "trust": "shuffler",
+        "solver": "accelerated",
+        "sampling": "disjoint",
+        "feature_bounds": (-4, 4),
+    },
+    "PrivUnit": {"mechanism": "privunit", "epsilon": 8.0, "n_rounds": 3},
+    "additive": {"model": "additive", "feature_bounds": (-4, 4), "epsilon": 8.0},
+    "cut": {"clip_features": True, "feature_bounds": (-1, 1)},
+    "shares": {"class_shares": {0: 0.5, 1: 0.5}, "feature_bounds": (-4, 4)},
     "network": {"model": MLP((5,)), "feature_bounds": (-4, 4), "n_rounds": 6},
 }
 LOSSES = {"two": ("hinge", "squared_hinge"), "three": (), "regression": ("huber", "quantile")}
@@ -256,10 +356,37 @@ def cases() -> Iterator[Case]:
                     yield Case(f"{family} {kind} {name}", estimator, kind, zeroes(estimator))
     for name, estimator in OTHERS.items():
         yield Case(name, estimator)
+    if importlib.util.find_spec("torch"):
+        yield from modules()
+
+
+def modules() -> Iterator[Case]:
+    """Yield fits of PyTorch's modules: layers that take stacks, and code that sees one record."""
+    from skdpfl.torch import TorchModel
+
+    for family, made in itertools.product(FAMILIES[:3], ("layers", "normed", "mixing")):
+        model = TorchModel(partial(torch_module, made))
+        how = {"feature_bounds": (-4, 4), "n_rounds": 4, "random_state": 3, "model": model}
+        for trust in ("silo", "server")[: 1 + (family == "ISRLDP")]:
+            make = getattr(skdpfl, f"{family}Classifier")
+            yield Case(f"{family} torch {made} {trust}", make(**how, trust=trust))
+
+
+def torch_module(made: str, d: int, k: int) -> Any:
+    """Return a network, perhaps one whose code looks at more than a record if it is let."""
+    import torch
+    from torch import nn
+
+    class Mixing(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.where(x > 3.5, x.mean(0, keepdim=True), x)
+
+    between = {"layers": [], "normed": [nn.GroupNorm(2, 6)], "mixing": [Mixing()]}[made]
+    return nn.Sequential(nn.Linear(d, 6), *between, nn.Tanh(), nn.Linear(6, k))
 
 
 #: transformers and searches
-OTHERS = {
+OTHERS: dict[str, Any] = {
     "DPStandardScaler": DPStandardScaler(2.0, random_state=3),
     "DPStandardScaler bounds": DPStandardScaler(2.0, feature_bounds=(-4, 4), random_state=3),
     "DPMinMaxScaler": DPMinMaxScaler(2.0, feature_bounds=(-4, 4), random_state=3),
@@ -275,6 +402,58 @@ OTHERS = {
         epsilon=4.0,
         random_state=3,
     ),
+}
+
+
+def look(ask: Callable[..., Any], **how: Any) -> Callable[[Data], Any]:
+    """Return what asks for private statistics of a table, or of its first column."""
+    of_table = ask in (inspection.describe, inspection.quantile, inspection.correlation)
+
+    def asked(data: Data) -> Any:
+        frame = pd.DataFrame(data.X, columns=list("abcd"))
+        what = frame if of_table else frame["a"].round() if "categories" in how else frame["a"]
+        return ask(what, epsilon=2.0, silos=data.silos, random_state=3, **how)
+
+    return asked
+
+
+class Shown(NamedTuple):
+    """The numbers of a picture, and their cost."""
+
+    numbers: bytes
+    privacy_spent_: Any
+
+
+def scored(display: Any) -> Callable[[Data], Any]:
+    """Return what draws private scores of a model that was fitted on other records."""
+
+    def draw(data: Data) -> Any:
+        import matplotlib.pyplot as plt
+
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(80, 4))
+        model = skdpfl.ISRLDPClassifier(8.0, feature_bounds=(-4, 4), random_state=0)
+        shown = display.from_estimator(
+            model.fit(X, (X[:, 0] > 0) * 1), data.X, data.y, epsilon=2.0, silos=data.silos,
+            random_state=3,
+        )  # fmt: skip
+        plt.close("all")
+        drawn = vars(shown).items()  # text and axes are objects of matplotlib's
+        arrays = {k: np.array(v) for k, v in drawn if np.asarray(v).dtype.kind in "fiu"}
+        return Shown(pickle.dumps(arrays), shown.privacy_spent)
+
+    return draw
+
+
+OTHERS |= {
+    "describe": look(inspection.describe),
+    "describe bounds": look(inspection.describe, feature_bounds=(-4, 4)),
+    "quantile": look(inspection.quantile, feature_bounds=(-4, 4)),
+    "correlation": look(inspection.correlation, feature_bounds=(-4, 4)),
+    "histogram": look(inspection.histogram, feature_bounds=(-4, 4)),
+    "value_counts": look(inspection.value_counts, categories=[-1.0, 0.0, 1.0]),
+    "DPRocCurveDisplay": scored(inspection.DPRocCurveDisplay),
+    "DPConfusionMatrixDisplay": scored(inspection.DPConfusionMatrixDisplay),
 }
 SIZES = (40, 25, 31)
 #: what a hostile record holds in all columns
@@ -305,6 +484,8 @@ def data_of(case: Case, seed: int) -> tuple[Data, Data]:
 
 def zeroes(estimator: Any) -> bool:
     """Return whether the neighbour lacks a record, which is given no weight."""
+    if callable(estimator):
+        return False
     parameters = estimator.get_params()
     of_records = parameters.get("unit", "silo") == "record"
     return of_records and parameters["neighbours"] == "add_remove"
@@ -312,6 +493,8 @@ def zeroes(estimator: Any) -> bool:
 
 def unit(case: Case) -> str:
     """Return what is protected."""
+    if callable(case.estimator):
+        return "record"
     parameters = case.estimator.get_params()
     return str(parameters.get("unit", "silo" if "EXP" in case.name else "record"))
 
