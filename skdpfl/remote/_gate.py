@@ -370,6 +370,7 @@ def _digest_of(records: SiloRecords) -> str:
             words = values.dtype == object
             digest.update(str(values.dtype).encode())
             digest.update(repr(values.tolist()).encode() if words else values.tobytes())
+    digest.update(repr(sorted(records.neutral.items())).encode() if records.neutral else b"")
     return digest.hexdigest()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ class SiloRecords:
     raw : bool, default=False
         The table as it is, with words and gaps: imputers and encoders learn from it
         (``Schema(..., dtype="object")``), models do not.
+    neutral : mapping, default=None
+        Columns that this silo does not have, each with a public number that stands for it in all
+        its records. The middle of the column's ``feature_bounds`` says nothing either way: a linear
+        model learns nothing of the column here. None in a raw table: a gap. A fit that names
+        a column that is neither here nor neutral is refused, before anything is paid.
 
     Examples
     --------
@@ -52,6 +58,7 @@ class SiloRecords:
         feature_names: Sequence[str] | None = None,
         sample_weight: Any = None,
         raw: bool = False,
+        neutral: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ValueError(f"A silo's name is a text; got {name!r}.")
@@ -67,6 +74,7 @@ class SiloRecords:
                 "X holds values that are missing or not finite; fill them in first. With raw=True "
                 "imputers and encoders learn from the table as it is."
             )
+        self.neutral = _read_neutral(neutral, self.feature_names, raw)
         self.classes = None if classes is None else tuple(np.unique(np.asarray(classes)).tolist())
         self._check_targets()
         self.sample_weight = self._weights(sample_weight)
@@ -102,13 +110,7 @@ class SiloRecords:
         operator declared.
         """
         facts.check()
-        if facts.n_features != self.X.shape[1]:
-            raise Refused(
-                f"The fit is for {facts.n_features} features, this silo has {self.X.shape[1]}."
-            )
-        names = self.feature_names
-        if None not in (names, facts.feature_names) and names != facts.feature_names:
-            raise Refused("The fit names other features than this silo has, or in another order.")
+        self._check_columns(facts)
         if facts.dtype != self.X.dtype.name:
             raise Refused(f"The fit is in {facts.dtype}, this silo's features are not.")
         self._check_classes(facts)
@@ -116,6 +118,39 @@ class SiloRecords:
             raise Refused(
                 f"The fit counts on {facts.n_records} records here, which is not their number."
             )
+
+    def _check_columns(self, facts: Facts) -> None:
+        """Raise unless each of the fit's columns is here or neutral, in their order."""
+        own, asked = self.feature_names, facts.feature_names
+        if own is None or asked is None:
+            if self.neutral:
+                raise Refused("The fit does not name its features: none can be neutral here.")
+            if facts.n_features != self.X.shape[1]:
+                raise Refused(
+                    f"The fit is for {facts.n_features} features, this silo has {self.X.shape[1]}."
+                )
+            return
+        lacking = [name for name in asked if name not in own and name not in self.neutral]
+        if lacking:
+            raise Refused(
+                f"This silo has no column {_some(lacking)}. Leave it out of the fit; or this silo's "
+                "operator declares a public number that stands for it, SiloRecords(..., "
+                f"neutral={{{lacking[0]!r}: ...}}), best the middle of its feature_bounds."
+            )
+        if more := [name for name in own if name not in asked]:
+            raise Refused(f"The fit leaves out column {_some(more)} of this silo's table.")
+        if own != tuple(name for name in asked if name in own):
+            raise Refused("The fit names this silo's columns in another order.")
+
+    def features(self, facts: Facts) -> np.ndarray:
+        """Return the fit's columns, those that this silo lacks as their public numbers."""
+        if not self.neutral or facts.feature_names is None:
+            return self.X
+        own = dict(zip(self.feature_names or (), self.X.T, strict=True))
+        table = np.empty((len(self.X), len(facts.feature_names)), self.X.dtype)
+        for j, name in enumerate(facts.feature_names):
+            table[:, j] = own[name] if name in own else self.neutral[name]
+        return table
 
     def _check_classes(self, facts: Facts) -> None:
         if facts.classes is not None and self.classes is None:
@@ -137,6 +172,26 @@ class SiloRecords:
         classes = np.unique(np.asarray(facts.classes))
         codes = np.searchsorted(classes, self.y)
         return codes.astype(np.int8 if len(classes) == 2 else np.min_scalar_type(len(classes)))
+
+
+def _read_neutral(
+    given: Mapping[str, Any] | None, names: tuple[str, ...] | None, raw: bool
+) -> dict[str, Any]:
+    """Return the public numbers of columns that a silo lacks."""
+    found = {str(name): value for name, value in (given or {}).items()}
+    if found and names is None:
+        raise ValueError("neutral names columns: feature_names, or a frame, say which X has.")
+    for name, value in found.items():
+        if name in (names or ()):
+            raise ValueError(f"neutral has the column {name!r}, which X has as well.")
+        number = isinstance(value, int | float) and math.isfinite(value)
+        if not (raw and (value is None or isinstance(value, str))) and not number:
+            raise ValueError(f"neutral[{name!r}] must be a finite number; got {value!r}.")
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
 
 
 def _anything(X: Any) -> np.ndarray:

@@ -54,7 +54,7 @@ def planned(
 
     ``kept`` is what the silo kept of the fit when it answered last.
     """
-    row, X = offer.row, records.X
+    row, X = offer.row, records.features(offer.facts)
     task = None if isinstance(row, SumRow) else _the_task(ask, row, offer.facts, kept)
     i, n = (row.index, len(row.silos)) if isinstance(row, WholePlan) else (0, 1)
     silo = Silo.alone(i, X, records.targets(offer.facts), n, streams, records.sample_weight)

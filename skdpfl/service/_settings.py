@@ -64,6 +64,7 @@ class RecordsTable:
     dtype: Literal["float64", "float32"] = "float64"
     size: int | None = None
     bounds: Mapping[str, Any] = field(default_factory=dict)
+    neutral: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,13 @@ def read_records(settings: SiloSettings) -> SiloRecords:
             classes=table.classes,
             feature_names=table.features,
             sample_weight=weights,
+            neutral=table.neutral,
         )
     except ValueError:
-        raise BadFile(f"{table.file}: features are finite, weights finite and at least 0") from None
+        raise BadFile(
+            f"{table.file}: features are finite, weights finite and at least 0, and "
+            "records.neutral has finite numbers for other columns"
+        ) from None
     _check_public(table, records)
     return records
 

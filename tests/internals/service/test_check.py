@@ -31,7 +31,8 @@ def change(hospital, old, new):
 
 
 def test_it_says_what_the_gate_would_go_by(hospital, capsys):
-    change(hospital, "[terms]", "size = 46\n[records.bounds]\na = [-9, 9]\n\n[terms]")
+    more = "[records.bounds]\na = [-9, 9]\n\n[records.neutral]\nz = 1.5\n\n[terms]"
+    change(hospital, "[terms]", f"size = 46\n{more}")
     assert check(hospital) == 0
     said = capsys.readouterr().out
     assert "46 rows of 4 features; target: classes [0, 1]" in said
@@ -84,6 +85,11 @@ FILES = {
     "another size": ("[terms]", "size = 7\n[terms]", "46 rows, and records.size says 7"),
     "beyond bounds": ("[terms]", "[records.bounds]\na = [0, 1]\n[terms]", "rows have a 'a' beyond"),
     "bounds of nothing": ("[terms]", "[records.bounds]\nz = [0, 1]\n[terms]", "no feature"),
+    "neutral, and there": (
+        "[terms]",
+        "[records.neutral]\na = 1\n[terms]",
+        "records.neutral has finite numbers for other columns",
+    ),
     "bounds upside down": ("[terms]", "[records.bounds]\na = [1, 0]\n[terms]", "pair"),
     "a port, no token": ("north.socket", "127.0.0.1:7070", "a port needs token"),
     "a port of others": ("north.socket", "0.0.0.0:7070", "a port of this computer"),
