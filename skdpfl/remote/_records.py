@@ -133,12 +133,12 @@ class SiloRecords:
         lacking = [name for name in asked if name not in own and name not in self.neutral]
         if lacking:
             raise Refused(
-                f"This silo has no column {_some(lacking)}. Leave it out of the fit; or this silo's "
-                "operator declares a public number that stands for it, SiloRecords(..., "
-                f"neutral={{{lacking[0]!r}: ...}}), best the middle of its feature_bounds."
+                f"This silo has no column {_some(lacking)}. Leave it out of the fit; or this "
+                "silo's operator declares a public number that stands for it, "
+                f"SiloRecords(..., neutral={{{lacking[0]!r}: ...}}), best the middle of its bounds."
             )
-        if more := [name for name in own if name not in asked]:
-            raise Refused(f"The fit leaves out column {_some(more)} of this silo's table.")
+        if not set(own) <= set(asked):  # their names are not told to whoever asks
+            raise Refused("The fit leaves out a column of this silo's table.")
         if own != tuple(name for name in asked if name in own):
             raise Refused("The fit names this silo's columns in another order.")
 

@@ -92,7 +92,7 @@ def test_what_stands_for_a_column_is_a_number_of_a_column_that_is_not_there(give
 
 @pytest.mark.parametrize("changes, words", [
     ({"feature_names": ["age", "pulse", "dose", "more"]}, "no column 'more'"),
-    ({"feature_names": ["age", "chol", "dose"], "n_features": 3}, "leaves out column 'pulse'"),
+    ({"feature_names": ["age", "chol", "dose"], "n_features": 3}, "leaves out a column"),
     ({"feature_names": ["chol", "age", "dose", "pulse"]}, "in another order"),
     ({"feature_names": None}, "none can be neutral here"),
 ])  # fmt: skip

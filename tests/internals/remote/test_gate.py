@@ -180,7 +180,7 @@ def test_names_of_features_are_compared(tmp_path, said):
     frame = pd.DataFrame(said[1].X, columns=list("abcd"))
     silo = Silo(tmp_path, SiloRecords("north", frame, said[1].y, classes=[0, 1]))
     facts = dataclasses.replace(said[0][0].facts, feature_names=("a", "b", "d", "c"))
-    refused(silo.tell(offer_of(said, facts=facts)), "other features")
+    refused(silo.tell(offer_of(said, facts=facts)), "columns in another order")
     facts = dataclasses.replace(said[0][0].facts, feature_names=("a", "b", "c", "d"))
     assert isinstance(silo.tell(offer_of(said, facts=facts)), Agreement)
 
