@@ -103,7 +103,7 @@ def step(make: Callable, repeats: int) -> np.ndarray:
         marks.append(time.perf_counter())
         total = model.clipped_gradient_sums(
             params,
-            Records(X, [batch]),
+            Records.of_silos(X, [batch]),
             y[batch],
             loss,
             clip_norm=1.0,

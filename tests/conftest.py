@@ -16,12 +16,11 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 @pytest.fixture(params=["compiled", "numpy"])
 def products(request, monkeypatch):
-    """Have groups of silos use compiled products for any number of outputs, or NumPy's."""
+    """Have groups of silos use compiled products, or NumPy's."""
     from skdpfl.models import _products
 
     if request.param == "numpy":
         monkeypatch.setattr(_products, "compiled", None)
     elif _products.compiled is None:
         pytest.skip("no compiled products here")
-    monkeypatch.setattr(_products, "FEW", 0)
     return request.param

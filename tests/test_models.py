@@ -350,7 +350,7 @@ def test_one_more_record_changes_a_sum_by_the_clip_norm_even_where_residuals_cha
         def total(n, y=y):
             given = {"clip_norm": 1.0, "squared_norms": norms[:n]}
             if group:
-                records = Records(X, [slice(0, n)])
+                records = Records.of_silos(X, [slice(0, n)])
                 return model.clipped_gradient_sums(params, records, y[:n], loss, **given)[0]
             return model.clipped_gradient_sum(params, X[:n], y[:n], loss, **given)
 
@@ -377,7 +377,7 @@ def test_no_bit_tells_of_other_silos_of_the_group(products, d, k, dtype, layout)
         rows = [slice(*edges[i : i + 2]) for i in some]
         index = np.concatenate([np.arange(50)[r] for r in rows])
         norms = model.squared_row_norms(table)[index]
-        records = Records(table, rows)
+        records = Records.of_silos(table, rows)
         return model.clipped_gradient_sums(
             params[some], records, y[index], loss, clip_norm=1.0, squared_norms=norms
         )

@@ -38,11 +38,12 @@ PARTS = {
     ],
     "drawing batches": [
         "skdpfl.federation._batches.Batches.draw",
-        "skdpfl.federation._stacks.StackBatches._draw_masks",
+        "skdpfl.federation._batches.Batches.masks",
     ],
     "gathering rows": [
         "skdpfl.federation._data.SiloData.at",
         "skdpfl.federation._stacks.StackBatches._whole",
+        "skdpfl.federation._batches.GroupBatches._all",
         "skdpfl.models._products.Records.gathered",
     ],
     "local steps": ["skdpfl.federation._local.LocalFederation._walk"],

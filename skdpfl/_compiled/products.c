@@ -138,7 +138,7 @@ static int hold_records(struct call *call, PyObject *table, PyObject *numbers)
 static struct records silo(const struct call *call, ptrdiff_t s)
 {
     struct records X = call->X;
-    X.rows = X.rows ? X.rows + call->edges[s] : NULL;
+    if (X.rows) X.rows += call->edges[s];
     X.n = call->edges[s + 1] - call->edges[s];
     return X;
 }
@@ -238,27 +238,27 @@ static PyObject *raw(PyObject *self, PyObject *const *given, Py_ssize_t count)
     return finish(&call.given, 1);
 }
 
-static PyObject *few(PyObject *self, PyObject *const *given, Py_ssize_t count)
+/* Both functions of a few outputs: raw predictions if `forward`, else sums. */
+static PyObject *with_few(PyObject *const *given, Py_ssize_t count, int forward)
 {
     struct call call = {0};
-    const Py_buffer *table, *params, *out;
+    const Py_buffer *flat, *by_class;
     void *space;
-    if (count != 4) return PyErr_Format(PyExc_TypeError, "few takes 4 arguments");
-    if (settle_type(&call, given[0], "table") || hold_edges(&call, given[1]) ||
-        (table = hold(&call.given, given[0], "table", 2, call.type, 0)) == NULL)
+    if (count != 7 - forward)
+        return PyErr_Format(PyExc_TypeError, "few%s takes %d arguments", forward ? "" : "_sums",
+                            7 - forward);
+    call.X.intercept = PyObject_IsTrue(given[5]);
+    call.chunk = forward ? 1 : PyLong_AsSsize_t(given[6]);
+    if (PyErr_Occurred()) return NULL;
+    if (call.chunk < 1) return PyErr_Format(PyExc_ValueError, "chunk");
+    if (settle_type(&call, given[0], "table") || hold_edges(&call, given[2]) ||
+        hold_records(&call, given[0], given[1]) ||
+        (by_class = hold_by_class(&call, given[4], "by class", forward)) == NULL ||
+        (flat = hold_flat(&call, given[3], "flat", !forward)) == NULL)
         return finish(&call.given, 0);
-    call.X.table = table->buf;
-    call.X.stride = table->strides[0];
-    call.X.d = table->shape[1];
-    if (table->shape[0] != call.n) {
-        complain("edges", "must end with the number of records");
-        return finish(&call.given, 0);
-    }
-    if ((out = hold_by_class(&call, given[3], "out", 1)) == NULL ||
-        (params = hold_flat(&call, given[2], "params", 0)) == NULL)
-        return finish(&call.given, 0);
+    call.chunk = call.chunk <= call.n ? call.chunk : call.n + 1;
     if (call.k > FEW) {
-        complain("out", "more than 4 outputs");
+        complain("by class", "more than 4 outputs");
         return finish(&call.given, 0);
     }
     if ((space = aligned_alloc(64, 64 * ((size_t)call.X.d + 16))) == NULL) {
@@ -266,10 +266,23 @@ static PyObject *few(PyObject *self, PyObject *const *given, Py_ssize_t count)
         return finish(&call.given, 0);
     }
     Py_BEGIN_ALLOW_THREADS
-    (call.type == 'f' ? few_all_float : few_all_double)(&call, params, out, space);
+    if (forward)
+        (call.type == 'f' ? few_raws_float : few_raws_double)(&call, flat, by_class, space);
+    else
+        (call.type == 'f' ? few_sums_float : few_sums_double)(&call, by_class, flat, space);
     Py_END_ALLOW_THREADS
     free(space);
     return finish(&call.given, 1);
+}
+
+static PyObject *few(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    return with_few(given, count, 1);
+}
+
+static PyObject *few_sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    return with_few(given, count, 0);
 }
 
 static PyObject *sums(PyObject *self, PyObject *const *given, Py_ssize_t count)
@@ -307,6 +320,7 @@ static PyMethodDef methods[] = {
 #ifdef HAVE_TILES
     {"raw", (PyCFunction)(void (*)(void))raw, METH_FASTCALL, NULL},
     {"few", (PyCFunction)(void (*)(void))few, METH_FASTCALL, NULL},
+    {"few_sums", (PyCFunction)(void (*)(void))few_sums, METH_FASTCALL, NULL},
     {"narrow", set_narrow, METH_O, NULL},
     {"sums", (PyCFunction)(void (*)(void))sums, METH_FASTCALL, NULL},
 #endif

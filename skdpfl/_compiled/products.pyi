@@ -28,10 +28,30 @@ def raw(
     bytes a record, the intercept's 1 included, and ``packed`` has 64 bytes to spare; None: no copy.
     """
 
-def few(table: NDArray, edges: NDArray, params: NDArray, out: NDArray, /) -> None:
-    """Write raw predictions (k, n or more) of all of the table's rows, of at most 4 outputs.
+def few(
+    table: NDArray,
+    rows: NDArray,
+    edges: NDArray,
+    params: NDArray,
+    out: NDArray,
+    intercept: bool,
+    /,
+) -> None:
+    """Write raw predictions of at most 4 outputs, as ``raw`` does, but without a copy."""
 
-    ``params`` (S, d k) are the silos' weights, without intercepts.
+def few_sums(
+    table: NDArray,
+    rows: NDArray,
+    edges: NDArray,
+    out: NDArray,
+    slopes: NDArray,
+    intercept: bool,
+    chunk: int,
+    /,
+) -> None:
+    """Write each silo's sums of at most 4 outputs, as ``sums`` does, from the records themselves.
+
+    The slopes themselves are added up in another order, which depends on the chunk's length alone.
     """
 
 def sums(

@@ -1,9 +1,10 @@
 """Drawing batches: the records of a silo that a step uses, and their rows.
 
 Each silo and step has its own random stream, so batches do not depend on how silos are computed
-together: in groups of large silos (here) or in stacks (:mod:`skdpfl.federation._stacks`). The batch
-of a large silo is cut into parts of at most PART numbers; consecutive records are not copied. Only
-batches of a single part are grouped with those of other silos.
+together: in groups of silos of any sizes (here) or in stacks (:mod:`skdpfl.federation._stacks`).
+The batch of a large silo is cut into parts of at most PART numbers; consecutive records are not
+copied. Only batches of a single part are grouped with those of other silos. All records of silos
+that stay together are looked up once, and their clipping is prepared once.
 
 The part of its records that a silo uses in a step (sampling "disjoint")::
 
@@ -21,19 +22,18 @@ is not scheduled in have no part and are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 
 from skdpfl.federation._base import Work
 from skdpfl.federation._data import Rows, SiloData
-from skdpfl.federation._gradient import Draw, Group
+from skdpfl.federation._gradient import Ahead, Draw, Group
 from skdpfl.models import Records
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import Precision
-from skdpfl.privacy.sampling import Disjoint
+from skdpfl.privacy.sampling import Disjoint, Everyone, PoissonSampling
 
 
 class Parts:
@@ -105,71 +105,152 @@ class Batches:
         """Draw a batch, as rows of the data."""
         return self.data.rows_of(silo, self.draw(silo, step))
 
+    def masks(self, silos: np.ndarray, steps: range, longest: int) -> np.ndarray:
+        """Draw Poisson batches, as whether each record is in them: (steps, silos, longest)."""
+        assert isinstance(self.sampling, PoissonSampling)
+        sizes, most = self.data.sizes[silos], self.work.plan.largest_batches[silos]
+        drawn = self.streams.poisson_mask_blocks(
+            "batch", silos, steps, longest, sizes, self.sampling.rate
+        )
+        if (most < sizes).any():  # larger batches are cut as in Poisson.draw
+            for t, i in np.argwhere(np.count_nonzero(drawn, axis=-1) > most).tolist():
+                drawn[t, i, np.flatnonzero(drawn[t, i])[int(most[i]) :]] = False
+        return drawn
+
+    def marked(self, silos: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of the marked records, silo by silo, and the silos' edges."""
+        of_silo, place = np.nonzero(mask)
+        rows = self.data.starts[silos][of_silo] + place
+        edges = np.searchsorted(of_silo, np.arange(len(silos) + 1))
+        return rows if self.data.order is None else self.data.order[rows], edges
+
 
 #: a part of a batch has about this many numbers
 PART = 2**20
 #: the largest number of bytes of a group
 GROUP = 2**23
+#: what is known of more records is not kept for the next step
+KEPT = 2**17
+#: by first silo: the silos of a group and their records
+Kept = dict[int, tuple[np.ndarray, list[Group]]]
+#: larger groups of silos draw Poisson batches silo by silo
+MASKED = 2**20
 
 
 class GroupBatches:
-    """Batches of several large silos at once."""
+    """Batches of several silos of any sizes at once.
 
-    def __init__(self, batches: Batches) -> None:
+    ``clip`` (n_silos,) are the silos' clip norms; None: none are clipped.
+    """
+
+    def __init__(self, batches: Batches, clip: np.ndarray | None) -> None:
         self._batches, self._model = batches, batches.work.model
-        self._most = batches.work.plan.largest_batches
+        self._most, data, chunk = batches.work.plan.largest_batches, batches.data, batches.chunk
+        self._as_is = data.X.dtype == batches.dtype or self._model.converts_records
+        self._in_place = self._as_is and data.transform is None and data.is_by_row
+        self._share = 1 if self._as_is else 3  # a copy in double precision, and its source
         # whole chunks, so that cutting into parts does not change the order of summation
-        chunk = batches.chunk
-        self._at_once = max(1, PART // (chunk * self._model.n_features)) * chunk
+        self._at_once = PART // (self._share * chunk * self._model.n_features) * chunk or chunk
+        self._poisson = isinstance(batches.sampling, PoissonSampling)
+        # of a byte each, not of eight
+        self._masks = Ahead(self._draw_masks, int(data.sizes.max(initial=1)) // 8)
+        self._everybody = isinstance(batches.sampling, Everyone)
+        self._keeps = self._everybody and self._in_place and len(data.y) <= KEPT
+        #: a cohort's large silos, the number of jobs, and how they are cut
+        self._last: tuple[np.ndarray, int, list[np.ndarray]] | None = None
+        self._kept: Kept = {}
+        self._clip = clip
 
     def cut(self, silos: np.ndarray, jobs: int) -> list[np.ndarray]:
-        """Cut large silos into groups of about equal work, a multiple of ``jobs`` of them.
+        """Cut silos into groups of about equal work, a multiple of ``jobs`` of them.
 
-        Silos whose batches are cut into parts are groups of their own.
+        Silos whose batches are cut into parts are groups of their own. The last result is kept.
         """
+        if self._last is None or self._last[0] is not silos or self._last[1] != jobs:
+            self._last, self._kept = (silos, jobs, self._groups(silos, jobs)), {}
+        return self._last[2]
+
+    def _groups(self, silos: np.ndarray, jobs: int) -> list[np.ndarray]:
         model, most = self._model, self._most[silos]
         numbers = most * model.numbers_per_record + 4.0 * model.size
         total = numbers.sum()
-        count = jobs * math.ceil(total * self._batches.dtype.itemsize / (GROUP * jobs))
+        size = total * self._batches.dtype.itemsize * self._share
+        count = jobs * math.ceil(size / (GROUP * jobs))
+        alone = most > self._at_once
+        if count == 1 and not alone.any():
+            return [silos]
         # by the middle of each silo's share of the cumulative work
         group = (np.cumsum(numbers) - numbers / 2) * count // total
-        alone = most > self._at_once
         cut = (np.diff(group) > 0) | alone[1:] | alone[:-1]
         return np.split(silos, np.flatnonzero(cut) + 1)
 
-    def of(self, silos: np.ndarray, steps: range) -> list[Draw]:
-        """Return the batches of large silos in some of the fit's steps.
+    def of(self, silos: np.ndarray, steps: range, stop: int) -> list[Draw]:
+        """Return the batches of some silos in some of the fit's steps.
 
-        Batches of more than one part belong to a single silo.
+        Batches of more than one part belong to a single silo. The silos stay together up to step
+        ``stop``.
         """
+        if self._everybody:
+            again = self._keeps and (stop > steps.stop or bool(self._kept))
+            kept = self._kept if again else {} if len(steps) > 1 else None
+            return [partial(self._all, silos, kept)] * len(steps)
+        X, longest = self._batches.data.X, self._longest(silos)
+        if self._poisson and len(silos) > 1 and longest * len(silos) <= MASKED:
+            masks = [self._masks.get(silos, t, stop) for t in steps]
+            each = [self._batches.marked(silos, mask) for mask in masks]
+            return [partial(self._in_parts, Records(X, *both)) for both in each]
         drawn = [[self._batches.drawn(silo, t) for silo in silos.tolist()] for t in steps]
-        return [partial(self._in_parts, rows) for rows in drawn]
+        return [partial(self._in_parts, Records.of_silos(X, rows)) for rows in drawn]
 
-    def _in_parts(self, rows: list[Rows]) -> Iterator[Group]:
-        if len(rows) > 1:
-            yield self._as_group(rows)
+    def _draw_masks(self, silos: np.ndarray, steps: range) -> np.ndarray:
+        return self._batches.masks(silos, steps, self._longest(silos))
+
+    def _longest(self, silos: np.ndarray) -> int:
+        return int(np.maximum.reduce(self._batches.data.sizes[silos]))
+
+    def _all(self, silos: np.ndarray, kept: Kept | None) -> Iterable[Group]:
+        """Return all records of the silos; they are kept if they are few and read in place."""
+        before = None if kept is None else kept.get(int(silos[0]))
+        if before is not None and before[0] is silos:
+            return before[1]
+        data = self._batches.data
+        records = Records(data.X, *data.rows_together(silos))
+        parts = self._in_parts(records)
+        if kept is None or records.edges[-1] > self._at_once:
+            return parts
+        groups = list(parts)
+        if kept is not self._kept:  # a round's steps: one copy, read step by step
+            groups = [part._replace(records=part.records.copied()) for part in groups]
+        kept[int(silos[0])] = silos, groups
+        return groups
+
+    @cached_property
+    def _clipping(self) -> np.ndarray | None:
+        """What the model knows of clipping each record, if there are not too many."""
+        data = self._batches.data
+        if self._clip is None or len(data.y) > KEPT:
+            return None
+        each = np.repeat(self._clip, data.sizes)
+        if data.order is not None:
+            each[data.order] = each.copy()
+        limits = self._model.clip_limits(self._batches.squared_norms[:, None], each)
+        return None if limits is None else limits[:, 0]
+
+    def _in_parts(self, records: Records) -> Iterator[Group]:
+        if len(records.lengths) > 1:
+            yield self._as_group(records)
             return
-        for part in _cut(rows[0], self._at_once):
-            yield self._as_group([part])
+        for part in _cut(records.rows, self._at_once):
+            yield self._as_group(Records.of_silos(records.table, [part]))
 
-    def _as_group(self, rows: list[Rows]) -> Group:
+    def _as_group(self, records: Records) -> Group:
         """Return the silos' records; products gather and convert them if it is not done here."""
-        batches, data = self._batches, self._batches.data
-        records = Records(data.X, rows)
-        index = _joined(rows) or (rows[0] if len(rows) == 1 else records.index())
-        as_is = data.X.dtype == batches.dtype or self._model.converts_records
-        if data.transform is not None or not as_is or not data.is_by_row:
-            X = data.at(index, None if as_is else batches.dtype)[0]
-            records = Records.in_turn(X, records.lengths)
-        return Group(records, data.targets(index), batches.squared_norms[index])
-
-
-def _joined(rows: list[Rows]) -> slice | None:
-    """Return adjacent slices as one, None if they are not adjacent."""
-    slices = [part for part in rows if isinstance(part, slice)]
-    if len(slices) < len(rows) or any(a.stop != b.start for a, b in pairwise(slices)):
-        return None
-    return slice(slices[0].start, slices[-1].stop)
+        batches, data, rows = self._batches, self._batches.data, records.rows
+        if not self._in_place:
+            X = data.at(rows, None if self._as_is else batches.dtype)[0]
+            records = Records(X, slice(0, len(X)), records.edges)
+        limits = None if self._clipping is None else self._clipping[rows]
+        return Group(records, data.targets(rows), batches.squared_norms[rows], limits)
 
 
 def _cut(rows: Rows, most: int) -> Iterator[Rows]:

@@ -187,6 +187,16 @@ class SiloData:
             return slice(start + first, start + last)
         return batch + start
 
+    def rows_together(self, silos: np.ndarray) -> tuple[Rows, np.ndarray]:
+        """Return all rows of some silos, one silo after the other, and the silos' edges."""
+        edges = np.zeros(len(silos) + 1, np.int64)
+        np.cumsum(self.sizes[silos], out=edges[1:])
+        starts, n = self.starts[silos], int(edges[-1])
+        if self.order is None and (starts - edges[:-1] == starts[0]).all():
+            return slice(int(starts[0]), int(starts[0]) + n), edges
+        rows = np.arange(n) + np.repeat(starts - edges[:-1], self.sizes[silos])
+        return rows if self.order is None else self.order[rows].astype(np.intp), edges
+
     def alike(self, most: int) -> Iterator[tuple[np.ndarray, Rows]]:
         """Yield silos of one size with their rows, silo by silo: all silos' that are not empty.
 
@@ -196,16 +206,10 @@ class SiloData:
         small = np.flatnonzero((sizes > 0) & (sizes <= most))
         small = small[np.argsort(sizes[small], kind="stable")]
         for group in np.split(small, np.flatnonzero(np.diff(sizes[small])) + 1):
-            size = int(sizes[group].max(initial=1))
-            for i in range(0, len(group), most // size):
-                silos = group[i : i + most // size]
-                rows = (self.starts[silos, None] + np.arange(size)).ravel()
-                if self.order is not None:
-                    yield silos, self.order[rows].astype(np.intp)
-                elif rows[-1] - rows[0] == len(rows) - 1:
-                    yield silos, slice(int(rows[0]), int(rows[-1]) + 1)
-                else:
-                    yield silos, rows
+            at_once = most // int(sizes[group].max(initial=1))
+            for i in range(0, len(group), at_once):
+                silos = group[i : i + at_once]
+                yield silos, self.rows_together(silos)[0]
         for silo in np.flatnonzero(sizes > most).tolist():
             for start in range(0, int(sizes[silo]), most):
                 yield np.array([silo]), self.rows_of(silo, slice(start, start + most))

@@ -46,11 +46,12 @@ class Batch(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Records of a group of silos; the other arrays (n,) are silo by silo."""
+    """Records of a group of silos; the other arrays (n,) are silo by silo. ``limits``: as above."""
 
     records: Records
     y: np.ndarray
     squared_norms: np.ndarray
+    limits: np.ndarray | None = None
 
 
 #: a step's records, in one part or several
@@ -130,18 +131,18 @@ class PrivateGradient:
         terms, model, y, norms = self._terms, self._work.model, batch.y, batch.squared_norms
         loss, clip, precision = loss_for(self._work.loss, y), terms.clip, terms.precision
         chunk = None if precision is None else precision.chunk
+        before = {} if batch.limits is None else {"limits": batch.limits}
         if isinstance(batch, Group):
             dtype = batch.records.table.dtype if precision is None else precision.products
             params, given = params.astype(dtype, copy=False), batch.records
             sums = model.clipped_gradient_sums(
-                params, given, y, loss, clip_norm=clip, squared_norms=norms, chunk=chunk
+                params, given, y, loss, clip_norm=clip, squared_norms=norms, chunk=chunk, **before
             )
             return sums, False
         X, weights, silos = batch.X, batch.weights, batch.silos
         params = params.astype(X.dtype, copy=False)
         params = params[silos] if params.ndim > 1 else params
         clip = clip[silos] if isinstance(clip, np.ndarray) else clip
-        before = {} if batch.limits is None else {"limits": batch.limits}
         sums = model.clipped_gradient_sum(
             params,
             X,

@@ -1,7 +1,8 @@
-"""All silos in this process: small ones stacked into one batched product, large ones on threads.
+"""All silos in this process: small ones stacked into one batched product, others on threads.
 
-Large silos are computed in groups: operations on single records or coordinates are one NumPy call
-per group, so that threads wait less for the interpreter's lock.
+Large silos, and silos of unlike sizes where the model takes them in one call, are computed in
+groups: operations on single records or coordinates are one NumPy call per group, so that threads
+wait less for the interpreter's lock.
 
 Whether silos are stacked depends on sizes only, not on ``n_jobs``; how they are grouped does,
 without changing any bit. Each silo has its own random streams: the same seed gives the same model
@@ -179,9 +180,10 @@ class LocalFederation(Federation):
         norms, deals = self._squared_norms(work), self.kept.deals
         batches = Batches(self._data, norms, work, terms.precision, self._streams, deals)
         self._stacking = Stacking(work)
-        self._groups = GroupBatches(batches)
         self._clips = bool(np.isfinite(terms.clip).any())
-        self._stacks = StackBatches(batches, self._stacking, terms.clip if self._clips else None)
+        clip = terms.clip if self._clips else None
+        self._groups = GroupBatches(batches, clip)
+        self._stacks = StackBatches(batches, self._stacking, clip)
         self.noises = None if terms.noised is None else NoiseMaker(work, terms, self._streams)
         # single / single rounds to the same quotient in both precisions (53 digits >= 2 * 24 + 2)
         single = terms.divisor.astype(work.dtype)
@@ -257,9 +259,10 @@ class LocalFederation(Federation):
     def _group(self, round: int, shared: Any, silos: np.ndarray) -> np.ndarray:
         """Return the messages of some large silos, shape (n, size)."""
         numbers = self._work.plan.step_numbers(round)
+        stop = self._together_until or numbers.stop
         with self._drawing:
-            batches = self._groups.of(silos, numbers)
-        return self._walk(round, shared, silos, self._terms_of(silos), batches, numbers.stop)
+            batches = self._groups.of(silos, numbers, stop)
+        return self._walk(round, shared, silos, self._terms_of(silos), batches, stop)
 
     def _stack(self, round: int, shared: Any, silos: np.ndarray, terms: SumTerms) -> np.ndarray:
         """Return the messages of several small silos, shape (n, size)."""

@@ -1,5 +1,8 @@
 """Stacks of small silos: which silos are in them, and their batches in arrays with a leading axis.
 
+Models that take silos of any sizes in one call (linear ones, where compiled products are) are
+stacked only if the plan says that all silos have one size.
+
 Silos are padded to a length that does not depend on the stack (:class:`Stacking`); padding has
 weight 0 and repeats rows of the same silo. Poisson batches are 0/1 weights of all records, others
 are gathered.
@@ -53,6 +56,8 @@ class Stacking:
             like = np.frexp(sizes)[1]
             self.lengths = _longest(sizes, like)
             self.batch_lengths = _longest(plan.largest_batches, like)
+        if work.model.joins_silos:  # stacks are no faster unless nothing is padded
+            self.stacked &= not plan.secret_sizes and (sizes == sizes[:1]).all()
         if isinstance(plan.sampling, PoissonSampling):  # gathered: as long as the longest
             small = sizes * work.model.work_per_record <= MASK_WORK
             self.stacked &= small | (plan.sampling.rate >= MASK_RATE)
@@ -99,7 +104,7 @@ class StackBatches:
         self._clip = clip
         self._batches, self._data, self._work = batches, batches.data, batches.work
         self._norms, self._dtype = batches.squared_norms, batches.dtype
-        self._sampling, self._most = batches.sampling, batches.work.plan.largest_batches
+        self._sampling = batches.sampling
         self._lengths, self._batch_lengths = stacking.lengths, stacking.batch_lengths
         self._kept: tuple[np.ndarray, list[Batch]] | None = None
         self._masks = Ahead(self._draw_masks, int(self._lengths.max()))
@@ -137,14 +142,7 @@ class StackBatches:
 
     def _draw_masks(self, silos: np.ndarray, steps: range) -> np.ndarray:
         """Return 1 for the records drawn and 0 for the others, (len(steps), n, longest)."""
-        assert isinstance(self._sampling, PoissonSampling)
-        sizes, most, longest = self._data.sizes[silos], self._most[silos], self._longest(silos)
-        drawn = self._batches.streams.poisson_mask_blocks(
-            "batch", silos, steps, longest, sizes, self._sampling.rate
-        )
-        if (most < sizes).any():  # larger batches are cut as in Poisson.draw
-            for t, i in np.argwhere(np.count_nonzero(drawn, axis=-1) > most).tolist():
-                drawn[t, i, np.flatnonzero(drawn[t, i])[int(most[i]) :]] = False
+        drawn = self._batches.masks(silos, steps, self._longest(silos))
         return drawn.astype(self._dtype)
 
     def _whole(self, silos: np.ndarray, keep: bool) -> Iterable[Batch]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from itertools import pairwise, starmap
 from math import inf
 from typing import Any, ClassVar
 
@@ -226,6 +227,11 @@ class Model(ABC):
         """Whether `clipped_gradient_sums` takes records of another dtype than parameters."""
         return False
 
+    @property
+    def joins_silos(self) -> bool:
+        """Whether `clipped_gradient_sums` takes few calls for many silos of any sizes."""
+        return False
+
     def clip_limits(self, squared_norms: NDArray, clip_norm: float | NDArray) -> NDArray | None:
         """Return what `clipped_gradient_sum` takes as ``limits``; by default None, for nothing.
 
@@ -292,16 +298,15 @@ class Model(ABC):
         does not depend on the other silos of the group, bit for bit: this default makes one call
         for each silo.
         """
-        count = len(records.rows)
+        X, edges = records.gathered(), records.edges.tolist()
+        count = len(edges) - 1
         params = np.broadcast_to(params, (count, self.size))
         clips = np.broadcast_to(clip_norm, (count,))
-        out, start = np.empty((count, self.size), params.dtype), 0
-        for i, rows in enumerate(records.rows):
-            X = records.table[rows]
-            own = slice(start, start := start + len(X))
+        out = np.empty((count, self.size), params.dtype)
+        for i, own in enumerate(starmap(slice, pairwise(edges))):
             out[i] = self.clipped_gradient_sum(
                 params[i],
-                X,
+                X[own],
                 y[own],
                 loss,
                 clip_norm=float(clips[i]),

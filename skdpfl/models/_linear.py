@@ -34,10 +34,10 @@ from skdpfl.models._clipping import (
 )
 from skdpfl.models._products import (
     Records,
-    converts,
     flat,
     group_products,
     in_one_piece,
+    is_quick,
     raw_by_class,
     sum_over_records,
 )
@@ -77,7 +77,12 @@ class LinearModel(Model):
     @property
     def converts_records(self) -> bool:
         """See `Model`."""
-        return converts(self.n_outputs)
+        return not is_quick()
+
+    @property
+    def joins_silos(self) -> bool:
+        """See `Model`."""
+        return is_quick()
 
     def init(self, stream: Stream | None = None, dtype: DTypeLike = np.float64) -> NDArray:
         """Return the starting point: zeros, whatever the stream."""
@@ -216,6 +221,7 @@ class LinearModel(Model):
         clip_norm: float | NDArray,
         squared_norms: NDArray,
         chunk: int | None = None,
+        limits: NDArray | None = None,
     ) -> NDArray:
         """Return each silo's :meth:`clipped_gradient_sum`, without weights, in fewer calls.
 
@@ -228,21 +234,24 @@ class LinearModel(Model):
         not depend on the other silos of the group, bit for bit. Compiled products add the terms in
         sequence, NumPy's in any order; the rounding bounds hold for every order.
         """
-        params = np.broadcast_to(params, (len(records.rows), self.size))
+        if params.ndim == 1:
+            params = np.broadcast_to(params, (len(records.edges) - 1, self.size))
         products = group_products(records, self.n_outputs, self.fit_intercept)
         clip = np.asarray(clip_norm)
         if clip.ndim:
             clip = np.repeat(clip, records.lengths)
         if len(y) < 2:  # NumPy would add the classes of a single record in another order
             y, squared_norms = np.resize(y, 2), np.resize(squared_norms, 2)
-            clip = np.resize(clip, 2) if clip.ndim else clip
+            clip, limits = np.resize(clip, 2) if clip.ndim else clip, None
         by_class = products.raw(params, len(y))
         slopes = by_class[: self.n_outputs].T
         loss.gradient(y, slopes, squared_norms=squared_norms, out=slopes)
-        if not surely_finite(by_class[: self.n_outputs], squared_norms, y):
+        known = squared_norms if limits is None else None
+        if not surely_finite(by_class[: self.n_outputs], known, y):
             good, squared_norms = without_bad_records(y, slopes, squared_norms)
             products.drop_unless(good)
-        clip_slopes(slopes, squared_norms, clip)
+            limits = None
+        clip_slopes(slopes, squared_norms, clip, limits)
         return products.sums(by_class, chunk)
 
     def _factors(self, params: NDArray) -> tuple[NDArray, NDArray | None]:

@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import Protocol
 
@@ -60,7 +60,7 @@ def products_by_class(X: NDArray, edges: NDArray, weights: NDArray, out: NDArray
         return
     X, flat = _in_lines(X, kind), _in_lines(weights.reshape(-1, d * k), kind)
     if k <= FEW:
-        compiled.few(X, edges, flat, out)
+        compiled.few(X, np.arange(n), edges, flat, out, False)
         return
     compiled.raw(X, np.arange(n), edges, flat, out, None, False)
 
@@ -273,38 +273,54 @@ LINE = 64
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Records of several silos: rows of a table (N, d), as row numbers or a slice for each silo."""
+    """Records of several silos: some rows of a table (N, d), in any order or as a slice.
+
+    Silo s has the rows from edges[s] to edges[s + 1] of them; ``edges`` (S + 1,) are int64.
+    """
 
     table: NDArray
-    rows: Sequence[NDArray | slice]
+    rows: NDArray | slice
+    edges: NDArray
 
     @classmethod
     def in_turn(cls, table: NDArray, lengths: Iterable[int]) -> Records:
         """Return the records of silos stored one after the other, ``lengths`` of each."""
-        return cls(table, [slice(*ends) for ends in pairwise([0, *accumulate(lengths)])])
+        edges = np.array([0, *accumulate(lengths)], dtype=np.int64)
+        return cls(table, slice(0, int(edges[-1])), edges)
 
-    @property
-    def lengths(self) -> list[int]:
+    @classmethod
+    def of_silos(cls, table: NDArray, each: Sequence[NDArray | slice]) -> Records:
+        """Return the records with each silo's rows; adjacent slices are one."""
+        lengths = [r.stop - r.start if isinstance(r, slice) else len(r) for r in each]
+        edges = np.array([0, *accumulate(lengths)], dtype=np.int64)
+        slices = [r for r in each if isinstance(r, slice)]
+        if len(slices) == len(each) and all(a.stop == b.start for a, b in pairwise(slices)):
+            return cls(table, slice(slices[0].start, slices[-1].stop), edges)
+        parts = [np.arange(r.start, r.stop) if isinstance(r, slice) else r for r in each]
+        return cls(table, parts[0] if len(parts) == 1 else np.concatenate(parts), edges)
+
+    @cached_property
+    def lengths(self) -> NDArray:
         """The silos' numbers of records."""
-        return [r.stop - r.start if isinstance(r, slice) else len(r) for r in self.rows]
+        return self.edges[1:] - self.edges[:-1]
 
+    @cached_property
     def index(self) -> NDArray:
-        """Return all row numbers, int64."""
-        parts = [np.arange(r.start, r.stop) if isinstance(r, slice) else r for r in self.rows]
-        return np.concatenate(parts, dtype=np.int64)
+        """The row numbers, int64."""
+        if isinstance(self.rows, slice):
+            return np.arange(self.rows.start, self.rows.stop, dtype=np.int64)
+        return np.ascontiguousarray(self.rows, np.int64)
 
-    def gathered(self) -> NDArray | list[NDArray]:
-        """Return the silos' records, stacked if silos have equal sizes; slices are not copied."""
-        if any(isinstance(r, slice) for r in self.rows):
-            each = [self.table[r] if isinstance(r, slice) else self._take(r) for r in self.rows]
-            return each[0][None] if len(each) == 1 else each
-        X, lengths = self._take(self.index()), self.lengths
-        if len(set(lengths)) == 1:
-            return X.reshape(len(lengths), lengths[0], X.shape[-1])
-        return np.split(X, np.cumsum(lengths)[:-1])
+    def copied(self) -> Records:
+        """Return the records side by side; slices are not copied."""
+        X = self.gathered()
+        return Records(X, slice(0, len(X)), self.edges)
 
-    def _take(self, rows: NDArray) -> NDArray:
-        return self.table.take(rows, axis=0, mode="clip")
+    def gathered(self) -> NDArray:
+        """Return the records (n, d); slices are not copied."""
+        if isinstance(self.rows, slice):
+            return self.table[self.rows]
+        return self.table.take(self.rows, axis=0, mode="clip")
 
 
 class GroupProducts(Protocol):
@@ -322,28 +338,29 @@ class GroupProducts(Protocol):
 
 def group_products(records: Records, n_outputs: int, intercept: bool) -> GroupProducts:
     """Return the fastest products available."""
-    make = CompiledProducts if _quick(n_outputs) else NumpyProducts
+    make = NumpyProducts if compiled is None else CompiledProducts
     return make(records, n_outputs, intercept)
 
 
-def _quick(n_outputs: int) -> bool:
-    return compiled is not None and n_outputs > FEW
+def is_quick() -> bool:
+    """Return whether :func:`group_products` takes few calls for any number of silos.
 
-
-def converts(n_outputs: int) -> bool:
-    """Return whether :func:`group_products` accepts records of another dtype than parameters.
-
-    NumPy's products convert them a few at a time. The result does not depend on the chunks.
+    If not, it accepts records of another dtype than parameters, and converts some at a time. The
+    result does not depend on how many.
     """
-    return not _quick(n_outputs)
+    return compiled is not None
 
 
 class NumpyProducts:
     """Gathers the records; sums are formed by BLAS, silo by silo."""
 
     def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
-        X = records.gathered()
-        self._X = in_one_piece(X) if isinstance(X, np.ndarray) else [in_one_piece(x) for x in X]
+        X, silos = records.gathered(), len(records.edges) - 1
+        alike = silos > 1 and (records.lengths == records.lengths[0]).all()
+        each = [X[a:b] for a, b in pairwise(records.edges.tolist())]
+        self._X: Features = [in_one_piece(x) for x in each]
+        if alike:
+            self._X = in_one_piece(X.reshape(silos, -1, X.shape[-1]))
         self._n_outputs, self._intercept = n_outputs, intercept
 
     def raw(self, params: NDArray, n_columns: int) -> NDArray:
@@ -363,15 +380,14 @@ class NumpyProducts:
 
 
 class CompiledProducts:
-    """Reads the records in place, and keeps a copy of them for the second product."""
+    """Reads the records in place; with more than FEW outputs the second product reads a copy."""
 
     def __init__(self, records: Records, n_outputs: int, intercept: bool) -> None:
-        self._edges = np.array([0, *accumulate(records.lengths)], dtype=np.int64)
         self._n_outputs, self._intercept = n_outputs, intercept
-        self._table, self._rows = records.table, records.index()
+        self._table, self._rows, self._edges = records.table, records.index, records.edges
         in_lines = self._table.strides[1] == self._table.itemsize
         if not (in_lines and self._table.flags.aligned):
-            self._hold(self._table.take(self._rows, axis=0, mode="clip"))
+            self._hold(records.gathered())
 
     def raw(self, params: NDArray, n_columns: int) -> NDArray:
         if params.strides[1] != params.itemsize:
@@ -379,25 +395,32 @@ class CompiledProducts:
         n, lanes = len(self._rows), LINE // self._table.itemsize
         by_class = np.empty((self._n_outputs, n_columns), self._table.dtype)
         by_class[:, n:] = 0
+        where = self._table, self._rows, self._edges, params, by_class
+        if self._n_outputs <= FEW:
+            compiled.few(*where, self._intercept)
+            return by_class
         wide = -(-(self._table.shape[1] + self._intercept) // lanes) * lanes
         self._copy = np.empty(wide * n + lanes, self._table.dtype)
-        where = self._table, self._rows, self._edges
-        compiled.raw(*where, params, by_class, self._copy, self._intercept)
+        compiled.raw(*where, self._copy, self._intercept)
         return by_class
 
     def drop_unless(self, good: NDArray) -> None:
         n, size = len(self._rows), (self._table.shape[1] + self._intercept) * self._n_outputs
         self._hold(zero_unless(good[:n], self._table.take(self._rows, axis=0, mode="clip")))
-        self.raw(np.zeros((len(self._edges) - 1, size), self._table.dtype), n)  # for its copy
+        if self._n_outputs > FEW:  # for its copy
+            self.raw(np.zeros((len(self._edges) - 1, size), self._table.dtype), n)
 
     def sums(self, by_class: NDArray, chunk: int | None) -> NDArray:
-        d = self._table.shape[1]
-        size = (d + self._intercept) * self._n_outputs
-        out = np.empty((len(self._edges) - 1, size), self._table.dtype)
-        at_once = chunk or max(1, len(self._rows))
-        compiled.sums(self._copy, self._edges, by_class, out, d, self._intercept, at_once)
+        d, intercept, at_once = self._table.shape[1], self._intercept, chunk or len(self._rows) or 1
+        out = np.empty((len(self._edges) - 1, (d + intercept) * self._n_outputs), by_class.dtype)
+        if self._n_outputs <= FEW:
+            where = self._table, self._rows, self._edges
+            compiled.few_sums(*where, out, by_class, intercept, at_once)
+        else:
+            compiled.sums(self._copy, self._edges, by_class, out, d, intercept, at_once)
         return out
 
     def _hold(self, X: NDArray) -> None:
         """Replace the records by the rows of ``X``."""
+        X = X if X.flags.c_contiguous and X.flags.aligned else np.array(X, order="C")
         self._table, self._rows = X, np.arange(len(X), dtype=np.int64)

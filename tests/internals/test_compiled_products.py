@@ -4,7 +4,7 @@ import ctypes
 import os
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -38,7 +38,12 @@ def problem(d, k, lengths, dtype, intercept=True, seed=0):
     table = rng.standard_normal((200, d)).astype(dtype)
     rows = np.split(rng.integers(0, 200, n), np.cumsum(lengths)[:-1])
     params = rng.standard_normal((len(lengths), (d + intercept) * k)).astype(dtype)
-    return Records(table, rows), params, rng.standard_normal((k, n)).astype(dtype)
+    return Records.of_silos(table, rows), params, rng.standard_normal((k, n)).astype(dtype)
+
+
+def of_each(records):
+    """The row numbers of each silo."""
+    return np.split(records.index, records.edges[1:-1])
 
 
 def both(make, records, params, slopes, intercept=True, chunk=None):
@@ -53,7 +58,7 @@ def by_definition(records, params, slopes, intercept):
     """Both products in double precision."""
     raw, sums = np.zeros(slopes.shape), []
     edges = np.cumsum([0, *records.lengths])
-    for i, rows in enumerate(records.rows):
+    for i, rows in enumerate(of_each(records)):
         X = records.table[rows].astype(float)
         a = np.column_stack([X, np.ones((len(X), int(intercept)))])
         silo = slice(edges[i], edges[i + 1])
@@ -97,9 +102,9 @@ def test_a_silos_bits_are_its_own(d, k, lengths, dtype):
     records, params, slopes = problem(d, k, lengths, dtype)
     raw, sums = both(CompiledProducts, records, params, slopes)
     edges = np.cumsum([0, *lengths])
-    for i, rows in enumerate(records.rows):
+    for i, rows in enumerate(of_each(records)):
         silo = slice(edges[i], edges[i + 1])
-        alone = Records(records.table[rows], [slice(0, lengths[i])])
+        alone = Records.of_silos(records.table[rows], [slice(0, lengths[i])])
         apart = both(CompiledProducts, alone, params[i : i + 1], slopes[:, silo].copy())
         np.testing.assert_array_equal(apart[0], raw[:, silo])
         np.testing.assert_array_equal(apart[1][0], sums[i])
@@ -112,10 +117,10 @@ def test_a_records_predictions_are_its_own(make, d, k, lengths, dtype):
     """Wherever it stands among the others, and whatever they are."""
     records, params, slopes = problem(d, k, lengths, dtype)
     raw = both(make, records, params, slopes)[0]
-    for i, rows in enumerate(records.rows):
+    for i, rows in enumerate(of_each(records)):
         first = sum(lengths[:i])
         for j, row in enumerate(rows[:9]):
-            alone = Records(records.table[row : row + 1], [slice(0, 1)])
+            alone = Records.of_silos(records.table[row : row + 1], [slice(0, 1)])
             one = both(make, alone, params[i : i + 1], slopes[:, :1].copy())[0]
             np.testing.assert_array_equal(one[:, 0], raw[:, first + j])
 
@@ -127,49 +132,81 @@ def test_few_outputs_at_any_numbers_of_records_and_features(d, k, dtype):
     """Each number is that of the record alone, and nothing beyond them is written."""
     rng = np.random.default_rng(d)
     lengths = (0, 1, 9, 2, 3, 12, 4, 5)
-    table = rng.standard_normal((sum(lengths), d + 2)).astype(dtype)[:, 1 : d + 1]
-    edges, weights = np.cumsum([0, *lengths]), rng.standard_normal((8, d * k)).astype(dtype)
-    out = np.full((k + 1, len(table) + 1), 7, dtype)
-    products.few(table, edges, weights, out[:k])
-    assert (out[k] == 7).all() and (out[:, -1] == 7).all()
-    of_record = np.repeat(np.arange(8), lengths)
-    for j, s in enumerate(of_record):
-        one = np.empty((k, 1), dtype)
-        products.few(table[j : j + 1], np.array([0, 1]), weights[s : s + 1], one)
-        np.testing.assert_array_equal(one[:, 0], out[:k, j])
-        want = table[j].astype(float) @ weights[s].reshape(d, k).astype(float)
-        np.testing.assert_allclose(one[:, 0], want, rtol=0, atol=50 * np.finfo(dtype).eps)
+    table = rng.standard_normal((50, d + 2)).astype(dtype)[:, 1 : d + 1]
+    rows, edges = rng.integers(0, 50, sum(lengths)), np.cumsum([0, *lengths])
+    params = rng.standard_normal((8, (d + 1) * k)).astype(dtype)
+    for intercept in (True, False):
+        flat = params if intercept else params[:, : d * k]
+        out = np.full((k + 1, len(rows) + 1), 7, dtype)
+        products.few(table, rows, edges, flat, out[:k], intercept)
+        assert (out[k] == 7).all() and (out[:, -1] == 7).all()
+        of_record = np.repeat(np.arange(8), lengths)
+        for j, s in enumerate(of_record):
+            one, x = np.empty((k, 1), dtype), np.append(table[rows[j]], intercept).astype(float)
+            alone = table[rows[j]][None], np.zeros(1, int), np.array([0, 1])
+            products.few(*alone, flat[s : s + 1], one, intercept)
+            np.testing.assert_array_equal(one[:, 0], out[:k, j])
+            want = x @ params[s].reshape(d + 1, k).astype(float)
+            np.testing.assert_allclose(one[:, 0], want, rtol=0, atol=50 * np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize("d", [*range(10), 16, 17, 33])
+@pytest.mark.parametrize("k", [1, 2, 4])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_record_of_slope_zero_moves_no_bit(dtype):
-    records, params, slopes = problem(37, 6, (50,), dtype)
+def test_sums_of_few_outputs_are_each_silos_own(d, k, dtype):
+    """To the last bit those of the silo alone, whatever stands beside it and beyond the rows."""
+    rng = np.random.default_rng(d)
+    lengths = (0, 1, 9, 2, 3, 29, 8, 5)
+    wide = np.full((50, d + 2), np.nan, dtype)
+    table = wide[:, 1 : d + 1]
+    table[:] = rng.standard_normal(table.shape)
+    rows, edges = rng.integers(0, 50, sum(lengths)), np.cumsum([0, *lengths])
+    slopes = rng.standard_normal((k, len(rows))).astype(dtype)
+    for intercept, chunk in product((True, False), (1, 5, 8, 100)):
+        out = np.full((9, (d + intercept) * k), 7, dtype)
+        products.few_sums(table, rows, edges, out[:8], slopes, intercept, chunk)
+        assert (out[8] == 7).all()
+        for s, (a, b) in enumerate(pairwise(edges)):
+            alone, ends = np.empty_like(out[:1]), np.array([0, b - a])
+            mine = np.ascontiguousarray(table[rows[a:b]]), np.arange(b - a), ends
+            products.few_sums(*mine, alone, slopes[:, a:b].copy(), intercept, chunk)
+            np.testing.assert_array_equal(alone[0], out[s])
+            X = np.column_stack([table[rows[a:b]], np.ones((b - a, int(intercept)))])
+            want = (X.T.astype(float) @ slopes[:, a:b].T.astype(float)).ravel()
+            np.testing.assert_allclose(out[s], want, rtol=0, atol=200 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("k", [1, 6])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_record_of_slope_zero_moves_no_bit(dtype, k):
+    records, params, slopes = problem(37, k, (50,), dtype)
     slopes[:, 20] = 0
     want = both(CompiledProducts, records, params, slopes)[1]
-    records.table[records.rows[0][20]] = np.finfo(dtype).max
-    kept = np.flatnonzero(records.rows[0] != records.rows[0][20])
+    records.table[records.rows[20]] = np.finfo(dtype).max
+    kept = np.flatnonzero(records.rows != records.rows[20])
     assert len(kept) == 49, "the record stands there once"
     np.testing.assert_array_equal(both(CompiledProducts, records, params, slopes)[1], want)
 
 
+@pytest.mark.parametrize("k", [2, 7])
 @pytest.mark.parametrize("chunk", [1, 3, 8, 100])
-def test_sums_are_added_up_in_chunks(chunk):
+def test_sums_are_added_up_in_chunks(chunk, k):
     """In order within a chunk, then chunk by chunk: the roundings that clip norms allow for."""
     rng = np.random.default_rng(1)
     # products of 8 bits, exact in any precision; their sum in double precision is, too
     X = rng.integers(-15, 16, (30, 20)).astype(np.float32) * np.float32(2.0) ** rng.integers(
         0, 20, (30, 1)
     ).astype(np.float32)
-    slopes = rng.integers(-15, 16, (7, 30)).astype(np.float32)
-    made = CompiledProducts(Records(X, [slice(0, 30)]), 7, False)
-    made.raw(np.zeros((1, 140), np.float32), 30)
-    got = made.sums(slopes, chunk).reshape(20, 7)
+    slopes = rng.integers(-15, 16, (k, 30)).astype(np.float32)
+    made = CompiledProducts(Records.of_silos(X, [slice(0, 30)]), k, False)
+    made.raw(np.zeros((1, 20 * k), np.float32), 30)
+    got = made.sums(slopes, chunk).reshape(20, k)
     parts = -(-30 // chunk)
     edges = [30 * p // parts for p in range(parts + 1)]
-    total = np.zeros((20, 7), np.float32)
+    total = np.zeros((20, k), np.float32)
     for start, stop in pairwise(edges):
         assert stop - start <= chunk
-        inner = np.zeros((20, 7), np.float32)
+        inner = np.zeros((20, k), np.float32)
         for j in range(start, stop):
             inner += np.outer(X[j], slopes[:, j])
         total += inner
@@ -207,8 +244,13 @@ def test_tables_of_any_layout(layout):
     records, params, slopes = problem(19, 6, (30, 7), np.float32)
     table = layout(records.table)
     table.flags.writeable = False
-    want = both(CompiledProducts, Records(table.copy(order="C"), records.rows), params, slopes)
-    got = both(CompiledProducts, Records(table, records.rows), params, slopes)
+    want = both(
+        CompiledProducts,
+        Records(table.copy(order="C"), records.rows, records.edges),
+        params,
+        slopes,
+    )
+    got = both(CompiledProducts, Records(table, records.rows, records.edges), params, slopes)
     np.testing.assert_array_equal(got[0], want[0])
     np.testing.assert_array_equal(got[1], want[1])
 
@@ -216,9 +258,9 @@ def test_tables_of_any_layout(layout):
 def test_parameters_and_row_numbers_of_any_kind():
     records, params, slopes = problem(19, 6, (30,), np.float32)
     want = both(CompiledProducts, records, params, slopes)
-    for rows in (records.rows[0].astype(np.int32), np.repeat(records.rows[0], 2)[::2]):
+    for rows in (records.rows.astype(np.int32), np.repeat(records.rows, 2)[::2]):
         wide = np.repeat(params, 2, axis=1)[:, ::2]
-        got = both(CompiledProducts, Records(records.table, [rows]), wide, slopes)
+        got = both(CompiledProducts, Records.of_silos(records.table, [rows]), wide, slopes)
         np.testing.assert_array_equal(got[0], want[0])
         np.testing.assert_array_equal(got[1], want[1])
 
@@ -230,7 +272,9 @@ def arguments(function):
     if function == "raw":
         return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, packed, True]
     if function == "few":
-        return [np.zeros((3, 3), single), edges, flat, wide]
+        return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, True]
+    if function == "few_sums":
+        return [np.zeros((4, 2), single), np.array([0, 3, 1]), edges, flat, wide, True, 5]
     return [packed, edges, wide, flat, 2, True, 5]
 
 
@@ -265,18 +309,26 @@ REFUSED = {
     "predictions with odd gaps": ("raw", 4, with_gaps),
     "no room for the copy": ("raw", 5, lambda a: a[:63].copy()),
     "a copy to be kept": ("raw", 5, read_only),
-    "records beyond the edges": ("few", 0, lambda a: np.zeros((4, 3), np.float32)),
-    "fewer records than edges say": ("few", 0, lambda a: a[:2]),
+    "a row too far for few": ("few", 1, lambda a: np.array([0, 4, 1])),
+    "a negative row for few": ("few", 1, lambda a: np.array([0, -1, 1])),
+    "fewer rows for few than edges say": ("few", 1, lambda a: a[:2]),
     "records of columns": ("few", 0, np.asfortranarray),
     "records of halves": ("few", 0, lambda a: a.astype(np.float16)),
     "records with odd gaps": ("few", 0, with_gaps),
-    "edges beyond the records": ("few", 1, lambda a: np.array([0, 4])),
-    "edges of 32 bits": ("few", 1, lambda a: a.astype(np.int32)),
-    "weights of another type": ("few", 2, lambda a: a.astype(np.float64)),
-    "too few weights": ("few", 2, lambda a: a[:, :5].copy()),
-    "five outputs": ("few", 3, lambda a: np.zeros((5, 3), np.float32)),
-    "raw predictions to be kept": ("few", 3, read_only),
-    "too few columns for few": ("few", 3, lambda a: a[:, :2].copy()),
+    "edges beyond the records": ("few", 2, lambda a: np.array([0, 4])),
+    "edges of 32 bits": ("few", 2, lambda a: a.astype(np.int32)),
+    "weights of another type": ("few", 3, lambda a: a.astype(np.float64)),
+    "too few weights": ("few", 3, lambda a: a[:, :5].copy()),
+    "five outputs": ("few", 4, lambda a: np.zeros((5, 3), np.float32)),
+    "raw predictions to be kept": ("few", 4, read_only),
+    "too few columns for few": ("few", 4, lambda a: a[:, :2].copy()),
+    "a row too far to be added": ("few_sums", 1, lambda a: np.array([0, 4, 1])),
+    "few sums of another length": ("few_sums", 3, lambda a: a[:, :5].copy()),
+    "few sums to be kept": ("few_sums", 3, read_only),
+    "too few slopes of few": ("few_sums", 4, lambda a: a[:, :2].copy()),
+    "slopes of five outputs": ("few_sums", 4, lambda a: np.zeros((5, 3), np.float32)),
+    "few chunks of nothing": ("few_sums", 6, lambda a: 0),
+    "few in chunks of no number": ("few_sums", 6, lambda a: "5"),
     "no copy": ("sums", 0, lambda a: a[:63].copy()),
     "edges beyond the slopes": ("sums", 1, lambda a: np.array([0, 4])),
     "too few slopes": ("sums", 2, lambda a: a[:, :2].copy()),
@@ -318,7 +370,16 @@ def test_sizes_whose_product_overflows_are_refused(features):
 
 @pytest.mark.parametrize(
     ("function", "place", "numbers"),
-    [("raw", 4, 1), ("raw", 4, 2), ("raw", 5, 1), ("raw", 5, 2), ("sums", 3, 1), ("few", 3, 1)],
+    [
+        ("raw", 4, 1),
+        ("raw", 4, 2),
+        ("raw", 5, 1),
+        ("raw", 5, 2),
+        ("sums", 3, 1),
+        ("few", 4, 1),
+        ("few", 4, 2),
+        ("few_sums", 3, 2),
+    ],
 )
 @pytest.mark.parametrize("backwards", [False, True])
 def test_what_is_written_lies_on_no_row_number(function, place, numbers, backwards):
@@ -355,7 +416,9 @@ def test_arguments_are_let_go(function, place):
     assert [sys.getrefcount(v) for v in arrays] == counts
 
 
-@pytest.mark.parametrize(("function", "count"), [("raw", 7), ("sums", 7), ("few", 4)])
+@pytest.mark.parametrize(
+    ("function", "count"), [("raw", 7), ("sums", 7), ("few", 6), ("few_sums", 7)]
+)
 def test_the_number_of_arguments_is_checked(function, count):
     with pytest.raises(TypeError, match=f"takes {count} arguments"):
         getattr(products, function)(*arguments(function)[:-1])

@@ -155,6 +155,18 @@ def test_silos_of_unlike_sizes_draw_ahead_as_those_of_like_sizes_do(counted):
     assert counted["draws of many rounds"] <= 8 * 2 * 4
 
 
+@pytest.mark.parametrize("rate", [0.3, 1.0])
+def test_silos_of_any_sizes_are_two_products(products, counted, rate):
+    """Which are kept from round to round with all that their clipping needs, as equal silos are."""
+    silos = np.repeat(np.arange(6), [500, 700, 1000, 1100, 1400, 1500])
+    X = np.random.default_rng(0).normal(size=(len(silos), 8))
+    model = ISRLDPClassifier(n_rounds=30, sampling_rate=rate, **COMMON | {"noise_multiplier": 4})
+    model.fit(X, X[:, 0] > 0, silos=silos)
+    if products == "compiled":
+        assert (counted["compiled"], counted["products"]) == (2 * 30, 0)
+        assert (counted["limits"], counted["gathers"]) == (1, 1)
+
+
 def test_blocks_drawn_ahead_do_not_pile_up():
     """Cohorts that change bring new stacks: only the last ones' numbers are kept."""
     from skdpfl.federation._gradient import STACKS, Ahead
@@ -188,7 +200,7 @@ def test_a_cohort_of_small_silos_is_two_products_a_local_step(counted):
         local_steps=5,
         **COMMON,
     ).fit(X, y, silos=silos)
-    assert counted["products"] == 2 * 5 * 12
+    assert counted["products"] + counted["compiled"] == 2 * 5 * 12
     assert counted["gathers"] == 12 + 1
 
 

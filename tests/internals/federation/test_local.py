@@ -174,7 +174,7 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     federation = federation_of(p, shuffle=order == "mixed")
     parted = run_rounds("fedavg", p, s, federation=federation)
     np.testing.assert_allclose(parted, whole, rtol=1e-9)
-    parts = list(federation._groups.of(np.array([1]), range(1))[0]())
+    parts = list(federation._groups.of(np.array([1]), range(1), 1)[0]())
     rows = [len(part.y) for part in parts]
     assert set(rows[:-1]) == {10}
     assert 0 < rows[-1] <= 10
@@ -183,6 +183,44 @@ def test_large_batches_come_in_parts(monkeypatch, sampling, order):
     assert all(part.records.table is federation._data.X for part in parts)
     gathered = [part.records.gathered() for part in parts]
     assert all(np.shares_memory(X, federation._data.X) == together for X in gathered)
+
+
+@pytest.mark.parametrize("name", ["KEPT", "MASKED"])
+@pytest.mark.parametrize("order", ["sorted", "mixed"])
+@pytest.mark.parametrize("sampling", [Everyone(), PoissonSampling(0.3)], ids=str)
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
+def test_what_is_kept_or_drawn_ahead_changes_no_bit(monkeypatch, algorithm, sampling, order, name):
+    """Of silos of unlike sizes, in rounds of one step or several."""
+    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+    sizes = (6, 19, 33, 7, 1, 16)
+    p, s = problem(sizes=sizes), setting(sampling, z=[1.0] * 6, weights=np.full(6, 1 / 6))
+    models = []
+    for limit in (getattr(_batches, name), 0):
+        monkeypatch.setattr(_batches, name, limit)
+        for passes in (0, np.inf):
+            monkeypatch.setattr(_local, "MANY_PASSES", passes)
+            federation = federation_of(p, shuffle=order == "mixed")
+            models.append(run_rounds(algorithm, p, s, federation=federation))
+    assert all(np.array_equal(model, models[0]) for model in models[1:])
+
+
+@pytest.mark.parametrize("order", ["sorted", "mixed"])
+def test_batches_drawn_for_many_silos_are_those_of_each(monkeypatch, order):
+    """Cut ones among them: at most three of a silo's records, of which twelve are expected."""
+    monkeypatch.setattr(_stacks, "STACK_WORK", 0)
+    monkeypatch.setattr(PoissonSampling, "largest_batch", lambda self, n: 3)
+    p, n = problem(sizes=(20, 0, 31, 5)), 4
+    s = setting(PoissonSampling(0.6), z=[1.0] * n, weights=np.full(n, 1 / n))
+    federation = federation_of(p, shuffle=order == "mixed")
+    federation.start(work_of("fedavg", p, s))
+    for steps in (range(4), range(4, 5)):
+        draws = federation._groups.of(np.arange(n), steps, 5)
+        for step, draw in zip(steps, draws, strict=True):
+            (group,) = draw()
+            rows = np.split(group.records.index, group.records.edges[1:-1])
+            for silo, mine in enumerate(rows):
+                drawn = federation._groups._batches.drawn(silo, step)
+                assert mine.tolist() == drawn.tolist()
 
 
 @pytest.mark.parametrize("sampling", [Everyone(), PoissonSampling(0.6)], ids=str)
@@ -217,7 +255,7 @@ def test_where_features_are_cast_no_bit_tells_whether_data_are_in_order(monkeypa
         federation = federation_of(p, np.float32, shuffle=True)
         federation.start(work)
         assert (federation._data.order is None) == (passes == 0)
-        (group,) = federation._groups.of(np.arange(n), range(1))[0]()
+        (group,) = federation._groups.of(np.arange(n), range(1), 1)[0]()
         products = group_products(group.records, k, True)
         got.append(products.raw(params, sum(sizes)))
     assert got[0].dtype == np.float64
