@@ -254,6 +254,6 @@ def indicators_of(X: Any) -> np.ndarray | None:
     """Return which columns (d,) are of a bool dtype, so that they lie in [0, 1]; None: none."""
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None:
-        return np.ones(X.shape[1], bool) if getattr(X, "dtype", None) == np.dtype(bool) else None
+        return np.ones(X.shape[1:2], bool) if getattr(X, "dtype", None) == np.dtype(bool) else None
     found = np.array([str(dtype).lower().startswith("bool") for dtype in dtypes])
     return found if found.any() else None
