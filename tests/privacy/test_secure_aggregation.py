@@ -18,6 +18,7 @@ from skdpfl import (
     report,
 )
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.inspection import affordable_features
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.preprocessing import DPPCA, DPOneHotEncoder, DPSimpleImputer
 from skdpfl.privacy import (
@@ -333,3 +334,22 @@ def test_single_precision_and_penalties():
     ]
     assert models[0].coef_.dtype == np.float32
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=0.2)
+
+
+def test_affordable_features_know_the_noise():
+    counts = [
+        affordable_features(ISRLDPRegressor(1.0, trust=trust), silo_sizes=[100] * 10)
+        for trust in ("silo", SecureAggregation(9), SecureAggregation(4), "secagg", "server")
+    ]
+    assert counts[0] <= counts[1] < counts[2] < counts[3] <= counts[4]
+
+
+def test_what_would_help_names_it():
+    X, y, silos = data("ISRLDPClassifier", n_silos=5)
+    with pytest.warns(UserWarning, match=r'trust="secagg", if at most one silo works .* \(2 times'):
+        ISRLDPClassifier(0.3, feature_bounds=(-5, 5)).fit(X, y, silos=silos)
+
+
+def test_totals_that_do_not_fit_are_refused_before_the_fit():
+    with pytest.raises(ValueError, match="too little to be added exactly"):
+        plan(sizes=[10**7] * 10, epsilon=1000.0, scaling=None, calibrate=False, n_rounds=3)

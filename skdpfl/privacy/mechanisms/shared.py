@@ -33,7 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpfl.privacy.events import Composition, Gaussian, compose
-from skdpfl.privacy.mechanisms.base import Aggregate, Senders
+from skdpfl.privacy.mechanisms.base import Aggregate, GradientTerms, Senders
 from skdpfl.privacy.mechanisms.records import ServerGradients, n_sums
 from skdpfl.privacy.mechanisms.whole_silos import ServerMessages
 from skdpfl.privacy.public_numbers import PublicNumbers
@@ -73,11 +73,18 @@ class SharedGradients(ServerGradients):
     def errors_apart(self, plan: PublicNumbers) -> np.ndarray:
         return relative_error((_OPERATIONS, DOUBLE)) * plan.largest_batches * plan.clip_norm
 
+    def gradient_terms(self, plan: PublicNumbers, size: int, dtype: np.dtype) -> GradientTerms:
+        if plan.noise_of_sum is None:  # raise before the first round where a total does not fit
+            self._shared(plan, plan.factor_range[0], int(plan.cohort_sizes.max()))
+        return super().gradient_terms(plan, size, dtype)
+
     def noise_in(self, plan: PublicNumbers, round: int, among: int) -> SharedNoise:
         """Return the noise of a round with so many silos: what each of them adds."""
-        std = self._std(plan) * float(plan.factors[round][0])
+        return self._shared(plan, float(plan.factors[round][0]), among)
+
+    def _shared(self, plan: PublicNumbers, factor: float, among: int) -> SharedNoise:
         bound = float(plan.record_shares @ plan.largest_batches) * plan.clip_norm
-        return shared_noise(std, among, plan.colluding, bound)
+        return shared_noise(self._std(plan) * factor, among, plan.colluding, bound)
 
     def send(self, plan: PublicNumbers, kept: np.ndarray, by: Senders) -> np.ndarray:
         noise = self.noise_in(plan, by.round, by.among)
