@@ -20,7 +20,14 @@ from skdpfl import algorithms, losses, models
 from skdpfl.algorithms import theory
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.privacy import sampling
-from skdpfl.privacy.mechanisms import LearntClip, PrivUnitMessages, SiloGradients, SiloMessages
+from skdpfl.privacy.mechanisms import (
+    LearntClip,
+    PrivUnitMessages,
+    SharedGradients,
+    SharedMessages,
+    SiloGradients,
+    SiloMessages,
+)
 from skdpfl.remote._wire import WireError, from_bytes, to_bytes
 from skdpfl.scaling import (
     AffineScaling,
@@ -210,6 +217,7 @@ declare(models.TemperedSigmoid, *map(type, models.ACTIVATIONS.values()))
 declare(*filter(_is_sent, (getattr(algorithms, name) for name in algorithms.__all__)), theory.Stage)
 declare(sampling.Everyone, sampling.PoissonSampling, sampling.WithoutReplacement, sampling.Disjoint)
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
+declare(SharedGradients, SharedMessages)
 declare(SiloBudgets, SumPlan)
 declare(Bins, Known, Levels, Magnitudes, Means, Spreads, ValueCounts)
 declare(ScaledMoments, SecondMoments)

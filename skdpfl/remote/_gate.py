@@ -186,8 +186,8 @@ class Gate:
     def _check_offer(self, offer: Offer, spent: PrivacySpent) -> None:
         """Raise unless a fit is one that this silo can take part in."""
         self.terms.check(spent)  # before the records: sizes may be a secret by the terms
-        if isinstance(offer.row, WholePlan):
-            self.terms.check_others(offer.row.silos)
+        if isinstance(row := offer.row, WholePlan):
+            self.terms.check_others(row.silos, row.colluding if row.shares_noise else None)
         self.records.check(offer.facts)
         offer.check_parts()
         self._check_budget(spent)

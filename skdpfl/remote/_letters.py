@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skdpfl import __version__
-from skdpfl.algorithms import Algorithm
+from skdpfl.algorithms import Algorithm, sends_one_gradient
 from skdpfl.federation import (
     R2,
     Accuracy,
@@ -107,6 +107,8 @@ class Task:
 
     def check(self, row: Row | WholePlan, facts: Facts) -> None:
         """Raise unless the task is one for the records and the plan of an offer."""
+        if isinstance(row, WholePlan) and row.shares_noise:
+            self._check_shared(row)
         steps = row.steps
         declared = tuple(self.algorithm.n_gradients(r) for r in range(len(steps)))
         n_classes = None if facts.classes is None else len(facts.classes)
@@ -136,6 +138,16 @@ class Task:
         except ValueError as error:
             raise Refused(str(error)) from error
         return self.features.curves.width
+
+    def _check_shared(self, row: WholePlan) -> None:
+        """Raise unless shares of the noise are enough for what the silos send."""
+        if row.unit == "record" and not sends_one_gradient(self.algorithm):
+            raise Refused(
+                "Where silos share noise they send one fresh gradient a round; the fit's algorithm "
+                "sends something else."
+            )
+        if row.width != self.model.size:
+            raise Refused("The fit's model is not of the size that the plan was priced for.")
 
     def work(self, plan: PrivacyPlan, dtype: np.dtype) -> Work:
         """Return the work under a plan."""
@@ -248,11 +260,14 @@ class Waiting:
 class Part:
     """A masked sum: the numbers of the silos whose messages are in it, and the grid's step.
 
-    ``keys``, everybody's for this fit in the order of the silos, come with a silo's first letter,
-    with their signatures.
+    A round that failed is run again under another number: ``round`` is the plan's, or None beside
+    the rounds. Where silos share noise, ``step`` is not used: it follows from the plan. ``keys``,
+    everybody's for this fit in the order of the silos, come with a silo's first letter, with their
+    signatures.
     """
 
     among: np.ndarray
+    round: int | None
     step: float
     keys: tuple[str, ...] | None = None
     signatures: tuple[str, ...] = ()

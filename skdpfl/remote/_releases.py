@@ -6,6 +6,7 @@ drawn. What runs is read from the row that was agreed to, not from the letter.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -59,45 +60,74 @@ def planned(
     i, n = (row.index, len(row.silos)) if isinstance(row, WholePlan) else (0, 1)
     silo = Silo.alone(i, X, records.targets(offer.facts), n, streams, records.sample_weight)
     if task is not None and not isinstance(row, SumRow):
-        silo.start(task.work(row.plan, X.dtype))
+        plan = row.attempts if isinstance(row, WholePlan) else row.plan
+        silo.start(task.work(plan, X.dtype))
     if kept["silo"] is not None:
         silo.restore(kept["silo"])
     draw, met = _of_silo(ask, silo, offer, task, X.dtype), {}
-    if isinstance(row, WholePlan) and ask.purpose == "round":
-        part = _checked_part(ask, row)
+    if isinstance(row, WholePlan) and (row.shares_noise or ask.purpose == "round"):
+        part = _checked_part(ask, row, kept.get("round", -1), kept.get("failed", 0))
         secrets, keys = secrets_of(roster, offer, part, kept)
         met = {"secrets": secrets, "keys": keys, "key": ""}
-        draw = partial(_hidden, draw, ask, offer, secrets)
+        if part.round is not None:
+            met |= {"round": part.round, "failed": ask.number - part.round}
+        draw = partial(_hidden, draw, ask, offer, part, secrets)
     elif ask.part is not None:
         raise Refused("This silo did not agree to masked sums.")
     return Planned(draw, lambda: {"task": task, "silo": silo.save()} | met)
 
 
-def _checked_part(ask: Ask, row: WholePlan) -> Part:
-    """Return what is said of a masked sum, if it is one of the plan's, this silo's with it."""
+def _checked_part(ask: Ask, row: WholePlan, last: int, failed: int) -> Part:
+    """Return what is said of a masked sum, if it is one of the plan's, this silo's with it.
+
+    Rounds come in order; ``last`` is the one that was answered last, at a time when so many had
+    failed. A round is answered again only after another one failed, and as often as was priced: so
+    the answers of a silo are those of its rounds and of spare ones.
+    """
     part = ask.part
     if part is None:
         raise Refused("This silo agreed to masked sums: a round needs its part of one.")
-    among, round = part.among, row.cohort_of(ask.number)
-    known = among.dtype.kind == "i" and among.ndim == 1 and bool(np.isin(among, round).all())
+    among, everyone = part.among, np.arange(len(row.silos))
+    if ask.purpose == "round":
+        _check_attempt(part.round, ask.number, row, last, failed)
+        everyone = row.cohort_of(part.round or 0)
+    known = among.dtype.kind == "i" and among.ndim == 1 and bool(np.isin(among, everyone).all())
     if not known or row.index not in among or (np.diff(among) <= 0).any() or len(among) < FEWEST:
         raise Refused(
             f"A masked sum is among {FEWEST} silos or more of a round, each once, this one with "
             "them."
         )
+    if row.shares_noise and len(among) - row.colluding < 1:
+        raise Refused(f"Of {len(among)} shares of the noise colluding={row.colluding} leaves none.")
+    if row.shares_noise and ask.purpose != "round" and len(among) != len(row.silos):
+        raise Refused("A sum beside the rounds is of all silos.")
     if not 0 < part.step < math.inf:
         raise Refused("The grid of a masked sum is a positive number.")
     return part
 
 
+def _check_attempt(round: int | None, number: int, row: WholePlan, last: int, failed: int) -> None:
+    """Raise unless an attempt is one of a round that is due, or a spare one."""
+    if round is None or not 0 <= round < len(row.steps):
+        raise Refused("An attempt is one at a round of the plan.")
+    if round < last or not failed <= number - round <= row.spare_rounds:
+        raise Refused(
+            f"Rounds come in order, and {row.spare_rounds} of them may fail: attempt {number} is "
+            f"none at round {round}."
+        )
+
+
 def _hidden(
-    draw: Callable[[], np.ndarray], ask: Ask, offer: Offer, secrets: np.ndarray
+    draw: Callable[[], np.ndarray], ask: Ask, offer: Offer, part: Part, secrets: np.ndarray
 ) -> np.ndarray:
     """Return a silo's masked message."""
-    row, part = offer.row, ask.part
-    assert isinstance(row, WholePlan) and part is not None
-    steps = on_grid(draw(), float(row.weights[row.index]), part.step, len(part.among))
-    what = pack((agreed(offer).hex(), ask.purpose, ask.number, part.among))
+    row, steps = offer.row, draw()
+    assert isinstance(row, WholePlan)
+    if not row.shares_noise:
+        weight = float(row.weights[row.index])
+        steps = on_grid(steps, weight, part.step, len(part.among))
+    asked = hashlib.sha256(pack((ask.content, ask.clip_norm))).hexdigest()
+    what = pack((agreed(offer).hex(), ask.purpose, ask.number, part.round, part.among, asked))
     return masked(steps, mask(secrets, row.index, part.among.tolist(), what, len(steps)))
 
 
@@ -114,7 +144,8 @@ def _of_silo(
     if not task.algorithm.accepts(ask.content, task.model.size):
         raise Refused("This is not what the fit's algorithm broadcasts for its model.")
     _check_clip_norm(ask.clip_norm, row)
-    return partial(silo.round, ask.number, ask.content, ask.clip_norm)
+    among = 1 if ask.part is None else len(ask.part.among)
+    return partial(silo.round, ask.number, ask.content, ask.clip_norm, among=among)
 
 
 def _sum_of_silo(

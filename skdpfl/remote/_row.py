@@ -25,6 +25,7 @@ from skdpfl.privacy.mechanisms import Mechanism
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import PrecisionError
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, Sampling, WithoutReplacement
+from skdpfl.privacy.silo_releases import composition_of
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._terms import Refused
 
@@ -146,7 +147,9 @@ class WholePlan:
     """All silos' public numbers in a plan, and whose copy it is.
 
     ``sizes`` is None where they are secrets. ``cohorts`` has the silos of all rounds, one after the
-    other, and the number of them in each; None where all are in every round.
+    other, and the number of them in each; None where all are in every round. Under trust "secagg"
+    silos share noise: ``width`` is the number of coordinates of a message, ``colluding`` of the
+    silos may work with the server, and ``spare_rounds`` are priced with the others.
     """
 
     name: str
@@ -166,6 +169,9 @@ class WholePlan:
     noise_schedule: tuple[str, float, int] | None
     mechanism: Mechanism
     sums: tuple[SumPlan, ...]
+    width: int | None
+    colluding: int
+    spare_rounds: int
 
     def __post_init__(self) -> None:
         n = len(self.silos)
@@ -173,7 +179,12 @@ class WholePlan:
         for each in (self.weights, self.noise_multiplier, self.delta, self.sizes):
             _check(each is None or (each.shape == (n,) and ((each > 0) & (each < np.inf)).all()))
         self._check_cohorts(n)
-        _check_numbers(self.own)
+        _check(self.colluding >= 0 and self.spare_rounds >= 0)
+        _check_numbers(self)
+        _check_sums(self)
+        if self.shares_noise and self.unit == "record":
+            _check(max(self.steps) == 1)
+        _check_spare(self)
 
     def _check_cohorts(self, n: int) -> None:
         if self.cohorts is None:
@@ -210,38 +221,48 @@ class WholePlan:
         return tuple(np.split(self.cohorts[0], np.cumsum(self.cohorts[1])[:-1]))
 
     @cached_property
-    def own(self) -> Row:
-        """This silo's row."""
-        i, mine = self.index, None
-        if self._schedule is not None:
-            mine = tuple(r for r, cohort in enumerate(self._schedule) if i in cohort)
-        return Row(
-            name=self.name,
-            size=self.size,
-            steps=self.steps,
-            clip_norm=self.clip_norm,
-            noise_multiplier=float(self.noise_multiplier[i]),
-            delta=float(self.delta[i]),
-            unit=self.unit,
-            trust=self.trust,
-            neighbours=self.neighbours,
-            sampling=self.sampling,
-            rounds=mine,
-            cohort=self.cohort,
-            noise_schedule=self.noise_schedule,
-            mechanism=self.mechanism,
-            sums=tuple(each.of_silo(i) for each in self.sums),
-        )
+    def rounds(self) -> tuple[int, ...] | None:
+        """The rounds that this silo is in; None for all of them."""
+        if self._schedule is None:
+            return None
+        return tuple(r for r, cohort in enumerate(self._schedule) if self.index in cohort)
+
+    @property
+    def shares_noise(self) -> bool:
+        """Whether each silo adds a share of the noise only."""
+        return self.trust == "secagg"
 
     def spent(self, seed: int | None) -> PrivacySpent:
         """Price the plan, as this silo does for itself."""
-        return self.own.spent(seed)
+        plan, z = self.plan, float(self.noise_multiplier[self.index])
+        return PrivacySpent.from_compositions(
+            unit=self.unit,
+            trust=self.trust,
+            neighbours=self.neighbours,
+            delta=float(self.delta[self.index]),
+            compositions=[composition_of(plan, plan.mechanism, self.index, z)],
+            silo_ids=(self.name,),
+            group_of_silo=[0],
+            noise_multiplier=z * plan.factor_range[0] if plan.mechanism.gaussian else None,
+            n_releases=plan.mechanism.n_releases(plan) + sum(len(each.mus) for each in self.sums),
+            colluding=self.colluding if self.shares_noise else None,
+            simulation_seeds=frozenset(() if seed is None else (seed,)),
+        )
+
+    @cached_property
+    def attempts(self) -> PrivacyPlan:
+        """The plan by which this silo runs: a spare round is one more, of all silos."""
+        plan = self.plan
+        if not self.spare_rounds:
+            return plan
+        steps = plan.steps + plan.steps[-1:] * self.spare_rounds
+        return replace(plan, steps=steps, schedule=None, spare_rounds=0)
 
     @cached_property
     def plan(self) -> PrivacyPlan:
         """The whole plan; ``setup`` is what this silo is asked beside."""
         setup = compose([e for each in self.sums for e in each.composition(self.index)])
-        return PrivacyPlan(
+        return _of_public_numbers(
             silo_ids=self.silos,
             silo_sizes=self.sizes,
             weights=self.weights,
@@ -257,8 +278,19 @@ class WholePlan:
             cohort=self.cohort,
             noise_schedule=self.noise_schedule,
             setup=(setup,) if setup else (),
+            size=self.width,
+            colluding=self.colluding,
+            spare_rounds=self.spare_rounds,
             mechanism=self.mechanism,
         )
+
+
+def _of_public_numbers(**numbers: Any) -> PrivacyPlan:
+    """Return a plan; a Refused, in words about public numbers, where there is none."""
+    try:
+        return PrivacyPlan(**numbers)
+    except ValueError as error:
+        raise Refused(str(error)) from error
 
 
 def whole_plans_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[WholePlan]:
@@ -286,6 +318,9 @@ def whole_plans_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[WholePlan
         noise_schedule=plan.noise_schedule,
         mechanism=plan.mechanism,
         sums=tuple(sums),
+        width=plan.size,
+        colluding=plan.colluding,
+        spare_rounds=plan.spare_rounds,
     )
     return [replace(first, name=name) for name in plan.silo_ids]
 
@@ -321,10 +356,10 @@ def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[Row]:
 
 def _check_can_run(plan: PrivacyPlan) -> None:
     """Raise for plans whose guarantee needs more than a silo and its own noise."""
-    check_noised(plan.private, plan.trust)
+    check_noised(plan.private, "silo" if plan.shares_noise else plan.trust)
     if not (plan.noise_multiplier > 0).all():
         raise Refused("Each silo elsewhere adds noise: give every silo a finite epsilon.")
-    if plan.unit == "silo" and plan.silo_fraction < 1:
+    if plan.unit == "silo" and plan.silo_fraction < 1 and not plan.shares_noise:
         raise Refused(
             'With unit="silo" all silos elsewhere take part in every round, because who is chosen '
             "is a secret that messages would tell. Give silo_fraction=1.0."
@@ -337,6 +372,11 @@ def check_noised(private: bool, trust: str) -> None:
         raise Refused(
             "epsilon=inf gives out exact numbers of each silo; silos elsewhere send noised ones "
             "only. Give a finite epsilon (a large one adds little noise)."
+        )
+    if trust == "secagg":
+        raise Refused(
+            'trust="secagg" is for fits of models where silos are elsewhere: what a transformer '
+            'learns, or a score, needs trust="silo" there.'
         )
     if trust != "silo":
         raise Refused(
@@ -351,21 +391,32 @@ def _check(holds: object) -> None:
         raise Refused("The row of the plan holds numbers that do not belong together.")
 
 
-def _check_numbers(row: Row) -> None:
+def _check_numbers(row: Row | WholePlan) -> None:
     """Raise unless each number is in its range: what is priced must be what runs."""
-    n_rounds = len(row.steps)
+    n_rounds, z = len(row.steps), np.asarray(row.noise_multiplier)
     _check(n_rounds and all(k >= 1 for k in row.steps))
     _check(row.unit == "silo" if row.size is None else row.unit == "record" and row.size >= 1)
-    _check(0 < row.clip_norm < math.inf and 0 < row.delta < 1)
-    _check(0 < row.noise_multiplier < math.inf)
+    _check(0 < row.clip_norm < math.inf and np.all(np.asarray(row.delta) < 1) and z.size)
+    _check(np.all((z > 0) & (z < math.inf)) and np.all(np.asarray(row.delta) > 0))
     if row.rounds is not None:
         _check(all(a < b for a, b in zip((-1, *row.rounds), (*row.rounds, n_rounds), strict=True)))
-        _check(row.unit == "record")
-    _check(row.trust == "silo" and row.mechanism.serves == (row.unit, row.trust))
+        _check(row.unit == "record" or row.trust == "secagg")
+    _check(row.trust == "silo" or (isinstance(row, WholePlan) and row.trust == "secagg"))
+    _check(row.mechanism.serves == (row.unit, row.trust))
     _check_sampling(row)
 
 
-def _check_sampling(row: Row) -> None:
+def _check_spare(row: WholePlan) -> None:
+    """Raise unless a round that failed can be run again, with batches of its own."""
+    if not row.spare_rounds:
+        return
+    if row.noise_schedule is not None:
+        raise Refused("Spare rounds of silos elsewhere need noise_schedule=None.")
+    if isinstance(row.sampling, Disjoint) and row.rounds is not None:
+        raise Refused('Spare rounds with sampling="disjoint" need all silos in each round.')
+
+
+def _check_sampling(row: Row | WholePlan) -> None:
     """Raise unless batches can be drawn in every step that the silo is in."""
     sampling = row.sampling
     if isinstance(sampling, PoissonSampling | WithoutReplacement):
@@ -373,22 +424,29 @@ def _check_sampling(row: Row) -> None:
     if isinstance(sampling, Disjoint):
         own = range(len(row.steps)) if row.rounds is None else row.rounds
         size = math.inf if row.size is None else row.size
-        _check(sum(row.steps[r] for r in own) <= sampling.n_parts <= size)
+        spare = row.spare_rounds if isinstance(row, WholePlan) else 0
+        _check(sum(row.steps[r] for r in own) + spare <= sampling.n_parts <= size)
 
 
-def _check_sums(row: Row | SumRow) -> None:
+def _check_sums(row: Row | SumRow | WholePlan) -> None:
     """Raise unless the sums are of the row's records, and what is priced is what runs."""
     purposes = [plan.purpose for plan in row.sums]
     _check(len(set(purposes)) == len(purposes) and "round" not in purposes)
+    shape: tuple[int, ...] = (1,)
+    sizes: Any = row.size
+    colluding = 0
+    if isinstance(row, WholePlan):
+        shape, sizes, colluding = (len(row.silos),), row.sizes, row.colluding
     for plan in row.sums:
         given = plan.budgets
         same = (given.unit, given.trust, given.neighbours) == (row.unit, row.trust, row.neighbours)
         _check(same and given.every >= 1 and (given.most is None or given.most >= 1))
-        _check(given.silo_sizes.shape == given.mu.shape == (1,))
-        _check(row.size is None or given.silo_sizes.tolist() == [row.size])
+        _check(given.colluding == colluding)
+        _check(given.silo_sizes.shape == given.mu.shape == shape)
+        _check(row.size is None or (given.silo_sizes == sizes).all())
         _check(plan.mus and plan.first >= 0 and 0 <= plan.failure < 1)
-        _check(all(mu.shape == (1,) and mu.dtype.kind == "f" for mu in plan.mus))
-        _check(all(0 < mu[0] < math.inf for mu in (given.mu, *plan.mus)))
+        _check(all(mu.shape == shape and mu.dtype.kind == "f" for mu in plan.mus))
+        _check(all(((mu > 0) & (mu < math.inf)).all() for mu in (given.mu, *plan.mus)))
 
 
 class PublicOfRecords(Protocol):

@@ -50,7 +50,10 @@ class Terms:
         The roster: the name of each silo among which it takes part in masked sums, itself with
         them, and that silo's public key, 64 hexadecimal digits, which operators tell each other
         without the server. By default any silos that the server names, with keys that come from
-        the server.
+        the server; then no fit in which silos share noise.
+    colluding : int, default=1
+        How many of the others may work with the server, at least, before a share of the noise is
+        too little (:class:`skdpfl.privacy.SecureAggregation`).
     """
 
     epsilon: float = math.inf
@@ -59,6 +62,7 @@ class Terms:
     neighbours: Literal["replace", "add_remove"] = "replace"
     approval: bool = False
     silos: Mapping[str, str] | None = None
+    colluding: int = 1
 
     def check(self, spent: Spent) -> None:
         """Raise unless a fit of this cost keeps within the terms."""
@@ -69,10 +73,25 @@ class Terms:
             )
         self.check_price(spent)
 
-    def check_others(self, names: Iterable[str]) -> None:
-        """Raise unless it agreed to masked sums among these silos."""
+    def check_others(self, names: Iterable[str], shared_with: int | None) -> None:
+        """Raise unless it agreed to masked sums among these silos.
+
+        ``shared_with`` is how many of them may know each other's noise, where silos share it.
+        """
         if self.silos is not None and not set(names) <= set(self.silos):
             raise Refused("The masked sum is among silos that are not on this silo's roster.")
+        if shared_with is None:
+            return
+        if self.silos is None:
+            raise Refused(
+                'trust="secagg": this silo shares noise with silos on its roster only, and has '
+                "none. Its operator exchanges keys with the others first."
+            )
+        if shared_with < self.colluding:
+            raise Refused(
+                f"This silo agreed to shares of noise that suffice if {self.colluding} of the "
+                f"others work with the server; the fit has colluding={shared_with}."
+            )
 
     def check_price(self, spent: Spent) -> None:
         """Raise if a fit of this cost is too dear."""

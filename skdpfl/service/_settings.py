@@ -76,6 +76,7 @@ class TermsTable:
     unit: Literal["record", "silo"] = "record"
     neighbours: Literal["replace", "add_remove"] = "replace"
     approval: bool = False
+    colluding: int = 1
     allow_simulation: bool = False
     pace: float = 0.0
 
@@ -126,7 +127,8 @@ class SiloSettings:
     def agreed(self) -> Terms:
         """The terms, as a gate wants them."""
         t = self.terms
-        return Terms(t.epsilon, t.delta, t.unit, t.neighbours, t.approval, self.roster.silos)
+        given = t.epsilon, t.delta, t.unit, t.neighbours, t.approval
+        return Terms(*given, self.roster.silos, t.colluding)
 
 
 _TABLES: dict[str, type] = {
@@ -250,6 +252,8 @@ def _check(settings: SiloSettings) -> None:
         raise BadFile(f"{path}: records.features names each feature once")
     if not (terms.epsilon > 0 and 0 < terms.delta < 1 and terms.pace >= 0):
         raise BadFile(f"{path}: terms.epsilon is above 0, delta between 0 and 1, pace 0 or more")
+    if terms.colluding < 0:
+        raise BadFile(f"{path}: terms.colluding is a number of silos, 0 or more")
     if not (settings.ledger.epsilon > 0 and 0 < settings.ledger.delta < 1):
         raise BadFile(f"{path}: ledger.epsilon is above 0, and delta between 0 and 1")
     has_port = not Path(settings.socket).is_absolute()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpfl.models import MLP
-from skdpfl.remote import Refused, RemoteFederation, SilosMissing
+from skdpfl.remote import Refused, RemoteFederation, SilosMissing, new_silo_key
 from tests.remote.silos_here import NAMES, Here, estimator, problem, schema
 
 FITS = {
@@ -12,6 +12,7 @@ FITS = {
     "questions": {"n_rounds": 2, "feature_bounds": (-4, 4)},
     "some silos": {"sampling": "disjoint", "silo_fraction": 0.5, "n_rounds": 4, "scaling": None},
     "a network": {"model": MLP((3,)), "n_rounds": 2, "scaling": None, "calibrate": False},
+    "shared noise": {"trust": "secagg", "n_rounds": 2, "feature_bounds": (-4, 4)},
 }
 
 
@@ -44,7 +45,11 @@ def killed_at(here, n):
 @pytest.mark.parametrize("name", FITS)
 def test_a_server_that_is_killed_in_each_exchange_goes_on(tmp_path, name):
     """Without a seed: the second process finds the fit, its own draws and the answers."""
-    here = Here(tmp_path, problem(), allow_simulation=False)
+    keys = None
+    if "trust" in FITS[name]:
+        pytest.importorskip("cryptography")
+        keys = {silo: new_silo_key() for silo in NAMES}
+    here = Here(tmp_path, problem(), allow_simulation=False, keys=keys)
     journal, model, ends = tmp_path / "journal", None, 0
     for n in range(1, 30):
         killed_at(here, 2 if n > 1 else 1)  # one exchange further each time

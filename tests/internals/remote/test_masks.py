@@ -178,7 +178,7 @@ def test_a_message_that_is_too_large_is_not_drawn_again(silo, monkeypatch):
     """Each refusal would compare a message of new noise with the grid that the server chose."""
     here, first = silo
     drawn, draw = [], Silo.round
-    monkeypatch.setattr(Silo, "round", lambda self, *a: drawn.append(1) or draw(self, *a))
+    monkeypatch.setattr(Silo, "round", lambda self, *a, **k: drawn.append(1) or draw(self, *a, **k))
     fine = replace(first, part=replace(first.part, step=1e-30))
     once = here.gate("east").answer(pack(fine))
     assert "too large" in unpack(once).reason
@@ -194,10 +194,11 @@ def test_keys_stay(silo):
     here, first = silo
     assert isinstance(unpack(here.gate("east").answer(pack(first))), Answer)
     keys = *first.part.keys[:3], public_of(new_key())
-    later = replace(first, number=1, task=None, part=replace(first.part, keys=keys))
+    part = replace(first.part, keys=keys, round=1)
+    later = replace(first, number=1, task=None, part=part)
     answer = unpack(here.gate("east").answer(pack(later)))
     assert "The keys of a fit" in answer.reason
-    good = replace(later, part=replace(first.part, keys=None))
+    good = replace(later, part=replace(part, keys=None))
     assert isinstance(unpack(here.gate("east").answer(pack(good))), Answer)
 
 

@@ -96,6 +96,7 @@ FILES = {
     "a token, no port": ("[records]", "\n[records]", None),
     "nobody of this name": ("users = []", 'users = ["nobody here"]', "no user 'nobody here'"),
     "a roster of names": ("users = []", 'silos = ["north"]', "roster.silos is of another type"),
+    "fewer than none": ("[terms]", "[terms]\ncolluding = -1", "colluding is a number of silos"),
     "a short key": ("users = []", 'silos = {north = "00"}', "north is a public key, 64 hex"),
     "a roster of others": (
         "users = []",

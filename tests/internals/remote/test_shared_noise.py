@@ -1,0 +1,381 @@
+"""Noise that silos share, elsewhere: the bits of `fit`; what letters of a hostile server bring."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cryptography")
+
+from skdpfl.algorithms import FedAvg
+from skdpfl.federation import Silo
+from skdpfl.privacy import SecureAggregation
+from skdpfl.remote import Refused, SilosMissing, Terms, new_silo_key, pack, unpack
+from skdpfl.remote import _gate as gates
+from skdpfl.remote._letters import Answer, Ask, Offer, Refusal
+from skdpfl.remote._masks import new_key, public_of, total_of
+from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
+
+KEYS = {name: new_silo_key() for name in NAMES}
+PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3, "trust": "secagg"}
+FITS = {
+    "minibatch": ("ISRLDPClassifier", PLAIN),
+    "scales and temperature": ("ISRLDPClassifier", {"trust": "secagg", "scaling": "private"}),
+    "two collude": (
+        "ISRLDPRegressor",
+        {
+            "trust": SecureAggregation(2, spare_rounds=1),
+            "feature_bounds": (-3, 3),
+            "target_bounds": (-6, 6),
+        },
+    ),
+    "three of four": ("DPFedAvgClassifier", {**PLAIN, "local_steps": 1, "silo_fraction": 0.75}),
+    "disjoint batches": ("ISRLDPClassifier", {**PLAIN, "sampling": "disjoint"}),
+    "whole silos": (
+        "DPFedEXPClassifier",
+        {"trust": "secagg", "epsilon": 20.0, "delta": 0.01, "scaling": None},
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Hiding a whole silo", "ignore:The noise will drown")
+@pytest.mark.parametrize("name", FITS)
+def test_the_model_is_that_of_one_process(tmp_path, name):
+    kind, options = FITS[name]
+    data = problem(kind[-10:] if "Class" in kind else "Regressor")
+    here, model = Here(tmp_path, data, keys=KEYS), estimator(kind, **options)
+    if model.unit == "silo":
+        here.options["terms"] = Terms(unit="silo", delta=0.2)
+    there = fit_elsewhere(model, here)
+    coef, spent = there.coef_.copy(), there.privacy_spent_
+    alone = fit_here(estimator(kind, **options), data)
+    assert (coef == alone.coef_).all() and (there.intercept_ == alone.intercept_).all()
+    assert spent.epsilon == alone.privacy_spent_.epsilon and spent.trust == "secagg"
+    for silo in NAMES:
+        (entry,) = here.entries(silo)
+        assert entry.spent.epsilon <= spent.epsilon + 1e-12
+        assert entry.spent.colluding == spent.colluding
+
+
+# ---- who leaves ---------------------------------------------------------------------------------
+
+
+class Leaving(Here):
+    """A silo's answers stay away from its ``n``-th letter that reads records on."""
+
+    def __init__(self, folder, n, who="west", data=None, late=True):
+        super().__init__(folder, data or problem(), keys=KEYS)
+        self.n, self.who, self.late, self.asked = n, who, late, []
+
+    def deliver(self, letters):
+        reads = {n: unpack(d) for n, d in letters.items() if isinstance(unpack(d), Ask)}
+        self.asked += [(n, ask) for n, ask in reads.items()]
+        numbers = {ask.number for n, ask in self.asked if n == self.who}
+        gone = self.who in reads and len(numbers) >= self.n
+        if gone and not self.late:  # it does not even get the letter
+            return super().deliver({n: d for n, d in letters.items() if n != self.who})
+        came = super().deliver(letters)
+        return {n: a for n, a in came.items() if not (gone and n == self.who)}
+
+    def sent(self, number):
+        """Return who sent what in an attempt, late letters with the others."""
+        pairs = zip(self.letters, self.answers, strict=True)
+        found = {
+            n: unpack(a)
+            for (n, data), (_, a) in pairs
+            if getattr(unpack(data), "number", None) == number
+        }
+        return {n: answer.values for n, answer in found.items() if isinstance(answer, Answer)}
+
+
+def spare(n, colluding=1, **options):
+    trust = SecureAggregation(colluding, spare_rounds=n)
+    return estimator(**PLAIN | {"trust": trust} | options)
+
+
+def test_a_fit_goes_on_with_those_that_are_left(tmp_path, monkeypatch):
+    """The next attempt has another number, three silos, and the share of three."""
+    told, draw = set(), Silo.round
+
+    def watched(self, number, *content, among):
+        told.add((number, among))
+        return draw(self, number, *content, among=among)
+
+    monkeypatch.setattr(Silo, "round", watched)
+    here = Leaving(tmp_path, 2)
+    model = fit_elsewhere(spare(1), here, n_attempts=1)
+    assert np.isfinite(model.coef_).all()
+    rounds = {(ask.number, ask.part.round, len(ask.part.among)) for _, ask in here.asked}
+    assert rounds == {(0, 0, 4), (1, 1, 4), (2, 1, 3), (3, 2, 3)}
+    assert told == {(0, 4), (1, 4), (2, 3), (3, 3)}
+    assert "west" not in [name for name, ask in here.asked if ask.number > 1]
+    assert [len(here.entries(silo)) for silo in NAMES] == [1] * 4
+    price = spare(1).plan_for(silo_sizes=[50] * 4, n_features=4)
+    assert price.n_rounds == 3 and price.spent().n_releases == 4
+
+
+def test_a_spare_round_that_is_not_used_changes_noise_and_no_more(tmp_path):
+    with_one = fit_elsewhere(spare(1), Here(tmp_path, problem(), keys=KEYS))
+    assert (with_one.coef_ == fit_here(spare(1), problem()).coef_).all()
+    assert (with_one.coef_ != fit_here(spare(0), problem()).coef_).any()
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_what_a_failed_attempt_left_is_uniform(tmp_path, late):
+    """A late letter completes the sum that was asked for, which was priced, and no other.
+
+    Sums of three letters, and sums over the attempts, are as large as 64 bits.
+    """
+    here = Leaving(tmp_path, 2, late=late)
+    fit_elsewhere(spare(1), here, n_attempts=1)
+    dead, after = here.sent(1), here.sent(2)
+    assert set(after) == set(NAMES[:3]) and set(dead) == set(NAMES if late else NAMES[:3])
+    threes = total_of([dead[n] for n in NAMES[:3]])
+    mixed = total_of([dead["east"], *(after[n] for n in NAMES[1:3])])
+    both = [dead[n].view("u8") - after[n].view("u8") for n in NAMES[:3]]
+    for part in (threes, mixed, total_of([each.view("i8") for each in both])):
+        assert np.abs(part.astype(float)).max() > 2**55
+    assert np.abs(total_of(list(after.values()))).max() < 2**52
+    if late:
+        assert np.abs(total_of(list(dead.values()))).max() < 2**52
+
+
+def test_too_many_that_leave_end_the_fit_in_words(tmp_path):
+    with pytest.raises(SilosMissing, match=r"None of 0 spare rounds is left.*SecureAggregation"):
+        fit_elsewhere(spare(0), Leaving(tmp_path / "none", 2), n_attempts=1)
+    with pytest.raises(SilosMissing, match=r"has 3 silos left.*colluding=3.*at most epsilon=2\.99"):
+        fit_elsewhere(spare(2, colluding=3), Leaving(tmp_path / "few", 2), n_attempts=1)
+
+
+def test_a_question_beside_the_rounds_needs_all_silos(tmp_path):
+    model = estimator(trust=SecureAggregation(spare_rounds=2), scaling="private")
+    with pytest.raises(SilosMissing, match="needs the answers of all silos"):
+        fit_elsewhere(model, Leaving(tmp_path, 1), n_attempts=1)
+
+
+def test_spare_rounds_with_dealt_batches_have_some_of_their_own(tmp_path):
+    model = spare(1, sampling="disjoint")
+    here = Leaving(tmp_path, 2)
+    fit_elsewhere(model, here, n_attempts=1)
+    assert {ask.number for _, ask in here.asked} == {0, 1, 2, 3}
+    with pytest.raises(Refused, match="need all silos in each round"):
+        fit_elsewhere(
+            spare(1, sampling="disjoint", silo_fraction=0.75), Here(tmp_path, problem(), keys=KEYS)
+        )
+    offer = next(unpack(data) for _, data in here.letters)
+    with pytest.raises(Refused, match="noise_schedule=None"):
+        replace(offer.row, noise_schedule=("round", 0.9, 0))
+    with pytest.raises(Refused, match="do not belong together"):  # no batch is left for it
+        replace(offer.row, spare_rounds=2)
+
+
+# ---- a hostile server ---------------------------------------------------------------------------
+
+
+class Offered(Here):
+    """Silos that agree; what they are asked is kept, and not brought."""
+
+    def deliver(self, letters):
+        self.asked = {name: unpack(letter) for name, letter in letters.items()}
+        if any(isinstance(letter, Ask) for letter in self.asked.values()):
+            return {}
+        return super().deliver(letters)
+
+    def say(self, name, ask):
+        return unpack(self.gate(name).answer(pack(ask)))
+
+
+@pytest.fixture
+def offered(tmp_path):
+    """Silos that agreed to a fit with one spare round, and what "east" is asked first."""
+    here = Offered(tmp_path, problem(), keys=KEYS)
+    with pytest.raises(SilosMissing):
+        fit_elsewhere(spare(1), here, n_attempts=1)
+    return here, here.asked["east"]
+
+
+def at(ask, number, round, among=NAMES, **changes):
+    numbers = np.array([NAMES.index(name) for name in among])
+    return replace(
+        ask, number=number, part=replace(ask.part, round=round, among=numbers), **changes
+    )
+
+
+def test_an_attempt_is_answered_once(offered):
+    here, first = offered
+    once = here.say("east", first)
+    assert isinstance(once, Answer)
+    assert (here.say("east", first).values == once.values).all()  # the same bytes again
+    for other in (at(first, 0, 0, NAMES[:3]), replace(first, content=first.content + 1)):
+        assert "once and in order" in here.say("east", other).reason
+
+
+def test_a_server_that_pretends_failures_has_as_many_sums_as_were_priced(offered):
+    """Three rounds and a spare one: four answers, whatever the server says of failures."""
+    here, first = offered
+    tried = [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (2, 2), (3, 1), (4, 3), (5, 2)]
+    said = [here.say("east", at(first, *each)) for each in tried]
+    assert [isinstance(answer, Answer) for answer in said] == [True] * 4 + [False] * 5
+    assert len(here.entries("east")) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "round"), [(2, 0), (0, 1), (1, 3), (-1, -1), (0, -1), (4, 2), (0, None)]
+)
+def test_attempts_beyond_the_plan_are_refused(offered, number, round):
+    here, first = offered
+    assert isinstance(here.say("east", at(first, number, round)), Refusal)
+    assert not here.entries("east")
+
+
+def test_rounds_do_not_go_back_and_failures_are_not_forgotten(offered):
+    here, first = offered
+    assert isinstance(here.say("east", at(first, 2, 1)), Answer)  # one failed before
+    for number, round in ((3, 0), (3, 1), (3, 3)):
+        assert isinstance(here.say("east", at(first, number, round)), Refusal)
+    assert isinstance(here.say("east", at(first, 3, 2)), Answer)
+
+
+def test_cohorts_that_are_too_small_are_refused(offered):
+    here, first = offered
+    assert "3 silos or more" in here.say("east", at(first, 0, 0, NAMES[:2])).reason
+    assert "this one with" in here.say("east", at(first, 0, 0, NAMES[1:])).reason
+    assert isinstance(here.say("east", at(first, 0, 0, NAMES[:3])), Answer)
+
+
+def test_silos_that_are_told_different_cohorts_or_models_send_what_does_not_add_up(offered):
+    """Nobody refuses: each answers what it was asked, and no sum is readable."""
+    here, first = offered
+    asks = {name: here.asked[name] for name in NAMES}
+    asks["east"] = replace(first, content=first.content + 1e-9)
+    sent = [here.say(name, ask).values for name, ask in asks.items()]
+    assert np.abs(total_of(sent).astype(float)).max() > 2**55
+    asks = {name: at(here.asked[name], 1, 1) for name in NAMES}
+    asks["east"] = at(first, 1, 1, NAMES[:3])
+    sent = [here.say(name, ask).values for name, ask in asks.items()]
+    assert np.abs(total_of(sent).astype(float)).max() > 2**55
+    assert np.abs(total_of(sent[:3]).astype(float)).max() > 2**55
+
+
+def test_more_than_one_fresh_gradient_is_not_sent(tmp_path):
+    """The share is for one clipped gradient; several local steps would move the sum further."""
+
+    def change(letter):
+        algorithm = FedAvg(local_steps=3, learning_rate=0.1)
+        return replace(letter, task=replace(letter.task, algorithm=algorithm))
+
+    class Greedy(Here):
+        def deliver(self, letters):
+            return super().deliver({n: pack(change(unpack(d))) for n, d in letters.items()})
+
+    with pytest.raises(SilosMissing, match="one fresh gradient a round"):
+        fit_elsewhere(estimator(**PLAIN), Greedy(tmp_path, problem(), keys=KEYS))
+
+
+OPERATORS = {
+    "no roster": ({}, False, "shares noise with silos on its roster only"),
+    "more that collude": ({"terms": Terms(colluding=2)}, True, "the fit has colluding=1"),
+    "another price": ({"terms": Terms(epsilon=1.0)}, True, "agreed to epsilon=1"),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_decide_whom_they_share_noise_with(tmp_path, name):
+    options, keyed, words = OPERATORS[name]
+    here = Here(tmp_path, problem(), keys=KEYS if keyed else None, **options)
+    with pytest.raises(SilosMissing, match=words):
+        fit_elsewhere(estimator(**PLAIN), here)
+    assert not any(here.entries(silo) for silo in NAMES)
+
+
+def test_rounds_may_fail_only_if_that_was_priced(tmp_path):
+    with pytest.raises(Refused, match="spare_rounds"):
+        fit_elsewhere(estimator(**PLAIN), Here(tmp_path, problem(), keys=KEYS), on_missing="skip")
+
+
+# ---- a simulator without the records ------------------------------------------------------------
+
+
+def other_records():
+    """Return the same silos with other records in "east"; nothing that is public differs."""
+    X, y, silos = problem()
+    mine = silos == 0
+    rng = np.random.default_rng(99)
+    X, y = X.copy(), y.copy()
+    X[mine], y[mine] = rng.normal(size=(mine.sum(), 4)), rng.integers(0, 2, mine.sum())
+    return X, y, silos
+
+
+def forge(name, letter):
+    if name == "east" and isinstance(letter, Ask) and letter.part.keys is not None:
+        keys = (*letter.part.keys[:3], public_of("11" * 32))
+        return replace(letter, part=replace(letter.part, keys=keys))
+    return letter
+
+
+def two_plans(name, letter):
+    if name == "west" and isinstance(letter, Offer):
+        return replace(letter, row=replace(letter.row, weights=letter.row.weights[::-1].copy()))
+    return letter
+
+
+def invent(name, letter):
+    if not isinstance(letter, Offer):
+        return letter
+    row = letter.row
+    more = {
+        n: np.append(getattr(row, n), getattr(row, n)[0])
+        for n in ("sizes", "weights", "delta", "noise_multiplier")
+    }
+    return replace(letter, row=replace(row, silos=(*row.silos, "ghost"), **more))
+
+
+def beyond(name, letter):
+    if not isinstance(letter, Ask):
+        return letter
+    return replace(letter, number=letter.number + 2)
+
+
+@pytest.mark.parametrize("attack", [forge, two_plans, invent, beyond])
+def test_a_hostile_server_gets_letters_that_do_not_depend_on_records(tmp_path, monkeypatch, attack):
+    """All that a silo says, byte by byte, is said with other records as well."""
+    said = []
+    for number, data in enumerate((problem(), other_records())):
+        keys = iter([f"{i:064x}" for i in range(1, 99)])
+        monkeypatch.setattr(gates, "new_key", lambda keys=keys: next(keys))
+
+        class Hostile(Here):
+            def deliver(self, letters):
+                changed = {n: pack(attack(n, unpack(d))) for n, d in letters.items()}
+                return super().deliver(changed)
+
+        here = Hostile(tmp_path / str(number), data, keys=KEYS)
+        (tmp_path / str(number)).mkdir()
+        monkeypatch.setattr("secrets.token_hex", lambda n: "ab" * n)
+        with pytest.raises(SilosMissing):
+            fit_elsewhere(estimator(**PLAIN), here, n_attempts=1)
+        assert not here.entries("east")
+        said.append([answer for name, answer in here.answers if name == "east"])
+    assert said[0] == said[1]
+
+
+def test_a_letter_whose_sum_is_not_complete_is_uniform(tmp_path):
+    """What a dropped letter leaves can be written without records: fair bits, six standard errors.
+
+    A simulation with one seed and two sets of records differs in the noised message only, which the
+    pad of a new key hides.
+    """
+    bits = []
+    for number in range(12):
+        here = Offered(tmp_path / str(number), problem(), keys=KEYS)
+        (tmp_path / str(number)).mkdir()
+        with pytest.raises(SilosMissing):
+            fit_elsewhere(spare(1), here, n_attempts=1)
+        for name in NAMES[:3]:
+            bits.append(np.unpackbits(here.say(name, here.asked[name]).values.view("u1")))
+    bits = np.concatenate(bits)
+    assert abs(bits.mean() - 0.5) < 3 / len(bits) ** 0.5
+
+
+def test_a_new_key_is_not_one_of_before():
+    assert new_key() != new_key()
