@@ -218,8 +218,11 @@ def refuse_dates(X: Any) -> None:
 def _advice(X: Any, y: Any, error: Exception) -> str | None:
     """Return what to do, or None where the error speaks for itself."""
     said = str(error)
-    if getattr(X, "shape", (1, 1))[1:] == (0,):
-        return "X has no columns, beside the silo column if there is one; at least one is needed."
+    if said.startswith("at least one array or dtype"):  # a frame without columns
+        return (
+            f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required, "
+            "beside the silo column if there is one."
+        )
     names = [] if said.startswith("The feature names") else getattr(X, "columns", [])
     if strange := [name for name in names if not _holds_numbers(X[name])]:
         return (

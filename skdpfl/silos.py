@@ -7,7 +7,7 @@ is an error.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Hashable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +65,8 @@ def split_silo_column(X: Any, silos: Any, silo_column: Any) -> tuple[Any, Any]:
             f"silo_column={silo_column!r} needs a DataFrame, got {type(X).__name__}; earlier steps "
             'of a pipeline keep frames after set_output(transform="pandas"). Or pass silos=...'
         )
+    if not isinstance(silo_column, Hashable):
+        raise ValueError(f"silo_column must be the name of a column; got {silo_column!r}.")
     if silo_column not in list(X.columns):
         raise ValueError(
             f"silo_column={silo_column!r} is not a column of X, which has {list(X.columns)!r}."

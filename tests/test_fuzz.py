@@ -10,11 +10,12 @@ from sklearn.pipeline import make_pipeline
 
 from benchmarks import fuzz
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
+from skdpfl.algorithms import Ball, FedAvg
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.inspection import PrivacyUtilityDisplay
 from skdpfl.losses import Huber, Poisson, Quantile
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
-from skdpfl.preprocessing import DPStandardScaler
+from skdpfl.preprocessing import DPOneHotEncoder, DPStandardScaler, limit_rows
 from skdpfl.privacy import PrivacyLedger, epsilon_per_record
 
 X = np.random.default_rng(0).normal(size=(30, 2))
@@ -73,11 +74,16 @@ def display(epsilons, y=y):
         (lambda: DPRandomizedSearchCV(ISRLDPClassifier(), [3]).fit(X, y), "must be a mapping"),
         (
             lambda: DPFedAvgClassifier(silo_column="c").fit(ONE, y),
-            "X has no columns",
+            "0 feature.*beside the silo column",
         ),
         (lambda: SharedBudget(NOTHING).fit(X[:0], y[:0]), "0 sample"),
         (lambda: PrivacyLedger(neighbours=pd.NA), "neighbours must be one of"),
         (lambda: ISRLDPClassifier(trust=pd.NA).fit(X, y), "trust must be one of"),
+        (lambda: ISRLDPClassifier(silo_column=np.zeros(2)).fit(ONE, y), "name of a column"),
+        (lambda: limit_rows(None, 2), "one id for each row"),
+        (lambda: DPOneHotEncoder(categories=3).fit(X), "categories must be"),
+        (lambda: Ball("x"), "radius must be a number"),
+        (lambda: FedAvg(b"x"), "learning_rate must be a number"),
         (lambda: display(3.0), "epsilons must be a sequence"),
         (lambda: display(()), "epsilons must be a sequence"),
         (lambda: display((1.0,), y=None), "Expected sequence"),
@@ -87,3 +93,17 @@ def display(epsilons, y=y):
 def test_what_was_raw_is_in_words(call, words):
     with pytest.raises((ValueError, TypeError), match=words):
         call()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"learning_rate": 1e3, "alpha": 1.0}, "diverged"),
+        ({"silo_fraction": 1e-3, "cohort": "poisson", "trust": "silo"}, "did not move"),
+    ],
+)
+def test_models_that_diverge_or_never_move_have_no_noise_error(how, why):
+    how = {"trust": "server", "random_state": 4, "n_rounds": 40} | how
+    summary = ISRLDPClassifier(**how).fit(X, y).summary()
+    assert list(summary) == ["coefficient"] and why in summary.attrs["no_noise_error"]

@@ -34,6 +34,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from skdpfl._apart import is_stackable
+from skdpfl._arguments import check_number
 
 #: the server's state, of any type
 State = Any
@@ -265,6 +266,9 @@ class Ball:
     """Projection onto a ball around the origin; with radius ``inf`` the identity."""
 
     radius: float = float("inf")
+
+    def __post_init__(self) -> None:
+        check_number("radius", self.radius, low=0)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Return x scaled down to the ball if it lies outside."""

@@ -19,6 +19,8 @@ from skdpfl.scaling import Calibrated, CurveScaling, Scales
 
 #: fewer rounds tell nothing; more parameters take seconds
 _FEWEST, _MOST = 20, 200
+#: models beyond it have moments that overflow
+_FAR = 1e50
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +72,10 @@ class Path:
         work = self._work
         models = [work.algorithm.params(state) for state in self._states]
         path = np.array([] if self.missing else [work.model.init(None), *models], np.float64)
-        if self.missing or len(path) != work.plan.n_rounds + 1 or not np.isfinite(path).all():
+        if self.missing or len(path) != work.plan.n_rounds + 1 or not np.all(np.abs(path) < _FAR):
             return NoiseError(self.missing or "not all rounds were run, or steps diverged")
+        if not np.ptp(path[len(path) // 4 :], axis=0).any():
+            return NoiseError("the model did not move")
         step = work.algorithm.heavy_ball()
         assert step is not None
         rounds = rounds_of(path, *step)

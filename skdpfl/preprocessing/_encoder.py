@@ -167,6 +167,10 @@ class DPOneHotEncoder(PayingTransformer):
                     '"auto" to find them within the budget.'
                 )
             entries = [given[name] for name in names]
+        elif not np.iterable(given):
+            raise ValueError(
+                f'categories must be "auto", or have one entry per column; got {given!r}.'
+            )
         else:
             entries = list(given)
         if len(entries) != n:

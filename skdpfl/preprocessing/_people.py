@@ -47,6 +47,8 @@ def limit_rows(people: Any, most: int) -> np.ndarray:
     array([ True,  True,  True, False])
     """
     check_count("most", most)
+    if isinstance(people, str) or not np.iterable(people):
+        raise ValueError(f"people must be one id for each row; got {people!r}.")
     ids = pd.Series(list(people), dtype=object)
     if ids.isna().any():
         raise ValueError(
