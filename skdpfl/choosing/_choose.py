@@ -103,6 +103,11 @@ class ScalingStep:
     @property
     def squared_row(self) -> float:
         """The expected mean square norm of a scaled row, from public numbers."""
+        of_curves = 0.0 if self.curves is None else self.curves.squared
+        return of_curves + self._squared_others
+
+    @property
+    def _squared_others(self) -> float:
         features, bounds = self.plan.features, self.plan.feature_bounds
         if features == "bounds" and bounds is not None and not self.plan.centred:
             return float(affine_from_bounds(bounds, centred=False).row_norm or 0.0) ** 2

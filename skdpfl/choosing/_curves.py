@@ -4,9 +4,16 @@ With s the noise of the whole fit on each coordinate of the mean gradient, in cl
 is what n mu is at a trusted server: n records of budget mu; n mu / sqrt(m) where each of m equal
 silos adds its own noise. With d columns that may have curves, and p pairs of columns::
 
-    curves       from 2 / s = 50 d on        8 pieces each
-    their bins   from 2 / s = 100 d on       4 quantiles each
-    products     from 2 / s = 15 p on, with at most 12 columns that may have curves
+                                 2 / s at least, for labels     for numbers
+    curves of 8 pieces           90 d                           120 d
+    their bins, 4 quantiles      170 d                          300 d
+    products of numbers          80 p, p pairs of them          200 p
+    of a number and an indicator 25 p, p pairs of them          25 p
+
+Products need d of at most 12, and a product of two indicators is not tried. P columns of variance
+1 that all converge take about ``25 (2 / s)^-2 P^2`` from R2, so 0.007 where curves (P = 2 d) and
+bins (P = 5 d) begin, less of what ranks records. Products of an indicator often bring much more
+than they take, so they begin early. By benchmarks/auto/additive.py, on other splits than it shows.
 """
 
 from __future__ import annotations
@@ -17,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpfl._arguments import is_auto
 from skdpfl.choosing._noise_level import NoiseLevel
 from skdpfl.choosing._request import Request
 from skdpfl.federation import SiloBudgets
@@ -25,8 +33,8 @@ from skdpfl.scaling import CurvePlan
 
 #: the part of mu squared for the histogram
 _SHARE = 0.1
-#: the least 2 / s for each column's curve, its bins, and each product; the most columns for these
-_CURVE, _BINS, _PAIR, _FEW = 50.0, 100.0, 15.0, 12
+#: the least 2 / s, see above; the most columns for products
+_LABELS, _NUMBERS, _FEW = (90.0, 170.0, 80.0, 25.0), (120.0, 300.0, 200.0, 25.0), 12
 #: pieces of a curve, and pieces for each quantile that is a bin
 _KNOTS, _PER_BIN = 8, 2
 
@@ -41,37 +49,39 @@ def plan_curves(request: Request, level: NoiseLevel, asked: Additive) -> CurvePl
     columns = np.flatnonzero(used & ~indicators)
     amount = 2 / level.noise if level.noise > 0 else math.inf
     each = amount / max(1, columns.size)
+    least = _LABELS if facts.is_classifier else _NUMBERS
     knots, quantiles = asked.knots, 0
-    if knots == "auto":
-        knots = _KNOTS if each >= _CURVE else 0
-        quantiles = _KNOTS // _PER_BIN if each >= _BINS else 0
+    if is_auto(knots):
+        knots = _KNOTS if each >= least[0] else 0
+        quantiles = _KNOTS // _PER_BIN if each >= least[1] else 0
     else:
         quantiles = knots // _PER_BIN
-    few = columns.size <= _FEW
-    pairs = _pairs(asked.interactions, np.flatnonzero(used), facts.feature_names, few, amount)
+    found = _pairs(asked.interactions, used, indicators, facts.feature_names)
+    if is_auto(asked.interactions):
+        of_numbers = ~indicators[found].any(axis=1)
+        wanted = np.where(of_numbers, least[2] * of_numbers.sum(), least[3] * (~of_numbers).sum())
+        found = found[(amount >= wanted) & (columns.size <= _FEW)]
     if not knots:
         columns = columns[:0]
-    if not (columns.size or len(pairs)):
+    if not (columns.size or len(found)):
         return None
     sizes = np.ones(facts.n_silos) if facts.public_sizes is None else facts.public_sizes
     given = SiloBudgets.of(request.promise, sizes, level.mu)
     names = facts.feature_names
     features = [f"x{j}" for j in range(used.size)] if names is None else [str(n) for n in names]
     return CurvePlan(
-        given, tuple(features), bounds, columns, int(knots), quantiles, pairs, math.sqrt(_SHARE)
+        given, tuple(features), bounds, columns, int(knots), quantiles, found, math.sqrt(_SHARE)
     )
 
 
-def _pairs(asked: Any, used: np.ndarray, names: Any, few: bool, amount: float) -> np.ndarray:
-    """Return the pairs of features (n, 2) whose products are added."""
-    if isinstance(asked, str):
-        n_pairs = used.size * (used.size - 1) / 2
-        asked = few and amount >= _PAIR * n_pairs
-    if isinstance(asked, bool):
-        found = list(combinations(used.tolist(), 2)) if asked else []
+def _pairs(asked: Any, used: np.ndarray, indicators: np.ndarray, names: Any) -> np.ndarray:
+    """Return the pairs of features (n, 2) whose products may be added."""
+    if is_auto(asked) or isinstance(asked, bool):
+        each = combinations(np.flatnonzero(used).tolist(), 2) if asked else ()
+        found = [pair for pair in each if not indicators[list(pair)].all()]
     else:
         found = [(_number(a, names), _number(b, names)) for a, b in asked]
-        strange = [pair for pair in found if not np.isin(pair, used).all()]
+        strange = [pair for pair in found if not all(0 <= j < used.size and used[j] for j in pair)]
         if strange:
             raise ValueError(f"interactions: {strange[0]} are not two features that are used.")
     return np.array(found, np.int64).reshape(-1, 2)

@@ -355,7 +355,8 @@ class FederatedEstimator(Trained):
     def interactions_(self) -> pd.DataFrame:
         """The products of an additive model: a row is a pair of features, with its "coefficient".
 
-        Each of the two values is mapped to [-1, 1] by its bounds.
+        Each of the two values is coded: less a center, in units of a scale, cut at "most", as
+        ``interactions_.attrs["coded"]`` says.
         """
         check_is_fitted(self)
         return interactions(self)

@@ -10,7 +10,7 @@ import pandas as pd
 from skdpfl.estimators._noise_error import coef_names
 from skdpfl.models import Additive
 from skdpfl.privacy.spending.spent import SIMULATION
-from skdpfl.scaling import CurveScaling
+from skdpfl.scaling import FAR, CurveScaling
 
 
 def shape_functions(model: Any) -> dict[Any, pd.DataFrame]:
@@ -49,19 +49,23 @@ def shape_functions(model: Any) -> dict[Any, pd.DataFrame]:
 def interactions(model: Any) -> pd.DataFrame:
     """Return the coefficients of products, one row a pair of features.
 
-    A product is of both values, mapped to [-1, 1] by their bounds; its coefficient is its largest
-    effect on the decision function.
+    A product is of both values less a center in units of a scale, cut at "most": these are in
+    ``attrs["coded"]``, by feature.
     """
     _check(model)
     scaling, names = model.scaling_, coef_names(model)
-    pairs = np.zeros((0, 2), int)
+    pairs, coded = np.zeros((0, 2), int), {}
     if isinstance(scaling, CurveScaling):
-        pairs = scaling.curves.pairs
+        curves = scaling.curves
+        pairs, each = curves.pairs, zip(curves.center.tolist(), curves.scale.tolist(), strict=True)
+        coded = dict(zip(names, each, strict=False)) | {"most": FAR}
     basis = np.eye(len(names))[len(names) - len(pairs) :]
     values, errors = _combined(model, basis)
     index = [(names[a], names[b]) for a, b in pairs.tolist()]
     frame = pd.DataFrame(index=pd.MultiIndex.from_tuples(index, names=["feature", "by"]))
-    return _with(frame, model, slice(None), coefficient=values, noise=errors)
+    frame = _with(frame, model, slice(None), coefficient=values, noise=errors)
+    frame.attrs["coded"] = coded
+    return frame
 
 
 def _check(model: Any) -> None:

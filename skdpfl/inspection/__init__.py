@@ -19,6 +19,7 @@ _WHERE = {
     "LocalComparisonDisplay": "_local_comparison",
     "PrivacySpentDisplay": "_spent",
     "PrivacyUtilityDisplay": "_utility",
+    "ShapeDisplay": "_shapes",
     "local_comparison": "_local_comparison",
     "privacy_spent": "_cost",
     "quantile": "_describe",

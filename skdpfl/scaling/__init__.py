@@ -32,6 +32,7 @@ from skdpfl.scaling._centre_sums import (
 from skdpfl.scaling._choice import EVERYTHING, plan_scaling
 from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
 from skdpfl.scaling._curves import (
+    FAR,
     Curve,
     CurvePlan,
     CurveScaling,
@@ -66,6 +67,7 @@ from skdpfl.scaling._value_counts import SHARE, ValueCounts, threshold
 
 __all__ = [
     "EVERYTHING",
+    "FAR",
     "SHARE",
     "AffineScaling",
     "AffineTarget",

@@ -22,7 +22,8 @@ functions of noisy shares and public numbers, and map each record by itself.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -31,14 +32,18 @@ import numpy as np
 from skdpfl.federation import BoundedSum, Federation, SiloBudgets, SumPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.scaling._bounds import Bounds
-from skdpfl.scaling._maps import AffineScaling, Array, Scaling, as_floats
+from skdpfl.scaling._maps import Array, Scaling, as_floats
 
+#: products are of values within so many deviations
+FAR = 3.0
 #: even cells of a column, geometric ones from an end, and the shortest of these
 _EVEN, _GEOMETRIC, _SHORTEST = 64, 32, 1e-4
 #: edges nearer to each other, in ranges, are one; the most edges that may be asked for
 _APART, _MOST_EDGES = 1e-9, 1024
 #: a cell with this share of a column is a bin of its own, so there are at most two
 _HEAVY, _ALONE = 0.375, 2
+#: a column of which a smaller share is left, beside those before it, says nothing new
+_DISTINCT = 0.02
 #: smaller counts, in deviations of their noise, are nothing; a column of which less is left than
 #: this share has even knots; the rest is cut where it is this many deviations of its sum's noise
 _NOTHING, _LEFT, _SURE = 2.0, 0.2, 3.0
@@ -130,6 +135,33 @@ class Curve:
         """Return the number of each value's bin."""
         return self.bins[np.searchsorted(self.cuts, x, side="right")]
 
+    @cached_property
+    def points(self) -> tuple[Array, Array]:
+        """Some values of each cell, and their shares of the records."""
+        inside = np.array([1, 3, 5]) / 6
+        values = self.edges[:-1, None] + np.diff(self.edges)[:, None] * inside
+        return values.ravel(), np.repeat(self.shares / 3, 3)
+
+    def whitened(self, n_bins: int) -> Array:
+        """Return the triangular map that makes the columns uncorrelated, of variance 1.
+
+        In turn value, rank, and bins less what is explained by those before them; a column of which
+        next to nothing is left becomes 0.
+        """
+        values, shares = self.points
+        columns = self.columns(values, n_bins)
+        columns = (columns - shares @ columns) * np.sqrt(shares)[:, None]
+        found = np.zeros((columns.shape[1],) * 2)
+        whole = np.square(columns).sum(axis=0)
+        for k in range(len(found)):
+            row = np.eye(len(found))[k]
+            for _ in range(2):  # the second time for what rounding left
+                row = row - found @ (found.T @ (columns.T @ (columns @ row)))
+            left = float(np.square(columns @ row).sum())
+            if left > _DISTINCT * whole[k]:
+                found[:, k] = row / math.sqrt(left)
+        return found
+
     def columns(self, x: Array, n_bins: int) -> Array:
         """Return value, rank and bins of values (n, 2 + n_bins)."""
         hits = self.bin(x)[:, None] == np.arange(n_bins)
@@ -188,7 +220,7 @@ class Expansion:
     """The public map from features to the columns of an additive model.
 
     Values first, in their order; then for each curve its rank and ``n_bins`` columns of bins; then
-    the products of the pairs (n_pairs, 2).
+    the products of the pairs (n_pairs, 2), of values less ``center`` in units of ``scale``.
     """
 
     low: np.ndarray
@@ -196,6 +228,8 @@ class Expansion:
     curves: tuple[Curve, ...]
     n_bins: int
     pairs: np.ndarray
+    center: np.ndarray
+    scale: np.ndarray
 
     def transform(self, X: Array) -> Array:
         """Return the columns (n, width) of rows (n, d)."""
@@ -213,9 +247,8 @@ class Expansion:
         return np.concatenate(parts, axis=1)
 
     def coded(self, X: Array) -> Array:
-        """Return values mapped to [-1, 1] by their bounds; products are of these."""
-        half = np.where(self.high > self.low, self.high / 2 - self.low / 2, np.inf)
-        return np.clip((X - (self.low / 2 + self.high / 2)) / half, -1, 1)
+        """Return values in units of their deviation, cut at three; products are of these."""
+        return np.clip((X - self.center) / self.scale, -FAR, FAR)
 
     @property
     def width(self) -> int:
@@ -227,9 +260,8 @@ class Expansion:
         """The mean of each column (width,), as the histogram tells; 0 where it does not."""
         total = np.zeros(self.width)
         for number, curve in enumerate(self.curves):
-            middles = curve.edges[:-1] / 2 + curve.edges[1:] / 2
-            means = curve.shares @ curve.columns(middles, self.n_bins)
-            total[self.places(number)] = means
+            values, weights = curve.points
+            total[self.places(number)] = weights @ curve.columns(values, self.n_bins)
         return total
 
     def places(self, number: int) -> np.ndarray:
@@ -237,19 +269,12 @@ class Expansion:
         first = self.low.size + number * (1 + self.n_bins)
         return np.array([self.curves[number].column, *range(first, first + 1 + self.n_bins)])
 
-    @property
-    def unused(self) -> np.ndarray:
-        """Which columns (width,) are 0 in all records, whatever these hold."""
-        found = [np.zeros(self.low.size, bool)]
-        for curve in self.curves:
-            empty = ~np.isin(np.arange(self.n_bins), curve.bins)
-            found.append(np.concatenate([[False], empty]))
-        return np.concatenate([*found, np.zeros(len(self.pairs), bool)])
-
     def check(self, n_features: int) -> None:
         """Raise unless this is an expansion of tables of so many features."""
-        fine = self.low.shape == self.high.shape == (n_features,) and self.n_bins >= 0
-        fine = fine and bool(np.isfinite([self.low, self.high]).all())
+        fine = self.n_bins >= 0
+        numbers = self.low, self.high, self.center, self.scale
+        fine = fine and all(each.shape == (n_features,) for each in numbers)
+        fine = fine and bool(np.isfinite(numbers).all() and (self.scale > 0).all())
         for curve in self.curves:
             fine = fine and 0 <= curve.column < n_features and _is_rising(curve.knots)
             fine = fine and _is_rising(curve.cuts) and curve.knots.size > 0
@@ -270,13 +295,17 @@ class Expansion:
 class CurveScaling(Scaling):
     """The map of features to scaled columns of an expansion; ``names`` are the columns'.
 
-    Coefficients are of columns less their means by the histogram, which are public: curves are then
-    0 on average.
+    ``inner`` scales columns that are no curve's. Those of a curve are scaled by the histogram:
+    ``blocks`` make them uncorrelated (:meth:`Curve.whitened`), and ``squared`` is the expected
+    square of all of them. Coefficients are of columns less their means by the histogram: curves are
+    then 0 on average.
     """
 
     curves: Expansion
     inner: Scaling
-    names: tuple[str, ...] = ()
+    blocks: tuple[np.ndarray, ...]
+    squared: float
+    names: tuple[str, ...]
     affine: ClassVar[bool] = True
 
     def __repr__(self) -> str:
@@ -284,26 +313,61 @@ class CurveScaling(Scaling):
 
     @property
     def row_norm(self) -> float | None:
-        """That of the scaled columns."""
-        return self.inner.row_norm
+        """Root mean square norm of a row of scaled columns, where it is known."""
+        others = self.inner.row_norm
+        return None if others is None else math.hypot(others, math.sqrt(self.squared))
 
     def transform(self, X: Array, out: Array | None = None) -> Array:
         """Return the scaled columns (n, width) of rows (n, d)."""
-        return self.inner.transform(self.curves.transform(X))
+        columns = self.curves.transform(X)
+        found = self.inner.transform(columns)
+        found = found.copy() if found is columns else found
+        n_pairs = len(self.curves.pairs)
+        if n_pairs:
+            found[:, -n_pairs:] = columns[:, -n_pairs:]
+        for places, block, own in self._each(columns):
+            found[:, places] = 0.0
+            for row, column in zip(block.astype(X.dtype), own.T, strict=True):
+                # one product after the other: a matrix product's last bits depend on other rows
+                found[:, places] += column[:, None] * row
+        return found
 
     def within(self, X: Array) -> Array:
         """Return the columns that coefficients are of."""
-        columns = self.inner.within(self.curves.transform(X))
-        return columns - self.curves.offset.astype(columns.dtype)
+        columns = self.curves.transform(X)
+        found = self.inner.within(columns).copy()
+        if len(self.curves.pairs):
+            found[:, -len(self.curves.pairs) :] = columns[:, -len(self.curves.pairs) :]
+        for places, _, own in self._each(columns):
+            found[:, places] = own
+        return found
+
+    def _each(self, columns: Array) -> Iterator[tuple[np.ndarray, Array, Array]]:
+        """Yield each curve's places, its block, and its columns less their means."""
+        offset = self.curves.offset.astype(columns.dtype)
+        for number, block in enumerate(self.blocks):
+            places = self.curves.places(number)
+            yield places, block, columns[:, places] - offset[places]
 
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Coefficients (k, width) and intercepts (k,) of the columns less their means."""
-        coef, intercept = self.inner.unscale(coef, intercept)
-        return coef, intercept + coef @ self.curves.offset
+        found, intercept = self.inner.unscale(coef, intercept)
+        for number, block in enumerate(self.blocks):
+            places = self.curves.places(number)
+            found[:, places] = np.asarray(coef)[:, places] @ block.T
+        if len(self.curves.pairs):
+            found[:, -len(self.curves.pairs) :] = coef[:, -len(self.curves.pairs) :]
+        return found, intercept
 
     def rescale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Undo :meth:`unscale`."""
-        return self.inner.rescale(coef, np.asarray(intercept) - coef @ self.curves.offset)
+        found, intercept = self.inner.rescale(coef, intercept)
+        for number, block in enumerate(self.blocks):
+            places = self.curves.places(number)
+            found[:, places] = np.asarray(coef)[:, places] @ np.linalg.pinv(block).T
+        if len(self.curves.pairs):
+            found[:, -len(self.curves.pairs) :] = coef[:, -len(self.curves.pairs) :]
+        return found, intercept
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,14 +420,18 @@ class CurvePlan:
 
     @cached_property
     def expanded(self) -> Bounds:
-        """The bounds of all columns, which are public."""
-        n, p = self.columns.size, len(self.pairs)
-        of_curve = [-1.0] + [0.0] * self.n_bins
-        low = [self.bounds.low, np.tile(of_curve, n), np.full(p, -1.0)]
-        return Bounds(
-            np.concatenate(low),
-            np.concatenate([self.bounds.high, np.ones(n * len(of_curve) + p)]),
-        )
+        """The bounds of all columns, which are public; (0, 0) where the histogram scales."""
+        no_curve = np.ones(self.bounds.low.size)
+        no_curve[self.columns] = 0.0
+        zeros = np.zeros(self.columns.size * (1 + self.n_bins) + len(self.pairs))
+        low = np.concatenate([self.bounds.low * no_curve, zeros])
+        return Bounds(low, np.concatenate([self.bounds.high * no_curve, zeros]))
+
+    @property
+    def squared(self) -> float:
+        """The expected square of all columns of curves, as they are scaled."""
+        of_curve = 2 + max(0, self.n_quantiles - 1)  # bins sum to 1
+        return float(self.columns.size * of_curve + len(self.pairs))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -395,16 +463,16 @@ class CurvePlan:
             )
             for j, inner, counted in zip(self.columns, self.histogram.edges, own, strict=True)
         ] if self.columns.size else []  # fmt: skip
-        return Expansion(low, high, tuple(curves), self.n_bins, self.pairs)
+        center, scale = low / 2 + high / 2, high / 2 - low / 2
+        for curve in curves:
+            values, weights = curve.points
+            center[curve.column] = mean = weights @ values
+            scale[curve.column] = math.sqrt(weights @ (values - mean) ** 2)
+        scale = np.where(scale > 0, scale, 1.0)
+        return Expansion(low, high, tuple(curves), self.n_bins, self.pairs, center, scale)
 
     def scaling_of(self, curves: Expansion, inner: Scaling) -> CurveScaling:
-        """Return the map to the columns of an expansion, scaled; unused columns are ignored."""
-        if isinstance(inner, AffineScaling):
-            unused = curves.unused
-            inner = replace(
-                inner,
-                center=np.where(unused, 0.0, inner.center),
-                scale=np.where(unused, np.inf, inner.scale),
-                spread=None if inner.spread is None else np.where(unused, 0.0, inner.spread),
-            )
-        return CurveScaling(curves, inner, self.names)
+        """Return the map to the columns of an expansion, scaled."""
+        blocks = tuple(curve.whitened(self.n_bins) for curve in curves.curves)
+        squared = float(sum(block.any(axis=0).sum() for block in blocks) + len(self.pairs))
+        return CurveScaling(curves, inner, blocks, squared, self.names)

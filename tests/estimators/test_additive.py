@@ -45,17 +45,17 @@ def columns(frame, word):
 def total(model, X):
     """intercept_, all curves and all products, (n, k), as the pages say that they add up."""
     sums = np.zeros((len(X), np.atleast_2d(model.coef_).shape[0])) + model.intercept_
-    low, high = {}, {}
     for name, frame in model.shape_functions_.items():
-        low[name], high[name] = frame["from"].min(), frame["to"].max()
-        x = np.clip(X[name].to_numpy(float), low[name], high[name])
+        x = np.clip(X[name].to_numpy(float), frame["from"].min(), frame["to"].max())
         at = frame.iloc[np.searchsorted(frame["from"], x, side="right") - 1]
         middle = (at["from"] / 2 + at["to"] / 2).to_numpy()
         sums += columns(at, "value") + columns(at, "slope") * (x - middle)[:, None]
 
+    coding = model.interactions_.attrs["coded"]
+
     def coded(name):
-        half = (high[name] - low[name]) / 2 or np.inf
-        return np.clip((X[name].to_numpy(float) - low[name]) / half - 1, -1, 1)
+        center, scale = coding[name]
+        return np.clip((X[name].to_numpy(float) - center) / scale, -coding["most"], coding["most"])
 
     for (a, b), row in model.interactions_.iterrows():
         row = row.to_frame().T

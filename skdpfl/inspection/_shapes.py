@@ -1,0 +1,246 @@
+"""A picture of an additive model: each feature's curve, and its largest products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
+
+from skdpfl._pipelines import private_step
+from skdpfl.inspection._display import COLOURS, GREY, tidy
+from skdpfl.privacy.spending.spent import SIMULATION
+
+#: panels in a row, their size in inches, and products that are shown unless asked for others
+_PER_ROW, _WIDTH, _HEIGHT, _PRODUCTS = 3, 3.6, 2.7, 3
+#: points on each side of a heat map; noise errors on each side of a curve that are shaded
+_CELLS, _ERRORS = 41, 2.0
+
+
+@dataclass
+class ShapeDisplay:
+    """The curves of a fitted additive model, one panel a feature.
+
+    A curve is what the feature adds to the decision function: log odds of a label, or units of the
+    target. The band is two noise errors wide on each side: what other noise would have done to the
+    same records; it says nothing of other records. Bars below are the private histogram. Panels
+    with two names are products: what both features add together beyond their own curves.
+
+    Parameters
+    ----------
+    shapes : mapping
+        ``shape_functions_`` of the model: feature to frame.
+    products : DataFrame
+        ``interactions_`` of the model.
+    histograms : mapping, default={}
+        Feature to (edges, shares) of its private histogram.
+    unit : str, default=""
+        What a curve adds to.
+    label : object, default=None
+        The class whose curves are drawn, where there are more than two.
+    simulation : str, default=""
+        Said in the picture, if the noise follows from a seed.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        The figure.
+    axes_ : mapping
+        The axes of each feature, and of each pair.
+    caption_ : str
+        How the picture is to be read, in a sentence.
+
+    See Also
+    --------
+    skdpfl.models.Additive : The model.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from skdpfl import ISRLDPRegressor
+    >>> from skdpfl.inspection import ShapeDisplay
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (4000, 2))
+    >>> model = ISRLDPRegressor(
+    ...     3.0, model="additive", feature_bounds=(-1, 1), target_bounds=(-1, 2), random_state=0
+    ... ).fit(X, np.abs(X[:, 0]) + X[:, 1])
+    >>> shown = ShapeDisplay.from_estimator(model)
+    >>> list(shown.axes_)
+    ['x0', 'x1', ('x0', 'x1')]
+    >>> plt.close("all")
+    """
+
+    shapes: Mapping[Any, pd.DataFrame]
+    products: pd.DataFrame
+    histograms: Mapping[Any, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    unit: str = ""
+    label: Any = None
+    simulation: str = ""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        features: Sequence[Any] | None = None,
+        label: Any = None,
+        n_products: int = _PRODUCTS,
+    ) -> ShapeDisplay:
+        """Draw the curves of a fitted estimator, or of the last step of a pipeline.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted with ``model="additive"``.
+        features : sequence, default=None
+            The features that are shown, by default all that have an effect.
+        label : object, default=None
+            The class, for more than two; by default the last one.
+        n_products : int, default=3
+            How many products are shown, those with the largest coefficients.
+
+        Returns
+        -------
+        ShapeDisplay
+            The display, drawn. It shows what the fit has paid for, and costs nothing.
+        """
+        model = private_step(estimator)[1]
+        shapes, products = model.shape_functions_, model.interactions_
+        classes = model.classes_.tolist() if is_classifier(model) else []
+        several = len(classes) > 2
+        if label is not None and (not several or label not in classes):
+            raise ValueError(f"label is one of the classes {classes}, of three or more.")
+        label = classes[-1] if several and label is None else label
+        unit = "the target" if not is_classifier(model) else f"the score of {classes[-1]!r}"
+        if is_classifier(model) and model.loss == "log_loss":
+            unit = f"the log odds of {classes[-1]!r}" if not several else f"the score of {label!r}"
+        elif getattr(model, "loss", "") == "poisson":
+            unit = "the logarithm of the target"
+        shown = cls(
+            shapes, products, _histograms(model, list(shapes)), unit, label,
+            SIMULATION if model.privacy_spent_.simulation else "",
+        )  # fmt: skip
+        return shown.plot(features=features, n_products=n_products)
+
+    @property
+    def caption_(self) -> str:
+        """How the picture is to be read."""
+        return (
+            f"Up: adds to {self.unit}. Band: what other noise would change. Bars: the private "
+            f"histogram.{f' {self.simulation}' if self.simulation else ''}"
+        )
+
+    def plot(
+        self, *, features: Sequence[Any] | None = None, n_products: int = _PRODUCTS
+    ) -> ShapeDisplay:
+        """Draw the panels in a new figure.
+
+        Parameters
+        ----------
+        features : sequence, default=None
+            The features that are shown, by default all that have an effect.
+        n_products : int, default=3
+            How many products are shown.
+
+        Returns
+        -------
+        self : object
+        """
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError(
+                "Displays need matplotlib; install it with: pip install 'skdpfl[plot]'."
+            ) from error
+        if features is None:
+            features = [name for name, f in self.shapes.items() if self._of(f, "value").any()]
+        strange = [name for name in features if name not in self.shapes]
+        if strange:
+            raise ValueError(f"features: {strange[0]!r} is none of {list(self.shapes)}.")
+        sizes = self._of(self.products, "coefficient")
+        pairs = [self.products.index[i] for i in np.argsort(-np.abs(sizes))[:n_products]]
+        panels = [*features, *pairs]
+        rows = max(1, math.ceil(len(panels) / _PER_ROW))
+        columns = min(max(1, len(panels)), _PER_ROW)
+        self.figure_ = plt.figure(
+            figsize=(_WIDTH * columns, _HEIGHT * rows + 0.3), layout="constrained"
+        )
+        grid = self.figure_.subplots(rows, columns, squeeze=False).ravel()
+        for ax in grid[len(panels) :]:
+            ax.remove()
+        self.axes_ = dict(zip(panels, grid, strict=False))
+        for name in features:
+            self._curve(self.axes_[name], name)
+        for pair in pairs:
+            self._product(self.axes_[pair], *pair)
+        self.figure_.supxlabel(self.caption_, fontsize="small", color=GREY)
+        return self
+
+    def _of(self, frame: pd.DataFrame, word: str) -> np.ndarray:
+        """Return a column of a frame, that of the label where there are several."""
+        name = word if self.label is None else f"{word} of {self.label}"
+        return frame[name].to_numpy(float) if name in frame else np.zeros(0)
+
+    def _curve(self, ax: Any, name: Any) -> None:
+        frame = self.shapes[name]
+        low, high = frame["from"].to_numpy(), frame["to"].to_numpy()
+        value, slope = self._of(frame, "value"), self._of(frame, "slope")
+        error = self._of(frame, "noise error")
+        half = slope * (high - low) / 2
+        if (low == high).all():  # an indicator
+            ax.errorbar(
+                low, value, _ERRORS * error if error.size else None, fmt="o", color=COLOURS[0]
+            )
+            ax.set_xticks(low)
+            ax.set_xlim(-0.5, 1.5)
+        else:
+            x = np.column_stack([low, high]).ravel()
+            y = np.column_stack([value - half, value + half]).ravel()
+            ax.plot(x, y, color=COLOURS[0])
+            if error.size:
+                band = _ERRORS * np.repeat(error, 2)
+                ax.fill_between(x, y - band, y + band, color=COLOURS[0], alpha=0.15, linewidth=0)
+        ax.axhline(0, color=GREY, linewidth=0.8)
+        ax.set_title(str(name), fontsize="medium")
+        tidy(ax)
+        if name in self.histograms:
+            edges, shares = self.histograms[name]
+            below = ax.inset_axes((0, 0, 1, 0.14), sharex=ax)
+            height = shares / np.diff(edges)
+            below.bar(
+                edges[:-1], height / height.max(), np.diff(edges), align="edge", color=GREY,
+                alpha=0.4,
+            )  # fmt: skip
+            below.axis("off")
+
+    def _product(self, ax: Any, first: Any, second: Any) -> None:
+        coefficient = float(self._of(self.products.loc[[(first, second)]], "coefficient")[0])
+        coded = self.products.attrs["coded"]
+        ends = [_ends(self.shapes[name]) for name in (first, second)]
+        x, y = (np.linspace(*end, _CELLS) for end in ends)
+        u, v = (
+            np.clip((values - coded[name][0]) / coded[name][1], -coded["most"], coded["most"])
+            for values, name in ((x, first), (y, second))
+        )
+        table = coefficient * np.outer(v, u)
+        most = np.abs(table).max() or 1.0
+        drawn = ax.pcolormesh(x, y, table, cmap="RdBu_r", vmin=-most, vmax=most, shading="nearest")
+        ax.figure.colorbar(drawn, ax=ax, shrink=0.8)
+        ax.set_xlabel(str(first), fontsize="small")
+        ax.set_ylabel(str(second), fontsize="small")
+
+
+def _ends(frame: pd.DataFrame) -> tuple[float, float]:
+    """Return where a curve begins and ends."""
+    return float(frame["from"].min()), float(frame["to"].max())
+
+
+def _histograms(model: Any, names: list[Any]) -> dict[Any, tuple[np.ndarray, np.ndarray]]:
+    """Return the edges and shares of each curve's private histogram."""
+    curves = getattr(model.scaling_, "curves", None)
+    each = () if curves is None else curves.curves
+    return {names[curve.column]: (curve.edges, curve.shares) for curve in each}
