@@ -26,5 +26,6 @@ from skdpfl.inspection._private_scores import (
     DPRocCurveDisplay as DPRocCurveDisplay,
 )
 from skdpfl.inspection._report import report as report
+from skdpfl.inspection._shapes import ShapeDisplay as ShapeDisplay
 from skdpfl.inspection._spent import PrivacySpentDisplay as PrivacySpentDisplay
 from skdpfl.inspection._utility import PrivacyUtilityDisplay as PrivacyUtilityDisplay
