@@ -12,6 +12,7 @@ from skdpfl.preprocessing._row_transformer import RowTransformer
 from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler
 from skdpfl.preprocessing._scalers import PrivateScaler as PrivateScaler
 from skdpfl.preprocessing._scattering_transformer import ScatteringTransformer
+from skdpfl.preprocessing._spline import DPSplineTransformer
 from skdpfl.preprocessing._vocabulary import Vocabulary as Vocabulary
 from skdpfl.preprocessing._vocabulary import beside_threshold as beside_threshold
 from skdpfl.preprocessing._vocabulary import by_frequency as by_frequency
@@ -21,6 +22,7 @@ __all__ = [
     "DPMinMaxScaler",
     "DPOneHotEncoder",
     "DPSimpleImputer",
+    "DPSplineTransformer",
     "DPStandardScaler",
     "RowTransformer",
     "ScatteringTransformer",

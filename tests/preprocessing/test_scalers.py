@@ -13,7 +13,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpfl.exceptions import BudgetExceeded
-from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
+from skdpfl.preprocessing import DPMinMaxScaler, DPSplineTransformer, DPStandardScaler
 from skdpfl.privacy import PrivacyLedger
 
 SCALERS = [
@@ -21,6 +21,7 @@ SCALERS = [
     DPStandardScaler(feature_bounds=(-10, 10)),
     DPMinMaxScaler(),
     DPMinMaxScaler(feature_bounds=(-10, 10)),
+    DPSplineTransformer(feature_bounds=(-10, 10)),
 ]
 
 

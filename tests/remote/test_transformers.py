@@ -9,6 +9,7 @@ from skdpfl.preprocessing import (
     DPMinMaxScaler,
     DPOneHotEncoder,
     DPSimpleImputer,
+    DPSplineTransformer,
     DPStandardScaler,
 )
 from skdpfl.remote import Refused, RemoteFederation, SiloRecords, SilosMissing, Terms
@@ -19,6 +20,7 @@ NUMBERS = {
     "scaler in bounds": DPStandardScaler(3.0, feature_bounds=(-4, 4)),
     "range": DPMinMaxScaler(3.0),
     "public range": DPMinMaxScaler(feature_bounds=(-4, 4)),
+    "curves": DPSplineTransformer(3.0, feature_bounds=(-4, 4)),
     "pca": DPPCA(2, 3.0, row_norm=3.0),
     "pca, zeroed": DPPCA(2, 3.0, row_norm=3.0, center=False, neighbours="add_remove"),
 }
@@ -43,6 +45,9 @@ def found_by(transformer):
     """What a transformer has learnt, in words: equal if all numbers are."""
     names = [n for n in vars(transformer) if n.endswith("_") and n != "silo_ids_"]
     names = [n for n in names if n not in ("privacy_spent_", "feature_names_in_", "scaling_")]
+    if hasattr(transformer, "curves_"):
+        curves = transformer.curves_.curves
+        return [part.tolist() for each in curves for part in (each.knots, each.cuts, each.shares)]
     return {n: np.asarray(vars(transformer)[n], dtype=object).tolist() for n in names}
 
 

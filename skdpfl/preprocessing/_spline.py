@@ -1,0 +1,164 @@
+"""``DPSplineTransformer``: the columns of an additive model as a step of a pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpfl._arguments import check_count, is_auto
+from skdpfl.federation import Federation, Schema, SiloBudgets
+from skdpfl.preprocessing._paying import (
+    FLOATS,
+    Learning,
+    PayingTransformer,
+    SiloSource,
+    shared_docs,
+)
+from skdpfl.scaling import Array, CurvePlan, read_feature_bounds
+from skdpfl.silos import indicators_of
+
+#: pieces of a curve, the most of them, and pieces for each quantile that is a bin
+_KNOTS, _MOST, _PER_BIN = 8, 64, 2
+
+
+@shared_docs
+@dataclass(eq=False, repr=False)
+class DPSplineTransformer(PayingTransformer):
+    """Add ranks and bins of each column, from one noisy histogram, so that linear models bend.
+
+    Beside its value, mapped to [-1, 1] by its bounds, a column gets its rank, piecewise linear
+    through quantiles of the histogram, in [-1, 1], and columns of 0 and 1 for bins: cells with
+    much of the mass are bins of their own, the rest is cut at quantiles. Bins that the histogram
+    does not ask for are 0 everywhere, so that the number of columns is public. All columns lie in
+    [-1, 1]: give the step that follows ``feature_bounds=(-1, 1)``. Columns of dtype bool pass as
+    they are, need no bounds, and cost nothing.
+
+    An estimator's ``model="additive"`` does the same within one budget, and scales the columns by
+    the histogram; this is for other estimators, and for a
+    :class:`~skdpfl.model_selection.SharedBudget`. Bounds are needed here as there.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The budget; ``inf`` counts exactly.
+    knots : "auto" or int, default="auto"
+        The number of pieces of a rank, with half as many bins; "auto" is 8.
+    [delta]
+    [feature_bounds]
+    [silo_column]
+    [random_state]
+
+    Attributes
+    ----------
+    curves_ : Expansion
+        The map, with the edges that were found.
+    [cost]
+    [fitted]
+
+    See Also
+    --------
+    skdpfl.models.Additive : The same inside an estimator.
+    sklearn.preprocessing.SplineTransformer : Splines; free at knots that are given.
+
+    Notes
+    -----
+    **Formal guarantee.** A record adds a one to exactly one cell of each of d columns, so replacing
+    it moves the counts by at most sqrt(2 d) in L2, whatever it holds. The counts are released once,
+    with Gaussian noise; edges follow from them and public numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpfl.preprocessing import DPSplineTransformer
+    >>> X = np.random.default_rng(0).uniform(0, 9, (2000, 1))
+    >>> curves = DPSplineTransformer(feature_bounds=(0, 9), knots=4, random_state=0).fit(X)
+    >>> curves.transform([[0.0], [9.0]])[:, :2]
+    array([[-1., -1.],
+           [ 1.,  1.]])
+    >>> curves.get_feature_names_out()[:3].tolist()
+    ['x0', 'x0: rank', 'x0: bin 0']
+    """
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    knots: Any = "auto"
+    delta: Any = "auto"
+    feature_bounds: Any = None
+    silo_column: Any = None
+    random_state: Any = None
+
+    def fit_federation(self, federation: Federation, facts: Schema) -> Any:
+        """Learn from silos elsewhere, which add the noise themselves.
+
+        Parameters
+        ----------
+        federation : Federation
+            The silos.
+        facts : Schema
+            Public facts of their data.
+
+        Returns
+        -------
+        self : object
+        """
+        given = facts.indicators
+        self._indicators = None if given is None else np.asarray(given, bool)
+        return super().fit_federation(federation, facts)
+
+    def _check(self) -> None:
+        super()._check()
+        if not is_auto(self.knots):
+            check_count("knots", self.knots, low=2, words=' (or "auto")')
+            if self.knots > _MOST:
+                raise ValueError(f"knots must be at most {_MOST}; got {self.knots!r}.")
+
+    def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
+        if reset:
+            self._indicators = indicators_of(features)
+        return super()._checked(features, reset=reset, dtype=FLOATS)
+
+    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
+        d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
+        indicators = np.zeros(d, bool) if self._indicators is None else self._indicators
+        if self.feature_bounds is None and not indicators.all():
+            raise ValueError(
+                "feature_bounds=(low, high) are needed: the histogram lies in a range per column "
+                "that is public knowledge."
+            )
+        given = (0.0, 1.0) if self.feature_bounds is None else self.feature_bounds
+        bounds = read_feature_bounds(given, d, names, indicators)
+        columns = np.flatnonzero(bounds.used & ~indicators)
+        knots = _KNOTS if is_auto(self.knots) else int(self.knots)
+        own = [f"x{j}" for j in range(d)] if names is None else [str(name) for name in names]
+        pairs = np.zeros((0, 2), np.int64)
+        plan = CurvePlan(
+            budgets, tuple(own), bounds, columns, knots, knots // _PER_BIN, pairs, share=1.0
+        )
+        self._curve_plan = plan
+        return Learning(plan.sums, plan.histogram if plan.sums else None)
+
+    def _learn(self, source: SiloSource) -> str:
+        plan = self._curve_plan
+        del self._curve_plan  # silos' sizes
+        self.curves_ = plan.find(source.federation, source.streams)
+        self._names, self._coded = plan.names, plan.bounds.used.copy()
+        if self._indicators is not None:
+            self._coded &= ~self._indicators
+        return ""
+
+    def _map(self, X: Array, inverse: bool) -> Array:
+        found, d = self.curves_.transform(X), self.n_features_in_
+        low, high = self.curves_.low, self.curves_.high
+        half = np.where(self._coded, high / 2 - low / 2, 1.0)
+        middle = np.where(self._coded, low / 2 + high / 2, 0.0)
+        values = np.clip((found[:, :d] - middle) / half, -1, 1)
+        found[:, :d] = np.where(low == high, 0.0, values)  # those that are to be ignored
+        return found
+
+    def _names_out(self, names: np.ndarray) -> np.ndarray:
+        own = self._names[len(names) :]
+        renamed = dict(zip(self._names[: len(names)], names.tolist(), strict=True))
+        added = [f"{renamed[name]}: {part}" for name, _, part in (n.rpartition(": ") for n in own)]
+        return np.array([*names.tolist(), *added], dtype=object)
