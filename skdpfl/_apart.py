@@ -62,13 +62,11 @@ def _known(kind: type, unread: frozenset[str]) -> str | None:
         names = own.keys() - unread - _GENERATED
         if not _is_ours(each) and not all(isinstance(own[name], _PLAIN) for name in names):
             return None
-        if _is_ours(each) and not all(map(_is_ours, filter(_is_function, own.values()))):
+        if _is_ours(each) and not all(
+            _is_ours(v) for v in own.values() if isinstance(v, FunctionType)
+        ):
             return None  # a method that was replaced
     return "ours"
-
-
-def _is_function(value: Any) -> bool:
-    return isinstance(value, FunctionType)
 
 
 def _is_ours(what: Any) -> bool:

@@ -103,11 +103,8 @@ def check_declared(algorithm: Algorithm, loss: Loss, model: Model) -> None:
 
 def _is_declared(part: Any) -> bool:
     """Whether a class from outside is declared stackable."""
-    return "stackable" in {name for kind in _outside(part) for name in vars(kind)}
-
-
-def _outside(part: Any) -> list[type]:
-    return [kind for kind in type(part).__mro__ if kind.__module__.split(".")[0] != "skdpfl"]
+    outside = [kind for kind in type(part).__mro__ if kind.__module__.split(".")[0] != "skdpfl"]
+    return any("stackable" in vars(kind) for kind in outside)
 
 
 def _mixes(part: Any, what: str, how: str) -> ValueError:

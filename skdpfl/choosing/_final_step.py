@@ -113,11 +113,6 @@ class Curvature:
         drawn = self.missing / self._sizes * self._longest if self.missing else 0.0
         return float((self.of_silos + drawn).max())
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether the objective is quadratic."""
-        return self.loss.is_quadratic
-
     @cached_property
     def _sizes(self) -> np.ndarray:
         return np.bincount(self.silos.codes, minlength=self.committed.request.facts.n_silos)
@@ -180,7 +175,9 @@ def bearable_step(algorithm: Algorithm, server: float, curvature: Curvature) -> 
     n_steps, at_server = max(settings.steps), isinstance(algorithm, GradientMethod)
     if at_server or (n_steps == 1 and not isinstance(algorithm, FedExp)):
         momentum = settings.momentum if at_server else 0.0
-        pace = 1.8 * (1 + momentum) if curvature.is_constant or not momentum else _CHANGING_PACE
+        pace = (
+            1.8 * (1 + momentum) if curvature.loss.is_quadratic or not momentum else _CHANGING_PACE
+        )
         drawn = curvature.drawn * (3 if isinstance(algorithm, Scaffold) else 1)
         return 1 / (curvature.whole / pace + drawn / (1 - momentum)) / server
     eta = 0.9 / curvature.steepest

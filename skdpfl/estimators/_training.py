@@ -243,7 +243,8 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
             "sampling_rate_": 1 / dealt.n_parts if isinstance(dealt, Disjoint) else settings.rate,
         }
         if hasattr(self, "local_steps"):
-            found["local_steps_"] = _one_or_all(settings.steps)
+            steps = settings.steps
+            found["local_steps_"] = steps[0] if len(set(steps)) == 1 else steps
         if hasattr(self, "global_learning_rate"):
             found["global_learning_rate_"] = settings.server_step
         return found
@@ -254,11 +255,6 @@ def _priced(plan: PrivacyPlan, data: DataSource, streams: Streams) -> PrivacySpe
     digest = None if plan.unit == "silo" else data.assignment()  # it depends on the sizes
     seed = streams.seed if streams.is_simulation else None
     return plan.spent(assignment=digest, simulation_seed=seed)
-
-
-def _one_or_all(steps: tuple[int, ...]) -> int | tuple[int, ...]:
-    """Return the number of steps if it is the same in all rounds, else all of them."""
-    return steps[0] if len(set(steps)) == 1 else steps
 
 
 def warn_if_diverged(params: np.ndarray, work: Work, data: SiloData | None) -> None:

@@ -175,7 +175,7 @@ def _visit(
             found.append(list(_visit(part, f"{path}__{name}" if path else name, public, chosen)))
             chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(part))
         for each in _told_alike(found) if isinstance(obj, Pipeline) else found:
-            yield from (_of_copies(f, times) for f in each)
+            yield from (of_copies(f, times) if isinstance(f, PrivacySpent) else f for f in each)
         yield from leaks_of_changes(obj, private_parts(obj), path)
         yield from _cross_fits(obj, path, chosen)
         yield from own_leaks(obj, path, public)
@@ -214,11 +214,6 @@ def _told_alike(found: list[list[PrivacySpent | Leak]]) -> list[list[PrivacySpen
     """Return what was found in a pipeline's steps, with whom they trust together."""
     told = iter(told_alike([f for each in found for f in each if isinstance(f, PrivacySpent)]))
     return [[next(told) if isinstance(f, PrivacySpent) else f for f in each] for each in found]
-
-
-def _of_copies(found: PrivacySpent | Leak, times: int) -> PrivacySpent | Leak:
-    """Return what a record costs that was drawn several times."""
-    return of_copies(found, times) if isinstance(found, PrivacySpent) else found
 
 
 def _cross_fits(obj: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | Leak]:

@@ -69,11 +69,6 @@ def follows_sizes(cv: Any) -> bool:
     return not isinstance(cv, (LeaveOneSiloOut, *_OF_GROUPS, list, tuple))
 
 
-def keeps_silos(cv: Any) -> bool:
-    """Whether a training set holds all of a silo, none of it, or the same share as of others."""
-    return isinstance(cv, _OF_SILOS)
-
-
 def training_shares(
     cv: Any, fitted: Any, *, any_size: bool, count: int | None = None
 ) -> list[float]:
@@ -264,7 +259,12 @@ def _cost_on_split(inner: Any, fitted: Any, share: float, cv: Any) -> PrivacySpe
         return plan.spent(simulation_seed=next(_seeds(seed), None))
 
     spent = priced(sizes)
-    if inner.epsilon is None and whole is not None and len(ids) > 1 and not keeps_silos(cv):
+    if (
+        inner.epsilon is None
+        and whole is not None
+        and len(ids) > 1
+        and not isinstance(cv, _OF_SILOS)
+    ):
         found = [cost.composition for cost in spent.costs]
         with warnings.catch_warnings():  # of sizes that no fit had
             warnings.simplefilter("ignore")

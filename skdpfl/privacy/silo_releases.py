@@ -59,18 +59,13 @@ def groups_of(plan: PublicNumbers, mechanism: Mechanism, z: np.ndarray) -> SiloG
     return SiloGroups(group, first, compositions)
 
 
-def _but_rates(plan: PublicNumbers) -> np.ndarray:
-    """Return all that tells apart what silos of one noise release, but their rates."""
-    return np.column_stack([plan.delta, plan.levels[1], plan.setup_codes])
-
-
 def cells_of(plan: PublicNumbers, mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
     """Return each silo's cell (n_silos,), and the silo of each cell that releases most.
 
     Silos in a cell differ in nothing but the rate, and in that little; where there are few rates,
     or a mechanism whose releases are not known to cost more at a higher rate, not at all.
     """
-    others = _but_rates(plan)
+    others = np.column_stack([plan.delta, plan.levels[1], plan.setup_codes])
     exact = np.unique(np.column_stack([plan.rates, others]), axis=0, return_inverse=True)[1].ravel()
     order = np.argsort(-plan.rates, kind="stable")
     steps = (

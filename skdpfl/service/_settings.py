@@ -225,7 +225,11 @@ def _value(path: Path, key: str, value: Any, hints: Mapping[str, Any]) -> Any:
         if value not in choices:
             raise BadFile(f"{path}: {key} is one of {', '.join(map(repr, choices))}")
         return value
-    wanted = next((c for c in choices if c is not type(None)), hint) if _may_lack(hint) else hint
+    wanted = (
+        next((c for c in choices if c is not type(None)), hint)
+        if type(None) in get_args(hint)
+        else hint
+    )
     if wanted is Path and isinstance(value, str):
         return path.parent / value
     if get_origin(wanted) is tuple and isinstance(value, list):
@@ -239,10 +243,6 @@ def _value(path: Path, key: str, value: Any, hints: Mapping[str, Any]) -> Any:
     if isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
         return value
     raise BadFile(f"{path}: {key} is of another type than it should be")
-
-
-def _may_lack(hint: Any) -> bool:
-    return type(None) in get_args(hint)
 
 
 def _check(settings: SiloSettings) -> None:

@@ -137,11 +137,6 @@ def finish(out: np.ndarray, fresh: Fresh) -> None:
         flat[again] += law.seconds.take(drawn) << (_EXTRA_BITS if out.dtype == np.int64 else 0)
 
 
-def unfinished(blocks: np.ndarray) -> list[int]:
-    """Return which of (R, S, n) filled blocks have normals that need a second draw."""
-    return np.flatnonzero(_wants_another(blocks).any(axis=(1, 2))).tolist()
-
-
 def _wants_another(filled: np.ndarray) -> np.ndarray:
     return filled > (_AGAIN // 2 << (_EXTRA_BITS if filled.dtype == np.int64 else 0))
 
@@ -233,7 +228,7 @@ def units_of_rounds(
     words = source.words_of_rounds(purpose, silos, rounds, count)
     rows = len(rounds) * len(silos)
     fill(words.reshape(rows, count), out.reshape(rows, n))
-    for r in unfinished(out):
+    for r in np.flatnonzero(_wants_another(out).any(axis=(1, 2))).tolist():
         finish(out[r], partial(_fresh, source, purpose, silos, rounds[r], REFINED, n))
     return out
 

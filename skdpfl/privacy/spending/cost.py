@@ -138,14 +138,10 @@ _MOST_COSTS = 5
 
 def combined(parts: Sequence[SiloCosts]) -> SiloCosts:
     """Return the silos' costs of all fits together; partial sums are priced only if necessary."""
-    if _n_ways(parts) <= _MOST_COSTS**2:
+    ways = 1 if _aligned(parts) else math.prod(len(_in_short(part)) for part in parts)
+    if ways <= _MOST_COSTS**2:
         return _at_once(parts)
     return reduce(lambda sum, part: _at_once([sum, part]), parts)
-
-
-def _n_ways(parts: Sequence[SiloCosts]) -> int:
-    """Return the number of compositions that are possible for a record."""
-    return 1 if _aligned(parts) else math.prod(len(_in_short(part)) for part in parts)
 
 
 def _at_once(parts: Sequence[SiloCosts]) -> SiloCosts:
