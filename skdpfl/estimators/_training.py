@@ -21,7 +21,6 @@ from skdpfl.choosing import (
     Method,
     PublicFacts,
     Request,
-    Settings,
     Training,
     choose,
     final_training,
@@ -65,15 +64,18 @@ class Agreed:
     streams: Streams
     noise: Streams
     kept: KeptFit
+    data: DataSource
 
-    def started(self, scales: Scales, data: DataSource) -> tuple[Agreed, Training]:
-        """Return the fit and its training with all constants, once scales are known."""
+    def started(self, keep_y: bool) -> Started:
+        """Return the fit with its training and all constants, which asks the silos for scales."""
+        scales = self.choice.scaling.find(self.silos, self.noise)
         row_norm = scales.features.row_norm
         row = None if row_norm is None else row_norm**2
         if not (self.work.plan.private or self.request.model.is_linear):
             row = self.choice.scaling.squared_row  # no noise asks for what was found
         known = self.request, self.choice.settings, self.work.plan, self.spent.epsilon, row
-        training = final_training(Committed(*known), self.method, partial(data.curvature, scales))
+        measure = partial(self.data.curvature, scales)
+        training = final_training(Committed(*known), self.method, measure)
         work = replace(
             self.work,
             model=self.request.model.started(scales),
@@ -82,14 +84,23 @@ class Agreed:
             features=scales.features_map,
             target=scales.target_map,
         )
-        return replace(self, work=work), training
+        now = {"work": work, "data": self.data.for_callbacks(keep_y)}
+        return Started(**(vars(self) | now), scales=scales, training=training)
 
-    def calibrated(self, params: np.ndarray, walk: float) -> Calibrated:
+
+@dataclass(frozen=True, eq=False)
+class Started(Agreed):
+    """A fit whose rounds can be run; of its records only what callbacks may read is kept."""
+
+    scales: Scales
+    training: Training
+
+    def calibrated(self, params: np.ndarray) -> Calibrated:
         """Return parameters that are calibrated, which asks the silos once more, or as they are."""
         if self.choice.calibration is None:
             return Calibrated(params)
         trained = self.silos, self.work, params
-        return calibrated(self.choice.calibration, *trained, self.noise, walk)
+        return calibrated(self.choice.calibration, *trained, self.noise, self.training.walk)
 
 
 class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
@@ -139,29 +150,27 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
 
     def _train(self, data: DataSource) -> Any:
         """Choose, plan, charge the ledgers, run, unpack; records are read through ``data`` only."""
-        fit = self._agree(data)
+        agreed = self._agree(data)
         self._told_of_silos: list[bool] = []  # the models of its rounds share it
         with one_blas_thread():
-            scales = fit.choice.scaling.find(fit.silos, fit.noise)
-            fit, training = fit.started(scales, data)
-            data = data.for_callbacks(keep_y=hasattr(self, "_skl_callbacks"))
-            fitted = partial(self._fitted, fit, training.settings, scales)
-            path = Path(fit.work, training.average, fit.kept.progress)
-            outcome = self._run(fit, training.average, data, fitted, path)
-            found = fit.calibrated(outcome.params, training.walk)
+            fit = agreed.started(keep_y=hasattr(self, "_skl_callbacks"))
+            del data, agreed  # and with them what no callback reads
+            path = Path(fit.work, fit.training.average, fit.kept.progress)
+            outcome = self._run(fit, path)
+            found = fit.calibrated(outcome.params)
         said = fit.choice.advise(fit.request.facts.class_shares)
         if not said and (advice := fit.choice.advise(found.shares)):
             warn(advice)
         here = getattr(fit.silos, "data", None)  # other back ends do not have the records here
         warn_if_diverged(outcome.params, fit.work, here)
-        self._noise_error, self._ranges = path.error(scales, found), fit.request.ranges
-        self.__dict__.update(fitted(found.params))
+        self._noise_error, self._ranges = path.error(fit.scales, found), fit.request.ranges
+        self.__dict__.update(self._fitted(fit, found.params))
         self._unpack_outcome(outcome)
         if hasattr(self, "calibrate") and self._is_classifier():
             self.temperature_ = 1 / found.factor
             self.class_shares_ = None if found.shares is None else np.array(found.shares)
         elif hasattr(self, "calibrate"):
-            self.shift_ = found.shift * scales.target.scale
+            self.shift_ = found.shift * fit.scales.target.scale
         self.plan_, self.privacy_spent_, self.n_iter_ = fit.work.plan, fit.spent, outcome.n_rounds
         return self
 
@@ -187,20 +196,14 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         if advice := choice.advise(request.facts.class_shares):
             warn(advice)
         silos, noise = kept.over(federation), kept.noise(streams)
-        return Agreed(request, method, choice, work, spent, silos, streams, noise, kept)
+        return Agreed(request, method, choice, work, spent, silos, streams, noise, kept, data)
 
-    def _run(
-        self,
-        fit: Agreed,
-        average: bool | float,
-        data: DataSource,
-        fitted: Callable[[np.ndarray], dict[str, Any]],
-        path: Path,
-    ) -> Progress:
+    def _run(self, fit: Started, path: Path) -> Progress:
         """Run all rounds, and call the callbacks after each."""
         n_rounds, kept = fit.work.plan.n_rounds, fit.kept
         with progress_bar(self.verbose, type(self).__name__, n_rounds) as advance:
-            after = AfterRound(self, n_rounds, fitted, lambda: self._labelled(data), advance)
+            fitted, records = partial(self._fitted, fit), partial(self._labelled, fit.data)
+            after = AfterRound(self, n_rounds, fitted, records, advance)
             if kept.progress is not None:
                 kept.restore(fit.silos, fit.work)
 
@@ -212,7 +215,7 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
                 fit.work,
                 fit.silos,
                 fit.streams,
-                average=average,
+                average=fit.training.average,
                 on_round=after,
                 after=kept.progress,
                 keep=keep if kept.on_disk else path.add,
@@ -225,11 +228,10 @@ class Trained(CallbackSupportMixin, Recorded, BaseEstimator):
         X, y = data.records()
         return X, self.classes_[y] if self._is_classifier() else y
 
-    def _fitted(
-        self, fit: Agreed, settings: Settings, scales: Scales, params: np.ndarray
-    ) -> dict[str, Any]:
+    def _fitted(self, fit: Started, params: np.ndarray) -> dict[str, Any]:
         """Return the fitted attributes: of this model, and of the data it was fitted to."""
-        work, dealt = fit.work, fit.work.plan.sampling
+        work, settings, scales = fit.work, fit.training.settings, fit.scales
+        dealt = work.plan.sampling
         found = {name: value for name, value in vars(self).items() if name.endswith("_")}
         found |= work.model.fitted_attributes(params, scales, is_classifier=self._is_classifier())
         found |= {
