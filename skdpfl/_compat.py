@@ -1,13 +1,15 @@
-"""What scikit-learn lacks: callbacks and polars names (1.8), silo columns of pyarrow tables."""
+"""What scikit-learn and BLAS lack: callbacks, polars names (1.8), pyarrow tables, one thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import ThreadpoolController
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -22,6 +24,16 @@ except ImportError:  # scikit-learn < 1.9
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method as it is."""
         return method
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # lists the loaded libraries once: 0.5 ms
+
+
+def one_blas_thread() -> Any:
+    """Limit BLAS to one thread: threads are for silos, and results must not depend on cores."""
+    return _controller().limit(limits=1, user_api="blas")
 
 
 def with_names(X: Any) -> Any:
@@ -59,4 +71,11 @@ def fitting(estimator: Any) -> Iterator[None]:
         raise
 
 
-__all__ = ["CallbackSupportMixin", "as_frame", "fitting", "with_callbacks", "with_names"]
+__all__ = [
+    "CallbackSupportMixin",
+    "as_frame",
+    "fitting",
+    "one_blas_thread",
+    "with_callbacks",
+    "with_names",
+]

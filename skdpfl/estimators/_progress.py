@@ -15,20 +15,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-
-_CONTROLLER: ThreadpoolController | None = None
-
-
-def one_blas_thread() -> Any:
-    """Limit BLAS to one thread: threads are for silos, and results must not depend on cores."""
-    global _CONTROLLER
-    if _CONTROLLER is None:
-        _CONTROLLER = ThreadpoolController()  # lists the loaded libraries once: 0.5 ms
-    return _CONTROLLER.limit(limits=1, user_api="blas")
 
 
 class AfterRound:

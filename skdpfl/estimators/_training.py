@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skdpfl._compat import CallbackSupportMixin
+from skdpfl._compat import CallbackSupportMixin, one_blas_thread
 from skdpfl._warnings import warn
 from skdpfl.choosing import (
     Choice,
@@ -33,7 +33,7 @@ from skdpfl.estimators._checkpoint import KeptFit
 from skdpfl.estimators._data import DataSource
 from skdpfl.estimators._noise_error import Path
 from skdpfl.estimators._parameters import loss_of
-from skdpfl.estimators._progress import AfterRound, one_blas_thread, progress_bar
+from skdpfl.estimators._progress import AfterRound, progress_bar
 from skdpfl.federation import Federation, SiloData, Work
 from skdpfl.losses import Loss, loss_for
 from skdpfl.privacy.plan import PrivacyPlan

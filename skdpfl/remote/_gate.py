@@ -9,12 +9,11 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
+from skdpfl._compat import one_blas_thread
 from skdpfl._digits import at_most
 from skdpfl.exceptions import BudgetExceeded, LedgerError
 from skdpfl.federation import Named
@@ -264,7 +263,7 @@ class Gate:
             )
         agreed = bytes(kept["offer"])
         offer = unpack(agreed)
-        with _one_blas_thread(), np.errstate(all="ignore"):
+        with one_blas_thread(), np.errstate(all="ignore"):
             streams, roster = streams_of(offer), self.terms.silos
             release = planned(ask, offer, self.records, kept, streams, roster)
             self._memory.pay(agreed, offer)
@@ -338,16 +337,6 @@ def _log_error(what: str, error: BaseException) -> None:
         each = each.__cause__ or each.__context__
     _LOG.error("%s: %s", what, "; after ".join(places))
     _LOG.debug("%s", what, exc_info=error)
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # lists the loaded libraries once
-
-
-def _one_blas_thread() -> Any:
-    """Limit BLAS to one thread: results do not depend on cores."""
-    return _controller().limit(limits=1, user_api="blas")
 
 
 @contextmanager
