@@ -45,16 +45,28 @@ class _Extrapolation(Method):
         return PrivUnitMessages() if self.privunit else super().mechanism(request)
 
     def training(self, algorithm: Algorithm, committed: Committed) -> Training:
-        """Return the training; without privacy, with server steps for the curvature of the data."""
+        """Return the training, with server steps that do not overshoot.
+
+        Where silos' updates cancel, the ratio of their lengths to the mean's has no bound. K steps
+        of size e take a share 1 - (1 - e L)^K of the way to the optimum in the direction of the
+        largest curvature L; a server's step of twice its inverse would diverge. Private fits do
+        not know L and take that of rows of the expected norm.
+        """
         if self.privunit and committed.plan.private:
             _compare(committed)
         training = super().training(algorithm, committed)
-        if committed.measured is None or not committed.request.chooses_step:
+        if not committed.request.chooses_step:
             return training
-        settings = committed.settings
-        pace = settings.learning_rate * max(settings.steps) * sum(committed.measured)
+        settings, largest = committed.settings, 0.0
+        if committed.measured is not None:
+            pace = settings.learning_rate * max(settings.steps) * sum(committed.measured)
+            largest = 1.5 / pace
+        elif committed.plan.private:
+            task = committed.request.task(committed.squared_row)
+            moved = min(settings.learning_rate * task.curvature * committed.squared_row, 1.0)
+            largest = 1.5 / (1 - (1 - moved) ** max(settings.steps))
         assert isinstance(algorithm, FedExp)
-        algorithm = replace(algorithm, largest_step=max(1.0, 1.5 / pace))
+        algorithm = replace(algorithm, largest_step=max(1.0, largest))
         return training._replace(algorithm=algorithm)
 
 
