@@ -10,7 +10,9 @@ data; without them they are made up, and the first printed line says so.
 """
 
 # %%
+import math
 import tempfile
+import textwrap
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -65,7 +67,7 @@ with PrivacyLedger(budget, delta=delta, path=path) as ledger:
         by_silo=True,
         random_state=0,
     )
-    left = np.floor(100 * ledger.remaining) / 100
+    left = math.floor(100 * ledger.remaining) / 100
 shown = ["mean", "mean_error", "50%", "50%_error"]
 print(table.xs("chol", level="column")[shown].astype(float).round(0).to_string())
 
@@ -120,11 +122,11 @@ ax.spines[["top", "right"]].set_visible(False)
 # a seed, so that the page comes out the same each time: the report says so. A study leaves
 # ``random_state`` out.
 report = skdpfl.report(model, ledger=ledger)
-print(report.methods)
+print(textwrap.fill(report.methods, 90))
 
 # %%
 # The page itself:
-report  # noqa: B018
+report
 
 # %%
 # **The same with the records where they are.** Each hospital runs a gate of its own, with its

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 STORIES = (
+    "plot_from_look_to_paper.py",
     "plot_insurance.py",
     "plot_choosing_epsilon.py",
     "plot_heart_disease.py",

@@ -31,7 +31,7 @@ _docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
         "table": """
     frame : DataFrame, array-like or Federation
         The records of all silos; or silos elsewhere (:mod:`skdpfl.remote`), with ``facts``. Columns
-        of numbers and flags are taken as numbers, all others as words.""",
+        of numbers and flags are taken as numbers, all others as words; types are public.""",
         "column": """
     values : Series, array-like of shape (n_samples,), DataFrame or Federation
         One column. A frame may have the silo column beside it. Or silos elsewhere, with

@@ -41,8 +41,8 @@ OTHER_SIZES = (
     "Give folds of whole silos that follow ids alone: LeaveOneSiloOut() or SiloKFold(shuffle=True)."
 )
 OTHER_FOLDS = (
-    "Give folds that depend on no label, such as cv=KFold() or SiloStratifiedKFold(); for "
-    "classifiers, those of cv=5 do."
+    "Type cv=SiloStratifiedKFold(5), or cv=KFold(5), whose folds follow no label; for classifiers, "
+    "those of cv=5 do."
 )
 
 

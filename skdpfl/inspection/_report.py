@@ -135,6 +135,7 @@ def _facts(part: Any) -> PartFacts:
     """Return what is told of a part."""
     defaults = {p.name: p.default for p in inspect.signature(type(part)).parameters.values()}
     values = part.get_params(deep=False)
+    values = {n: v.item() if isinstance(v, np.generic) else v for n, v in values.items()}
     given = {n: repr(v) for n, v in values.items() if repr(v) != repr(defaults.get(n))}
     chosen, plan = dict[str, str](), getattr(part, "plan_", None)
     for name in ("n_rounds_", "learning_rate_", "clip_norm_", "sampling_rate_", "local_steps_"):
