@@ -3,10 +3,11 @@
 Three workloads (:mod:`benchmarks.speed_parts.workloads`), whole public calls, medians, contenders
 in turns: ``--calls``, also without any option. Peers are installed into environments of their own
 under ``--envs``, about 1 GB each; without ``--peers`` they are left out. Other options measure
-searches and imports, layouts of data, growth with rounds, rows and silos, large and odd sizes, and
-memory, to 4 GB on disk among others. ``--write`` puts each section that was measured into its place
-in ``benchmarks/speed.md``; alone it measures all of them, peers included. ``--quick`` does
-everything but the peers at small sizes in half a minute, to see that it runs.
+fits against fits that might cost the same (uneven silos and even ones), searches and imports,
+layouts of data, growth with rounds, rows and silos, large and odd sizes, and memory, to 4 GB on
+disk among others. ``--write`` puts each section that was measured into its place in
+``benchmarks/speed.md``; alone it measures all of them, peers included. ``--quick`` does everything
+but the peers at small sizes in half a minute, to see that it runs.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from benchmarks.speed_parts.growth import draw, measure_growth
 from benchmarks.speed_parts.layouts import measure_layouts
 from benchmarks.speed_parts.memory import measure_memory
 from benchmarks.speed_parts.odd_sizes import measure_odd_sizes
+from benchmarks.speed_parts.ratios import measure_ratios
 from benchmarks.speed_parts.searches import measure_searches
 from benchmarks.speed_parts.timing import (
     Contender,
@@ -179,6 +181,7 @@ def one_table(title: str, measure: Callable[[bool], str]) -> Section:
 #: what can be measured, in the order of the file
 SECTIONS: dict[str, Section] = {
     "calls": calls,
+    "ratios": one_table("Fits that might be expected to cost the same", measure_ratios),
     "searches": one_table("Searches and imports", measure_searches),
     "profile": parts,
     "growth": growth,
@@ -219,6 +222,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small sizes; writes nothing")
     parser.add_argument("--peers", action="store_true", help="Opacus and pfl as well")
     parser.add_argument("--calls", action="store_true", help="whole calls")
+    parser.add_argument("--ratios", action="store_true", help="uneven silos, calibration")
     parser.add_argument("--searches", action="store_true", help="searches over processes, imports")
     parser.add_argument("--profile", action="store_true", help="where the time goes")
     parser.add_argument("--growth", action="store_true", help="how time grows")

@@ -1,0 +1,108 @@
+"""What a fit costs beside another one that users would expect to cost as much.
+
+Processor time, each the least of several fits, in turns, so that both meet the same neighbours.
+Records have 20 features unless the name says otherwise; uneven sizes are drawn from half to one and
+a half times the mean.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+import skdpfl
+from benchmarks.speed_parts.growth import COMMON
+
+Fit = Callable[[], object]
+
+
+def _records(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 20))
+    return X, (X[:, 0] + rng.standard_normal(n) > 0).astype(int)
+
+
+def _ids(n: int, m: int, *, even: bool) -> np.ndarray:
+    """Return the silos of n records, in mixed order."""
+    rng = np.random.default_rng(1)
+    sizes = np.full(m, 1.0) if even else rng.uniform(0.5, 1.5, m)
+    ids = np.searchsorted(np.cumsum(sizes) / sizes.sum(), (np.arange(n) + 0.5) / n)
+    return rng.permutation(ids)
+
+
+def _auto(n: int, m: int, *, even: bool, **options: Any) -> Fit:
+    """Return a fit in which everything is chosen."""
+    X, y = _records(n)
+    model = skdpfl.ISRLDPClassifier(2.0, random_state=0, **options)
+    return partial(model.fit, X, y, silos=_ids(n, m, even=even))
+
+
+def _rounds(n: int, m: int, rate: float, *, even: bool) -> Fit:
+    """Return a fit of a hundred rounds."""
+    X, y = _records(n)
+    model = skdpfl.ISRLDPClassifier(n_rounds=100, sampling_rate=rate, **COMMON)
+    return partial(model.fit, X, y, silos=_ids(n, m, even=even))
+
+
+def _whole(n: int, m: int, *, even: bool) -> Fit:
+    """Return a hundred rounds of about a hundred protected silos, with five local steps."""
+    X, y = _records(n)
+    who = {"unit": "silo", "trust": "server", "cohort": "poisson", "silo_fraction": min(1, 100 / m)}
+    model = skdpfl.DPFedAvgClassifier(n_rounds=100, local_steps=5, sampling_rate=1.0, **who)
+    model.set_params(**COMMON)
+    return partial(model.fit, X, y, silos=_ids(n, m, even=even))
+
+
+def _central(n: int) -> Fit:
+    return partial(LogisticRegression().fit, *_records(n))
+
+
+#: name -> two fits, numbers of records and silos divided by ``by``
+PAIRS: dict[str, Callable[[int], tuple[Fit, Fit]]] = {
+    "uneven / even, 10 silos of 1,000": lambda by: (
+        _auto(10_000 // by, 10, even=False),
+        _auto(10_000 // by, 10, even=True),
+    ),
+    "uneven / even, 200 silos of 50, all records": lambda by: (
+        _rounds(10_000 // by, 200 // by, 1.0, even=False),
+        _rounds(10_000 // by, 200 // by, 1.0, even=True),
+    ),
+    "uneven / even, 200 silos of 50, a fifth of the records": lambda by: (
+        _rounds(10_000 // by, 200 // by, 0.2, even=False),
+        _rounds(10_000 // by, 200 // by, 0.2, even=True),
+    ),
+    "uneven / even, 10,000 whole silos of 20": lambda by: (
+        _whole(200_000 // by, 10_000 // by, even=False),
+        _whole(200_000 // by, 10_000 // by, even=True),
+    ),
+    "default / calibrate=False, 10,000 silos of 20": lambda by: (
+        _auto(200_000 // by, 10_000 // by, even=True, n_rounds=20),
+        _auto(200_000 // by, 10_000 // by, even=True, n_rounds=20, calibrate=False),
+    ),
+    "default, uneven / LogisticRegression, 10 silos of 1,000": lambda by: (
+        _auto(10_000 // by, 10, even=False),
+        _central(10_000 // by),
+    ),
+}
+
+
+def measure_ratios(quick: bool) -> str:
+    """Return a table of all pairs."""
+    by, repeats = (20, 1) if quick else (1, 7)
+    lines = ["| fits | ratio | seconds |", "|---|---|---|"]
+    for name, pair in PAIRS.items():
+        taken: list[list[float]] = [[], []]
+        fits = pair(by)
+        for number in range(repeats + 1):  # the first ones warm up
+            for fit, times in zip(fits, taken, strict=True):
+                start = time.process_time()
+                fit()
+                times += [time.process_time() - start] if number else []
+        first, second = map(min, taken)
+        lines.append(f"| {name} | {first / second:.2f} | {first:.3f} / {second:.3f} |")
+    return "\n".join(lines)
