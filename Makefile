@@ -53,7 +53,7 @@ FLOWER_VENV ?= .venv-flower
 $(FLOWER_VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(FLOWER_VENV)
 	$(FLOWER_VENV)/bin/python -m pip install --quiet --upgrade pip
-	PYTHONWARNINGS=ignore $(FLOWER_VENV)/bin/python -m pip install --quiet --editable ".[flower]"
+	PYTHONWARNINGS=ignore $(FLOWER_VENV)/bin/python -m pip install --quiet --editable ".[flower,secure]"
 	touch $@
 
 flower-demo: $(FLOWER_VENV)/.installed  ## four hospitals on this computer by Flower: make flower-demo OUT=dir

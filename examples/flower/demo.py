@@ -1,11 +1,12 @@
-"""Four hospitals on this computer, by Flower: two fits, one of them with a hospital that is killed.
+"""Four hospitals on this computer, by Flower: three fits, two with a hospital that is killed.
 
     python examples/flower/demo.py OUT           or   make flower-demo OUT=dir
 
 starts a SuperLink, and a gate and a SuperNode for each hospital, on the loopback interface, fits
-ISRL-DP and DP-SCAFFOLD, kills one hospital's gate and SuperNode in the first fit without warning
-and starts them again, and compares the models with those of one process: they are the same, bit for
-bit. Then it measures Flower's own empty round. Everything ends with this script.
+ISRL-DP, DP-SCAFFOLD, and ISRL-DP with noise that the hospitals share in masked sums, kills one
+hospital's gate and SuperNode in the first and the last fit without warning, starts them again, and
+compares the models with those of one process: they are the same, bit for bit. Then it measures
+Flower's own empty round. Everything ends with this script.
 """
 
 import argparse
@@ -24,10 +25,10 @@ import pandas as pd
 
 HERE = Path(__file__).parent
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
-ESTIMATORS = ("ISRLDPClassifier", "DPScaffoldClassifier")
+ESTIMATORS = ("ISRLDPClassifier", "DPScaffoldClassifier", "ISRLDPClassifier-secagg")
 BIN = Path(sys.executable).parent
-#: the hospital that is killed, after it has answered so often
-VICTIM, ANSWERS = "va", 2
+#: the hospital that is killed, after it has answered so often in a fit, and in which fits
+VICTIM, ANSWERS, KILLED = "va", 2, (ESTIMATORS[0], ESTIMATORS[2])
 #: seconds before a SuperNode that ended is started again
 PAUSE = 15
 #: what each hospital's operator writes down; here the records are public, and the noise follows
@@ -47,10 +48,14 @@ epsilon = 3.0
 delta = 1e-4
 allow_simulation = true
 
-[ledger]                  # two fits of at most 3, no third
+[ledger]                  # three fits of at most 3, no fourth
 file = "ledger"
-epsilon = 5.0
+epsilon = 6.5
 delta = 1e-4
+
+[roster]
+key = "key"
+silos = {{ {roster} }}
 
 [log]
 file = "gate.log"
@@ -203,16 +208,20 @@ def wait_for_port(port, patience=60):
 
 
 class Killer:
-    """Kills a hospital once it has answered a few times, and starts it again."""
+    """Kills a hospital in each fit, once it has answered a few times, and starts it again."""
 
     def __init__(self, deployment):
-        self.deployment, self.answers, self.restarts = deployment, 0, 0
+        self.deployment, self.restarts, self._due = deployment, 0, None
+
+    def before(self, fit):
+        """Kill in this fit, if at all."""
+        had = answers(self.deployment.out, VICTIM)
+        self._due = had + ANSWERS if fit in KILLED else None
 
     def __call__(self):
-        self.answers = answers(self.deployment.out, VICTIM)
-        if self.answers >= ANSWERS and not self.restarts:
+        if self._due is not None and answers(self.deployment.out, VICTIM) >= self._due:
             self.deployment.kill_node(VICTIM)
-            self.restarts += 1
+            self.restarts, self._due = self.restarts + 1, None
             self.deployment.start_gate(VICTIM)
             self.deployment.start_node(VICTIM)
 
@@ -220,8 +229,10 @@ class Killer:
 def write_records(out):
     """Write each hospital's records to a file of its own."""
     from skdpfl.datasets import fetch_heart_disease
+    from skdpfl.remote import new_silo_key, public_key
 
-    heart = fetch_heart_disease()
+    heart, private = fetch_heart_disease(), {name: new_silo_key() for name in HOSPITALS}
+    roster = ", ".join(f'{name} = "{public_key(key)}"' for name, key in private.items())
     names = [str(name) for name in heart.feature_names]
     for name in HOSPITALS:
         folder, mine = out / "hospitals" / name, heart.silos == name
@@ -229,7 +240,9 @@ def write_records(out):
         table = pd.DataFrame(np.asarray(heart.data)[mine], columns=names)
         table = table.assign(ill=np.asarray(heart.target)[mine])
         table.to_csv(folder / "records.csv", index=False)
-        (folder / "hospital.toml").write_text(TOML.format(name=name, features=json.dumps(names)))
+        (folder / "key").write_text(private[name])  # skdpfl silo key makes one
+        text = TOML.format(name=name, features=json.dumps(names), roster=roster)
+        (folder / "hospital.toml").write_text(text)
         for path in folder.iterdir():
             path.chmod(0o600)
 
@@ -288,6 +301,7 @@ def main():
     with Deployment(out, asked.secure) as deployment:
         killer = Killer(deployment)
         for name in asked.estimators:
+            killer.before(name)
             report = deployment.run(name, asked.rounds, asked.patience, killer)
             if "error" in report:
                 raise SystemExit(f"{name}: {report['error']}")
@@ -311,10 +325,10 @@ def main():
     if not all(result["bit-identical"].values()):
         raise SystemExit("The models differ from those of one process.")
     for name, entries in result["charged"].items():
-        once = [fit for fit, _ in entries] == list(asked.estimators)
+        once = [fit for fit, _ in entries] == [each.split("-")[0] for each in asked.estimators]
         if not once or any(epsilon > 3 for _, epsilon in entries):
             raise SystemExit(f"The ledger of {name} does not count each fit once: {entries}")
-    if "SilosMissing" not in str(result["refused"]) and len(asked.estimators) == 2:
+    if "SilosMissing" not in str(result["refused"]) and len(asked.estimators) == 3:
         raise SystemExit("A fit beyond the hospitals' budgets was not refused.")
 
 

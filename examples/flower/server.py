@@ -18,6 +18,8 @@ SIZES = {"cleveland": 303, "hungarian": 261, "switzerland": 46, "va": 130}
 OPTIONS = {
     "ISRLDPClassifier": (ISRLDPClassifier, {"n_rounds": 20}),
     "DPScaffoldClassifier": (DPScaffoldClassifier, {"n_rounds": 10, "local_steps": 5}),
+    # masked sums, in which each hospital adds a share of the noise
+    "ISRLDPClassifier-secagg": (ISRLDPClassifier, {"n_rounds": 10, "trust": "secagg"}),
 }
 
 
@@ -38,7 +40,7 @@ def model(config):
 
 def keep(fitted, federation, config):
     """Write down the model, and how long its rounds took."""
-    path = Path(config["out"]) / type(fitted).__name__
+    path = Path(config["out"]) / config["estimator"]
     np.savez(f"{path}.npz", coef=fitted.coef_, intercept=fitted.intercept_)
     report = {"seconds per round": federation.round_seconds, "epsilon": federation.epsilons}
     path.with_suffix(".json").write_text(json.dumps(report))
