@@ -116,9 +116,9 @@ class ShapeDisplay:
             raise ValueError(f"label is one of the classes {classes}, of three or more.")
         label = classes[-1] if several and label is None else label
         unit = "the target" if not is_classifier(model) else f"the score of {classes[-1]!r}"
-        if is_classifier(model) and model.loss == "log_loss":
+        if is_classifier(model) and hasattr(model, "predict_proba"):
             unit = f"the log odds of {classes[-1]!r}" if not several else f"the score of {label!r}"
-        elif getattr(model, "loss", "") == "poisson":
+        elif model._loss().link == "log":
             unit = "the logarithm of the target"
         shown = cls(
             shapes, products, _histograms(model, list(shapes)), unit, label,
