@@ -7,7 +7,7 @@ standard error of the difference. The thresholds of "auto" (``skdpfl/choosing/_c
 chosen on other splits of these tables, with seeds below 10 and from 100 on.
 
 Writes additive.csv and additive.md beside this file. ``--seeds`` (default 3), ``--cases`` (words
-that their names start with).
+that their names start with), ``--pictures`` (only those of docs/curves.md).
 """
 
 from __future__ import annotations
@@ -191,11 +191,39 @@ def report(frame: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
+def draw() -> None:
+    """Write the pictures of docs/curves.md: adult at epsilon 1, insurance at epsilon 3."""
+    import matplotlib.pyplot as plt
+
+    from skdpfl.inspection import ShapeDisplay
+
+    for name, epsilon, shown, n_products in (
+        ("adult", 1.0, ["age", "education_years", "hours", "gain", "loss", "sex_Male"], 0),
+        ("insurance", 3.0, ["age", "bmi", "smoker_yes"], 3),
+    ):
+        load, trust, _ = CASES[f"{name}, server"]
+        table = load()
+        X, bounds = prepared(table)
+        options = {"feature_bounds": bounds, "trust": trust, "delta": 1e-5, "random_state": 0}
+        if table.is_regression:
+            low, high = outward(np.array([table.y.min()]), np.array([table.y.max()]))
+            options["target_bounds"] = (float(low[0]), float(high[0]))
+        kind = ISRLDPRegressor if table.is_regression else ISRLDPClassifier
+        model = kind(epsilon, model="auto", **options).fit(X, table.y)
+        display = ShapeDisplay.from_estimator(model, features=shown, n_products=n_products)
+        display.figure_.savefig(HERE.parents[1] / f"docs/_static/curves_{name}.png", dpi=80)
+        plt.close("all")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--cases", nargs="*", default=[])
+    parser.add_argument("--pictures", action="store_true", help="only draw docs/_static/curves_*")
     chosen = parser.parse_args()
+    if chosen.pictures:
+        draw()
+        return
     warnings.simplefilter("ignore")
     rows: list[dict] = []
     for name in CASES:
