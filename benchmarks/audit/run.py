@@ -30,7 +30,7 @@ from skdpfl import (
 )
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.preprocessing import DPMinMaxScaler, DPStandardScaler
-from skdpfl.privacy import audit_epsilon
+from skdpfl.privacy import SecureAggregation, audit_epsilon
 
 EPSILON, DELTA = 4.0, 1e-5
 #: what 99.9 % are shared among: the rows, and those that ran again with more fits
@@ -45,6 +45,7 @@ MANY = {"silo_sizes": [10] * 1000, "n_features": 4, "n_fits": (15, 5)}
 CROWD = {"silo_sizes": [1] * 20_000, "n_features": 2, "n_fits": (100, 2)}
 SERVER = {"silo_sizes": [20] * 3, "n_features": 4, "n_fits": (700, 100)}
 WHOLE = SERVER | {"n_fits": (1500, 100)}
+SHARED = SERVER | {"n_fits": (2500, 100)}
 OUTSIDER = SERVER | {"n_fits": (4000, 100)}
 PAIR = {"silo_sizes": [1] * 2, "n_features": 2, "n_fits": (4000, 60)}
 ALONE = {"silo_sizes": [1] * 60, "n_features": 2, "n_fits": (600, 60)}
@@ -160,6 +161,16 @@ ROWS: dict[str, tuple[object, dict[str, object], Half]] = {
     ),
     "final model, outsider": (
         ISRLDPClassifier(**ROUNDS, n_rounds=3), OUTSIDER | {"view": "model"}, "if Gaussian"
+    ),
+    "shared noise, minibatch": (
+        ISRLDPClassifier(**FULL, n_rounds=3, trust="secagg"), SHARED, "if Gaussian"
+    ),
+    "shared noise, two of four collude": (
+        DPFedAvgClassifier(**ROUNDS, n_rounds=3, local_steps=1, trust=SecureAggregation(2)),
+        SHARED | {"silo_sizes": [20] * 4}, "if Gaussian",
+    ),
+    "shared noise, whole silos, FedEXP": (
+        DPFedEXPClassifier(**PLAIN, n_rounds=4, trust="secagg"), SHARED, "if Gaussian"
     ),
     "final model, trusted server": (
         ISRLDPClassifier(**ROUNDS, n_rounds=3, trust="server"),
