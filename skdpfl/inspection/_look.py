@@ -207,7 +207,21 @@ class FirstLook(PayingTransformer):
         if "words" in self.used:
             self.words_of_each = self.vocabulary.each(source)
             self.words_of_all = self.vocabulary.together(self.words_of_each, source)
+            advice = f"{advice} {self._words_not_found()}".strip()
         return advice
+
+    def _words_not_found(self) -> str:
+        """Return what to say of columns of words without a value that is given out."""
+        none = [not len(counts) for counts in self.words_of_all]
+        if not any(none):
+            return ""
+        where = "in all" if self.budgets.as_one else "in a silo"
+        names = self.names[self.used["words"]][none].tolist()
+        return (
+            f"No value of {names!r} is frequent enough to be given out, which takes "
+            f"{self.vocabulary.threshold:.0f} records {where}. Raise epsilon, look at fewer "
+            "columns at once, or declare the values (value_counts(categories=...))."
+        )
 
     def _asked(self, part: str) -> Any:
         """Return the sum to ask for."""

@@ -116,8 +116,9 @@ def report(
 def _paying(fitted: Any) -> list[Any]:
     """Return the fitted parts that paid; those of a search's best estimator, too."""
     found = private_parts(fitted)
-    best = getattr(fitted, "best_estimator_", None)
-    return found or ([] if best is None else private_parts(best))
+    for name in ("best_estimator_", "estimator_"):  # searches, and what is adapted to silos
+        found = found or private_parts(getattr(fitted, name, None))
+    return found
 
 
 @dataclass(frozen=True)

@@ -249,6 +249,13 @@ def test_ranges_that_are_not_seen_are_named():
     assert np.isnan(table.loc["seen", "mean"]) and np.isnan(table.loc["seen", "mean_error"])
 
 
+def test_words_that_are_not_found_are_named():
+    words = pd.DataFrame({"ward": ["a", "b"] * 20, "age": 1.0})
+    with pytest.warns(UserWarning, match=r"No value of \['ward'\] is frequent.* records in a silo"):
+        table = describe(words, feature_bounds={"age": (0, 2)}, delta=1e-6, random_state=0)
+    assert table.loc["ward", "shares"] == {}
+
+
 def test_without_privacy_it_is_pandas():
     table = describe(FRAME, epsilon=np.inf, silo_column="hospital")
     exact = FRAME[NUMBERS].astype(float).describe().T
