@@ -56,6 +56,8 @@ PARTS = {
                                    "tests/test_fitted_models.py",
                                    "tests/engine/test_model_from_outside.py"]),
     "privacy": (["skdpfl/privacy"], ["tests/privacy", "tests/internals/privacy"]),
+    "searches": (["skdpfl/model_selection/_wrapped.py"], ["tests/model_selection",
+                                                          "tests/internals/model_selection"]),
 }  # fmt: skip
 EQUIVALENT = ROOT / "benchmarks" / "mutants_equivalent.txt"
 

@@ -168,7 +168,7 @@ class DPSimpleImputer(PayingTransformer):
         missing = pd.isna(X)
         filled = X.copy()
         rows, columns = np.nonzero(missing)
-        if filled.dtype.kind in "iub" and not rows.size:
+        if not rows.size:
             return filled
         filled[rows, columns] = self.statistics_[columns]
         return filled

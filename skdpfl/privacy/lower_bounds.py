@@ -96,7 +96,7 @@ def most_wins(curve: Sequence[tuple[float, float]], points: int = 4000) -> float
     a = np.arange(1, points + 1) / points
     missed = np.zeros(points)
     for epsilon, delta in curve:
-        missed = np.maximum(missed, 1 - delta - np.exp(epsilon) * a)
+        missed = np.maximum(missed, 1 - delta - np.exp(min(epsilon, 700.0)) * a)
         missed = np.maximum(missed, np.exp(-epsilon) * (1 - delta - a))
     return float(1 - missed.mean())
 

@@ -129,6 +129,14 @@ LEVELS = [
     {"name": "DPFedAvgClassifier", "unit": "silo", "trust": "server"},
     {"name": "DPFedAvgClassifier", "unit": "silo", "trust": "silo", "clip_norm": 1.0},
     {"name": "DPScaffoldClassifier", "local_steps": 3, "n_rounds": 20},
+    {
+        "name": "DPFedAvgClassifier",
+        "local_steps": 3,
+        "epsilon": None,
+        "noise_multiplier": 30.0,
+        "sampling_rate": 1.0,
+        "n_rounds": 20,
+    },
 ]
 
 

@@ -18,6 +18,8 @@ from skdpfl import (
 )
 from skdpfl.algorithms import MinibatchSGD
 from skdpfl.federation import LocalFederation, _gradient
+from skdpfl.inspection.audits import audit as audits_of_estimators
+from skdpfl.inspection.audits.judging import judged
 from skdpfl.models import LinearModel
 from skdpfl.preprocessing import DPStandardScaler
 from skdpfl.privacy import audit_epsilon
@@ -292,6 +294,24 @@ def test_sums_of_shuffled_bits_have_teeth(monkeypatch):
 
     monkeypatch.setattr(records, "binomial_draws", quieter)
     assert audit(estimator, **kw).contradicted
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+@pytest.mark.parametrize("weights", ["uniform", {0: 1.0, 1: 5.0, 2: 2.0}])
+def test_a_whole_silo_s_canary_is_seen_as_one(trust, weights, monkeypatch):
+    """Whatever its weight: 1 where it is there, 0 where not, -1 where it is turned."""
+    found = []
+    keep = lambda trials, *rest: found.append(trials) or judged(trials, *rest)  # noqa: E731
+    monkeypatch.setattr(audits_of_estimators, "judged", keep)
+    estimator = DPFedAvgClassifier(
+        None, noise_multiplier=1e-3, n_rounds=3, unit="silo", trust=trust, silo_weights=weights,
+        clip_norm=0.5, scaling=None, delta=1e-3, average=False, local_steps=1, calibrate=False,
+    )  # fmt: skip
+    audit(estimator, n_silos=3, size=2, n_fits=12, view="server" if trust == "server" else "silo")
+    along, coins = found[0].along, found[0].coin
+    assert set(coins.tolist()) == {True, False}
+    there = np.where(coins, 1.0, 0.0 if trust == "server" else -1.0)
+    np.testing.assert_allclose(along, np.broadcast_to(there[:, None], along.shape), atol=0.02)
 
 
 @pytest.mark.parametrize("name", some_slow(WHOLE_FITS, set(WHOLE_FITS) - {"server", "model"}))
