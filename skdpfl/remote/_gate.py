@@ -228,6 +228,7 @@ class Gate:
                 "neighbours": spent.neighbours,
                 "rounds": 0 if isinstance(row, SumRow) else len(row.steps),
                 "masked": offer.masked,
+                "colluding": spent.colluding,
             }
             self._memory.store.ask_person(data, question)
         elif not said:

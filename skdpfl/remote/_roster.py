@@ -85,7 +85,7 @@ def check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> Non
         try:
             public = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(roster[name]))
             public.verify(bytes.fromhex(signed), _words(plan, name, key))
-        except (InvalidSignature, ValueError) as error:
+        except (InvalidSignature, KeyError, ValueError) as error:
             raise Refused(
                 "A silo's key for this fit was not signed, for this plan, by the key that it has "
                 "on this silo's roster: nothing is sent."
@@ -114,6 +114,8 @@ def secrets_of(
         raise Refused("A masked sum is among silos with a key each, this one with its own.")
     if roster is not None:
         check_signatures(roster, offer, part)
+    elif row.shares_noise:
+        raise Refused("This silo shares noise with silos on its roster only, and has none.")
     return pair_secrets(kept["key"], row.index, part.keys), given
 
 

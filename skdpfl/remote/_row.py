@@ -184,6 +184,8 @@ class WholePlan:
         _check_sums(self)
         if self.shares_noise and self.unit == "record":
             _check(max(self.steps) == 1)
+        if self.unit == "silo":  # all are noised alike, whoever prices it
+            _check((self.noise_multiplier == self.noise_multiplier[0]).all())
         _check_spare(self)
 
     def _check_cohorts(self, n: int) -> None:

@@ -145,7 +145,9 @@ def _pending(settings: SiloSettings, asked: argparse.Namespace) -> int:
         print(
             f"{digest[:12]}  {when}  {q['estimator']!r}, fit {q['fit']!r}: {what}, "
             f"epsilon={q['epsilon']:.6g} at delta={q['delta']:g}, unit {q['unit']!r}, "
-            f"{q['neighbours']!r}" + (", in masked sums" if q["masked"] else "")
+            f"{q['neighbours']!r}"
+            + (", in masked sums" if q["masked"] else "")
+            + ("" if (t := q["colluding"]) is None else f" with shared noise, colluding={t}")
         )
     print(f"ledger        {_left(settings)}" if questions else "Nothing waits for a person.")
     return 0

@@ -272,6 +272,33 @@ def test_more_than_one_fresh_gradient_is_not_sent(tmp_path):
         fit_elsewhere(estimator(**PLAIN), Greedy(tmp_path, problem(), keys=KEYS))
 
 
+@pytest.mark.filterwarnings("ignore:Hiding a whole silo")
+def test_whole_silos_are_noised_by_what_each_prices(tmp_path):
+    """Messages of whole silos are noised by the first one's multiplier: no other may differ."""
+
+    def change(letter):
+        if not isinstance(letter, Offer):
+            return letter
+        z = letter.row.noise_multiplier * np.array([1e-3, 1, 1, 1])
+        return replace(letter, row=replace(letter.row, noise_multiplier=z))
+
+    options = {"epsilon": 20.0, "delta": 0.01, "scaling": None, "trust": "secagg"}
+    here = Here(tmp_path, problem(), keys=KEYS, terms=Terms(unit="silo", delta=0.2))
+    fit_elsewhere(estimator("DPFedEXPClassifier", **options), here)
+    offer = next(unpack(data) for _, data in here.letters)
+    with pytest.raises(Refused, match="do not belong together"):
+        change(offer)
+
+
+def test_a_roster_that_was_taken_away_ends_the_fit(offered):
+    here, first = offered
+    here.keys = None
+    assert "on its roster only" in here.say("east", first).reason
+    here.keys = {name: key for name, key in KEYS.items() if name != "west"}
+    assert "was not signed" in here.say("east", first).reason
+    assert not here.entries("east")
+
+
 OPERATORS = {
     "no roster": ({}, False, "shares noise with silos on its roster only"),
     "more that collude": ({"terms": Terms(colluding=2)}, True, "the fit has colluding=1"),
