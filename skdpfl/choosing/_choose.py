@@ -126,7 +126,8 @@ class ScalingStep:
             warn(self.plan.advice)
         curves = None if self.curves is None else self.curves.find(federation, streams)
         scales = run_scaling(self.plan, federation, streams, curves)
-        for doubt in doubts_about(scales.far_features, scales.unseen_features):
+        seen = scales.far_features, scales.unseen_features, scales.missed_features
+        for doubt in doubts_about(*seen):
             warn(doubt)
         if not self.shifts_target:
             scales = scales.without_shift()

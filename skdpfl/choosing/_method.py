@@ -199,7 +199,7 @@ def _smoothness(loss: Loss, committed: Committed) -> float:
 
 
 #: noise of a whole fit, in norms of a message, beyond which silos that are hidden say little
-_FAINT_LABELS, _FAINT_NUMBERS = 0.45, 0.33
+_FAINT_LABELS, _FAINT_NUMBERS = 0.45, 0.27
 #: learning rate of control variates where some silos take part in a round and unit="record"
 _SLOW = 0.2
 

@@ -277,7 +277,8 @@ class Scales:
     where it was not released. ``wide_features``: those that spread over many powers of ten, as
     released counts show; ``far_features``: those with many values beyond their grid, whose scales
     are not found; ``unseen_features``: these show features of hardly anything but
-    zeros, or of values too small to be told from zeros.
+    zeros, or of values too small to be told from zeros. ``missed_features``: those with many values
+    beyond their declared bounds, as released moments show.
     """
 
     features: Scaling
@@ -287,6 +288,7 @@ class Scales:
     wide_features: tuple[int, ...] = ()
     far_features: tuple[int, ...] = ()
     unseen_features: bool = False
+    missed_features: tuple[int, ...] = ()
 
     @property
     def features_map(self) -> Scaling | None:

@@ -55,12 +55,18 @@ _FAR = (
     "use. Give them in other units, less a public number (days since a date, not nanoseconds "
     "since 1970), or give feature_bounds."
 )
+_MISSED = (
+    "{} are beyond feature_bounds in many records, as far as was found within the budget, so that "
+    "little may be learnt from them. Check the units and the order of columns; give ranges that "
+    "hold nearly all values, from public knowledge."
+)
 
 
-def doubts_about(far: tuple[int, ...], unseen: bool) -> list[str]:
-    """Return warnings of features beyond the grid of counts, and of those that it cannot see."""
+def doubts_about(far: tuple[int, ...], unseen: bool, missed: tuple[int, ...] = ()) -> list[str]:
+    """Return warnings of features that released counts and moments do not show, or elsewhere."""
     said = [_UNSEEN] if unseen else []
-    return [*said, _FAR.format(values_of(far))] if far else said
+    told = {_FAR: far, _MISSED: missed}
+    return said + [text.format(values_of(which)) for text, which in told.items() if which]
 
 
 def values_of(features: tuple[int, ...]) -> str:
@@ -77,6 +83,9 @@ _SURELY = 0.95
 _TELLS = 0.03
 #: columns with more values that are not 0 are said to have none in no case
 _SPARSE = 0.1
+#: a column is said to be beyond its bounds by so many deviations of the noise, or by fewer where
+#: its mean is within the last of these of an end
+_SURELY_BEYOND, _AT_AN_END, _CLOSE = 4.0, 2.0, 0.01
 #: the share of an open bin that is many values, but for three deviations of the noise
 _AT_ENDS = 0.2
 #: the share of two neighbouring bins that a column which varies little has, but for noise
@@ -215,6 +224,18 @@ def _beyond(shares: Array, noise: Array, grid: MagnitudeGrid) -> np.ndarray:
     return shares[:, [0, 2 * grid.n_positive]].max(axis=1) > _AT_ENDS + 3 * noise
 
 
+def _beyond_bounds(found: Estimate) -> np.ndarray:
+    """Whether columns have values beyond their boxes: m^2 + v is at most 1 within.
+
+    Rows are read in a ball, which may reach further than a box. Columns of two values have
+    m^2 + v = 1, with means that are close to an end for the rarest ones only.
+    """
+    error = np.hypot(found.variance_error, 2 * found.mean * found.mean_error)
+    at_an_end = np.abs(found.mean) > 1 - _CLOSE
+    least = np.where(at_an_end, _AT_AN_END, _SURELY_BEYOND) * error
+    return found.mean**2 + found.variance > 1 + least
+
+
 def _all_zero(shares: Array, noise: Array) -> bool:
     """Whether noisy shares of zeros leave no column whose other values the counts can show.
 
@@ -233,8 +254,10 @@ def _scales(plan: ScalingPlan, found: FoundMoments) -> Scales:
     counted, features = found.counted, np.flatnonzero(plan.features_read)
     beyond = counted.beyond[plan.is_feature]
     wide = (counted.wide[plan.is_feature] > _SURELY) & ~beyond
+    missed = _beyond_bounds(found.moments)[plan.is_feature] & (plan.features == "refined bounds")
     maps = replace(
         maps,
+        missed_features=tuple(features[missed].tolist()),
         wide_features=tuple(features[wide].tolist()),
         far_features=tuple(features[beyond].tolist()),
         unseen_features=counted.unseen,

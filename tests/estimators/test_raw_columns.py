@@ -1,5 +1,7 @@
 """Columns as they come, without bounds: the scales that are found are those of the columns."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,26 @@ def test_no_scale_is_off_by_ten(budget):
         model.fit(X, np.arange(n) % 2, silos=np.arange(n) % 4)
         off = dict(zip(KINDS, model.scaling_.scale / X.std(axis=0), strict=True))
         assert all(0.1 < ratio < 10 for ratio in off.values()), off
+
+
+@pytest.mark.parametrize("d", [3, 12])
+def test_bounds_that_miss_the_data_are_told_of(d):
+    """Ages within (1000, 2000): by moments that were paid for, and not where bounds are right."""
+    n, told = 6000, 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(0, 100, (n, d))
+        X[:, 2] = rng.random(n) < 0.02
+        low, high = np.zeros(d), np.full(d, 100.0)
+        high[2] = 1.0
+        model = ISRLDPClassifier(4.0, n_rounds=2, random_state=seed, feature_bounds=(low, high))
+        y, silos = X[:, 0] > 50, np.arange(n) % 5
+        model.fit(X, y, silos=silos)  # a warning would be an error
+        low[1], high[1] = 1000.0, 2000.0
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.set_params(feature_bounds=(low, high)).fit(X, y, silos=silos)
+        said = [str(w.message) for w in caught if "beyond feature_bounds" in str(w.message)]
+        assert all(text.startswith("The values of feature 1 are") for text in said)
+        told += len(said)
+    assert told >= 3
