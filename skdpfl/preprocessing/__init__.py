@@ -3,15 +3,15 @@
 from skdpfl.preprocessing._dp_pca import DPPCA
 from skdpfl.preprocessing._encoder import DPOneHotEncoder
 from skdpfl.preprocessing._encoder import declared_values as declared_values
+from skdpfl.preprocessing._frames import limit_rows
 from skdpfl.preprocessing._imputer import DPSimpleImputer
 from skdpfl.preprocessing._paying import Learning as Learning
 from skdpfl.preprocessing._paying import PayingTransformer as PayingTransformer
 from skdpfl.preprocessing._paying import SiloSource as SiloSource
-from skdpfl.preprocessing._people import limit_rows
 from skdpfl.preprocessing._row_transformer import RowTransformer
 from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler
 from skdpfl.preprocessing._scalers import PrivateScaler as PrivateScaler
-from skdpfl.preprocessing._scattering_transformer import ScatteringTransformer
+from skdpfl.preprocessing._scattering import ScatteringTransformer
 from skdpfl.preprocessing._spline import DPSplineTransformer
 from skdpfl.preprocessing._vocabulary import Vocabulary as Vocabulary
 from skdpfl.preprocessing._vocabulary import beside_threshold as beside_threshold

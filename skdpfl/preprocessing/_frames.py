@@ -3,6 +3,8 @@
 The silo column is no feature: it is removed before validation and put back, unchanged and at its
 position, into the output, which then is a frame of the same kind as the input. Without it the
 output is an array, unless ``set_output`` was called.
+
+``limit_rows``: where people have several rows, how many each of them may contribute.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from sklearn import get_config
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpfl._arguments import advising
+from skdpfl._arguments import advising, check_count
 from skdpfl._compat import as_frame
 from skdpfl.silos import without_column
 
@@ -152,3 +154,51 @@ def _frame(
 def _plain(silos: Any) -> Any:
     """Return the silo ids as a list if they come from another kind of frame."""
     return silos.to_list() if isinstance(silos, pd.Series) or hasattr(silos, "to_list") else silos
+
+
+def limit_rows(people: Any, most: int) -> np.ndarray:
+    """Return which rows to keep so that nobody has more than ``most`` of them.
+
+    A record is one row, and epsilon protects one record. Where a person has several rows, in one
+    silo or in several, cut them to a limit k and read ``privacy_spent_.group(k)``, or ask
+    :func:`skdpfl.privacy.epsilon_per_record` for the budget beforehand.
+
+    Parameters
+    ----------
+    people : array-like of shape (n_samples,)
+        Each row's person, over all silos. Ids are public here: who has rows, where and how many.
+    most : int
+        The limit k.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_samples,)
+        Each person's first ``most`` rows, in the order given. Order the rows by something that is
+        not secret (a visit's number, not its result) if the first ones are not the ones to keep.
+
+    See Also
+    --------
+    skdpfl.privacy.epsilon_per_record : The budget of a record, from that of a person.
+
+    Notes
+    -----
+    **Formal guarantee.** What is kept depends on ids and on the order of rows, not on other
+    columns. So if all that a person's rows say is replaced, at most k kept records change, and what
+    is (epsilon, delta)-DP for k records together is so for a person.
+
+    Examples
+    --------
+    >>> from skdpfl.preprocessing import limit_rows
+    >>> limit_rows(["ann", "bob", "ann", "ann"], 2)
+    array([ True,  True,  True, False])
+    """
+    check_count("most", most)
+    if isinstance(people, str) or not np.iterable(people):
+        raise ValueError(f"people must be one id for each row; got {people!r}.")
+    ids = pd.Series(list(people), dtype=object)
+    if ids.isna().any():
+        raise ValueError(
+            f"people has {int(ids.isna().sum())} missing value(s); give each row a person, or "
+            "drop the rows that have none."
+        )
+    return (ids.groupby(ids, sort=False).cumcount() < most).to_numpy()

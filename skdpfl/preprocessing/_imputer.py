@@ -1,7 +1,24 @@
-"""``DPSimpleImputer``: fills missing values by noisy means, medians or most frequent values."""
+"""``DPSimpleImputer``: missing values become noisy means, medians or most frequent values.
+
+Means and medians of columns with missing values are from noisy sums.
+
+::
+
+    box of a column: centre m, half width h            declared, or the magnitudes found first
+    mean      a record gives (a o, o u),  o = 1 if it has a value,  u = cut((x - m) / h, -1, 1)
+              estimate  m + h S_u / max(S_o, 2 noise)
+    median    counts of K equal bins of the box, values beyond it in the end bins;
+              estimate  where the running sum of noisy counts passes half of the total
+    magnitude counts of MagnitudeGrid's bins (1, 2, 4, ... of either sign) give the box
+
+The sums, what they cost, and the boxes: :mod:`skdpfl.scaling._centre_sums`. Boxes found are
+functions of a release, with mu^2 / 2 for each of the two. Records with infinite values count as the
+box's ends, or, among magnitudes, as none.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -9,8 +26,7 @@ import numpy as np
 import pandas as pd
 
 from skdpfl._arguments import check_choice
-from skdpfl.federation import SiloBudgets
-from skdpfl.preprocessing._centres import Centres
+from skdpfl.federation import BoundedSum, SiloBudgets, SumPlan
 from skdpfl.preprocessing._paying import (
     FLOATS,
     Learning,
@@ -20,7 +36,158 @@ from skdpfl.preprocessing._paying import (
 )
 from skdpfl.preprocessing._vocabulary import Vocabulary, beside_threshold
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.scaling import Bounds, read_feature_bounds
+from skdpfl.scaling import (
+    Bins,
+    Bounds,
+    Box,
+    Means,
+    boxes_of,
+    magnitudes,
+    quantiles,
+    read_feature_bounds,
+)
+
+#: numbers of a median's bins, and the error of its rank, as a share of the records, to stay below
+_BINS, _RANK = (128, 64, 32, 16, 8), 0.02
+#: a noise of the mean above this share of the half width is warned about
+_COARSE = 0.25
+
+
+class Centres:
+    """What will be released to find the centres of columns, and the centres.
+
+    ``mu`` is the whole budget. ``bounds`` are those declared, or the number of features;
+    ``strategy`` is "mean" or "median".
+    """
+
+    def __init__(
+        self, budgets: SiloBudgets, mu: float, bounds: Bounds | int, strategy: str
+    ) -> None:
+        self.budgets, self.strategy = budgets, strategy
+        self.bounds = bounds if isinstance(bounds, Bounds) else None
+        self.used = np.ones(bounds, bool) if isinstance(bounds, int) else bounds.used
+        self.d = int(self.used.sum())
+        #: columns with values beyond the magnitudes that are looked for
+        self.far: np.ndarray = np.zeros(len(self.used), dtype=bool)
+        several = (mu,) if self.bounds is not None else (mu / math.sqrt(2),) * 2
+        mus = tuple(np.full(budgets.n_silos, each) for each in several if self.d)
+        self.plan = SumPlan(budgets, "preprocessing", mus) if self.d else None
+
+    @property
+    def _largest(self) -> int:
+        return int(self.budgets.summed.max())
+
+    @property
+    def first(self) -> BoundedSum | None:
+        """What is asked for first."""
+        if self.bounds is None:
+            return magnitudes(self.used, self._largest)
+        used = self.used & (self.bounds.high / 2 > self.bounds.low / 2)
+        box = Box(self.bounds.low[used].astype(float), self.bounds.high[used].astype(float))
+        return self._asked(used, box) if used.any() else None
+
+    def _asked(self, used: np.ndarray, box: Box, n_bins: int = 0) -> BoundedSum:
+        """Return what finds the centres of some columns inside boxes."""
+        if self.strategy == "mean":
+            return Means(used, self._largest, *box, self.budgets.neighbours == "replace")
+        return Bins(used, self._largest, box.edges(n_bins or self._n_bins()))
+
+    def _total(self, source: SiloSource, number: int, what: BoundedSum) -> tuple[np.ndarray, float]:
+        """Return the noisy total over all silos, and the standard deviation of its noise."""
+        assert self.plan is not None
+        sums = self.plan.question(number, what).each(source.federation, source.streams)
+        std = float(self.plan.noised(number, what).std[0])
+        return sums.sum(axis=0), std * math.sqrt(len(sums))
+
+    def _noise(self, what: BoundedSum) -> float:
+        """The noise of a total of the last release."""
+        assert self.plan is not None
+        n_sums = 1 if self.budgets.as_one else self.budgets.n_silos
+        last = self.plan.numbers[-1]
+        return float(self.plan.noised(last, what).std[0]) * math.sqrt(n_sums)
+
+    @property
+    def _n(self) -> float:
+        return float(self.budgets.units.sum())
+
+    @property
+    def advice(self) -> str:
+        """What to say from public numbers alone."""
+        if self.plan is None:
+            return ""
+        nothing = np.zeros(0)
+        replaced = self.budgets.neighbours == "replace"
+        noise = self._noise(Means(self.used, self._largest, nothing, nothing, replaced)) / self._n
+        if noise <= _COARSE:
+            return ""
+        return (
+            f"There are too few records ({self._n:.0f}) for these columns and this budget: the "
+            f"noise of the centres is at least {noise:.2g} times half the width of their bounds. "
+            "Raise epsilon, or fill by constants, which cost nothing."
+        )
+
+    def found(self, source: SiloSource) -> tuple[np.ndarray, np.ndarray]:
+        """Return each column's centre, and which columns have too few values to tell."""
+        if source.records is not None and self.plan is not None:
+            return self._exact(np.asarray(source.records, dtype=np.float64))
+        box = self._box(source)
+        centres, lost = box.low / 2 + box.high / 2, np.zeros(len(self.used), dtype=bool)
+        lost |= self.used & ~np.isfinite(centres)
+        centres[lost] = 0.0
+        # halves may underflow: 0 / 0 would be NaN, and the sum with it
+        open_ = self.used & (box.high / 2 > box.low / 2)
+        if open_.any():
+            inner = Box(box.low[open_], box.high[open_])
+            find = self._means if self.strategy == "mean" else self._medians
+            centres[open_], lost[open_] = find(source, open_, inner)
+        return centres, lost
+
+    def _exact(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        lost = self.used & np.isnan(X).all(axis=0)
+        of = np.nanmean if self.strategy == "mean" else np.nanmedian
+        centres = of(np.where(lost, 0.0, X), axis=0)
+        if self.bounds is not None:
+            centres = np.where(self.used, centres, self.bounds.center)
+        return centres, lost
+
+    def _box(self, source: SiloSource) -> Box:
+        """Return the declared bounds, or those of the magnitudes that are clearly there."""
+        if self.bounds is not None:
+            return Box(self.bounds.low.astype(float), self.bounds.high.astype(float))
+        counts, noise = self._total(source, 0, magnitudes(self.used, self._largest))
+        box, self.far = boxes_of(counts, noise)
+        return box
+
+    def _means(
+        self, source: SiloSource, used: np.ndarray, box: Box
+    ) -> tuple[np.ndarray, np.ndarray]:
+        what = self._asked(used, box)
+        assert isinstance(what, Means)
+        assert self.plan is not None
+        noisy, noise = self._total(source, self.plan.numbers[-1], what)
+        centre, half = box.low / 2 + box.high / 2, box.high / 2 - box.low / 2
+        n_seen, its_noise = noisy[0] / what.a, noise / what.a
+        mean = np.clip(noisy[1] / np.maximum(n_seen, 2 * its_noise), -1.0, 1.0)
+        return centre + half * mean, n_seen < 2 * its_noise
+
+    def _medians(
+        self, source: SiloSource, used: np.ndarray, box: Box
+    ) -> tuple[np.ndarray, np.ndarray]:
+        k = self._n_bins()
+        assert self.plan is not None
+        counts, noise = self._total(source, self.plan.numbers[-1], self._asked(used, box, k))
+        medians = quantiles(counts, box.edges(k), np.array([0.5]))[:, 0]
+        few = counts.sum(axis=1) < 2 * noise * math.sqrt(k)
+        return np.where(few, (box.low + box.high) / 2, medians), few
+
+    def _n_bins(self) -> int:
+        """As many bins as leave the median's rank this error; from public numbers."""
+        for k in _BINS:
+            noise = self._noise(Bins(self.used, self._largest, np.zeros((self.d, k + 1))))
+            if noise * math.sqrt(k / 2) <= _RANK * self._n:
+                return k
+        return _BINS[-1]
+
 
 _NUMBERS = ("mean", "median")
 

@@ -1,15 +1,21 @@
 """Releasing a noised sum: clip norm, noise, rounding and grid in one object, with one proof.
 
-``noised_sum`` has the object, ``rounding`` the proof, ``grid`` the exact addition, ``noise`` the
-noise of steps, ``precision`` the choice of the arithmetic for sums of gradients, ``sharing`` noise
-that several silos add together.
+``noised_sum`` has the object and the noise of steps, ``rounding`` the proof, ``grid`` the exact
+addition, ``precision`` the choice of the arithmetic for sums of gradients, ``sharing`` noise that
+several silos add together.
 """
 
 from __future__ import annotations
 
 from skdpfl.privacy.release.grid import NORMALS, PrecisionError, grid_for, snapped_release
-from skdpfl.privacy.release.noise import FreshNoise, StepNoise
-from skdpfl.privacy.release.noised_sum import DOUBLE, SINGLE, NoisedSum, noised_sum
+from skdpfl.privacy.release.noised_sum import (
+    DOUBLE,
+    SINGLE,
+    FreshNoise,
+    NoisedSum,
+    StepNoise,
+    noised_sum,
+)
 from skdpfl.privacy.release.precision import GradientSums, Precision, choose_precision
 from skdpfl.privacy.release.rounding import noise_for, reduced_clip, relative_error, underflow
 from skdpfl.privacy.release.sharing import (

@@ -1,20 +1,67 @@
-"""A noised sum: the clip norm of its terms, its noise and its grid.
+"""A noised sum: the clip norm of its terms, its noise and its grid; and the noise of a fit's steps.
 
 Gradients, messages of whole silos, sums at the server, private scales and noisy scores are all
 released by this object. Its clip norm is reduced to allow for rounding
 (:mod:`skdpfl.privacy.release.rounding`), and it adds noise exactly
 (:mod:`skdpfl.privacy.release.grid`).
+
+Noise is in whole units of the grid: 2^-20 (float32) or 2^-36 (float64) standard deviations.
+:class:`FreshNoise` is independent noise for every step; a mechanism may use noise that is
+correlated over steps: see :meth:`skdpfl.privacy.mechanisms.Mechanism.noise`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release.grid import grid_for, snapped_release
 from skdpfl.privacy.release.rounding import reduced_clip, relative_error, underflow
+
+
+class StepNoise(ABC):
+    """The noise of silos' steps in one fit.
+
+    A silo's steps are requested in order, each at most once; steps that it does not take are
+    skipped. A silo may be saved and restored between rounds, perhaps with streams of another
+    secret: ``state`` returns what later steps need of earlier noise, and ``restore`` accepts it.
+    """
+
+    @abstractmethod
+    def units(self, silos: np.ndarray, steps: range) -> np.ndarray:
+        """Return integers of shape (len(steps), len(silos), size).
+
+        Steps are numbered from the first one of the fit. int32 for sums that are released in
+        float32, int64 for float64.
+        """
+
+    def state(self, silo: int) -> dict[str, np.ndarray]:
+        """Return the state that later steps of a silo need; it is as secret as the records."""
+        return {}
+
+    def restore(self, silo: int, state: dict[str, np.ndarray]) -> None:
+        """Continue from a result of :meth:`state`."""
+        if state:
+            raise ValueError(f"{type(self).__name__} keeps nothing, got {sorted(state)}.")
+
+
+@dataclass(frozen=True)
+class FreshNoise(StepNoise):
+    """Independent normals, from a separate stream for each (silo, step)."""
+
+    streams: Streams
+    purpose: str
+    size: int
+    dtype: np.dtype
+
+    def units(self, silos: np.ndarray, steps: range) -> np.ndarray:
+        return self.streams.units_blocks(self.purpose, silos, steps, (self.size,), self.dtype)
+
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 

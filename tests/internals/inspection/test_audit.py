@@ -35,8 +35,7 @@ from skdpfl.privacy.lower_bounds import (
 )
 from skdpfl.privacy.mechanisms import SiloGradients, records
 from skdpfl.privacy.pricing.gaussian import gaussian_delta
-from skdpfl.privacy.release.noise import FreshNoise
-from skdpfl.privacy.release.noised_sum import NoisedSum
+from skdpfl.privacy.release.noised_sum import FreshNoise, NoisedSum
 
 
 def audit(estimator, n_silos=400, size=1, n_fits=4, **kw):

@@ -9,7 +9,7 @@ from scipy.stats import binom, chi2
 
 from skdpfl.federation import LocalFederation, SiloData
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer
-from skdpfl.preprocessing._centres import Centres
+from skdpfl.preprocessing._imputer import Centres
 from skdpfl.preprocessing._paying import SiloSource
 from skdpfl.preprocessing._vocabulary import Vocabulary, beside_threshold
 from skdpfl.privacy.events import Approximate, Gaussian
