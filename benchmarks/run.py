@@ -38,7 +38,7 @@ BENCHMARKS = {
     "unseen": Benchmark("auto/unseen.py", 1, "docs/auto.md", "auto/unseen.md", True),
     "rare": Benchmark("auto/rare.py", 0.5, "docs/rare_labels.md", "auto/rare.md", True),
     "curves": Benchmark("auto/curves.py", None, "docs/curves.md", "auto/curves.md"),
-    "additive": Benchmark("auto/additive.py", 0.1, "docs/curves.md", "auto/additive.md"),
+    "additive": Benchmark("auto/additive.py", 4, "docs/curves.md", "auto/additive.md"),
     "scales": Benchmark("auto/scaling.py", None, "", "auto/scaling.md"),
     "means": Benchmark("auto/means.py", 1, "docs/auto.md", "auto/means.md"),
     "isrl": Benchmark("isrl/table.py", 2, "docs/isrl.md", "isrl/results.md"),
