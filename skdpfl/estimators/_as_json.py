@@ -23,7 +23,7 @@ from skdpfl.estimators._parameters import named_loss
 from skdpfl.models import LinearModel
 from skdpfl.privacy.spending.report import keys, listed, one_of, require, text_or_none, whole
 from skdpfl.privacy.spending.spent import PrivacySpent
-from skdpfl.scaling import AffineScaling, IdentityScaling, SquashScaling
+from skdpfl.scaling import AffineScaling, CurveScaling, IdentityScaling, SquashScaling
 
 SCHEMA, VERSION = "skdpfl.LinearModel", 1
 #: parameters that predictions depend on, beside the loss
@@ -41,6 +41,11 @@ def to_plain(model: Any) -> dict[str, Any]:
         raise ValueError(
             f"{type(model.model_).__name__} is no linear model: only linear models are written as "
             "plain data. coefs_ and intercepts_ hold an MLP's weights; pickle other models."
+        )
+    if isinstance(model.scaling_, CurveScaling):
+        raise ValueError(
+            "Curves are not written as plain data. shape_functions_, interactions_ and intercept_ "
+            "hold the model as frames; pickle it, or give model='linear'."
         )
     named = named_loss(model._loss())
     if not named:

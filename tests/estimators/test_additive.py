@@ -1,5 +1,7 @@
 """model="additive": curves within the budget, what they sum to, and where there are none."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,9 +9,10 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold
 
 import skdpfl
-from skdpfl import ISRLDPClassifier, ISRLDPRegressor
+from skdpfl import Checkpoint, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.models import Additive
+from skdpfl.privacy import SecureAggregation
 from tests.estimators.fits import ESTIMATORS, REGRESSORS, make
 
 N = 1500
@@ -75,6 +78,7 @@ FITS = {
     "numbers": ("ISRLDPRegressor", {}),
     "no intercept": ("ISRLDPRegressor", {"fit_intercept": False}),
     "at the server": ("ISRLDPClassifier", {"trust": "server"}),
+    "shared noise": ("ISRLDPClassifier", {"trust": "secagg"}),
     "clipped": ("ISRLDPRegressor", {"clip_features": True}),
     "unscaled": (
         "ISRLDPClassifier",
@@ -239,6 +243,35 @@ def test_weights_and_float32():
     single = clone(model).fit(X.astype({"a": "f4", "b": "f4", "zero": "f4"}), y, silos=silos)
     assert single.coef_.dtype == np.float32
     np.testing.assert_allclose(total(single, X), raw(single, X), rtol=1e-4, atol=1e-3)
+
+
+def test_fits_go_on_and_are_kept(tmp_path):
+    X, y, silos = problem("ISRLDPClassifier")
+    model = make("ISRLDPClassifier", **options("", model="additive"))
+    alone = clone(model).fit(X, y, silos=silos)
+    for _ in range(2):
+        with Checkpoint(tmp_path / "fit"):
+            kept = clone(model).fit(X, y, silos=silos)
+        assert np.array_equal(kept.coef_, alone.coef_)
+    again = pickle.loads(pickle.dumps(alone))
+    assert np.array_equal(again.predict_proba(X), alone.predict_proba(X))
+    assert again.shape_functions_["a"].equals(alone.shape_functions_["a"])
+    with pytest.raises(ValueError, match="Curves are not written"):
+        alone.to_dict()
+
+
+def test_fewer_honest_silos_have_more_noise():
+    """The histogram's shares of noise, too, suffice without those of colluding silos."""
+    X, y, _ = problem("ISRLDPClassifier")
+    few, many = (
+        make("ISRLDPClassifier", **options("", model=Additive(interactions=False), trust=trust))
+        .fit(X, y, silos=np.arange(N) % 5)
+        .shape_functions_["a"]["from"]
+        for trust in (SecureAggregation(colluding=0), SecureAggregation(colluding=3))
+    )
+    exact = np.linspace(-1, 1, 9)  # a is uniform: its knots are eighths
+    off = [np.abs(ends.to_numpy()[:, None] - exact).min(axis=0).mean() for ends in (few, many)]
+    assert off[0] < off[1]
 
 
 def test_searches_know_its_parameters():

@@ -12,7 +12,7 @@ from sklearn.metrics import (
 )
 
 from skdpfl import SiloAdapted
-from skdpfl.models import MLP
+from skdpfl.models import MLP, Additive
 from skdpfl.remote import Refused, RemoteFederation, SilosMissing, score_federation
 from tests.remote.silos_here import NAMES, Here, estimator, fit_here, problem, schema
 
@@ -51,6 +51,7 @@ MEASURES = {
     "log loss": ("ISRLDPClassifier", {}, "neg_log_loss", 20.0),
     "log loss of a network": ("DPFedAvgClassifier", NETWORK, "neg_log_loss", 20.0),
     "clipped features": ("ISRLDPClassifier", {"clip_features": True}, "neg_log_loss", 20.0),
+    "curves": ("ISRLDPClassifier", {"model": Additive(4, True)}, "neg_log_loss", 20.0),
     "area": ("ISRLDPClassifier", {"epsilon": 20.0}, "roc_auc", None),
     "area of margins": ("ISRLDPClassifier", {"loss": "hinge", "epsilon": 20.0}, "roc_auc", None),
     "r2": ("ISRLDPRegressor", {"epsilon": 8.0, "target_bounds": (-20, 20)}, "r2", None),
