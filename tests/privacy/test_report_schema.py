@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from skdpfl import ISRLDPClassifier
 from tests.privacy.test_spent import EDITS, REPORTED, as_json
 
 FILE = Path(__file__).parents[2] / "docs" / "_static" / "privacy_spent.schema.json"
@@ -51,7 +52,7 @@ def fits(value, schema):
         enough = len(value) >= schema.get("minItems", 0)
         return enough and all(fits(one, schema["items"]) for one in value)
     if isinstance(value, dict):
-        inside = {*schema["required"]} == {*value} == {*schema["properties"]}
+        inside = {*schema["required"]} <= {*value} <= {*schema["properties"]}
         return inside and all(fits(value[k], schema["properties"][k]) for k in value)
     return True
 
@@ -59,6 +60,15 @@ def fits(value, schema):
 @pytest.mark.parametrize("cost", REPORTED.values(), ids=REPORTED)
 def test_what_is_written_fits(cost):
     assert fits(as_json(cost), SCHEMA)
+
+
+def test_shared_noise_says_against_how_many_silos_it_holds():
+    clf = ISRLDPClassifier(trust="secagg", n_rounds=3, scaling=None)
+    report = as_json(clf.plan_for(silo_sizes=[50] * 3, n_features=2).spent())
+    assert report["colluding"] == 1
+    assert fits(report, SCHEMA)
+    optional = {*SCHEMA["properties"]} - {*SCHEMA["required"]}
+    assert optional == {"colluding"}
 
 
 @pytest.mark.parametrize("name", [name for name in EDITS if name not in CONSISTENT])
