@@ -12,11 +12,16 @@ from benchmarks import fuzz
 from skdpfl import DPFedAvgClassifier, ISRLDPClassifier, ISRLDPRegressor
 from skdpfl.algorithms import Ball, FedAvg
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection import PrivacyUtilityDisplay
+from skdpfl.inspection import PrivacyUtilityDisplay, heterogeneity
 from skdpfl.losses import Huber, Poisson, Quantile
 from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 from skdpfl.preprocessing import DPOneHotEncoder, DPStandardScaler, limit_rows
-from skdpfl.privacy import PrivacyLedger, epsilon_per_record
+from skdpfl.privacy import (
+    PrivacyLedger,
+    epsilon_per_record,
+    n_steps_for,
+    noise_multiplier_for,
+)
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 y = np.arange(30) % 2
@@ -53,8 +58,14 @@ def test_a_call_that_does_not_end_is_ended(monkeypatch):
     worker.end()
 
 
+RATE = {"sampling_rate": 0.5, "delta": 1e-5}
+WORDS = np.array(["yes", "no"])[y]
 NOTHING = make_pipeline(DPStandardScaler(), ISRLDPClassifier())
 ONE = pd.DataFrame({"c": np.arange(30) % 3})
+
+
+def price(**how):
+    return noise_multiplier_for(epsilon=1.0, n_steps=1, **RATE, **how)
 
 
 def display(epsilons, y=y):
@@ -84,6 +95,10 @@ def display(epsilons, y=y):
         (lambda: DPOneHotEncoder(categories=3).fit(X), "categories must be"),
         (lambda: Ball("x"), "radius must be a number"),
         (lambda: FedAvg(b"x"), "learning_rate must be a number"),
+        (lambda: price(neighbours=np.zeros(2)), "neighbours must be one of"),
+        (lambda: n_steps_for(epsilon=1e30, noise_multiplier=1, **RATE), "promises nothing"),
+        (lambda: ISRLDPClassifier(feature_bounds=np.array(0.5)).fit(X, y), "feature_bounds"),
+        (lambda: heterogeneity(X, WORDS, silos=y), "y holds a str where a number"),
         (lambda: display(3.0), "epsilons must be a sequence"),
         (lambda: display(()), "epsilons must be a sequence"),
         (lambda: display((1.0,), y=None), "Expected sequence"),

@@ -35,7 +35,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_X_y
 
-from skdpfl._arguments import advising, check_choice, check_not_negative
+from skdpfl._arguments import advising, check_choice, check_not_negative, naming_no_values
 from skdpfl._pipelines import private_step
 from skdpfl._warnings import warn
 from skdpfl.choosing import noise_of_plan
@@ -259,7 +259,8 @@ def _spread(
 def _targets(y: NDArray, loss: Loss) -> tuple[NDArray, int]:
     """Return numbers or class codes, and the number of raw predictions."""
     if not loss.is_classifier:
-        return y.astype(np.float64), 1
+        with naming_no_values(y, "y"):
+            return y.astype(np.float64), 1
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y has the single class {classes[0]!r}; loss={loss!r} needs two.")

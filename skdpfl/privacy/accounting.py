@@ -15,7 +15,7 @@ import math
 from typing import Literal, get_args
 
 from skdpfl._arguments import check_choice, check_number, check_positive, check_rate, check_share
-from skdpfl.privacy.calibration import calibrate
+from skdpfl.privacy.calibration import calibrate, check_epsilon_says_something
 from skdpfl.privacy.events import (
     Composition,
     FixedSizeGaussian,
@@ -81,6 +81,7 @@ def epsilon_of(
     >>> round(epsilon_of(noise_multiplier=60, sampling_rate=0.2, n_steps=4000, delta=1e-5), 3)
     1.649
     """
+    check_choice("neighbours", neighbours, get_args(Neighbours))
     steps = _steps(noise_multiplier, sampling_rate, _whole(n_steps), sampling)
     return price_epsilon(steps, check_share("delta", delta), neighbours)
 
@@ -119,6 +120,7 @@ def noise_multiplier_for(
     >>> round(noise_multiplier_for(epsilon=1, sampling_rate=0.04, n_steps=20_000, delta=1e-5), 1)
     42.2
     """
+    check_choice("neighbours", neighbours, get_args(Neighbours))
     n_steps = _whole(n_steps)
     _steps(1.0, sampling_rate, n_steps, sampling)
     return calibrate(
@@ -160,7 +162,9 @@ def n_steps_for(
     >>> n_steps_for(epsilon=1, noise_multiplier=2, sampling_rate=1, delta=1e-5)
     0
     """
+    check_choice("neighbours", neighbours, get_args(Neighbours))
     epsilon, delta = check_positive("epsilon", epsilon), check_share("delta", delta)
+    check_epsilon_says_something(epsilon)
 
     def fits(n: int) -> bool:
         steps = _steps(noise_multiplier, sampling_rate, n, sampling)

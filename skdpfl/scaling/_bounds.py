@@ -156,7 +156,8 @@ def _pair(value: Any, name: str, words: str = "") -> tuple[Array, Array]:
 
 def _all_pairs(value: Any) -> bool:
     """Whether bounds were given as a list of (low, high), one per feature."""
-    return isinstance(value, (tuple, list, np.ndarray)) and all(np.shape(v) == (2,) for v in value)
+    several = isinstance(value, (tuple, list, np.ndarray)) and np.iterable(value)
+    return several and all(np.shape(v) == (2,) for v in value)
 
 
 def _vector(value: Array, n_features: int) -> Array:
