@@ -133,7 +133,7 @@ GROUP = 2**23
 KEPT = 2**17
 #: by first silo: the silos of a group and their records
 Kept = dict[int, tuple[np.ndarray, list[Group]]]
-#: larger groups of silos draw Poisson batches silo by silo
+#: larger groups of silos, or silos of more than a 512th of this, draw Poisson batches one by one
 MASKED = 2**20
 
 
@@ -195,7 +195,7 @@ class GroupBatches:
             kept = self._kept if again else {} if len(steps) > 1 else None
             return [partial(self._all, silos, kept)] * len(steps)
         X, longest = self._batches.data.X, self._longest(silos)
-        if self._poisson and len(silos) > 1 and longest * len(silos) <= MASKED:
+        if self._poisson and len(silos) > 1 and longest * max(512, len(silos)) <= MASKED:
             masks = [self._masks.get(silos, t, stop) for t in steps]
             each = [self._batches.marked(silos, mask) for mask in masks]
             return [partial(self._in_parts, Records(X, *both)) for both in each]
