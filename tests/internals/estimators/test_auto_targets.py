@@ -6,8 +6,7 @@ import pytest
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
-from skdpfl.scaling._choice import plan_scaling
-from tests.internals.preprocessing.held import scales_of
+from tests.internals.preprocessing.held import planned, scales_of
 
 
 def doubted(n, epsilon, spread, n_fits):
@@ -19,8 +18,8 @@ def doubts(y, bounds, epsilon, n_fits):
     """How often it is said that a target does not fit its bounds, or what was found for it."""
     n, features = len(y), np.random.default_rng(1).normal(size=(len(y), 5))
     sizes = [n // 10] * 10
-    plan = plan_scaling(
-        silo_sizes=sizes, n_features=5, mu=gaussian_mu(epsilon, n**-2.0), has_target=True,
+    plan = planned(
+        sizes, 5, gaussian_mu(epsilon, n**-2.0), has_target=True,
         feature_bounds=read_feature_bounds((-4, 4), 5),
         target_bounds=None if bounds is None else read_target_bounds(bounds),
     )  # fmt: skip
@@ -68,8 +67,8 @@ def test_skewed_targets_without_bounds_are_not_said_to_vary_little(epsilon):
 def test_narrow_targets_are_found_below_the_features_floor():
     """A hundredth of the bounds: errors of predictions would be ten times as large at the floor."""
     y = 0.01 * np.random.default_rng(1).normal(size=4000)
-    plan = plan_scaling(
-        silo_sizes=[1000] * 4, n_features=4, mu=1.0, has_target=True,
+    plan = planned(
+        [1000] * 4, 4, 1.0, has_target=True,
         feature_bounds=read_feature_bounds((-4, 4), 4), target_bounds=read_target_bounds((-1, 1)),
     )  # fmt: skip
     codes = np.repeat(np.arange(4), 1000)

@@ -5,7 +5,7 @@ import pytest
 
 from skdpfl.choosing import ScalingStep
 from skdpfl.scaling._bounds import affine_from_bounds, read_feature_bounds
-from skdpfl.scaling._choice import plan_scaling
+from tests.internals.preprocessing.held import planned
 
 
 def test_bounds_far_from_zero():
@@ -17,8 +17,6 @@ def test_bounds_far_from_zero():
     rows = np.random.default_rng(0).uniform([-1, 9, 0, 0], [1, 11, 4, 0], (20000, 4))
     measured = np.sqrt((scaling.transform(rows) ** 2).mean(axis=0))
     np.testing.assert_allclose(scaling.spread, measured, atol=0.01)
-    step = ScalingStep(
-        plan_scaling(silo_sizes=[5], n_features=4, mu=1e-3, feature_bounds=bounds, centred=False)
-    )
+    step = ScalingStep(planned([5], 4, 1e-3, feature_bounds=bounds, centred=False))
     assert step.plan.features == "bounds"
     assert step.squared_row == pytest.approx(np.square(scaling.spread).sum())

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from skdpfl.federation import LocalFederation, SiloData
+from skdpfl.federation import LocalFederation, SiloBudgets, SiloData
+from skdpfl.privacy.events import Protected
 from skdpfl.scaling import ScalingRun, run_scaling
+from skdpfl.scaling._choice import plan_scaling
 
 
 def held(plan, X, y, codes, streams):
@@ -20,3 +22,11 @@ def scales_of(plan, X, y, codes, streams):
 def asked(plan, X, y, codes, streams):
     """Who returns the plan's noisy means."""
     return ScalingRun(plan, held(plan, X, y, codes, streams), streams)
+
+
+def planned(
+    silo_sizes, n_features, mu, *, unit="record", trust="silo", neighbours="replace", **more
+):
+    """Return a scaling plan for silos of these sizes under one promise."""
+    promise = Protected(unit=unit, trust=trust, neighbours=neighbours)
+    return plan_scaling(SiloBudgets.of(promise, silo_sizes, mu), n_features, **more)

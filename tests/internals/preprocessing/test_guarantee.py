@@ -6,7 +6,8 @@ import pytest
 from skdpfl.privacy.events import Exact, Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.scaling._bounds import read_feature_bounds
-from skdpfl.scaling._choice import EVERYTHING, plan_scaling
+from skdpfl.scaling._choice import EVERYTHING
+from tests.internals.preprocessing.held import planned
 from tests.internals.test_sums import PROTECTED
 
 D = 300
@@ -15,10 +16,10 @@ BUDGETS = [30.0, [20.0, 50.0, 30.0]]
 
 
 def plan_of(unit="record", trust="silo", neighbours="replace", mu=30.0, d=D, bounded=True):
-    return plan_scaling(
-        silo_sizes=SIZES,
-        n_features=d,
-        mu=mu,
+    return planned(
+        SIZES,
+        d,
+        mu,
         scaling="private",
         feature_bounds=read_feature_bounds((-1, 1), d) if bounded else None,
         unit=unit,
@@ -45,7 +46,7 @@ def test_composition_charges_the_share_that_noise_is_made_for(setting, mu, bound
 
 def test_price_of_a_plan_that_spends_everything_is_the_budget():
     for mu in (0.1, 1.0, 4.0):
-        plan = plan_scaling(silo_sizes=[50], n_features=4, mu=mu, scaling="private",
+        plan = planned([50], 4, mu, scaling="private",
                             shares=EVERYTHING)  # fmt: skip
         z = 2 / mu
         whole = price_epsilon(((Gaussian(z), 1),), 1e-5, "replace")

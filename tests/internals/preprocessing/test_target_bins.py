@@ -8,7 +8,6 @@ import pytest
 from skdpfl import ISRLDPRegressor
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling._bounds import read_feature_bounds, read_target_bounds
-from skdpfl.scaling._choice import plan_scaling
 from skdpfl.scaling._target_bins import LinearGrid, seen_in_bins
 from tests.internals.preprocessing import held
 
@@ -25,7 +24,7 @@ def plan_of(mu=0.5, **changes):
         "target_bounds": read_target_bounds((0, 100)),
         "has_target": True,
     }
-    return plan_scaling(**given | changes)
+    return held.planned(**given | changes)
 
 
 def records(seed=0, mean=17.0, deviation=4.0):
