@@ -102,6 +102,7 @@ def display(epsilons, y=y):
         (lambda: display(3.0), "epsilons must be a sequence"),
         (lambda: display(()), "epsilons must be a sequence"),
         (lambda: display((1.0,), y=None), "Expected sequence"),
+        (lambda: ISRLDPRegressor().plan_for(silo_sizes=[10**30], n_features=2), "silo_sizes.0."),
         (lambda: ISRLDPRegressor().plan_for(silo_sizes=[9], n_features=10**30), "n_features must"),
     ],
 )

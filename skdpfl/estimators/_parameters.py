@@ -360,7 +360,7 @@ def check_shape(silo_sizes: Any, n_features: Any, n_classes: Any) -> pd.Series:
     if sizes.empty:
         raise ValueError(f"silo_sizes must name at least one silo; got {silo_sizes!r}.")
     for silo, size in sizes.items():
-        check_count(f"silo_sizes[{silo!r}]", size)
+        check_count(f"silo_sizes[{silo!r}]", size, high=10**12)
     check_count("n_features", n_features, high=10**8)
     check_count("n_classes", n_classes, low=2)
     return sizes.astype(np.int64)
