@@ -15,14 +15,14 @@ SHAPE = {"silo_sizes": {"a": 50, "b": 60}, "n_features": 3, "n_classes": 2}
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("silo_sizes", {"a": 0}, r"silo_sizes\['a'\] must be an integer of at least 1; got 0"),
-        ("silo_sizes", {"a": -1}, r"silo_sizes\['a'\] must be an integer of at least 1; got -1"),
-        ("silo_sizes", {"a": 1.5}, r"silo_sizes\['a'\] must be an integer of at least 1"),
-        ("silo_sizes", ["many"], r"silo_sizes\[0\] must be an integer of at least 1"),
+        ("silo_sizes", {"a": 0}, r"silo_sizes\['a'\] must be an integer in .1, 10*.; got 0"),
+        ("silo_sizes", {"a": -1}, r"silo_sizes\['a'\] must be an integer in .1, 10*.; got -1"),
+        ("silo_sizes", {"a": 1.5}, r"silo_sizes\['a'\] must be an integer in .1, 10*."),
+        ("silo_sizes", ["many"], r"silo_sizes\[0\] must be an integer in .1, 10*."),
         ("silo_sizes", {}, "silo_sizes must name at least one silo"),
         ("silo_sizes", [], "silo_sizes must name at least one silo"),
-        ("n_features", 0, "n_features must be an integer of at least 1; got 0"),
-        ("n_features", 2.5, "n_features must be an integer of at least 1; got 2.5"),
+        ("n_features", 0, "n_features must be an integer in .1, 10*.; got 0"),
+        ("n_features", 2.5, "n_features must be an integer in .1, 10*.; got 2.5"),
         ("n_classes", 1, "n_classes must be an integer of at least 2; got 1"),
     ],
 )
