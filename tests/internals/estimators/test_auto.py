@@ -8,6 +8,8 @@ import pytest
 
 import skdpfl
 from skdpfl.choosing import PublicFacts, choose
+from skdpfl.choosing._final_step import _with_step
+from skdpfl.choosing._method import Committed
 from skdpfl.choosing._noise_level import noise_level
 from tests.estimators.fits import ALL, CLASSIFIERS, make
 from tests.estimators.test_auto import BOUNDED
@@ -18,7 +20,14 @@ def settled(estimator, *, sizes=(60,) * 4, d=3, k=1):
     facts = PublicFacts(
         pd.RangeIndex(len(sizes)), np.array(sizes), d, k, type(estimator).__name__ in CLASSIFIERS
     )
-    return choose(estimator._request(facts), estimator._method()).settings
+    request, method = estimator._request(facts), estimator._method()
+    settings = choose(request, method).settings
+    classes = {} if k == 1 else {"n_classes": k}
+    plan = estimator.plan_for(silo_sizes=sizes, n_features=d, **classes)
+    if not plan.private:
+        return settings
+    committed = Committed(request, settings, plan, plan.spent().epsilon, None)
+    return _with_step(committed, method, None).settings
 
 
 @pytest.mark.parametrize("estimator", ALL)
