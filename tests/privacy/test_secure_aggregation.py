@@ -149,7 +149,8 @@ def test_whole_silos_pay_for_the_rounds_that_they_are_seen_in(cohort, neighbours
 
 
 def test_a_trusted_server_amplifies_where_shares_do_not():
-    kw = {"silo_fraction": 0.1, "n_rounds": 50, "neighbours": "add_remove", "epsilon": None}
+    kw = {"silo_fraction": 0.1, "n_rounds": 50, "neighbours": "add_remove", "epsilon": None,
+          "scaling": None, "calibrate": False}  # fmt: skip
     one = plan(DPFedAvgClassifier, sizes=[50] * 200, unit="silo", noise_multiplier=2.0, **kw)
     other = plan(DPFedAvgClassifier, "server", [50] * 200, unit="silo", noise_multiplier=2.0, **kw)
     assert one.spent().epsilon > 2 * other.spent().epsilon
