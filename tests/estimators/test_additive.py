@@ -208,6 +208,17 @@ def test_columns_of_true_and_false_need_no_bounds(kind, model):
         make(kind, **options(kind, model=model)).fit(whole, y, silos=silos)
 
 
+@pytest.mark.parametrize("model", ["linear", "auto"])
+def test_a_table_of_indicators_needs_no_bounds(model):
+    rng = np.random.default_rng(0)
+    X = rng.random((2000, 5)) < 0.4
+    y, silos = X[:, 0] ^ (rng.random(2000) < 0.1), np.arange(2000) % 4
+    clf = ISRLDPClassifier(model=model, random_state=0)
+    fits = [clone(clf).set_params(feature_bounds=b).fit(X, y, silos=silos) for b in (None, (0, 1))]
+    assert np.array_equal(fits[0].coef_, fits[1].coef_)
+    assert fits[0].score(X, y) > 0.85
+
+
 def test_indicators_have_no_histogram():
     X, y, silos = problem("ISRLDPClassifier")
     model = make("ISRLDPClassifier", **options("", model="additive")).fit(X, y, silos=silos)
