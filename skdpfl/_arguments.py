@@ -175,7 +175,10 @@ def naming_no_values(values: Any, name: str) -> Iterator[None]:
 
 
 #: how errors begin that go on with a value
-_QUOTING = ("could not convert", "Complex data not supported", "complex() arg", "invalid literal")
+_QUOTING = (
+    "could not convert", "float() argument", "Complex data not supported", "complex() arg",
+    "invalid literal",
+)  # fmt: skip
 
 
 def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | None:
@@ -185,7 +188,7 @@ def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | 
         return None
     start = "Complex data not supported: " if said.startswith("Complex") else ""
     for called, values in ((name, X), ("y", y)):
-        table = np.asarray([] if values is None else values, dtype=object)
+        table = np.atleast_1d(np.asarray([] if values is None else values, dtype=object))
         for place in zip(*np.nonzero(~np.vectorize(_is_number, otypes=[bool])(table)), strict=True):
             where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
             kind = type(table[place]).__name__

@@ -156,7 +156,10 @@ def _warn_of_missing(ids: pd.Index) -> None:
 def _factorized(values: Any) -> tuple[np.ndarray, Any]:
     """Return pandas's codes and ids, of fixed-width text without making objects."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "US" or not values.size:
-        return pd.factorize(values, sort=False)
+        try:
+            return pd.factorize(values, sort=False)
+        except TypeError:  # what has no hash
+            raise ValueError("silos must be ids that can be compared: text or numbers.") from None
     kind = np.uint32 if values.dtype.kind == "U" else np.uint8
     text = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
     letters = text.view(kind).reshape(len(text), -1)

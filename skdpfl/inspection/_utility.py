@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.validation import _num_samples, check_consistent_length
 
 from skdpfl._arguments import check_number
 from skdpfl._pipelines import private_step
@@ -167,6 +167,7 @@ class PrivacyUtilityDisplay(Display):
             PrivacyLeakWarning,
         )
         _, given = split_silo_column(X, silos, inner.silo_column)
+        check_consistent_length(X, y, silos)
         n = _num_samples(y)
         codes = None if given is None else read_silos(given, n).codes
         folds = list(folds_of(cv, X, np.asarray(y), codes, is_classifier(inner)))
