@@ -175,10 +175,7 @@ def naming_no_values(values: Any, name: str) -> Iterator[None]:
 
 
 #: how errors begin that go on with a value
-_QUOTING = (
-    "could not convert", "float() argument", "Complex data not supported", "complex() arg",
-    "invalid literal",
-)  # fmt: skip
+_QUOTING = ("could not convert", "Complex data not supported", "complex() arg", "invalid literal")
 
 
 def _without_values(X: Any, y: Any, error: Exception, name: str = "X") -> str | None:
