@@ -1,17 +1,26 @@
-"""A ROC curve and a confusion matrix of records, with noise that is paid for."""
+"""A ROC curve and a confusion matrix of records, with noise that is paid for.
+
+A prediction has to follow from its own record: else one record could move all counts. Estimators
+that hold classes and functions of scikit-learn and of this package only, none of which mixes rows,
+predict at once; whatever else there is sees one row at a time.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from skdpfl._arguments import check_choice, check_positive
 from skdpfl._compat import as_frame
+from skdpfl._functions import is_entrywise
 from skdpfl._surface import filled_docs, refuse_own_parts
 from skdpfl.federation import (
     Confusion,
@@ -35,11 +44,15 @@ from skdpfl.privacy.spending.ledger import open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column
 
+#: where classes and functions are from that do not mix rows
+_KNOWN = ("skdpfl", "sklearn", "numpy", "pandas", "builtins")
+
 _shared_docs = filled_docs(
     {
         "asked": """
     estimator : estimator
-        A fitted classifier. It must not have seen these records without privacy.
+        A fitted classifier. It must not have seen these records without privacy. One with a class
+        or function of your own predicts one row at a time, so that no record changes others'.
     X : array-like or DataFrame of shape (n_samples, n_features)
         The records of all silos.
     y : array-like of shape (n_samples,)
@@ -108,9 +121,26 @@ def _found(
     classes = estimator.classes_
     places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     truth = np.where(classes[places] == y, places, -1)
-    predicted = predictions(estimator, X, measure.reads, classes)
+    predicted = _by_rows(estimator, X, measure.reads)
     records = SiloData.from_codes(predicted, truth, groups.codes, len(groups.ids))
     return ask_score(measure, plan, LocalFederation(records, streams), streams), spent
+
+
+def _by_rows(estimator: Any, X: Any, reads: str) -> np.ndarray:
+    """Return what a measure reads of predictions, each of which follows from its row alone."""
+    parts = [estimator, *getattr(estimator, "get_params", dict)().values()]
+    if all(map(_is_known, parts)):
+        return predictions(estimator, X, reads, estimator.classes_)
+    rows = (_safe_indexing(X, [i]) for i in range(_num_samples(X)))
+    return np.concatenate([predictions(estimator, row, reads, estimator.classes_) for row in rows])
+
+
+def _is_known(part: Any) -> bool:
+    """Whether a part of an estimator is known not to mix rows."""
+    if isinstance(part, FunctionTransformer):
+        return is_entrywise(part)
+    origin = part if isinstance(part, FunctionType) else type(part)
+    return str(origin.__module__).partition(".")[0] in _KNOWN
 
 
 def _last(estimator: Any) -> Any:

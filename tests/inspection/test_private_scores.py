@@ -4,8 +4,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor, SiloAdapted
 from skdpfl.exceptions import BudgetExceeded
@@ -84,6 +88,50 @@ def test_any_fitted_classifier_and_a_frame_with_its_silos():
     shown = DPConfusionMatrixDisplay.from_estimator(own, frame, Y, epsilon=8.0, random_state=1)
     assert shown.privacy_spent.silo_ids == (0, 1, 2)
     assert shown.confusion_matrix.sum() == pytest.approx(1500, abs=6 * 2 * shown.noise)
+
+
+class Centred(ClassifierMixin, BaseEstimator):
+    """Compares a row with the largest of those beside it."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        return X[:, 0] - X[:, 0].max() if len(X) > 1 else X[:, 0]
+
+    def predict(self, X):
+        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+
+
+class Late(ISRLDPClassifier):
+    """A fitted estimator's class, changed."""
+
+    def predict(self, X):
+        return super().predict(X if len(X) == 1 else X - 5)
+
+    def decision_function(self, X):
+        return super().decision_function(X if len(X) == 1 else X - 5)
+
+
+def mixing():
+    """Classifiers whose prediction of a row changes with the rows beside it."""
+    clf = ISRLDPClassifier(4.0, feature_bounds=(-1, 1), random_state=0)
+    centre = FunctionTransformer(lambda rows: rows - rows.max() if len(rows) > 1 else rows)
+    pipe = make_pipeline(centre, clf).fit(X, Y)
+    late = Late(4.0, feature_bounds=(-1, 1), random_state=0).fit(X, Y)
+    voted = VotingClassifier([("own", Centred())]).fit(X, Y)
+    return {"pipeline": pipe, "own": Centred().fit(X, Y), "subclass": late, "voted": voted}
+
+
+@pytest.mark.parametrize("name", ["pipeline", "own", "subclass", "voted"])
+def test_no_record_changes_what_is_predicted_of_others(name):
+    """One record would move all counts otherwise, and the price is that of one count."""
+    model = mixing()[name]
+    alone = np.concatenate([model.predict(row[None]) for row in X])
+    assert (alone != model.predict(X)).mean() > 0.1
+    drawn = DPConfusionMatrixDisplay.from_estimator(model, X, Y, epsilon=1e6, random_state=0)
+    assert np.abs(drawn.confusion_matrix - confusion_matrix(Y, alone)).max() < 0.5
 
 
 def test_what_no_picture_is_drawn_of(model):
