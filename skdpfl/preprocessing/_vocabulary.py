@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,13 @@ from skdpfl.federation import Named, SiloBudgets, SumPlan
 from skdpfl.preprocessing._paying import SiloSource
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Composition, Gaussian
-from skdpfl.scaling import SHARE, ValueCounts, threshold
+from skdpfl.scaling import SHARE, ColumnCounts, ValueCounts, threshold
 
 
-def _unnamed(sent: Named) -> list[pd.Series]:
-    """Return the columns' counts by value."""
+def _unnamed(sent: Named) -> list[ColumnCounts]:
+    """Return the columns' values and counts."""
     ends = np.cumsum([len(values) for values in sent.names])[:-1]
-    parts = zip(np.split(sent.values, ends), sent.names, strict=True)
-    return [
-        pd.Series(part, index=pd.Index(list(names), dtype=object, tupleize_cols=False))
-        for part, names in parts
-    ]
+    return list(starmap(ColumnCounts, zip(sent.names, np.split(sent.values, ends), strict=True)))
 
 
 def beside_threshold(budgets: SiloBudgets, epsilon: float, delta: float) -> tuple[float, float]:
@@ -65,7 +61,7 @@ class Vocabulary:
         """
         return self.together(self.each(source), source)
 
-    def each(self, source: SiloSource) -> list[list[pd.Series]]:
+    def each(self, source: SiloSource) -> list[list[ColumnCounts]]:
         """Return what each silo gives out of each column; exact counts for a trusted server."""
         question = self.plan.question(0, self.what)
         sent = dict[int, Any]()
@@ -73,29 +69,30 @@ class Vocabulary:
             sent |= dict(zip(silos.tolist(), answers, strict=True))
         return [_unnamed(sent[silo]) for silo in sorted(sent)]
 
-    def together(self, each: list[list[pd.Series]], source: SiloSource) -> list[pd.Series]:
+    def together(self, each: list[list[ColumnCounts]], source: SiloSource) -> list[pd.Series]:
         """Return the totals of each column over the silos."""
         totals = [_added(counts) for counts in zip(*each, strict=True)]
         if self.budgets.as_one:
             question = self.plan.question(0, self.what)
-            give = partial(self.what.given, question, 0, source.streams)
-            totals = [give(counts, j) for j, counts in enumerate(totals)]
+            give = self.what.giver(question, source.streams)
+            totals = [give(0, counts, j) for j, counts in enumerate(totals)]
         return [by_frequency(counts) for counts in totals]
 
 
-def _added(counts: tuple[pd.Series, ...]) -> pd.Series:
+def _added(counted: tuple[ColumnCounts, ...]) -> ColumnCounts:
     """Return the sum of counts by value and kind, in order of first occurrence."""
     totals = dict[tuple[type, Any], float]()
-    for each in counts:
-        for value, count in zip(each.index.tolist(), each.tolist(), strict=True):
+    for values, counts in counted:
+        for value, count in zip(values, counts.tolist(), strict=True):
             key = type(value), value
             totals[key] = totals.get(key, 0.0) + count
-    names = pd.Index([value for _, value in totals], dtype=object, tupleize_cols=False)
-    return pd.Series(list(totals.values()), index=names, dtype=np.float64)
+    return ColumnCounts(tuple(value for _, value in totals), np.array(list(totals.values()), float))
 
 
-def by_frequency(totals: pd.Series) -> pd.Series:
+def by_frequency(counted: ColumnCounts) -> pd.Series:
     """Return the positive ones, the most frequent first."""
+    names = pd.Index(list(counted.names), dtype=object, tupleize_cols=False)
+    totals = pd.Series(counted.counts, index=names)
     totals = totals[totals > 0]
     if totals.index.has_duplicates:
         raise ValueError(

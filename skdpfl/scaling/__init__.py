@@ -63,7 +63,7 @@ from skdpfl.scaling._second_moments import RowMean, ScaledMoments, SecondMoments
 from skdpfl.scaling._shift import Below, ShiftPlan
 from skdpfl.scaling._target_bins import LinearGrid
 from skdpfl.scaling._temperature import Labels, Slopes, TemperaturePlan, rarity
-from skdpfl.scaling._value_counts import SHARE, ValueCounts, threshold
+from skdpfl.scaling._value_counts import SHARE, ColumnCounts, ValueCounts, threshold
 
 __all__ = [
     "EVERYTHING",
@@ -79,6 +79,7 @@ __all__ = [
     "Boxes",
     "Calibrated",
     "CalibrationPlan",
+    "ColumnCounts",
     "Columns",
     "Counts",
     "Curve",

@@ -45,8 +45,9 @@ import math
 import numbers
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import lru_cache
+from itertools import compress
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -112,43 +113,57 @@ class ValueCounts(BoundedSum):
     def answers(
         self, question: SumQuestion, data: SiloData, streams: Streams
     ) -> Iterator[tuple[np.ndarray, Any]]:
+        columns = [CodedColumn(np.asarray(data.X[:, j])) for j in np.flatnonzero(self.used)]
+        give = None if question.plan.budgets.as_one else self.giver(question, streams)
         for silo in np.flatnonzero(data.sizes).tolist():
             rows = data.rows_of(silo, slice(None))
-            counted = [value_counts(column) for column in np.asarray(data.X[rows])[:, self.used].T]
-            if not question.plan.budgets.as_one:
-                give = partial(self.given, question, silo, streams)
-                counted = [give(counts, j) for j, counts in enumerate(counted)]
-            yield np.array([silo]), [_named(counted)]
+            counted = [column.counts(rows) for column in columns]
+            if give is not None:
+                counted = [give(silo, counts, j) for j, counts in enumerate(counted)]
+            values = np.concatenate([np.zeros(0), *(each.counts for each in counted)])
+            yield np.array([silo]), [Named(values, tuple(each.names for each in counted))]
 
-    def given(
-        self, question: SumQuestion, silo: int, streams: Streams, counts: pd.Series, column: int
-    ) -> pd.Series:
-        """Return those of a column's values that are given out, with their noisy counts."""
+    def giver(
+        self, question: SumQuestion, streams: Streams
+    ) -> Callable[[int, ColumnCounts, int], ColumnCounts]:
+        """Return what gives out some of a column's counts, with noise, by silo and column."""
         plan, noised = question.plan, self.noised(question.plan.budgets, question.mu)
-        std, grid = float(noised.std[silo]), float(noised.grid[silo])
-        if std and len(counts):
-            units = streams.stream(plan.purpose, silo, column).units(counts.shape, np.float64)
-            exact = counts.to_numpy(np.float64)
-            counts = pd.Series(snapped_release(exact, units, grid), index=counts.index)
-        return counts[counts >= threshold(std, self.d, plan.failure)]
+        least = [threshold(std, self.d, plan.failure) for std in noised.std.tolist()]
+
+        def give(silo: int, counted: ColumnCounts, column: int) -> ColumnCounts:
+            names, counts = counted
+            if noised.std[silo] and len(counts):
+                units = streams.stream(plan.purpose, silo, column).units(counts.shape, np.float64)
+                counts = snapped_release(counts, units, float(noised.grid[silo]))
+            given = counts >= least[silo]
+            return ColumnCounts(tuple(compress(names, given)), counts[given])
+
+        return give
 
 
-def value_counts(column: np.ndarray) -> pd.Series:
-    """Return how many records have each value of each kind, in order of first occurrence."""
-    values, kinds = _plain(column)
-    codes = pd.factorize(values, use_na_sentinel=True)[0]
-    known = np.flatnonzero(codes >= 0)
-    each, found = pd.factorize(codes[known] * (kinds.max(initial=0) + 1) + kinds[known])
-    first = np.zeros(len(found), int)
-    first[each[::-1]] = known[::-1]
-    counts = np.bincount(each, minlength=len(found)).astype(np.float64)
-    return pd.Series(counts, index=pd.Index(values[first], tupleize_cols=False))
+class ColumnCounts(NamedTuple):
+    """Names of a column's values, and how many records have each, in order of first occurrence."""
+
+    names: tuple[Any, ...]
+    counts: np.ndarray
 
 
-def _named(counted: list[pd.Series]) -> Named:
-    """Return columns' values and their counts as they are sent."""
-    values = tuple(tuple(counts.index.tolist()) for counts in counted)
-    return Named(np.concatenate([np.zeros(0), *counted]), values)
+class CodedColumn:
+    """A column of all silos' records; a value is counted by kind, and missing ones are not."""
+
+    def __init__(self, column: np.ndarray) -> None:
+        self._values, kinds = _plain(column)
+        codes = pd.factorize(self._values, use_na_sentinel=True)[0]
+        self._codes = np.where(codes < 0, -1, codes * (kinds.max(initial=0) + 1) + kinds)
+
+    def counts(self, rows: np.ndarray | slice) -> ColumnCounts:
+        """Count the values of some records; which of equal ones is given out is theirs to say."""
+        codes = self._codes[rows]
+        known = np.flatnonzero(codes >= 0)
+        _, first, counts = np.unique(codes[known], return_index=True, return_counts=True)
+        order = np.argsort(first)
+        values = self._values[rows][known[first[order]]]
+        return ColumnCounts(tuple(values.tolist()), counts[order].astype(np.float64))
 
 
 #: kinds of values, and what makes one of them of any that are equal to it
@@ -178,6 +193,7 @@ def _plain(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values, pd.factorize(names)[0]
 
 
+@lru_cache(maxsize=64)
 def threshold(std: float, n_columns: int, failure: float) -> float:
     """Return tau, at which values of one record are given out with probability ``failure``."""
     if not std:

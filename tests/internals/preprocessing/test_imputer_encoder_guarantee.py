@@ -16,7 +16,7 @@ from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.scaling import read_feature_bounds
-from skdpfl.scaling._value_counts import value_counts
+from skdpfl.scaling._value_counts import CodedColumn
 from tests.made_sums import budgets_of
 
 RELATIONS = ["replace", "add_remove"]
@@ -90,9 +90,9 @@ def test_single_records_values_are_given_out_as_rarely_as_paid_for(d):
     delta, times = 0.04, 20_000
     release = vocabulary(d, (times,), epsilon=0.5)
     plan = dataclasses.replace(release.plan, failure=delta)
-    counts = value_counts(np.arange(times))
+    counts = CodedColumn(np.arange(times)).counts(slice(None))
     question = plan.question(0, release.what)
-    given = len(release.what.given(question, 0, streams_for(d), counts, 0))
+    given = len(release.what.giver(question, streams_for(d))(0, counts, 0).counts)
     q = 1 - (1 - delta) ** (1 / d)  # in none of d columns: 1 - delta
     low, high = binom.ppf([1e-6, 1 - 1e-6], times, q)
     assert low <= given <= high
