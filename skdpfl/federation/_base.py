@@ -155,7 +155,7 @@ class Federation(ABC):
         return False
 
     def absent(self) -> np.ndarray:
-        """Return the silos of the last round's cohort whose messages did not come."""
+        """Return the silos that are not in the last round's mean, or the last question's sum."""
         return NOBODY
 
     @abstractmethod

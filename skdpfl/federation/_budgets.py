@@ -38,8 +38,9 @@ class SiloBudgets:
     Unit "record": of each silo's records, in their order, each ``every``-th is read, from the
     first on. Unit "silo": sizes are secret and not used; a silo reads at most ``most`` of its
     records, evenly spaced (None: all), which does not affect privacy as it sends their mean. Under
-    ``trust="shuffler"`` each silo adds its own noise, as under "silo". ``colluding`` silos may work
-    with the server where silos share noise.
+    ``trust="shuffler"`` each silo adds its own noise, as under "silo". Where silos share noise,
+    ``colluding`` of them may work with the server, and ``spare`` of a plan's sums (0 or 1) may be
+    asked for again, because a silo did not answer.
     """
 
     silo_sizes: np.ndarray
@@ -50,6 +51,7 @@ class SiloBudgets:
     every: int = 1
     most: int | None = None
     colluding: int = 0
+    spare: int = 0
 
     @classmethod
     def of(cls, promise: Protected, silo_sizes: ArrayLike, mu: ArrayLike) -> SiloBudgets:
@@ -57,7 +59,8 @@ class SiloBudgets:
         sizes = np.array(silo_sizes)  # a copy, as plans are immutable
         words = promise.unit, promise.trust, promise.neighbours
         given = np.full(sizes.shape, mu, np.float64)
-        return cls(sizes, given, *words, colluding=promise.colluding)
+        shares = promise.colluding, min(promise.spare_rounds, 1)
+        return cls(sizes, given, *words, colluding=shares[0], spare=shares[1])
 
     def of_silo(self, i: int) -> SiloBudgets:
         """Return what one silo needs to know, where each adds its own noise."""

@@ -44,6 +44,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -263,14 +264,22 @@ class BoundedSum(ABC):
 
     def noised(self, budgets: SiloBudgets, mu: np.ndarray) -> NoisedSum:
         """Return each silo's noised sum that costs ``mu`` (n_silos,), or that of all silos."""
-        delta = self.diameter if budgets.neighbours == "replace" else self.radius
-        std = noise_for(mu, delta, math.prod(self.shape), self.drift(budgets))
+        std = self._std(budgets, mu)
         bounds = self.entry * budgets.summed
         if budgets.shares_noise and std.any():
-            shared = shared_noise(float(std.max()), budgets.n_silos, budgets.colluding, bounds[0])
+            shared = self.shares(budgets, mu, budgets.n_silos)
             return NoisedSum(np.full(len(std), shared.std_of_total), np.full(len(std), shared.grid))
         pairs = zip(std.tolist(), bounds.tolist(), strict=True)
         return NoisedSum(std, np.array([grid_for(s, b) if s else 0.0 for s, b in pairs]))
+
+    def shares(self, budgets: SiloBudgets, mu: np.ndarray, among: int) -> SharedNoise:
+        """Return what each of so many silos adds to a sum that costs ``mu`` (n_silos,)."""
+        std, bound = float(self._std(budgets, mu).max()), self.entry * budgets.summed[0]
+        return shared_noise(std, among, budgets.colluding, bound)
+
+    def _std(self, budgets: SiloBudgets, mu: np.ndarray) -> np.ndarray:
+        delta = self.diameter if budgets.neighbours == "replace" else self.radius
+        return noise_for(mu, delta, math.prod(self.shape), self.drift(budgets))
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,9 +316,22 @@ class SumPlan:
         """The numbers of the sums."""
         return range(self.first, self.first + len(self.mus))
 
+    @property
+    def n_releases(self) -> int:
+        """How many sums are paid for: where one may be asked for again, one more."""
+        return len(self.mus) + self._n_spare
+
+    @property
+    def _n_spare(self) -> int:
+        return self.budgets.spare if self.budgets.shares_noise else 0
+
     def composition(self, silo: int = 0) -> Composition:
-        """The releases of the silo at this position, for the accountant."""
+        """The releases of the silo at this position, for the accountant.
+
+        Any of the sums may be the one that is asked for again: the dearest is counted twice.
+        """
         spent = [float(mu[silo]) for mu in self.mus]
+        spent += [max(spent)] * self._n_spare
         parts: list[tuple[Event, int]] = [
             (Exact() if math.isinf(mu) else Gaussian(self.budgets.change / mu), 1) for mu in spent
         ]
@@ -325,21 +347,30 @@ class SumPlan:
         """Standard deviation of the noise in each number of the common mean."""
         return self.budgets.noise_of_mean(self.noised(number, what).std)
 
-    def question(self, number: int, what: Any, work: Any = None) -> SumQuestion:
-        """Return the question for one of the sums; a ValueError unless it was planned."""
+    def question(self, number: int, what: Any, work: Any = None, failed: int = 0) -> SumQuestion:
+        """Return the question for one of the sums; a ValueError unless it was planned.
+
+        ``failed`` questions before it, itself perhaps, lacked a silo's answer, and were asked anew.
+        """
         if number not in self.numbers or not isinstance(what, BoundedSum):
             raise ValueError(f"The plan has no question about the {self.purpose} {number!r}.")
-        return SumQuestion(self, number, what, work)
+        return SumQuestion(self, number + failed, what, work, failed)
 
 
 @dataclass(frozen=True, eq=False)
 class SumQuestion(Question):
-    """One of a plan's sums: each silo's with its noise; exact where the server adds the noise."""
+    """One of a plan's sums: each silo's with its noise; exact where the server adds the noise.
+
+    A sum that is asked for again, after ``failed`` others, has a number of its own, and so noise of
+    its own. ``among`` is how many silos answer; None for all.
+    """
 
     plan: SumPlan
     number: int
     what: BoundedSum
     work: Any = None
+    failed: int = 0
+    among: int | None = None
 
     @property
     def purpose(self) -> str:  # type: ignore[override]
@@ -355,7 +386,7 @@ class SumQuestion(Question):
     @property
     def mu(self) -> np.ndarray:
         """What each silo spends on it (n_silos,)."""
-        return self.plan.mus[self.number - self.plan.first]
+        return self.plan.mus[self.number - self.failed - self.plan.first]
 
     def mean(self, federation: Any, streams: Streams) -> np.ndarray:
         """Ask, and return the noisy mean of the terms over all units (shape).
@@ -363,12 +394,13 @@ class SumQuestion(Question):
         ``streams`` are the server's, for its noise.
         """
         budgets = self.plan.budgets
+        if self.shared is not None:
+            return self._total(federation) / budgets.units.sum()
         factors = np.ones(budgets.n_silos)
         if not budgets.as_one:
             factors = budgets.weights / budgets.units
         everyone, width = np.arange(budgets.n_silos), math.prod(self.what.shape)
-        hidden = self.shared is not None
-        total = GridSum(everyone, width) if hidden else CohortSum(everyone, factors, width)
+        total = CohortSum(everyone, factors, width)
         for silos, answers in federation.ask(self):
             total.add(silos, answers)
         found = total.result().reshape(self.what.shape)
@@ -377,9 +409,9 @@ class SumQuestion(Question):
     def each(self, federation: Any, streams: Streams) -> np.ndarray:
         """Ask, and return the noisy sum of each silo (n_silos, *shape); of all, at the server."""
         budgets = self.plan.budgets
-        hidden = self.shared is not None
-        kind = np.int64 if hidden else np.float64
-        sent = np.zeros((budgets.n_silos, math.prod(self.what.shape)), kind)
+        if self.shared is not None:
+            return self._total(federation)[None]
+        sent = np.zeros((budgets.n_silos, math.prod(self.what.shape)))
         came = np.zeros(budgets.n_silos, int)
         for silos, answers in federation.ask(self):
             sent[silos] = answers
@@ -395,9 +427,23 @@ class SumQuestion(Question):
         budgets = self.plan.budgets
         if not budgets.shares_noise or np.isinf(self.mu).all():
             return None
-        noised = self.plan.noised(self.number, self.what)
-        each = float(noised.std[0]) / math.sqrt(budgets.n_silos)
-        return SharedNoise(each, float(noised.grid[0]), budgets.n_silos)
+        return self.what.shares(budgets, self.mu, self.among or budgets.n_silos)
+
+    def _total(self, federation: Any) -> np.ndarray:
+        """Ask, and return the noised sum over all units (shape).
+
+        Of silos that are gone nothing is known: the sum over the others is taken for all.
+        """
+        units, answers = self.plan.budgets.units, iter(federation.ask(self))
+        first = next(answers)
+        left = np.setdiff1d(np.arange(len(units)), federation.absent())
+        total = GridSum(left, math.prod(self.what.shape))
+        for silos, sent in chain([first], answers):
+            total.add(silos, sent)
+        noise = replace(self, among=len(left)).shared
+        assert noise is not None
+        found = noise.total(total.result().reshape(self.what.shape))
+        return found * (units.sum() / units[left].sum())
 
     def hidden(self, silos: np.ndarray, exact: np.ndarray, streams: Streams) -> np.ndarray:
         """Return sums (n, *shape) with the silos' shares of the noise, as steps on the grid."""
@@ -407,9 +453,7 @@ class SumQuestion(Question):
         return self.shared.steps(exact * self.what.weight, units)
 
     def _once(self, found: np.ndarray, streams: Streams) -> np.ndarray:
-        """Return the noised sum over all silos, from their exact sum or from their steps."""
-        if self.shared is not None:
-            return self.shared.total(found)
+        """Return the noised sum over all silos, from their exact sum."""
         first = np.zeros(1, int)
         noised = self.plan.noised(self.number, self.what).of(first)
         return self.added(noised, first, found[None], streams)[0]

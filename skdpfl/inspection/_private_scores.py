@@ -90,7 +90,7 @@ def _found(
     X, y, silos = data
     check_positive("epsilon", budget["epsilon"])
     check_budget_parameters(budget["epsilon"], budget["delta"])
-    trust, colluding, _ = read_trust(budget["trust"])
+    trust, colluding, spare = read_trust(budget["trust"])
     check_choice("trust", trust, ("silo", "secagg", "server"))
     check_choice("neighbours", budget["neighbours"], ("replace", "add_remove"))
     X, y = as_frame(X), np.asarray(y)
@@ -102,7 +102,9 @@ def _found(
     mu = gaussian_mu(float(budget["epsilon"]), delta)
     neighbours, each = budget["neighbours"], np.full(len(groups.ids), mu)
     sizes = groups.sizes
-    budgets = SiloBudgets(sizes, each, "record", trust, neighbours, colluding=colluding)
+    budgets = SiloBudgets(
+        sizes, each, "record", trust, neighbours, colluding=colluding, spare=min(spare, 1)
+    )
     plan = score_plan(measure, budgets, mu)
     spent = PrivacySpent.from_compositions(
         unit="record",
@@ -113,7 +115,7 @@ def _found(
         compositions=[plan.composition()],
         silo_ids=groups.ids.tolist(),
         group_of_silo=[0] * len(groups.ids),
-        n_releases=len(plan.mus),
+        n_releases=plan.n_releases,
         assignment=groups.digest(),
         simulation_seeds=frozenset(() if streams.seed is None else (streams.seed,)),
     )

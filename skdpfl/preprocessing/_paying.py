@@ -35,6 +35,12 @@ from skdpfl.silos import read_silos, split_silo_column
 
 #: types of features that are numbers
 FLOATS = (np.float64, np.float32)
+_TRUST = """
+    trust : {"silo", "secagg", "server"}, default="silo"
+        "silo": each silo adds noise before it sends anything. "server": noise is added once, to
+        the sum over the silos, which needs less of it and a server that all trust. "secagg", or a
+        :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of that noise, and masks
+        hide all but the sum."""
 #: decorator of the transformers here, for the descriptions that they share
 shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
     {
@@ -52,12 +58,9 @@ shared_docs: Callable[[_surface.T], _surface.T] = _surface.filled_docs(
         "random_state": """
     random_state : int, RandomState, Generator or None, default=None
         None draws secret noise. An integer is a simulation: whoever knows it knows the noise.""",
-        "running": """
-    trust : {"silo", "secagg", "server"}, default="silo"
-        "silo": each silo adds noise before it sends anything. "server": noise is added once, to
-        the sum over the silos, which needs less of it and a server that all trust. "secagg", or a
-        :class:`skdpfl.privacy.SecureAggregation`: each silo adds a share of that noise, and masks
-        hide all but the sum.
+        "trust": _TRUST,
+        "running": _TRUST
+        + """
     neighbours : {"auto", "replace", "add_remove"}, default="auto"
         The relation to price under; "auto" is "replace": one record is replaced by another.
     silo_column : str, default=None
@@ -202,8 +205,9 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
         whole = self._unit == "silo"
         delta = delta_of(self.delta, len(sizes) if whole else int(sizes.sum()))
         mu = np.full(len(sizes), gaussian_mu(float(self.epsilon), delta))
-        trust, colluding, _ = read_trust(self.trust)
-        budgets = SiloBudgets(sizes, mu, self._unit, trust, self._relation, colluding=colluding)
+        trust, colluding, spare = read_trust(self.trust)
+        kind = self._unit, trust, self._relation
+        budgets = SiloBudgets(sizes, mu, *kind, colluding=colluding, spare=min(spare, 1))
         plan = self._plan(budgets, delta)
         if plan.sums:
             seed = source.streams.seed
@@ -267,7 +271,7 @@ class PayingTransformer(PassesSilos, Recorded, TransformerMixin, BaseEstimator):
             compositions=[compose([each for plan in sums for each in plan.composition()])],
             silo_ids=names,
             group_of_silo=[0] * len(names),
-            n_releases=sum(len(plan.mus) for plan in sums),
+            n_releases=sum(plan.n_releases for plan in sums),
             assignment=digest,
             simulation_seeds=frozenset(() if streams.seed is None else (streams.seed,)),
         )

@@ -43,6 +43,7 @@ class PrivateScaler(PayingTransformer):
     _: KW_ONLY
     delta: Any = "auto"
     feature_bounds: Any = None
+    trust: str = "silo"
     silo_column: Any = None
     random_state: Any = None
 
@@ -116,6 +117,7 @@ class DPStandardScaler(PrivateScaler):
         The privacy budget; ``inf`` computes exact moments, without privacy.
     [delta]
     [feature_bounds]
+    [trust]
     [silo_column]
     [random_state]
 
@@ -178,6 +180,7 @@ class DPMinMaxScaler(PrivateScaler):
         The privacy budget; ``inf`` takes the exact extremes, without privacy.
     [delta]
     [feature_bounds]
+    [trust]
     [silo_column]
     [random_state]
 

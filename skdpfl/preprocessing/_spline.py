@@ -47,6 +47,7 @@ class DPSplineTransformer(PayingTransformer):
         The number of pieces of a rank, with half as many bins; "auto" is 8.
     [delta]
     [feature_bounds]
+    [trust]
     [silo_column]
     [random_state]
 
@@ -86,6 +87,7 @@ class DPSplineTransformer(PayingTransformer):
     knots: Any = "auto"
     delta: Any = "auto"
     feature_bounds: Any = None
+    trust: str = "silo"
     silo_column: Any = None
     random_state: Any = None
 

@@ -46,7 +46,7 @@ class Vocabulary:
 
     def __init__(self, budgets: SiloBudgets, used: np.ndarray, mu: float, failure: float) -> None:
         if budgets.shares_noise:
-            budgets = replace(budgets, trust="silo")
+            budgets = replace(budgets, trust="silo", colluding=0, spare=0)
         self.budgets = budgets
         self.what = ValueCounts(used, int(budgets.summed.max()))
         each = (np.full(budgets.n_silos, mu),)

@@ -28,7 +28,9 @@ class SecureAggregation(Described):
     spare_rounds : int, default=0
         How many rounds that fail, because a silo did not answer, may be run again, with fresh
         noise and batches. Each is priced as one more round of every silo, in ``fit`` as well: a
-        server could pretend a failure, and have both sums.
+        server could pretend a failure, and have both sums. With 1 or more, one sum of each kind
+        beside the rounds (scales, temperature, curves, what a transformer learns) may be asked for
+        again, too, and its dearest is priced twice.
 
     See Also
     --------

@@ -6,13 +6,23 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from skdpfl.federation import BoundedSum, Federation, Named, Question, Schema, SumPlan, Work
+from skdpfl.federation import (
+    BoundedSum,
+    Federation,
+    Named,
+    Question,
+    Schema,
+    SiloBudgets,
+    SumPlan,
+    SumQuestion,
+    Work,
+)
 from skdpfl.privacy.mechanisms.records import smallest_cohort
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
@@ -21,9 +31,29 @@ from skdpfl.remote._exchange import Courier, SilosMissing, exchange, in_words, o
 from skdpfl.remote._journal import FitJournal
 from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer, Part, Task, is_finite
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
-from skdpfl.remote._row import Row, SumRow, WholePlan, check_noised, rows_of, whole_plans_of
+from skdpfl.remote._row import (
+    Row,
+    SumRow,
+    Together,
+    WholePlan,
+    rows_of,
+    sum_rows_of,
+    whole_plans_of,
+)
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
+
+#: answers, and why there are none of others
+Came = tuple[dict[str, Any], dict[str, str]]
+
+
+class Spare(NamedTuple):
+    """A round or a question of the plan, and how often one of its purpose may fail."""
+
+    purpose: str
+    number: int
+    n: int
+    colluding: int
 
 
 class RemoteFederation(Federation):
@@ -94,9 +124,10 @@ class RemoteFederation(Federation):
         self._signatures: tuple[str, ...] = ()
         self._weights, self._clip_norm = np.zeros(0), 1.0
         self._absent, self._width = np.zeros(0, int), 0
-        #: where silos share noise: the plan, how many rounds failed, and who did not answer in them
+        #: where silos share noise: the plan, how many rounds, and sums of each purpose, failed, and
+        #: who did not answer in them
         self._shared: PrivacyPlan | None = None
-        self._failed, self._gone = 0, np.zeros(0, int)
+        self._failed, self._gone = dict[str, int](), np.zeros(0, int)
         #: each silo's price of the last fit, by its own computation, and seconds of its rounds
         self.epsilons: dict[str, float] = {}
         self.round_seconds: list[float] = []
@@ -117,35 +148,33 @@ class RemoteFederation(Federation):
             raise Refused("A journal is for one fit: give each fit a federation of its own.")
         task = Task.of(work)
         _check_declared(task, "The fit has a part")
-        self._shared = work.plan if work.plan.shares_noise else None
-        masked = self.masked or self._shared is not None
-        if self._shared is not None and self.may_miss:
-            raise Refused(
-                'trust="secagg" gives a sum only if all of its silos answer: on_missing="fail", '
-                "and SecureAggregation(spare_rounds=...) for rounds that may fail."
-            )
-        if masked and (n := smallest_cohort(work.plan)) < FEWEST:
-            instead = "masked=False" if self._shared is None else 'trust="silo"'
-            raise Refused(
-                f"A masked sum is among {FEWEST} silos or more; this fit has rounds of {n}. Give "
-                f"{instead}, or a larger silo_fraction."
-            )
-        made = whole_plans_of if masked else rows_of
+        shared = work.plan if work.plan.shares_noise else None
+        self._check_masked(shared is not None, smallest_cohort(work.plan), self.masked)
+        made = whole_plans_of if self.masked or shared is not None else rows_of
         self._offer(made(work.plan, sums), seed, self.estimator, task)
+        self._shared = shared
 
     def agree_on_sums(
         self, sums: Sequence[SumPlan], first: BoundedSum | None, delta: float, seed: int | None
     ) -> None:
-        finite = all(np.isfinite(mu).all() for plan in sums for mu in plan.mus)
-        check_noised(finite, sums[0].budgets.trust)
         _check_declared(first, "What is asked for is something")
-        given, rows = sums[0].budgets, []
-        kind = given.unit, given.trust, given.neighbours
-        for i, name in enumerate(self.names):
-            size = int(given.silo_sizes[i]) if given.unit == "record" else None
-            mine = tuple(plan.of_silo(i) for plan in sums)
-            rows.append(SumRow(name, size, delta, *kind, mine, first))
+        self._check_masked(any(p.budgets.shares_noise for p in sums), self.n_silos)
+        rows = sum_rows_of(self.names, sums, first, delta)
         self._offer(rows, seed, f"{sums[0].purpose} of {self.estimator}", None)
+
+    def _check_masked(self, shared: bool, n_silos: int, masked: bool = False) -> None:
+        """Raise where the sums of so many silos, at least, are masked and cannot be."""
+        if shared and self.may_miss:
+            raise Refused(
+                'trust="secagg" gives a sum only if all of its silos answer: on_missing="fail", '
+                "and SecureAggregation(spare_rounds=...) for rounds that may fail."
+            )
+        if (shared or masked) and n_silos < FEWEST:
+            instead = 'trust="silo"' if shared else "masked=False"
+            raise Refused(
+                f"A masked sum is among {FEWEST} silos or more; here are {n_silos} in one. Give "
+                f"{instead}, or a larger silo_fraction."
+            )
 
     def _offer(
         self,
@@ -158,7 +187,7 @@ class RemoteFederation(Federation):
         self._written = None if task is None else self._journal
         self._fit = secrets.token_hex(8) if self._written is None else self._written.fit
         self._task, self._started, self._keyed = None, set(), set()
-        self._failed, self._gone = 0, np.zeros(0, int)
+        self._shared, self._failed, self._gone = None, {}, np.zeros(0, int)
         self.round_seconds = []
         facts, letters = self.facts, {}
         names = None if facts.feature_names is None else tuple(map(str, facts.feature_names))
@@ -172,23 +201,40 @@ class RemoteFederation(Federation):
         each = [agreed[name] for name in self.names]
         self._keys = tuple(letter.key or "" for letter in each)
         self._signatures = tuple(letter.signature for letter in each)
-        if isinstance(rows[0], WholePlan) and not all(self._keys):
+        if isinstance(rows[0], Together) and not all(self._keys):
             raise SilosMissing("Some silos agreed to masked sums, but sent no key.")
 
     def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         ask = Ask(self._fit, question.purpose, question.number, question.asked, np.inf)
-        letters, everyone = dict.fromkeys(self.names, ask), np.arange(self.n_silos)
-        if self._shared is not None:
-            letters = self._parted(letters, Part(everyone, None, 1.0))
-        answers, reasons = self._exchange(letters, Answer)
+        if isinstance(question, SumQuestion) and question.shared is not None:
+            yield self._summed(ask, question.plan.budgets)
+            return
+        answers, reasons = self._exchange(dict.fromkeys(self.names, ask), Answer)
         reasons |= odd_ones(answers)
         if reasons:
             raise SilosMissing(f"A question needs the answers of all silos. {in_words(reasons)}")
-        if self._shared is None:
-            yield from self._in_order(answers)
-        else:
+        yield from self._in_order(answers)
+
+    def _summed(self, ask: Ask, budgets: SiloBudgets) -> tuple[np.ndarray, np.ndarray]:
+        """Return who is left of all silos, and the masked sum of their answers to a question."""
+
+        def asked(number: int, left: np.ndarray, final: bool) -> Came:
+            letter = replace(ask, number=number)
+            letters = dict.fromkeys([self.names[i] for i in left.tolist()], letter)
+            letters = self._parted(letters, Part(left, ask.number, 1.0))
+            answers, reasons = self._exchange(letters, Answer, final=final)
             self._keyed |= answers.keys()
-            yield everyone, _as_one(total_of([answers[n].values for n in self.names]), everyone)
+            return answers, reasons | odd_ones(answers)
+
+        what, everyone = f"The question about the {ask.purpose}", np.arange(self.n_silos)
+        spare = Spare(ask.purpose, ask.number, budgets.spare, budgets.colluding)
+        answers, reasons = self._attempts(what, spare, everyone, asked)
+        if reasons:
+            more = self._none_left(spare.n)
+            raise SilosMissing(f"{what} needs the answers of all silos.{more} {in_words(reasons)}")
+        self._absent = np.array([i for i in everyone if self.names[i] not in answers], int)
+        left = np.setdiff1d(everyone, self._absent)
+        return left, _as_one(total_of([answers[self.names[i]].values for i in left]), left)
 
     def start(self, work: Work) -> None:
         if self.may_miss and work.memory_size:
@@ -206,18 +252,20 @@ class RemoteFederation(Federation):
         _check_finite(shared)
         begin, clip_norm = time.monotonic(), float(clip_norm)
         if self._shared is None:
-            answers, reasons = self._asked(round, round, shared, cohort, clip_norm)
+            answers, reasons = self._asked(round, round, shared, cohort, clip_norm, self.may_miss)
         else:
-            answers, reasons = self._attempts(round, shared, cohort, clip_norm)
+            plan = self._shared
+            spare = Spare("round", round, plan.spare_rounds, plan.colluding)
+
+            def asked(number: int, left: np.ndarray, final: bool) -> Came:
+                return self._asked(number, round, shared, left, clip_norm, final)
+
+            answers, reasons = self._attempts(f"Round {round}", spare, cohort, asked)
         self.round_seconds.append(time.monotonic() - begin)
         if reasons and not (self.may_miss and answers):
-            spare = ""
-            if self._shared is not None:
-                n = self._shared.spare_rounds
-                spare = f" None of {n} spare rounds is left: SecureAggregation(spare_rounds=...)."
+            more = "" if self._shared is None else self._none_left(self._shared.spare_rounds)
             raise SilosMissing(
-                f"Round {round} lacks answers; whoever answered has paid.{spare} "
-                f"{in_words(reasons)}"
+                f"Round {round} lacks answers; whoever answered has paid.{more} {in_words(reasons)}"
             )
         self._absent = np.array([i for i in cohort.tolist() if self.names[i] not in answers], int)
         present = np.setdiff1d(cohort, self._absent)
@@ -232,43 +280,54 @@ class RemoteFederation(Federation):
             yield present, _as_one(total, present)
 
     def _attempts(
-        self, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
-    ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the answers of all that are left of a cohort, after spare rounds if need be.
+        self,
+        what: str,
+        spare: Spare,
+        cohort: np.ndarray,
+        asked: Callable[[int, np.ndarray, bool], Came],
+    ) -> Came:
+        """Return the answers of all that are left of a cohort, after spare attempts if need be.
 
         An attempt that failed is dead: its masks meet no other letters, and the next one has noise
         and batches of its own. Who did not answer in one is asked no more.
         """
-        plan = self._shared
-        assert plan is not None
         reasons: dict[str, str] = {}
         while True:
-            left = np.setdiff1d(cohort, self._gone)
-            if len(left) < max(FEWEST, plan.colluding + 1):
-                raise SilosMissing(self._too_few(round, len(left), plan, reasons))
-            attempt = round + self._failed
-            answers, missing = self._asked(attempt, round, shared, left, clip_norm)
+            left, failed = np.setdiff1d(cohort, self._gone), self._failed.get(spare.purpose, 0)
+            if len(left) < max(FEWEST, spare.colluding + 1):
+                raise SilosMissing(
+                    f"{what} has {len(left)} silos left: a masked sum is among {FEWEST} or more, "
+                    f"and more than colluding={spare.colluding}. {self._paid} {in_words(reasons)}"
+                )
+            answers, missing = asked(spare.number + failed, left, failed < spare.n)
             reasons |= missing
-            if not missing or self._failed == plan.spare_rounds:
+            if not missing or failed == spare.n:
                 return answers, missing
-            self._failed += 1
+            self._failed[spare.purpose] = failed + 1
             gone = [i for i in left.tolist() if self.names[i] in missing]
             self._gone = np.union1d(self._gone, gone).astype(int)
 
-    def _too_few(self, round: int, left: int, plan: PrivacyPlan, reasons: dict[str, str]) -> str:
-        return (
-            f"Round {round} has {left} silos left: a masked sum is among {FEWEST} or more, and "
-            f"more than colluding={plan.colluding}. Who answered has paid for the whole fit, at "
-            f"most epsilon={max(self.epsilons.values()):.4g}. {in_words(reasons)}"
-        )
+    @property
+    def _paid(self) -> str:
+        most = max(self.epsilons.values())
+        return f"Who answered has paid for the whole fit, at most epsilon={most:.4g}."
+
+    def _none_left(self, n: int) -> str:
+        words = f"None of {n} spare attempts is left: SecureAggregation(spare_rounds=...)."
+        return f" {self._paid} {words}"
 
     def _asked(
-        self, attempt: int, round: int, shared: Any, cohort: np.ndarray, clip_norm: float
-    ) -> tuple[dict[str, Any], dict[str, str]]:
+        self,
+        attempt: int,
+        round: int,
+        shared: Any,
+        cohort: np.ndarray,
+        clip_norm: float,
+        final: bool,
+    ) -> Came:
         """Ask a cohort once; return messages of the right length, and why there are no others."""
         letters = self._letters(attempt, round, shared, cohort, clip_norm)
-        goes_on = self._shared is not None and self._failed < self._shared.spare_rounds
-        answers, reasons = self._exchange(letters, Answer, final=self.may_miss or goes_on)
+        answers, reasons = self._exchange(letters, Answer, final=final)
         self._started |= answers.keys()
         self._keyed |= answers.keys()
         for name in [n for n, answer in answers.items() if answer.values.size != self._width]:

@@ -36,7 +36,7 @@ from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned, planned, streams_of
 from skdpfl.remote._roster import public_key, signature
-from skdpfl.remote._row import SumRow, WholePlan
+from skdpfl.remote._row import SumRow, Together
 from skdpfl.remote._terms import Refused, Terms
 from skdpfl.remote._wire import WireError
 
@@ -185,7 +185,7 @@ class Gate:
     def _check_offer(self, offer: Offer, spent: PrivacySpent) -> None:
         """Raise unless a fit is one that this silo can take part in."""
         self.terms.check(spent)  # before the records: sizes may be a secret by the terms
-        if isinstance(row := offer.row, WholePlan):
+        if isinstance(row := offer.row, Together):
             self.terms.check_others(row.silos, row.colluding if row.shares_noise else None)
         self.records.check(offer.facts)
         offer.check_parts()

@@ -35,7 +35,7 @@ from skdpfl.models import Model
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.remote._declared import declare
 from skdpfl.remote._measures import Predictor, Scored
-from skdpfl.remote._row import Row, SumRow, WholePlan
+from skdpfl.remote._row import Row, SharedSums, SumRow, Together, WholePlan
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import LIMITS
 from skdpfl.scaling import CurveScaling
@@ -187,7 +187,7 @@ class Offer:
     @property
     def masked(self) -> bool:
         """Whether the silo's messages are masked."""
-        return isinstance(self.row, WholePlan)
+        return isinstance(self.row, Together)
 
     def check_size(self) -> None:
         """Raise for what would take long to price, whoever it is for; the first of all checks."""
@@ -260,14 +260,15 @@ class Waiting:
 class Part:
     """A masked sum: the numbers of the silos whose messages are in it, and the grid's step.
 
-    A round that failed is run again under another number: ``round`` is the plan's, or None beside
-    the rounds. Where silos share noise, ``step`` is not used: it follows from the plan. ``keys``,
+    A round, or a sum beside the rounds, that failed is asked for again under another number:
+    ``round`` is the plan's. Where silos share noise, ``step`` is not used: it follows from the
+    plan. ``keys``,
     everybody's for this fit in the order of the silos, come with a silo's first letter, with their
     signatures.
     """
 
     among: np.ndarray
-    round: int | None
+    round: int
     step: float
     keys: tuple[str, ...] | None = None
     signatures: tuple[str, ...] = ()
@@ -320,6 +321,7 @@ declare(
     Predictor,
     Scored,
     SumRow,
+    SharedSums,
     Row,
     WholePlan,
     Facts,

@@ -9,19 +9,20 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpfl.federation import Silo
+from skdpfl.federation import Silo, SumPlan
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Ask, Facts, Offer, Part, Task
 from skdpfl.remote._masks import FEWEST, mask, masked, on_grid
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._roster import agreed, secrets_of
-from skdpfl.remote._row import Row, SumRow, WholePlan, checked
+from skdpfl.remote._row import Row, SumRow, Together, WholePlan, checked
 from skdpfl.remote._terms import Refused
 
 #: a clip norm that is learnt stays within this factor of the first one
@@ -40,7 +41,7 @@ def streams_of(offer: Offer) -> Streams:
     if offer.seed is None:
         return streams_for(None)
     streams = streams_for(offer.seed)
-    return streams if isinstance(offer.row, WholePlan) else streams.of_silo(offer.index)
+    return streams if isinstance(offer.row, Together) else streams.of_silo(offer.index)
 
 
 def planned(
@@ -57,40 +58,60 @@ def planned(
     """
     row, X = offer.row, records.features(offer.facts)
     task = None if isinstance(row, SumRow) else _the_task(ask, row, offer.facts, kept)
-    i, n = (row.index, len(row.silos)) if isinstance(row, WholePlan) else (0, 1)
+    i, n = (row.index, len(row.silos)) if isinstance(row, Together) else (0, 1)
     silo = Silo.alone(i, X, records.targets(offer.facts), n, streams, records.sample_weight)
     if task is not None and not isinstance(row, SumRow):
         plan = row.attempts if isinstance(row, WholePlan) else row.plan
         silo.start(task.work(plan, X.dtype))
     if kept["silo"] is not None:
         silo.restore(kept["silo"])
-    draw, met = _of_silo(ask, silo, offer, task, X.dtype), {}
-    if isinstance(row, WholePlan) and (row.shares_noise or ask.purpose == "round"):
-        part = _checked_part(ask, row, kept.get("round", -1), kept.get("failed", 0))
-        secrets, keys = secrets_of(roster, offer, part, kept)
-        met = {"secrets": secrets, "keys": keys, "key": ""}
-        if part.round is not None:
-            met |= {"round": part.round, "failed": ask.number - part.round}
-        draw = partial(_hidden, draw, ask, offer, part, secrets)
-    elif ask.part is not None:
+    asked, met = None if ask.purpose == "round" else _plan_of(ask, row), dict[str, Any]()
+    hidden = isinstance(row, Together) if asked is None else asked.budgets.shares_noise
+    if not hidden and ask.part is not None:
         raise Refused("This silo did not agree to masked sums.")
+    if hidden:  # before the question, which it says the number of
+        last = kept.get(f"last {ask.purpose}", (-1, 0))
+        part = _checked_part(ask, row, asked, *last)
+    draw = _of_silo(ask, silo, offer, task, X.dtype)
+    if hidden:
+        secrets, keys = secrets_of(roster, offer, part, kept)
+        now = part.round, ask.number - part.round
+        met = {"secrets": secrets, "keys": keys, "key": "", f"last {ask.purpose}": now}
+        draw = partial(_hidden, draw, ask, offer, part, secrets)
     return Planned(draw, lambda: {"task": task, "silo": silo.save()} | met)
 
 
-def _checked_part(ask: Ask, row: WholePlan, last: int, failed: int) -> Part:
+def _plan_of(ask: Ask, row: Row | SumRow | WholePlan) -> SumPlan:
+    """Return the plan of a question beside the rounds."""
+    plan = next((plan for plan in row.sums if plan.purpose == ask.purpose), None)
+    if plan is None:
+        raise Refused(f"The plan has no question about the {ask.purpose}.")
+    return plan
+
+
+def _checked_part(
+    ask: Ask, row: Row | SumRow | WholePlan, plan: SumPlan | None, last: int, failed: int
+) -> Part:
     """Return what is said of a masked sum, if it is one of the plan's, this silo's with it.
 
-    Rounds come in order; ``last`` is the one that was answered last, at a time when so many had
-    failed. A round is answered again only after another one failed, and as often as was priced: so
-    the answers of a silo are those of its rounds and of spare ones.
+    Rounds come in order, and so do the sums of a ``plan`` beside them; ``last`` is the one that was
+    answered last, at a time when so many had failed. One is answered again only after another one
+    failed, and as often as was priced: so the answers of a silo are the planned ones and spare
+    ones.
     """
     part = ask.part
+    assert isinstance(row, Together)
     if part is None:
         raise Refused("This silo agreed to masked sums: a round needs its part of one.")
     among, everyone = part.among, np.arange(len(row.silos))
-    if ask.purpose == "round":
-        _check_attempt(part.round, ask.number, row, last, failed)
-        everyone = row.cohort_of(part.round or 0)
+    if plan is not None:
+        _check_attempt(part.round, ask.number, plan.numbers, plan.budgets.spare, last, failed)
+    elif isinstance(row, WholePlan):
+        rounds = range(len(row.steps))
+        _check_attempt(part.round, ask.number, rounds, row.spare_rounds, last, failed)
+        everyone = row.cohort_of(part.round)
+    else:
+        raise Refused("A round needs a task, which comes with the first one.")
     known = among.dtype.kind == "i" and among.ndim == 1 and bool(np.isin(among, everyone).all())
     if not known or row.index not in among or (np.diff(among) <= 0).any() or len(among) < FEWEST:
         raise Refused(
@@ -99,21 +120,21 @@ def _checked_part(ask: Ask, row: WholePlan, last: int, failed: int) -> Part:
         )
     if row.shares_noise and len(among) - row.colluding < 1:
         raise Refused(f"Of {len(among)} shares of the noise colluding={row.colluding} leaves none.")
-    if row.shares_noise and ask.purpose != "round" and len(among) != len(row.silos):
-        raise Refused("A sum beside the rounds is of all silos.")
     if not 0 < part.step < math.inf:
         raise Refused("The grid of a masked sum is a positive number.")
     return part
 
 
-def _check_attempt(round: int | None, number: int, row: WholePlan, last: int, failed: int) -> None:
-    """Raise unless an attempt is one of a round that is due, or a spare one."""
-    if round is None or not 0 <= round < len(row.steps):
-        raise Refused("An attempt is one at a round of the plan.")
-    if round < last or not failed <= number - round <= row.spare_rounds:
+def _check_attempt(
+    round: int, number: int, planned: range, spare: int, last: int, failed: int
+) -> None:
+    """Raise unless an attempt is one of a round, or a sum, that is due, or a spare one."""
+    if round not in planned:
+        raise Refused("An attempt is one at a round of the plan, or at a sum beside the rounds.")
+    if round < last or not failed <= number - round <= spare:
         raise Refused(
-            f"Rounds come in order, and {row.spare_rounds} of them may fail: attempt {number} is "
-            f"none at round {round}."
+            f"Rounds come in order, and {spare} of them may fail: attempt {number} is none at "
+            f"round {round}."
         )
 
 
@@ -122,8 +143,8 @@ def _hidden(
 ) -> np.ndarray:
     """Return a silo's masked message."""
     row, steps = offer.row, draw()
-    assert isinstance(row, WholePlan)
-    if not row.shares_noise:
+    assert isinstance(row, Together)
+    if isinstance(row, WholePlan) and not row.shares_noise:
         weight = float(row.weights[row.index])
         steps = on_grid(steps, weight, part.step, len(part.among))
     asked = hashlib.sha256(pack((ask.content, ask.clip_norm))).hexdigest()
@@ -153,11 +174,12 @@ def _sum_of_silo(
 ) -> Callable[[], Any]:
     """Return what computes one of the noised sums that were agreed to."""
     row = offer.row
-    plan = next((plan for plan in row.sums if plan.purpose == ask.purpose), None)
-    if plan is None:
-        raise Refused(f"The plan has no question about the {ask.purpose}.")
     work = None if task is None or isinstance(row, SumRow) else task.work(row.plan, dtype)
-    question = checked(plan, ask.number, ask.content, offer.facts, work)
+    plan, part = _plan_of(ask, row), ask.part
+    number = ask.number if part is None else part.round
+    question = checked(plan, number, ask.content, offer.facts, work, ask.number - number)
+    if part is not None:
+        question = replace(question, among=len(part.among))
     _refusing(silo.check_new, question)
     return partial(silo.answer, question)
 

@@ -26,7 +26,7 @@ import numpy as np
 from skdpfl.remote._declared import pack
 from skdpfl.remote._letters import Offer, Part
 from skdpfl.remote._masks import needing_extra, pair_secrets
-from skdpfl.remote._row import WholePlan
+from skdpfl.remote._row import Together
 from skdpfl.remote._terms import Refused
 
 
@@ -65,7 +65,7 @@ def public_key(private: str) -> str:
 
 def agreed(offer: Offer) -> bytes:
     """Return a digest of what all silos of a masked fit have to have been told alike."""
-    assert isinstance(offer.row, WholePlan)
+    assert isinstance(offer.row, Together)
     return hashlib.sha256(pack((offer.fit, offer.release, offer.row.common))).digest()
 
 
@@ -77,7 +77,7 @@ def signature(private: str, offer: Offer, key: str) -> str:
 
 def check_signatures(roster: Mapping[str, str], offer: Offer, part: Part) -> None:
     """Raise unless each silo's key for the fit was signed by its key on the roster."""
-    assert isinstance(offer.row, WholePlan) and part.keys is not None
+    assert isinstance(offer.row, Together) and part.keys is not None
     from cryptography.exceptions import InvalidSignature
 
     plan = agreed(offer)
@@ -100,7 +100,7 @@ def secrets_of(
     Both are made of the keys that come first, and kept.
     """
     row = offer.row
-    assert isinstance(row, WholePlan)
+    assert isinstance(row, Together)
     listed = None if part.keys is None else pack((part.keys, part.signatures))
     given = None if listed is None else hashlib.sha256(listed).hexdigest()
     if "secrets" in kept:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -28,6 +28,37 @@ from skdpfl.privacy.sampling import Disjoint, PoissonSampling, Sampling, Without
 from skdpfl.privacy.silo_releases import composition_of
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote._terms import Refused
+
+
+class Together:
+    """What all silos are told alike, because their messages are in common sums."""
+
+    name: str
+    silos: tuple[str, ...]
+    trust: Trust
+    colluding: int
+    #: what each is told of itself
+    own: ClassVar[tuple[str, ...]] = ("name",)
+
+    @cached_property
+    def index(self) -> int:
+        """The number of the silo whose copy this is."""
+        return self.silos.index(self.name)
+
+    @property
+    def common(self) -> tuple[Any, ...]:
+        """What every silo has to have been told alike."""
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        return tuple(getattr(self, name) for name in names if name not in self.own)
+
+    @property
+    def shares_noise(self) -> bool:
+        """Whether each silo adds a share of the noise only."""
+        return self.trust == "secagg"
+
+    def _check_together(self) -> None:
+        _check(len(set(self.silos)) == len(self.silos) and self.name in self.silos)
+        _check(self.colluding >= 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +80,15 @@ class SumRow:
 
     def __post_init__(self) -> None:
         _check(self.unit == "silo" if self.size is None else self.unit == "record" and self.size)
-        _check(self.trust == "silo" and 0 < self.delta < 1 and self.sums)
+        _check(self.trust in ("silo", "secagg") and 0 < self.delta < 1 and self.sums)
+        _check((self.trust == "secagg") == isinstance(self, Together))
         _check_sums(self)
 
     @property
     def composition(self) -> Composition:
         """All releases."""
-        return compose([each for plan in self.sums for each in plan.composition()])
+        i = self.index if isinstance(self, Together) else 0
+        return compose([each for plan in self.sums for each in plan.composition(i)])
 
     def spent(self, seed: int | None) -> PrivacySpent:
         """Price the sums, as this silo does for itself."""
@@ -64,14 +97,15 @@ class SumRow:
         ]
         return PrivacySpent.from_compositions(
             unit=self.unit,
-            trust="silo",
+            trust=self.trust,
+            colluding=self.colluding if isinstance(self, Together) else None,
             neighbours=self.neighbours,
             delta=self.delta,
             compositions=[self.composition],
             silo_ids=(self.name,),
             group_of_silo=[0],
             noise_multiplier=noises[0] if len(self.composition) == 1 else None,
-            n_releases=sum(len(plan.mus) for plan in self.sums),
+            n_releases=sum(plan.n_releases for plan in self.sums),
             simulation_seeds=frozenset(() if seed is None else (seed,)),
         )
 
@@ -81,6 +115,42 @@ class SumRow:
         if self.first is None:  # it follows from public numbers, but is not known yet
             return
         checked(plan, plan.first, self.first, facts, None)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedSums(Together, SumRow):
+    """Sums apart from any fit whose noise silos share; some may have each silo's own noise."""
+
+    silos: tuple[str, ...]
+    colluding: int
+
+    own: ClassVar[tuple[str, ...]] = ("name", "size")
+
+    def __post_init__(self) -> None:
+        self._check_together()
+        super().__post_init__()
+
+
+def sum_rows_of(
+    names: Sequence[str], sums: Sequence[SumPlan], first: Any, delta: float
+) -> list[SumRow]:
+    """Return what each silo is told of sums apart from any fit, all of them where noise is shared.
+
+    Sums that silos elsewhere would have to give out as they are, are refused.
+    """
+    finite = all(np.isfinite(mu).all() for plan in sums for mu in plan.mus)
+    check_noised(finite, sums[0].budgets.trust)
+    given = next((p.budgets for p in sums if p.budgets.shares_noise), sums[0].budgets)
+    kind, rows = (given.unit, given.trust, given.neighbours), list[SumRow]()
+    for i, name in enumerate(names):
+        size = int(given.silo_sizes[i]) if given.unit == "record" else None
+        if given.shares_noise:
+            every, t = tuple(names), given.colluding
+            rows.append(SharedSums(name, size, delta, *kind, tuple(sums), first, every, t))
+        else:
+            mine = tuple(plan.of_silo(i) for plan in sums)
+            rows.append(SumRow(name, size, delta, *kind, mine, first))
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +213,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class WholePlan:
+class WholePlan(Together):
     """All silos' public numbers in a plan, and whose copy it is.
 
     ``sizes`` is None where they are secrets. ``cohorts`` has the silos of all rounds, one after the
@@ -175,11 +245,11 @@ class WholePlan:
 
     def __post_init__(self) -> None:
         n = len(self.silos)
-        _check(len(set(self.silos)) == n and self.name in self.silos)
+        self._check_together()
         for each in (self.weights, self.noise_multiplier, self.delta, self.sizes):
             _check(each is None or (each.shape == (n,) and ((each > 0) & (each < np.inf)).all()))
         self._check_cohorts(n)
-        _check(self.colluding >= 0 and self.spare_rounds >= 0)
+        _check(self.spare_rounds >= 0)
         _check_numbers(self)
         _check_sums(self)
         if self.shares_noise and self.unit == "record":
@@ -197,20 +267,10 @@ class WholePlan:
         _check(((who >= 0) & (who < n)).all())
         _check(all((np.diff(cohort) > 0).all() for cohort in self._schedule or ()))
 
-    @cached_property
-    def index(self) -> int:
-        """The number of the silo whose copy this is."""
-        return self.silos.index(self.name)
-
     @property
     def size(self) -> int | None:
         """Its number of records, None where it is a secret."""
         return None if self.sizes is None else int(self.sizes[self.index])
-
-    @property
-    def common(self) -> tuple[Any, ...]:
-        """What every silo has to have been told alike."""
-        return tuple(getattr(self, each.name) for each in fields(self) if each.name != "name")
 
     def cohort_of(self, round: int) -> np.ndarray:
         """The silos of a round."""
@@ -229,11 +289,6 @@ class WholePlan:
             return None
         return tuple(r for r, cohort in enumerate(self._schedule) if self.index in cohort)
 
-    @property
-    def shares_noise(self) -> bool:
-        """Whether each silo adds a share of the noise only."""
-        return self.trust == "secagg"
-
     def spent(self, seed: int | None) -> PrivacySpent:
         """Price the plan, as this silo does for itself."""
         plan, z = self.plan, float(self.noise_multiplier[self.index])
@@ -246,7 +301,7 @@ class WholePlan:
             silo_ids=(self.name,),
             group_of_silo=[0],
             noise_multiplier=z * plan.factor_range[0] if plan.mechanism.gaussian else None,
-            n_releases=plan.mechanism.n_releases(plan) + sum(len(each.mus) for each in self.sums),
+            n_releases=plan.mechanism.n_releases(plan) + sum(p.n_releases for p in self.sums),
             colluding=self.colluding if self.shares_noise else None,
             simulation_seeds=frozenset(() if seed is None else (seed,)),
         )
@@ -358,7 +413,7 @@ def rows_of(plan: PrivacyPlan, sums: Sequence[SumPlan]) -> list[Row]:
 
 def _check_can_run(plan: PrivacyPlan) -> None:
     """Raise for plans whose guarantee needs more than a silo and its own noise."""
-    check_noised(plan.private, "silo" if plan.shares_noise else plan.trust)
+    check_noised(plan.private, plan.trust)
     if not (plan.noise_multiplier > 0).all():
         raise Refused("Each silo elsewhere adds noise: give every silo a finite epsilon.")
     if plan.unit == "silo" and plan.silo_fraction < 1 and not plan.shares_noise:
@@ -375,16 +430,11 @@ def check_noised(private: bool, trust: str) -> None:
             "epsilon=inf gives out exact numbers of each silo; silos elsewhere send noised ones "
             "only. Give a finite epsilon (a large one adds little noise)."
         )
-    if trust == "secagg":
-        raise Refused(
-            'trust="secagg" is for fits of models where silos are elsewhere: what a transformer '
-            'learns, or a score, needs trust="silo" there.'
-        )
-    if trust != "silo":
+    if trust not in ("silo", "secagg"):
         raise Refused(
             f"trust={trust!r} needs {'a shuffler' if trust == 'shuffler' else 'a sum'} "
             "that nobody can look into; silos elsewhere would send exact numbers to the server. "
-            'Give trust="silo": each silo then adds its own noise.'
+            'Give trust="silo": each silo then adds its own noise; or trust="secagg".'
         )
 
 
@@ -434,18 +484,21 @@ def _check_sums(row: Row | SumRow | WholePlan) -> None:
     """Raise unless the sums are of the row's records, and what is priced is what runs."""
     purposes = [plan.purpose for plan in row.sums]
     _check(len(set(purposes)) == len(purposes) and "round" not in purposes)
-    shape: tuple[int, ...] = (1,)
-    sizes: Any = row.size
-    colluding = 0
-    if isinstance(row, WholePlan):
-        shape, sizes, colluding = (len(row.silos),), row.sizes, row.colluding
+    among, i, colluding = 1, 0, 0
+    if isinstance(row, Together):
+        among, i, colluding = len(row.silos), row.index, row.colluding
+    shape, sizes = (among,), row.sizes if isinstance(row, WholePlan) else None
     for plan in row.sums:
         given = plan.budgets
-        same = (given.unit, given.trust, given.neighbours) == (row.unit, row.trust, row.neighbours)
-        _check(same and given.every >= 1 and (given.most is None or given.most >= 1))
-        _check(given.colluding == colluding)
+        _check((given.unit, given.neighbours) == (row.unit, row.neighbours))
+        _check(given.trust == row.trust or (given.trust == "silo" and isinstance(row, SharedSums)))
+        _check(given.every >= 1 and (given.most is None or given.most >= 1))
+        _check(given.colluding == (colluding if given.shares_noise else 0))
+        _check(given.spare in (0, 1))
         _check(given.silo_sizes.shape == given.mu.shape == shape)
-        _check(row.size is None or (given.silo_sizes == sizes).all())
+        _check(row.size is None or given.silo_sizes[i] == row.size)
+        _check(row.size is None or (given.silo_sizes > 0).all())
+        _check(sizes is None or (given.silo_sizes == sizes).all())
         _check(plan.mus and plan.first >= 0 and 0 <= plan.failure < 1)
         _check(all(mu.shape == shape and mu.dtype.kind == "f" for mu in plan.mus))
         _check(all(((mu > 0) & (mu < math.inf)).all() for mu in (given.mu, *plan.mus)))
@@ -463,11 +516,11 @@ class PublicOfRecords(Protocol):
 
 
 def checked(
-    plan: SumPlan, number: int, what: object, facts: PublicOfRecords, work: Any
+    plan: SumPlan, number: int, what: object, facts: PublicOfRecords, work: Any, failed: int = 0
 ) -> SumQuestion:
     """Return a question for a sum, if it is one of the plan's and of such records, or refuse."""
     try:
-        question = plan.question(number, what, work)
+        question = plan.question(number, what, work, failed)
         n_classes = None if facts.classes is None else len(facts.classes)
         question.what.check(facts.n_features, n_classes, work)
         if facts.dtype == "object" and not question.what.of_words:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from skdpfl._arguments import check_choice
 from skdpfl._surface import refuse_own_parts
 from skdpfl.federation import Measure, SiloBudgets, ask_score, measure_of, score_plan
 from skdpfl.losses import Loss
@@ -16,6 +17,7 @@ from skdpfl.models import Model
 from skdpfl.privacy.events import Neighbours
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
+from skdpfl.privacy.secure_aggregation import SecureAggregation, read_trust
 from skdpfl.remote._declared import pack
 from skdpfl.remote._federation import RemoteFederation
 from skdpfl.remote._measures import Predictor, Scored
@@ -44,7 +46,8 @@ class Scores:
     Attributes
     ----------
     per_silo : mapping
-        Each silo's score; greater is better. Noise can carry it out of its range.
+        Each silo's score; greater is better. Noise can carry it out of its range. Empty with
+        ``trust="secagg"``, which shows nobody a silo's own.
     overall : float
         The score over all records.
     noise : mapping
@@ -70,6 +73,7 @@ def score_federation(
     delta: float = 1e-5,
     measure: str | None = None,
     bound: float | None = None,
+    trust: str | SecureAggregation = "silo",
     neighbours: Neighbours = "replace",
     random_state: int | None = None,
 ) -> Scores:
@@ -96,6 +100,9 @@ def score_federation(
         The largest log loss or absolute error of a record that counts, from public knowledge;
         larger ones count as this, and the noise grows with it. By default log(100), that of a
         probability of 1 %, and half the range of the model's ``target_bounds``.
+    trust : {"silo", "secagg"} or SecureAggregation, default="silo"
+        "silo": each silo adds noise of its own. "secagg": each adds a share, and the server sees
+        the sum over all silos only; there are no scores of single silos then.
     neighbours : {"replace", "add_remove"}, default="replace"
         The relation of the guarantee.
     random_state : int, optional
@@ -122,18 +129,28 @@ def score_federation(
     predictor = _predictor(model)
     what = _measure(measure, federation.classes, bound, model)
     n = np.array([int(size) for size in federation.facts.silo_sizes.values()])
-    mu = gaussian_mu(float(epsilon), float(delta))
-    plan = score_plan(what, SiloBudgets(n, np.full(n.shape, mu), neighbours=neighbours), mu)
+    mu, (said, colluding, spare) = gaussian_mu(float(epsilon), float(delta)), read_trust(trust)
+    check_choice("trust", said, ("silo", "secagg"))
+    budgets = SiloBudgets(
+        n,
+        np.full(n.shape, mu),
+        trust=said,
+        neighbours=neighbours,
+        colluding=colluding,
+        spare=min(spare, 1),
+    )
+    plan = score_plan(what, budgets, mu)
     made = partial(Scored, model=predictor)
     federation.agree_on_sums([plan], made(what), float(delta), random_state)
     found = ask_score(what, plan, federation, streams_for(random_state), made)
     each = list(zip(found.means, found.noises.tolist(), strict=True))
     scores = [found.measure.score(mean, noise) for mean, noise in each]
     errors = [found.measure.error(mean, noise) for mean, noise in each]
+    own = not plan.budgets.as_one
     return Scores(
-        dict(zip(federation.names, scores, strict=True)),
+        dict(zip(federation.names, scores, strict=True)) if own else {},
         found.score,
-        dict(zip(federation.names, errors, strict=True)),
+        dict(zip(federation.names, errors, strict=True)) if own else {},
         found.error,
         dict(federation.epsilons),
     )

@@ -7,14 +7,43 @@ import pytest
 
 pytest.importorskip("cryptography")
 
+from sklearn.base import clone
+
 from skdpfl.algorithms import FedAvg
 from skdpfl.federation import Silo
+from skdpfl.inspection import describe
+from skdpfl.preprocessing import (
+    DPPCA,
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    DPSplineTransformer,
+    DPStandardScaler,
+)
 from skdpfl.privacy import SecureAggregation
-from skdpfl.remote import Refused, SilosMissing, Terms, new_silo_key, pack, unpack
+from skdpfl.remote import (
+    Refused,
+    RemoteFederation,
+    SilosMissing,
+    Terms,
+    new_silo_key,
+    pack,
+    score_federation,
+    unpack,
+)
 from skdpfl.remote import _gate as gates
 from skdpfl.remote._letters import Answer, Ask, Offer, Refusal
 from skdpfl.remote._masks import new_key, public_of, total_of
-from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
+from tests.remote.silos_here import (
+    NAMES,
+    Here,
+    estimator,
+    fit_elsewhere,
+    fit_here,
+    problem,
+    schema,
+)
+from tests.remote.test_transformers import HereRaw, found_by
 
 KEYS = {name: new_silo_key() for name in NAMES}
 PLAIN = {"calibrate": False, "scaling": None, "n_rounds": 3, "trust": "secagg"}
@@ -70,7 +99,7 @@ class Leaving(Here):
     def deliver(self, letters):
         reads = {n: unpack(d) for n, d in letters.items() if isinstance(unpack(d), Ask)}
         self.asked += [(n, ask) for n, ask in reads.items()]
-        numbers = {ask.number for n, ask in self.asked if n == self.who}
+        numbers = {(ask.purpose, ask.number) for n, ask in self.asked if n == self.who}
         gone = self.who in reads and len(numbers) >= self.n
         if gone and not self.late:  # it does not even get the letter
             return super().deliver({n: d for n, d in letters.items() if n != self.who})
@@ -141,16 +170,68 @@ def test_what_a_failed_attempt_left_is_uniform(tmp_path, late):
 
 
 def test_too_many_that_leave_end_the_fit_in_words(tmp_path):
-    with pytest.raises(SilosMissing, match=r"None of 0 spare rounds is left.*SecureAggregation"):
+    with pytest.raises(SilosMissing, match=r"None of 0 spare attempts is left.*SecureAggregation"):
         fit_elsewhere(spare(0), Leaving(tmp_path / "none", 2), n_attempts=1)
     with pytest.raises(SilosMissing, match=r"has 3 silos left.*colluding=3.*at most epsilon=2\.99"):
         fit_elsewhere(spare(2, colluding=3), Leaving(tmp_path / "few", 2), n_attempts=1)
 
 
-def test_a_question_beside_the_rounds_needs_all_silos(tmp_path):
+def test_a_question_beside_the_rounds_needs_all_silos_or_a_spare_attempt(tmp_path):
+    with pytest.raises(SilosMissing, match=r"about the scales needs.*at most epsilon=2\.99.*of 0"):
+        fit_elsewhere(
+            estimator(trust="secagg", scaling="private"), Leaving(tmp_path, 1), n_attempts=1
+        )
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_questions_are_asked_of_those_that_are_left(tmp_path, n):
+    """A silo is gone in the first question, or in the rounds: a model all the same."""
+    here = Leaving(tmp_path, n)
     model = estimator(trust=SecureAggregation(spare_rounds=2), scaling="private")
-    with pytest.raises(SilosMissing, match="needs the answers of all silos"):
-        fit_elsewhere(model, Leaving(tmp_path, 1), n_attempts=1)
+    fit_elsewhere(model, here, n_attempts=1)
+    assert np.isfinite(model.coef_).all() and model.temperature_ > 0
+    by_purpose = {}
+    for _, ask in here.asked:
+        by_purpose.setdefault(ask.purpose, []).append((ask.number, len(ask.part.among)))
+    assert set(by_purpose) == {"scales", "round", "temperature"}
+    last = by_purpose["temperature"][-1][1]
+    assert last == 3 and all(len(here.entries(silo)) == 1 for silo in NAMES[:3])
+    spent = model.plan_.setup[0]
+    once = estimator(trust="secagg", scaling="private").plan_for(silo_sizes=[40] * 4, n_features=4)
+    extra = sum(k for _, k in spent) - sum(k for _, k in once.setup[0])
+    assert extra == len(by_purpose) - 1  # one of each kind of question
+    for asked in by_purpose.values():
+        assert len({number for number, _ in asked}) <= max(number for number, _ in asked) + 1
+
+
+def ask_of(here, purpose):
+    return next(ask for _, ask in here.asked if ask.purpose == purpose)
+
+
+def test_a_sum_beside_the_rounds_is_answered_once_and_one_of_them_twice(tmp_path):
+    """Whatever the server says of failures, the sums are those that were paid for, and one more."""
+    here = Leaving(tmp_path, 99)
+    fit_elsewhere(
+        estimator(trust=SecureAggregation(spare_rounds=3), scaling="private"), here, n_attempts=1
+    )
+    asks = [ask for name, ask in here.asked if name == "east" and ask.purpose == "scales"]
+    n, last = len({ask.number for ask in asks}), asks[-1]
+
+    def again(number, round, among=4):
+        part = replace(last.part, round=round, among=np.arange(among))
+        return unpack(here.gate("east").answer(pack(replace(last, number=number, part=part))))
+
+    q = last.number
+    assert "once and in order" in again(q, q, 3).reason
+    answer = again(q + 1, q, 3)
+    before = [unpack(a) for (_, d), (name, a) in zip(here.letters, here.answers, strict=True)
+              if name == "east" and unpack(d) is not None and getattr(unpack(d), "number", 0) == q
+              and getattr(unpack(d), "purpose", "") == "scales"]  # fmt: skip
+    assert isinstance(answer, Answer) and (answer.values != before[-1].values).all()
+    for number, round in ((q + 2, q), (q + 2, q + 1), (q + 1, q), (q + 3, q)):
+        assert isinstance(again(number, round), Refusal)
+    spent = here.entries("east")[0].spent
+    assert spent.n_releases >= n + 1 + 3 + 3
 
 
 def test_spare_rounds_with_dealt_batches_have_some_of_their_own(tmp_path):
@@ -167,6 +248,84 @@ def test_spare_rounds_with_dealt_batches_have_some_of_their_own(tmp_path):
         replace(offer.row, noise_schedule=("round", 0.9, 0))
     with pytest.raises(Refused, match="do not belong together"):  # no batch is left for it
         replace(offer.row, spare_rounds=2)
+
+
+# ---- sums apart from a fit ----------------------------------------------------------------------
+
+TRUST = SecureAggregation(spare_rounds=1)
+LEARNING = {
+    "means": DPSimpleImputer(8.0, trust=TRUST),
+    "medians": DPSimpleImputer(8.0, strategy="median", feature_bounds=(-4, 4), trust=TRUST),
+    "categories": DPOneHotEncoder(20.0, trust=TRUST),
+    "scaler": DPStandardScaler(3.0, trust=TRUST),
+    "range": DPMinMaxScaler(3.0, trust=TRUST),
+    "curves": DPSplineTransformer(3.0, feature_bounds=(-4, 4), trust=TRUST),
+    "pca": DPPCA(2, 3.0, row_norm=3.0, trust=TRUST),
+}
+OF_WORDS = ("means", "medians", "categories")
+
+
+def learnt(tmp_path, name, kind=Here, **options):
+    data, model = problem("Regressor", 1600), clone(LEARNING[name]).set_params(random_state=0)
+    X, y, silos = data
+    if name in OF_WORDS:
+        words = np.where(X > 0, "b", "a") if name == "categories" else X
+        data, kind = (words.astype(object), y, silos), type("Raw", (HereRaw, kind), {})
+    here = kind(tmp_path, data, keys=KEYS, terms=Terms(delta=1e-3))
+    facts = schema(data, **({"dtype": "object"} if name in OF_WORDS else {}))
+    given = X if name in ("means", "medians") else data[0]
+    alone = clone(model).fit(given, silos=np.array(NAMES)[silos])
+    federation = RemoteFederation(here, facts, estimator="a transformer", **options)
+    return alone, model.fit_federation(federation, facts), here
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", LEARNING)
+def test_transformers_learn_what_they_learn_in_one_process(tmp_path, name):
+    alone, there, here = learnt(tmp_path, name)
+    assert found_by(there) == found_by(alone)
+    assert there.privacy_spent_.epsilon == alone.privacy_spent_.epsilon
+    for silo in NAMES:
+        (entry,) = here.entries(silo)
+        assert entry.spent.epsilon == pytest.approx(alone.privacy_spent_.epsilon, rel=1e-9)
+        assert entry.spent.trust == ("silo" if name == "categories" else "secagg")
+
+
+def test_a_transformer_goes_on_without_a_silo(tmp_path):
+    class Without(Here):
+        def deliver(self, letters):
+            asks = any(isinstance(unpack(data), Ask) for data in letters.values())
+            return super().deliver({n: d for n, d in letters.items() if n != "west" or not asks})
+
+    alone, there, here = learnt(tmp_path, "pca", Without, n_attempts=1)
+    assert there.components_.shape == alone.components_.shape
+    assert (there.components_ != alone.components_).any()
+    assert [len(here.entries(name)) for name in NAMES] == [1, 1, 1, 0]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_look_at_silos_elsewhere_sees_their_sum(tmp_path):
+    data = X, _, silos = problem("Regressor", 1600)
+    here = Here(tmp_path, data, keys=KEYS, terms=Terms(delta=1e-3))
+    how = {"epsilon": 3.0, "feature_bounds": (-4, 4), "trust": "secagg", "random_state": 0}
+    there = describe(RemoteFederation(here, schema(data)), facts=schema(data), **how)
+    alone = describe(X, silos=np.array(NAMES)[silos], **how)
+    assert there.equals(alone)
+
+
+def test_a_score_is_of_all_silos_together(tmp_path):
+    data = X, y, _ = problem(n=1600)
+    model = fit_here(estimator(feature_bounds=(-3, 3)), data)
+    here = Here(tmp_path, data, keys=KEYS, terms=Terms(delta=1e-3))
+    federation = RemoteFederation(here, schema(data), classes=(0, 1))
+    own, shared = (
+        score_federation(model, federation, epsilon=1.0, trust=trust, random_state=0)
+        for trust in ("silo", "secagg")
+    )
+    assert not shared.per_silo and not shared.noise and len(own.per_silo) == 4
+    assert shared.overall_noise < 0.6 * own.overall_noise  # 1 / sqrt(3), of four silos
+    assert abs(shared.overall - model.score(X, y)) < 6 * shared.overall_noise
+    assert here.entries("east")[-1].spent.trust == "secagg"
 
 
 # ---- a hostile server ---------------------------------------------------------------------------
