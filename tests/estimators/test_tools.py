@@ -106,8 +106,11 @@ INSTEAD = {
     "bounds": "feature_bounds",
     "data_norm": "feature_bounds",
     "max_grad_norm": "clip_norm",
+    "sigma": "noise_multiplier",
+    "client_rate": "silo_fraction",
     "target_epsilon": "epsilon",
     "silos": r"fit\(X, y, silos=",
+    "clients": r"fit\(X, y, silos=",
     "seed": "random_state",
 }
 
