@@ -40,6 +40,10 @@ ENTRYWISE: tuple[Callable[..., Any], ...] = (
     pd.notnull,
 )
 
+#: arguments with which these are not: entries that are left out are whatever the memory holds, and
+#: ``isin`` takes two equal entries for one of its list
+_NOT_ALONE = frozenset({"assume_unique", "out", "where"})
+
 #: rows of most trials; of a large one where their number is not known, and at most
 _ROWS, _MANY, _MOST = 24, 5_000, 20_000
 #: columns of a function that has seen none yet
@@ -80,21 +84,25 @@ class Declared:
 def is_entrywise(step: FunctionTransformer) -> bool:
     """Return whether a function is known to compute each entry from that entry alone.
 
-    Ufuncs of one argument and :data:`ENTRYWISE`, with whatever constants ``kw_args`` gives. Ufuncs
+    Ufuncs of one argument and :data:`ENTRYWISE`, with the constants that ``kw_args`` gives. Ufuncs
     with a signature (``matmul``) see several entries; those made of Python functions
     (``np.frompyfunc``) may do anything.
     """
-    func = step.func
+    func, words = step.func, dict(step.kw_args or {})
     if isinstance(func, partial) and not func.args:
-        func = func.func
+        func, words = func.func, func.keywords | words
+    if _NOT_ALONE & words.keys():
+        return False
     if isinstance(func, np.ufunc):
         compiled = any("O" not in types for types in func.types)
         return func.signature is None and func.nin == 1 and compiled
     return func is None or any(func is known for known in ENTRYWISE)
 
 
-def name_of(step: FunctionTransformer) -> str:
-    """Return how to call a step's function in a message."""
+def name_of(step: Any) -> str:
+    """Return how to call a step's function, or a frozen step, in a message."""
+    if not isinstance(step, FunctionTransformer):
+        return type(step.estimator).__name__
     return str(getattr(step.func, "__name__", type(step.func).__name__))
 
 

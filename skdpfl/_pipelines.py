@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -29,15 +30,18 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.utils.validation import _num_samples
 
+from skdpfl._apart import is_stackable
 from skdpfl._functions import WAYS_OUT, Declared, is_entrywise, mixes, name_of
 from skdpfl._surface import refuse_own_parts
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.models import fitted_one_by_one
 from skdpfl.preprocessing import (
     DPMinMaxScaler,
     DPOneHotEncoder,
     RowTransformer,
     ScatteringTransformer,
+    keeps_nothing,
 )
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote import Refused
@@ -57,6 +61,11 @@ NOTHING = (
     SkewedChi2Sampler,
     SparseRandomProjection,
 )
+
+#: packages whose classes and functions keep rows apart, if all that they hold does
+KNOWN = ("skdpfl", "sklearn", "numpy", "pandas", "scipy", "joblib", "builtins")
+#: those that do not: they stop by, or draw numbers for, all rows together
+_TOGETHER = ("IterativeImputer", "MiniBatchNMF", "NMF")
 
 
 def private_step(model: Any) -> tuple[str, Any]:
@@ -120,12 +129,21 @@ def told_alike(costs: Sequence[PrivacySpent]) -> list[PrivacySpent]:
     return [replace(cost, trust="server") if alone else cost for cost, alone in own]
 
 
+def is_as_released(part: Any) -> bool:
+    """Tell whether a part's code is scikit-learn's or ours; a subclass may do anything."""
+    changed = {"fit", "fit_transform", "transform"} & getattr(part, "__dict__", {}).keys()
+    return type(part).__module__.startswith(("sklearn.", "skdpfl.")) and not changed
+
+
 def learns_nothing(step: Any) -> bool:
     """Tell whether a fitted step is the same whatever the records were."""
     if step is None or isinstance(step, str):  # "passthrough", "drop"
         return True
-    if not type(step).__module__.startswith(("sklearn.", "skdpfl.")):
-        return False  # a subclass may do anything
+    if not is_as_released(step):
+        return False
+    if isinstance(step, HashingVectorizer):
+        own = (step.analyzer, step.preprocessor, step.tokenizer)
+        return all(keeps_nothing(each) for each in own if callable(each))
     if isinstance(step, RBFSampler):
         return not isinstance(step.gamma, str)  # "scale" reads the variance of X
     if isinstance(step, NOTHING):
@@ -143,6 +161,36 @@ def learns_nothing(step: Any) -> bool:
     if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
         return _declared(step)
     return False
+
+
+def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
+    """Return whether what a fitted object makes of a row is known to follow from that row alone.
+
+    So it is if it holds classes and functions of :data:`KNOWN` packages only. Code of the user's,
+    that of a subclass for instance, may compare rows.
+    """
+    if id(part) in seen:
+        return True
+    seen |= {id(part)}
+    if isinstance(part, list | tuple | set | frozenset | dict):
+        held = [*part.keys(), *part.values()] if isinstance(part, dict) else part
+        return all(keeps_rows_apart(each, seen) for each in held)
+    if isinstance(part, MethodType):
+        return keeps_rows_apart(part.__func__, seen) and keeps_rows_apart(part.__self__, seen)
+    kind = part if isinstance(part, FunctionType | type) else type(part)
+    origin = str(kind.__module__).partition(".")[0]
+    if origin not in KNOWN or kind.__name__ in _TOGETHER:
+        return False
+    if isinstance(part, RowTransformer):
+        return True
+    if isinstance(part, FunctionTransformer):
+        return is_entrywise(part)
+    if hasattr(part, "raw_of_fitted"):
+        return fitted_one_by_one(part) is part
+    if hasattr(part, "model_") and origin == "skdpfl":
+        return is_stackable(part._loss()) and keeps_rows_apart(part.model_, seen)
+    inside = vars(part) if origin in ("skdpfl", "sklearn") and hasattr(part, "__dict__") else {}
+    return isinstance(part, type) or all(keeps_rows_apart(v, seen) for v in inside.values())
 
 
 def gives_out_width(step: Any) -> bool:
@@ -179,8 +227,13 @@ def _declared(encoder: Any) -> bool:
 
 
 def leaves(step: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the path and the step of all innermost steps, except frozen ones."""
+    """Yield path and step of all innermost steps; of frozen ones those that may mix rows."""
     if isinstance(step, FrozenEstimator):
+        if not keeps_rows_apart(step.estimator):
+            yield path, step
+        return
+    if not is_as_released(step):
+        yield path, step
         return
     if isinstance(step, Pipeline):
         parts = step.steps
@@ -207,7 +260,7 @@ def chosen_by_functions(step: Any) -> list[str]:
     return [
         name
         for name, _, columns in step.transformers
-        if callable(columns) and not isinstance(columns, make_column_selector)
+        if callable(columns) and type(columns) is not make_column_selector
     ]
 
 
@@ -218,13 +271,16 @@ def is_declared(step: Any, path: str, public: Declared, like: Any) -> bool:
     """
     if not public.covers_part(path) or learns_nothing(step):
         return False
-    if not isinstance(step, FunctionTransformer):
+    if not isinstance(step, FunctionTransformer | FrozenEstimator):
         raise ValueError(
             f"public names {path!r}, and {type(step).__name__} is fitted on the records here: only "
             "functions can be declared. Give FrozenEstimator(fitted) if it was fitted on public "
             "data."
         )
-    if mixes(step, like, _num_samples(like)):
+    frozen = isinstance(step, FrozenEstimator)
+    inside = [part for _, part in leaves(step.estimator, path)] if frozen else [step]
+    functions = [part for part in inside if isinstance(part, FunctionTransformer)]
+    if any(mixes(each, None if frozen else like, _num_samples(like)) for each in functions):
         raise ValueError(
             f"public names {path!r}, but {name_of(step)} mixes records: on made-up rows, what it "
             f"gave out for one row changed with the others. {WAYS_OUT.partition('; or')[0]}."

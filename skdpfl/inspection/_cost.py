@@ -28,6 +28,7 @@ from skdpfl.inspection._leaks import (
     Leak,
     changed_after,
     leak_of,
+    leaks_of_candidate,
     leaks_of_changes,
     leaks_of_declared,
     own_leaks,
@@ -40,7 +41,14 @@ from skdpfl.inspection._on_split import (
     follows_labels,
     follows_sizes,
 )
-from skdpfl.inspection._parts import Unknown, cross_fits, multiplicity, parts, private_parts
+from skdpfl.inspection._parts import (
+    Unknown,
+    cross_fits,
+    is_priced,
+    multiplicity,
+    parts,
+    private_parts,
+)
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.spending.as_fitted import changed
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, of_copies, total
@@ -162,7 +170,7 @@ def _visit(
         return
     if isinstance(obj, FrozenEstimator):  # its earlier fit counts as well
         obj = obj.estimator
-    if hasattr(obj, "privacy_spent_"):
+    if is_priced(obj):
         # a search's plans see what earlier steps of its pipelines found
         best = getattr(obj, "best_estimator_", None)
         yield from _paid(obj, path, chosen or gives_out_width(best))
@@ -260,8 +268,10 @@ def _search(
     yield from leaks_of_changes(search, private_parts(best), path)
     halves = getattr(search, "resource", None) == "n_samples"  # training sets of several sizes
     cv = iter(()) if halves else search.cv
+    beside: dict[str, Leak] = {}
     for params in search.cv_results_["params"]:
         candidate = clone(search.estimator).set_params(**params)
+        beside |= {leak.path: leak for leak in leaks_of_candidate(candidate, path, public)}
         try:
             yield from costs_of_candidate(candidate, best, cv, search.n_splits_, chosen=chosen)
         except Unknown:
@@ -271,6 +281,8 @@ def _search(
             yield Leak(path, what, BY_LEDGER)
             break
     yield from (found := list(_visit(best, path, public, chosen)))
+    told = [each.path for each in found if isinstance(each, Leak)]
+    yield from (leak for place, leak in beside.items() if place not in told)
     also = ""
     if follows_labels(search.cv, classifier=is_classifier(search)):
         also = f" Besides, {FOLDS}: nothing pays for that. {OTHER_FOLDS}"

@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl._functions import WAYS_OUT, Declared, mixes, name_of
 from skdpfl._pipelines import chosen_by_functions, leaves
+from skdpfl.inspection._parts import unpaid_parts
 from skdpfl.privacy.spending.as_fitted import changed_around, differences, own_digests
 
 
@@ -79,6 +80,16 @@ def _mixing(step: FunctionTransformer, path: str) -> Leak:
         "with the others"
     )
     return Leak(path, what, WAYS_OUT.partition("; or")[0] + ".")
+
+
+def leaks_of_candidate(candidate: Any, path: str, public: Declared) -> Iterator[Leak]:
+    """Yield the leaks of a search's candidate, of which the best one may have none."""
+    for inner, step in unpaid_parts(candidate):
+        place = "__".join(filter(None, (path, inner)))
+        if public.covers_part(place):
+            yield from leaks_of_declared(step, place)
+        else:
+            yield leak_of(step, place)
 
 
 def leaks_of_changes(obj: Any, fits: Iterable[Any], path: str) -> Iterator[Leak]:

@@ -31,7 +31,7 @@ from sklearn.model_selection import (
 )
 
 from skdpfl._pipelines import gives_out_width, learns_nothing
-from skdpfl.inspection._parts import Unknown, parts
+from skdpfl.inspection._parts import Unknown, is_priced, parts
 from skdpfl.model_selection import LeaveOneSiloOut, SiloKFold, SiloStratifiedKFold
 from skdpfl.preprocessing import DPPCA, PayingTransformer, PrivateScaler
 from skdpfl.privacy.calibration import delta_of
@@ -185,7 +185,7 @@ def fitted_parts(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield (path, part) of all fitted private parts, except frozen ones."""
     if isinstance(obj, FrozenEstimator):
         return
-    if hasattr(obj, "privacy_spent_"):
+    if is_priced(obj):
         yield path, obj
         return
     for name, part in parts(obj) or []:

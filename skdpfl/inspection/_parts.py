@@ -17,6 +17,7 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.feature_selection import SelectFromModel
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.multioutput import (
@@ -26,8 +27,9 @@ from sklearn.multioutput import (
     RegressorChain,
 )
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from skdpfl._pipelines import gives_out_width
+from skdpfl._pipelines import gives_out_width, is_as_released, learns_nothing, leaves
 from skdpfl.privacy.spending.recording import Recorded
 
 _BAGS = (BaggingClassifier, BaggingRegressor)
@@ -49,12 +51,27 @@ ENSEMBLES = (
 )
 
 
+#: what learns by the estimators only that are its parameters
+_AROUND = (
+    *ENSEMBLES,
+    CalibratedClassifierCV,
+    ColumnTransformer,
+    FeatureUnion,
+    FixedThresholdClassifier,
+    Pipeline,
+    SelectFromModel,
+    TransformedTargetRegressor,
+)
+
+
 class Unknown(Exception):
     """The cost of fits that were discarded cannot be derived from what is left."""
 
 
 def parts(obj: Any) -> list[tuple[str, Any]] | None:
     """Return the fitted estimators inside a meta-estimator; None if it is not a known kind."""
+    if not is_as_released(obj):
+        return None
     if isinstance(obj, Pipeline):
         return list(obj.steps)
     if isinstance(obj, ColumnTransformer):
@@ -73,6 +90,26 @@ def parts(obj: Any) -> list[tuple[str, Any]] | None:
     if isinstance(obj, ENSEMBLES):
         return [*_members(obj), *_last(obj)]
     return None
+
+
+def is_priced(obj: Any) -> bool:
+    """Whether an object says itself what its fit cost; one that wraps another may hand that on."""
+    own = isinstance(obj, Recorded) or is_as_released(obj)
+    return own and hasattr(obj, "privacy_spent_")
+
+
+def unpaid_parts(candidate: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (path, step) of what an unfitted estimator would learn without privacy."""
+    given = {"": candidate, **candidate.get_params(deep=True)}
+    frozen = tuple(f"{path}__" for path, part in given.items() if isinstance(part, FrozenEstimator))
+    for path, part in given.items():
+        if path.startswith(frozen) or not hasattr(part, "fit"):
+            continue
+        if isinstance(part, TransformedTargetRegressor):
+            part = FunctionTransformer(part.func)
+        around = isinstance(part, _AROUND) and is_as_released(part)
+        if not (around or isinstance(part, Recorded)):
+            yield from ((at, each) for at, each in leaves(part, path) if not learns_nothing(each))
 
 
 def _reads_more(selector: SelectFromModel) -> bool:

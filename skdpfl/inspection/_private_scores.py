@@ -1,26 +1,18 @@
-"""A ROC curve and a confusion matrix of records, with noise that is paid for.
-
-A prediction has to follow from its own record: else one record could move all counts. Estimators
-that hold classes and functions of scikit-learn and of this package only, none of which mixes rows,
-predict at once; whatever else there is sees one row at a time.
-"""
+"""A ROC curve and a confusion matrix of records, with noise that is paid for."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from skdpfl._arguments import check_choice, check_positive
 from skdpfl._compat import as_frame
-from skdpfl._functions import is_entrywise
+from skdpfl._pipelines import keeps_rows_apart
 from skdpfl._surface import filled_docs, refuse_own_parts
 from skdpfl.federation import (
     Confusion,
@@ -43,9 +35,6 @@ from skdpfl.privacy.spending.account import charge_all
 from skdpfl.privacy.spending.ledger import open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column
-
-#: where classes and functions are from that do not mix rows
-_KNOWN = ("skdpfl", "sklearn", "numpy", "pandas", "builtins")
 
 _shared_docs = filled_docs(
     {
@@ -123,26 +112,10 @@ def _found(
     classes = estimator.classes_
     places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     truth = np.where(classes[places] == y, places, -1)
-    predicted = _by_rows(estimator, X, measure.reads)
+    together = keeps_rows_apart(estimator)
+    predicted = predictions(estimator, X, measure.reads, classes, together=together)
     records = SiloData.from_codes(predicted, truth, groups.codes, len(groups.ids))
     return ask_score(measure, plan, LocalFederation(records, streams), streams), spent
-
-
-def _by_rows(estimator: Any, X: Any, reads: str) -> np.ndarray:
-    """Return what a measure reads of predictions, each of which follows from its row alone."""
-    parts = [estimator, *getattr(estimator, "get_params", dict)().values()]
-    if all(map(_is_known, parts)):
-        return predictions(estimator, X, reads, estimator.classes_)
-    rows = (_safe_indexing(X, [i]) for i in range(_num_samples(X)))
-    return np.concatenate([predictions(estimator, row, reads, estimator.classes_) for row in rows])
-
-
-def _is_known(part: Any) -> bool:
-    """Whether a part of an estimator is known not to mix rows."""
-    if isinstance(part, FunctionTransformer):
-        return is_entrywise(part)
-    origin = part if isinstance(part, FunctionType) else type(part)
-    return str(origin.__module__).partition(".")[0] in _KNOWN
 
 
 def _last(estimator: Any) -> Any:

@@ -12,6 +12,7 @@ from sklearn.model_selection._search import BaseSearchCV
 
 from skdpfl.inspection._cost import costs_of_search, privacy_spent
 from skdpfl.inspection._display import COLOURS, GREY, Display
+from skdpfl.inspection._parts import is_priced
 from skdpfl.privacy.spending.spent import PrivacySpent, total
 
 #: the number of points of a curve over rounds or fits, about
@@ -220,7 +221,7 @@ class PrivacySpentDisplay(Display):
 
 def _spent(estimator: Any) -> PrivacySpent:
     """Return the privacy cost of a fitted estimator, nested ones included."""
-    if hasattr(estimator, "privacy_spent_"):
+    if is_priced(estimator):
         spent: PrivacySpent = estimator.privacy_spent_
         return spent
     if hasattr(estimator, "plan_for"):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import _num_samples
@@ -252,7 +253,7 @@ def check_paid(model: Pipeline, public: Declared, X: Any) -> None:
     for path, step in steps_before_last(model):
         if is_declared(step, path, public, X) or learns_nothing(step) or isinstance(step, Recorded):
             continue
-        if isinstance(step, FunctionTransformer):
+        if isinstance(step, FunctionTransformer | FrozenEstimator):
             name = path.rsplit("__", 1)[-1]
             raise ValueError(
                 f"{path}: {name_of(step)} is given all records at once and may mix them, and "

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -25,6 +26,7 @@ from skdpfl._arguments import refuse_sparse
 from skdpfl._functions import WAYS_OUT, Declared, name_of
 from skdpfl._pipelines import (
     check_columns_are_named,
+    is_as_released,
     is_declared,
     learns_nothing,
     leaves,
@@ -141,7 +143,7 @@ def check_budgets(names: Iterable[str]) -> None:
 def warn_of(unpaid: dict[str, Any]) -> None:
     """Warn of each step that learns without privacy."""
     for path, step in unpaid.items():
-        if isinstance(step, FunctionTransformer):
+        if isinstance(step, FunctionTransformer | FrozenEstimator):
             name = path.rsplit("__", 1)[-1]
             warn(
                 f"{path}: {name_of(step)} is given all records at once and may mix them, and "
@@ -167,8 +169,13 @@ _PAYS_APART = (
 
 
 def steps_before_last(model: Any, *, whole: bool = False) -> Iterator[tuple[str, Any]]:
-    """Yield (path, step) of all steps before the last; ``whole``: of the last, too."""
+    """Yield (path, step) of all steps before the last; ``whole``: of the last, too.
+
+    A subclass of Pipeline may do anything: it is a step itself.
+    """
     if isinstance(model, Pipeline):
+        if not is_as_released(model):
+            yield "pipeline", model
         for name, part in model.steps[: None if whole else -1]:
             yield from leaves(part, name)
 

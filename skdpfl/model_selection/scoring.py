@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
+from skdpfl._pipelines import keeps_rows_apart, private_step
 from skdpfl.federation import (
     Closeness,
     Found,
@@ -37,8 +39,21 @@ from skdpfl.privacy.randomness.streams import Streams
 __all__ = ["NoisyScore", "default_measure", "predictions", "protection_of"]
 
 
-def predictions(model: Any, X: Any, reads: str, classes: np.ndarray) -> np.ndarray:
-    """Return what a measure reads of a fitted model's predictions, one row a record."""
+def predictions(
+    model: Any, X: Any, reads: str, classes: np.ndarray, *, together: bool
+) -> np.ndarray:
+    """Return what a measure reads of a fitted model's predictions, one row a record.
+
+    A prediction has to follow from its own record: else one record could move all terms of a sum.
+    ``together``: whether the model is known to keep rows apart; if not, it sees one at a time.
+    """
+    if together:
+        return _predictions(model, X, reads, classes)
+    rows = (_safe_indexing(X, [i]) for i in range(_num_samples(X)))
+    return np.concatenate([_predictions(model, row, reads, classes) for row in rows])
+
+
+def _predictions(model: Any, X: Any, reads: str, classes: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):  # a warning could depend on a single record
         if reads == "targets":
             return np.asarray(model.predict(X), float).reshape(-1, 1)
@@ -130,7 +145,8 @@ class NoisyScore:
         if is_classifier(self._inner):
             truth = np.searchsorted(classes, truth)
         measure = self.measure(classes)
-        predicted = predictions(model, X, measure.reads, classes)
+        together = keeps_rows_apart(private_step(model)[1])  # earlier steps: see unpaid_steps
+        predicted = predictions(model, X, measure.reads, classes, together=together)
         sizes = np.bincount(codes)
         data = SiloData.from_codes(predicted, truth, codes, len(sizes))
         each = np.full(len(sizes), mu)

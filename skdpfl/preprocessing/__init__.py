@@ -9,6 +9,7 @@ from skdpfl.preprocessing._paying import Learning as Learning
 from skdpfl.preprocessing._paying import PayingTransformer as PayingTransformer
 from skdpfl.preprocessing._paying import SiloSource as SiloSource
 from skdpfl.preprocessing._row_transformer import RowTransformer
+from skdpfl.preprocessing._row_transformer import keeps_nothing as keeps_nothing
 from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler
 from skdpfl.preprocessing._scalers import PrivateScaler as PrivateScaler
 from skdpfl.preprocessing._scattering import ScatteringTransformer

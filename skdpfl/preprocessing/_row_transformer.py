@@ -350,8 +350,13 @@ _CONSTANT = (
     pd.Timestamp,
     pd.Timedelta,
 )
-#: how classes find their attributes
-_SLOTS = types.GetSetDescriptorType | types.MemberDescriptorType | types.WrapperDescriptorType
+#: how classes find their attributes, and methods written in C
+_SLOTS = (
+    types.GetSetDescriptorType
+    | types.MemberDescriptorType
+    | types.MethodDescriptorType
+    | types.WrapperDescriptorType
+)
 _ASSIGNS = ("STORE_GLOBAL", "DELETE_GLOBAL")
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
@@ -359,6 +364,14 @@ _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "
 def check_keeps_nothing(func: Callable[..., Any]) -> None:
     """Raise if a function assigns to variables outside of itself, or cannot be looked into."""
     _Kept(func)
+
+
+def keeps_nothing(func: Callable[..., Any]) -> bool:
+    """Return whether all that a function reaches is constant."""
+    try:
+        return _Kept(func)._constant
+    except ValueError:
+        return False
 
 
 class _Kept:

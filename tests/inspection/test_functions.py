@@ -7,12 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import (
     ColumnTransformer,
     TransformedTargetRegressor,
     make_column_selector,
 )
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.ensemble import BaggingClassifier
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 import skdpfl
@@ -216,6 +220,118 @@ def test_a_subclass_may_do_anything():
             assert skdpfl.privacy_spent(pipe).epsilon == np.inf
         with pytest.raises(ValueError, match="learns from the records"):
             SharedBudget(pipe, epsilon=1.0).fit(X, y)
+
+
+class Chosen(make_column_selector):
+    """Chooses columns by what is in them."""
+
+    def __call__(self, df):
+        return [name for name in df.columns if df[name].max() > 0.5]
+
+
+class OwnUnion(FeatureUnion):
+    def fit_transform(self, X, y=None, **params):
+        return np.asarray(X - X.mean(axis=0))
+
+
+class OwnPipeline(Pipeline):
+    def fit(self, X, y=None, **params):
+        return super().fit(X - X.mean(axis=0), y, **params)
+
+
+class OwnBagging(BaggingClassifier):
+    def fit(self, X, y, **params):
+        return super().fit(X - X.mean(axis=0), y, **params)
+
+
+class Wrapped(ClassifierMixin, BaseEstimator):
+    """Hands on whatever the estimator inside has, its cost too."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def fit(self, X, y):
+        self.inner_ = clone(self.inner).fit(X - X.mean(axis=0), y)
+        return self
+
+    def __getattr__(self, name):
+        if name == "inner_":
+            raise AttributeError(name)
+        return getattr(self.inner_, name)
+
+
+def patched():
+    step = Normalizer()
+    step.fit_transform = lambda X, y=None, **params: np.asarray(X - X.mean(axis=0))
+    return step
+
+
+CLF = skdpfl.ISRLDPClassifier(clip_features=True, scaling=None, **BOUNDS)
+OWN = {
+    "selector": make_pipeline(ColumnTransformer([("a", "passthrough", Chosen())]), CLF),
+    "union": make_pipeline(OwnUnion([("a", Normalizer())]), CLF),
+    "pipeline": OwnPipeline([("a", Normalizer()), ("clf", CLF)]),
+    "bagging": OwnBagging(CLF, n_estimators=2, bootstrap=False),
+    "wrapper": Wrapped(CLF),
+    "method": make_pipeline(patched(), CLF),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The values of .* beyond feature_bounds")
+@pytest.mark.parametrize("name", OWN)
+def test_code_of_ones_own_around_an_estimator_is_not_free(name):
+    model = OWN[name].fit(X, y)
+    with pytest.warns(PrivacyLeakWarning, match="learnt from the records|chose the columns"):
+        assert skdpfl.privacy_spent(model).epsilon == np.inf
+    if name in ("selector", "union", "pipeline"):
+        with pytest.raises(ValueError, match=r"learns from the records|chooses the columns"):
+            SharedBudget(model).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:GridSearchCV")
+def test_a_search_over_functions_pays_for_those_that_lost():
+    """What is fitted best may be entrywise; the others mixed the records in their fits."""
+    pipe = make_pipeline(FunctionTransformer(np.log1p), CLF)
+    space = {"functiontransformer__func": [lambda D: D - D.mean() + 5, np.log1p]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = GridSearchCV(pipe, space, cv=KFold(2), scoring=_prefers_ufuncs).fit(X, y)
+    assert search.best_params_["functiontransformer__func"] is np.log1p
+    with pytest.warns(PrivacyLeakWarning, match="functiontransformer: <lambda> mixes records"):
+        assert skdpfl.privacy_spent(search).epsilon == np.inf
+
+
+def _prefers_ufuncs(model, X, y):
+    return float(model[0].func is np.log1p)
+
+
+@pytest.mark.filterwarnings("ignore:'where' used without 'out'")
+def test_arguments_that_let_entries_see_others_are_not_free():
+    """Entries that ``where`` leaves out are what the memory held before."""
+    known = {"test_elements": np.arange(40.0)}
+    assert skdpfl._functions.is_entrywise(FunctionTransformer(np.isin, kw_args=known))
+    for func, words in (
+        (np.isin, known | {"assume_unique": True}),
+        (np.abs, {"where": [True, False, True]}),
+        (partial(np.abs, where=[True, False, True]), None),
+    ):
+        pipe = fitted(FunctionTransformer(func, kw_args=words))
+        with pytest.warns(PrivacyLeakWarning, match="functiontransformer: "):
+            assert skdpfl.privacy_spent(pipe).epsilon == np.inf
+
+
+def test_a_vectorizer_of_words_may_keep_what_it_has_seen():
+    seen = []
+
+    def unseen(text):
+        found = [word for word in text.split() if word not in seen]
+        seen.extend(found)
+        return found
+
+    words = {"n_features": 4, "token_pattern": None}
+    for tokenizer, free in ((unseen, False), (str.split, True), (lambda t: t.split(","), True)):
+        step = HashingVectorizer(tokenizer=tokenizer, **words)
+        assert skdpfl._pipelines.learns_nothing(step) == free
 
 
 def test_functions_inside_unions_and_columns_are_found():

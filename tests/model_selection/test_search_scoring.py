@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import (
     accuracy_score,
     balanced_accuracy_score,
@@ -10,9 +11,12 @@ from sklearn.metrics import (
     r2_score,
     roc_auc_score,
 )
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skdpfl import ISRLDPClassifier, ISRLDPRegressor
-from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.exceptions import PrivacyLeakWarning
+from skdpfl.model_selection import DPRandomizedSearchCV, SharedBudget
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (1500, 4))
@@ -78,3 +82,41 @@ def test_the_best_candidate_is_that_of_the_scoring():
 def test_errors_name_the_scores_there_are(model, y, scoring, said):
     with pytest.raises(ValueError, match=said):
         search(model, scoring).fit(X, y)
+
+
+class Against(ISRLDPClassifier):
+    """Predicts the other label wherever rows stand beside others."""
+
+    def predict(self, X):
+        found = super().predict(X)
+        return found if len(X) == 1 else np.where(found == "well", "sick", "well")
+
+
+@pytest.mark.parametrize("trust", ["silo", "server"])
+def test_no_record_changes_how_others_are_scored(trust):
+    """One record would move all terms of a score otherwise, and the price is that of one term."""
+    model = Against(feature_bounds=(-1, 1), n_rounds=5, trust=trust)
+    found = search(model, None, epsilon=1e4, holdout=0.5).fit(X[:200], LABELS[:200])
+    alone = np.concatenate([found.best_estimator_.predict(row[None]) for row in X[:200]])
+    assert accuracy_score(LABELS[:200], alone) > 0.7
+    assert found.best_score_ == pytest.approx(accuracy_score(LABELS[:200], alone), abs=0.1)
+
+
+def centred(rows):
+    return rows - rows.mean(axis=0)
+
+
+def frozen():
+    step = FrozenEstimator(FunctionTransformer(centred).fit(X))
+    return make_pipeline(step, ISRLDPClassifier(feature_bounds=(-2, 2), n_rounds=2))
+
+
+def test_a_frozen_function_is_not_free():
+    """It learns nothing new, and mixes the rows all the same."""
+    asked = DPRandomizedSearchCV(frozen(), {}, n_iter=1, random_state=0)
+    with pytest.warns(PrivacyLeakWarning, match=r"frozenestimator: .* may mix"):
+        assert asked.fit(X, LABELS).privacy_spent_.epsilon == np.inf
+    with pytest.raises(ValueError, match=r"frozenestimator: .* may mix"):
+        SharedBudget(frozen(), random_state=0).fit(X, LABELS)
+    with pytest.raises(ValueError, match="mixes records"):
+        SharedBudget(frozen(), public=["frozenestimator"], random_state=0).fit(X, LABELS)
