@@ -4,8 +4,6 @@ skdpfl silo serve hospital.toml     and check, status, pending, approve, refuse,
 skdpfl ledger show FILE             the fits in a ledger's file, and what is left
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

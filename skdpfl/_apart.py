@@ -7,8 +7,6 @@ class says ``stackable = True``: its author declares that no record and no silo 
 get. :func:`skdpfl.privacy.check_independent` tries that.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator

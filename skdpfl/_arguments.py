@@ -6,8 +6,6 @@ off the records would cost privacy that nothing pays for. Whether a column holds
 and so is, by the error itself, that a value is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real

@@ -1,7 +1,5 @@
 """What scikit-learn and BLAS lack: callbacks, polars names (1.8), pyarrow tables, one thread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache

@@ -1,7 +1,5 @@
 """Numbers in texts, rounded to the side that promises less privacy, not to the nearest."""
 
-from __future__ import annotations
-
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 

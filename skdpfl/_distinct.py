@@ -1,7 +1,5 @@
 """Distinct rows of a table that is given by its columns; of few rows without NumPy's overhead."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

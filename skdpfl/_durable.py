@@ -1,7 +1,5 @@
 """Files that outlive processes: one that is killed leaves what was there before, or after."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

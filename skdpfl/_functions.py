@@ -10,8 +10,6 @@ free is free by what it is: a function of :data:`ENTRYWISE`, one that is run one
 on made-up rows (:func:`mixes`) find declarations that are wrong.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from functools import partial

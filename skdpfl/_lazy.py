@@ -1,31 +1,34 @@
 """Public names that are imported on first use, so that ``import skdpfl`` stays light."""
 
-from __future__ import annotations
-
+import ast
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def lazy(package: str, where: dict[str, str]) -> tuple[Callable[[str], Any], Callable[[], list]]:
-    """Return a package's ``__getattr__`` and ``__dir__``.
+def stub_names(path: Path) -> dict[str, str]:
+    """Return the names that a stub imports, each with its module."""
+    imports = [
+        node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)
+    ]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
 
-    ``where`` tells the module within the package that has a name, or a whole path elsewhere; a name
-    that is its own module stands for that module.
+
+def lazy(package: str, file: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list]]:
+    """Return a package's ``__all__``, ``__getattr__`` and ``__dir__``.
+
+    ``__init__.pyi`` beside the package's ``file`` has the names, for type checkers and editors too;
+    a name that it imports from the package itself is a module of it.
     """
+    where = stub_names(Path(file).with_suffix(".pyi"))
+    names = sorted(where)
 
     def getattribute(name: str) -> Any:
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(path_of(package, where[name]))
-        return module if where[name] == name else getattr(module, name)
+        if where[name] == package:
+            return import_module(f"{package}.{name}")
+        return getattr(import_module(where[name]), name)
 
-    def names() -> list[str]:
-        return sorted(where)
-
-    return getattribute, names
-
-
-def path_of(package: str, where: str) -> str:
-    """Return the path of a module that a table of :func:`lazy` names."""
-    return where if where.startswith("skdpfl.") else f"{package}.{where}"
+    return names, getattribute, lambda: names

@@ -1,7 +1,5 @@
 """Pipelines around our estimators: the private step, its silos, and steps that learn nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import FunctionType, MethodType

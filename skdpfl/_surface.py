@@ -5,8 +5,6 @@ Where the pages are is for whoever serves them to say: ``$SKDPFL_DOCS`` (any URL
 too), else the package's "Documentation" URL. Where neither is set there is no link, not a dead one.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 import inspect

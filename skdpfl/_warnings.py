@@ -4,8 +4,6 @@ Those about data go by names alone: unseen silos, forgotten silo columns, column
 years. Silo ids and the names of columns are public; nothing else is read here.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import warnings

@@ -7,8 +7,6 @@ A round depends on earlier ones through a :class:`Progress` only. With a saved o
 silos (:class:`skdpfl.federation.Silo`), a run continues with the same result.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple

@@ -6,8 +6,6 @@ on made-up numbers: ordinary ones, zeros, ties and extremes. A fit tries it befo
 anything. No trial can prove it: what treats rare numbers in another way is the author's to know.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ Silo ids and silo sizes are public. Silos are never guessed: anything but one si
 is an error.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Hashable, Iterator, Mapping, Set
 from typing import Any, NamedTuple

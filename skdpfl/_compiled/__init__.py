@@ -8,8 +8,6 @@ processor lacks what they need, and where the environment variable ``SKDPFL_COMP
 ``.pyi`` files say what they do.
 """
 
-from __future__ import annotations
-
 import os
 from importlib import import_module
 from typing import Any

@@ -25,8 +25,6 @@ silos' noise counts (the outsider's view), a silo's message must be one fresh gr
 whatever classes it inherits from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol

@@ -73,8 +73,6 @@ dominates eta_g is 1 and the method is FedAvg; a corrected denominator could be 
 negative. The mechanism clips s to [0, C^2], so eta_g is at most C^2 / |m|^2 whatever the noise.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 

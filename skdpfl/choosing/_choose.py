@@ -7,8 +7,6 @@ training gets the rest of the budget. Noise is added in the silo (``trust="silo"
 sum (``trust="server"``); the guarantee is in :mod:`skdpfl.scaling`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -16,8 +16,6 @@ bins (P = 5 d) begin, less of what ranks records. Products of an indicator often
 than they take, so they begin early. By benchmarks/auto/additive.py, on other splits than it shows.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 from typing import Any

@@ -26,8 +26,6 @@ square with the step sizes
 Kinked losses, smoothed by b, have the curvature b / |a|^2 in a record: rows of norm 1, h = b.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace

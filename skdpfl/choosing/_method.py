@@ -18,8 +18,6 @@ curvature c and Lipschitz constant l in the raw prediction, clip norm C::
 Privacy does not depend on them; inexact ones cost accuracy only.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -24,8 +24,6 @@ The noise is proportional to 1 / (mu N), for N records and a budget mu. So noise
 large asks for k N records, or for the epsilon of k mu.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from functools import lru_cache

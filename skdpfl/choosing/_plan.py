@@ -1,7 +1,5 @@
 """The plan of a fit: calibrated noise, schedule, mechanism and sampling."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

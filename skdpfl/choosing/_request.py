@@ -4,8 +4,6 @@ Choices, plan and training are functions of it. Budgets, deltas and weights are 
 here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

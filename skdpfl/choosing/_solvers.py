@@ -18,8 +18,6 @@ e = epsilon n / sqrt(P ln(1 / delta)): one pass 0.6 (beta D e sqrt M / L)^(2/5) 
 accelerated (beta D e sqrt M / L)^(1/2) of at least 20; 100 at most.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Images that come in one large archive: EMNIST (47 characters) and CIFAR-10 (colour)."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

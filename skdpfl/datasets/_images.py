@@ -1,7 +1,5 @@
 """Images dealt to silos as asked: MNIST and Fashion-MNIST, and what all image data sets share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -14,8 +14,6 @@ Regression, two designs:
               x ~ N(m_i, I), y = x . w_i; then each row x and each silo's vector y to norm one
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

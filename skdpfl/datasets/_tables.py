@@ -1,7 +1,5 @@
 """Tables of persons: heart disease in four hospitals, medical costs, levels of obesity."""
 
-from __future__ import annotations
-
 import inspect
 import io
 from collections.abc import Iterable

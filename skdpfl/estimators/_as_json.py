@@ -12,8 +12,6 @@ What a model predicts follows from a few numbers::
 Reading checks every field, so that a damaged file is an error and no model.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Everything before the run uses public numbers only. Records are read by validati
 NaN or a single class, are visible outputs) and by the run.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import field, fields, is_dataclass, replace
 from functools import cache

@@ -241,8 +241,6 @@ of clipped and noised sums, whose sensitivity, noise and sampling are those of `
 and the colluding silos together read of the sums is (:mod:`skdpfl.privacy.mechanisms.shared`).
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """DP-FedEXP: adaptive extrapolation of the server's steps; whole silos are protected."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """ISRL-DP: federated learning when nobody outside a silo is trusted (Lowy, Razaviyayn)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from skdpfl._arguments import check_choice, is_auto

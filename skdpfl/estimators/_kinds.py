@@ -1,7 +1,5 @@
 """Base classes of classifiers and regressors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """DP-FedAvg, DP-SCAFFOLD, and any algorithm object as an estimator: silos may take local steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The noise in each coefficient, as far as released rounds tell, and the frame that shows it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

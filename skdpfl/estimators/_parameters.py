@@ -1,7 +1,5 @@
 """Checks of all parameters, separately and together, before any data are read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral

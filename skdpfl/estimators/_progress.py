@@ -5,8 +5,6 @@ plan, which is charged in full even if the fit stops early. Only callbacks that 
 records get them, with a PrivacyLeakWarning.
 """
 
-from __future__ import annotations
-
 import copy
 import sys
 import time

@@ -1,7 +1,5 @@
 """The curves and products of a fitted additive model, as frames."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -19,8 +19,6 @@ same after a silo was saved and restored. The deal is part of the saved state. R
 is not scheduled in have no part and are refused.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial

@@ -19,8 +19,6 @@ message depends on the number of records that another silo drew: that a record w
 sampling keeps secret. Stacks are padded to public lengths, or silos are computed in groups.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import math

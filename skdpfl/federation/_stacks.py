@@ -14,8 +14,6 @@ secret, stacks have silos of one size. Otherwise arrays are as long as the longe
 has the same power of two, among all silos of the plan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import cast

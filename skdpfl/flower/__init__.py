@@ -6,12 +6,4 @@ a silo takes part, are :mod:`skdpfl.remote`'s; here is a courier.
 
 from skdpfl._lazy import lazy
 
-#: public name -> the module that has it; a silo's process loads as little as it can
-_WHERE = {
-    "FlowerCourier": "_courier",
-    "client_app": "_client",
-    "gate_app": "_client",
-    "server_app": "_server",
-}
-__all__ = sorted(_WHERE)
-__getattr__, __dir__ = lazy(__name__, _WHERE)
+__all__, __getattr__, __dir__ = lazy(__name__, __file__)

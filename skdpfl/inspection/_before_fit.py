@@ -21,8 +21,6 @@ F_i(w) = mean of the silo's losses + alpha/2 |w|^2, F = sum_i p_i F_i::
 At the optimum of F the second term is 0. Shapes: gradients (n_silos, P), P = (d + intercept) k.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Privacy cost of a fitted pipeline, search or ensemble, discarded fits included."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ half width of the interval that holds 68 % of what more noise of the same size w
 quantiles, whose bins have a width, the deviation of a value within its bin is part of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

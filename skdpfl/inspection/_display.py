@@ -1,7 +1,5 @@
 """Shared by the displays: axes and colours; scores, computed here or elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from copy import copy

@@ -1,7 +1,5 @@
 """What nothing pays for in fits around ours: where, what, and the way out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 

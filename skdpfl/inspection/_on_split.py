@@ -6,8 +6,6 @@ needed. It is found without the records: splitters are asked for row numbers of 
 many as there were, in the same silos.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import warnings

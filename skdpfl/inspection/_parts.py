@@ -1,7 +1,5 @@
 """Members of fitted meta-estimators, and the fits that they made and discarded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -7,8 +7,6 @@ SquaredHinge   sum_c max(0, 1 - s_c z_c)^2
 Hinge losses are one-vs-rest for k > 1, with s = +1 for the record's class and -1 for the others.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import inf, log

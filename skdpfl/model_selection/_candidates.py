@@ -5,8 +5,6 @@ times and results have no privacy budget; a callback (for example a progress bar
 them, so none is called.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ Training records: n fits composed, or the best of a random number of runs, must 
 Scoring records are used for the scores only, which have the whole budget.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple

@@ -8,8 +8,6 @@ records of every silo,
     so each fold has n_i / n_splits records of silo i, up to rounding
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass

@@ -7,8 +7,6 @@ search infinite; one with its own budget would spend it in every run, and is ref
 ``BestModel`` has the methods of the fitted search or shared budget that call the model's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ silos is, with all their records. A silo used for both would pay for both, and w
 split would reveal its size, which is protected.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

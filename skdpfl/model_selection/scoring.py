@@ -10,8 +10,6 @@ model's score is then a release of its own, of the whole z, as random repetition
 be the same mechanism (:mod:`skdpfl.privacy.spending.repetition`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -10,8 +10,6 @@ Bounded activations keep gradients short under clipping: Papernot, Thakurta, Son
 Erlingsson (AAAI 2021).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """What is asked of an additive model: curves of columns, and products of pairs of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

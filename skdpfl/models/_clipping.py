@@ -41,8 +41,6 @@ in the dtype, so that C / N is far above the smallest normal number, below which
 digits; subnormal f are 0. An infinite N gives f = 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import inf, isfinite

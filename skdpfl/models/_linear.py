@@ -12,8 +12,6 @@ Per-record gradients are never formed: clipping g_j to norm C is one factor on d
 sum over records is one matrix product.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

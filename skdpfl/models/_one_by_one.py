@@ -1,7 +1,5 @@
 """Models from outside, which see one record at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

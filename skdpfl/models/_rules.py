@@ -47,8 +47,6 @@ trusted server: 0.827, 0.845 and 0.859 by 51, 100 and 200 steps). The last model
 average of late ones: with this little noise, an average is above all a model of earlier steps.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple

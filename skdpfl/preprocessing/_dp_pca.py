@@ -1,7 +1,5 @@
 """``DPPCA``: principal components from noisy second moments."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``DPOneHotEncoder``: one column for each category, declared or found within a budget."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass

@@ -7,8 +7,6 @@ output is an array, unless ``set_output`` was called.
 ``limit_rows``: where people have several rows, how many each of them may contribute.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

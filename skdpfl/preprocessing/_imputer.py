@@ -16,8 +16,6 @@ functions of a release, with mu^2 / 2 for each of the two. Records with infinite
 box's ends, or, among magnitudes, as none.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What transformers with a privacy budget share: parameters, silos, cost, and their docs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple

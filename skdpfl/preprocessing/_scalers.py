@@ -1,7 +1,5 @@
 """``DPStandardScaler`` and ``DPMinMaxScaler``: scalers fitted within a privacy budget."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 

@@ -29,8 +29,6 @@ References
 .. [2] M. Andreux et al., "Kymatio: scattering transforms in Python", JMLR 21(60), 2020.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from collections.abc import Iterator

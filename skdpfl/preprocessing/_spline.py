@@ -1,7 +1,5 @@
 """``DPSplineTransformer``: the columns of an additive model as a step of a pipeline."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 

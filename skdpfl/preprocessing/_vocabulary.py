@@ -3,8 +3,6 @@
 What a silo gives out, and what that costs: :mod:`skdpfl.scaling._value_counts`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import starmap

@@ -9,8 +9,6 @@ for epsilon, for z, or for the number of steps. :mod:`skdpfl.privacy.pricing.pri
 prices of events.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal, get_args
 

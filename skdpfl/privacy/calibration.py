@@ -10,8 +10,6 @@ The price of the returned noise, as computed by :func:`skdpfl.privacy.pricing.pr
 for the very composition that will be released, is at most the budget.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -13,8 +13,6 @@ so that, in the direction of the differing record, a release is one of the pairs
     add_remove   N(0, z^2) against N(1, z^2)        its contribution is set to zero
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args

@@ -19,8 +19,6 @@ bounded by Binomial(r, e^epsilon / (1 + e^epsilon)) up to a term in m delta (Ste
 Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023, theorem 5.2).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -14,8 +14,6 @@ square root), rounded down to at most 64 values on a geometric grid. The rounded
 ones that run, so that what is priced is exactly what ran.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -22,8 +22,6 @@ Under unit="record" the schedule may be public and each silo pays for the rounds
 unit="silo" it is secret: it is drawn inside the run and never returned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """``SecureAggregation``: noise that silos share, and how many of them may work with the server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from skdpfl._arguments import check_count

@@ -7,8 +7,6 @@ noise, releases and delta, costs at most the least budget in it. The search befo
 at the silos that should cost most.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import NamedTuple

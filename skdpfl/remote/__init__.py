@@ -17,33 +17,4 @@ Two couriers are at hand: ``SocketCourier`` (``_socket``) and :mod:`skdpfl.flowe
 
 from skdpfl._lazy import lazy
 
-#: public name -> the module that has it; loaded on first use
-_WHERE = {
-    "Courier": "_exchange",
-    "Gate": "_gate",
-    "Hello": "_letters",
-    "Introduction": "_letters",
-    "Refused": "_terms",
-    "RemoteFederation": "_federation",
-    "Scores": "_score",
-    "SiloRecords": "_records",
-    "SiloStore": "_memory",
-    "SilosMissing": "_exchange",
-    "SocketCourier": "_socket",
-    "Terms": "_terms",
-    "WireError": "_wire",
-    "score_federation": "_score",
-    "send": "_socket",
-    "answer_of": "_gate",
-    "ask_gate": "_socket",
-    "connected": "_socket",
-    "declare": "_declared",
-    "is_port": "_socket",
-    "new_silo_key": "_roster",
-    "pack": "_declared",
-    "public_key": "_roster",
-    "receive": "_socket",
-    "unpack": "_declared",
-}
-__all__ = sorted(_WHERE)
-__getattr__, __dir__ = lazy(__name__, _WHERE)
+__all__, __getattr__, __dir__ = lazy(__name__, __file__)

@@ -6,8 +6,6 @@ refused. Whoever brings an algorithm, a loss, a model or a mechanism of their ow
 with :func:`declare`, on the server and in every silo.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import types
 import typing

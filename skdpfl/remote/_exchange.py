@@ -1,7 +1,5 @@
 """Letters go out, answers come back: who is silent is asked again; what is no answer, and why."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

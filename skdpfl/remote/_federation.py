@@ -1,7 +1,5 @@
 """The server's side: silos elsewhere, reached by letters."""
 
-from __future__ import annotations
-
 import math
 import os
 import secrets

@@ -1,7 +1,5 @@
 """The rules by which a silo takes part: what it checks, pays and writes down before it answers."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

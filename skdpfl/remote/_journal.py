@@ -12,8 +12,6 @@ that was answered and is not here yet is sent again, and its silos send the same
 pays or draws twice. Answers are noised; the file is its owner's alone all the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

@@ -22,8 +22,6 @@ that hands out keys of its own can take the masks off, and nothing is priced by 
 noised by each silo as without masks, and rounding them to the grid is post-processing.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

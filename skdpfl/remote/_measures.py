@@ -4,8 +4,6 @@
 costs. The model and the silo's size are public.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -26,8 +26,6 @@ Files are replaced as a whole (:mod:`skdpfl._durable`). The memory is as secret 
 its owner may read it.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

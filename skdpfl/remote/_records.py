@@ -1,7 +1,5 @@
 """A silo's own records, under its name, and what its operator declares about them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Everything that can be refused is refused here, before the fit is paid for; only
 drawn. What runs is read from the row that was agreed to, not from the letter.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Mapping

@@ -15,8 +15,6 @@ that hands out keys of its own, adds silos that do not exist, or tells silos dif
 a signature and gets no message.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The second question of every hospital: how good is the model here?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

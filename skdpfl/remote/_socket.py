@@ -1,7 +1,5 @@
 """Letters over a socket: the length of a message in eight bytes, then the message."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

@@ -3,8 +3,6 @@
 It imports next to nothing: a silo's process may start often.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

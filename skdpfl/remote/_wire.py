@@ -11,8 +11,6 @@ the constructors of declared classes, and ends in a value or in a :class:`WireEr
 and memory in proportion to the message, up to ``LIMITS``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct

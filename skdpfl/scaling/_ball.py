@@ -19,8 +19,6 @@ below their typical norm shrinks the estimates but hardly changes their directio
 **Shrinkage.** The estimates of the first release, with their errors, are the prior.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

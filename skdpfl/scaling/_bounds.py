@@ -8,8 +8,6 @@ Each feature is mapped to [-1, 1], like the intercept's 1, instead of rows to no
 coefficients then converge at the same rate for any number of features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -31,8 +31,6 @@ set, so squared norms and distances add up over columns.
 the box's ends, or, among magnitudes, as none.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterator

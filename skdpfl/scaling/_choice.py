@@ -1,7 +1,5 @@
 """The choice of a scaling plan from public numbers: sizes, numbers of columns, bounds, budgets."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

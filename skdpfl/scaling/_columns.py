@@ -13,8 +13,6 @@ such multiples too, so float64 adds up 2^25 of them without rounding, in any ord
 are read depends on their index and silo alone.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass

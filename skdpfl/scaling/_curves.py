@@ -19,8 +19,6 @@ it by sqrt(d): :mod:`skdpfl.federation` covers these sums as it does all others.
 functions of noisy shares and public numbers, and map each record by itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

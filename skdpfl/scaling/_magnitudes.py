@@ -19,8 +19,6 @@ The library of shapes depends on no data. A shape is a distribution at scale 1 (
 values) that is stretched by scales 2^k, or a few small integers, which exist at scale 1 only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property

@@ -18,8 +18,6 @@ too large to distinguish columns, the result is the typical column. This is stil
 bounds are wider than data, usually on one side.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

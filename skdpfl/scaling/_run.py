@@ -5,8 +5,6 @@ All that is computed here comes from public numbers and from noised sums, whose 
 features without scales is said in words.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

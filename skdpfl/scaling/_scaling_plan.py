@@ -1,7 +1,5 @@
 """The plan of scaling features and target, and of its releases: fixed before data are read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple

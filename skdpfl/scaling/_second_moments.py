@@ -32,8 +32,6 @@ References
        privacy-preserving principal component analysis", STOC 2014.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

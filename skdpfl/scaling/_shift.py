@@ -17,8 +17,6 @@ asked at its d, the last d is the shift. An answer counts by its known noise (an
 model), so where noise is large the prior decides. All answers together cost 4 % of mu^2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

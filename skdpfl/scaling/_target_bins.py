@@ -21,8 +21,6 @@ bin, so replacing it moves the counts by at most sqrt(2) in L2, zeroing it by 1:
 computed from the noisy shares and public numbers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple

@@ -5,8 +5,6 @@ can reach the socket and nothing else: the kernel says who it is (``roster.users
 of this computer, a token that is sent first. One letter is answered at a time.
 """
 
-from __future__ import annotations
-
 import hmac
 import importlib
 import json

@@ -34,8 +34,6 @@
 (:func:`skdpfl.remote.declare`). Paths are relative to the file's folder.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

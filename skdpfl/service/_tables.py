@@ -4,8 +4,6 @@ They are read once, when the gate starts: one snapshot, whose digest is kept wit
 that a fit does not go on with other records.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 

@@ -3,8 +3,6 @@
 Each command prints lines and returns 0, or 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import time

@@ -23,8 +23,6 @@ Rows are assumed to have similar norms. The noise of coefficients of rare binary
 than the estimate, by up to a half for a column with 1 % of ones.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import NamedTuple

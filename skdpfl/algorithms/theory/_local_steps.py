@@ -41,8 +41,6 @@ What follows for K R = T fixed, where privacy costs the same however T is split:
   with a larger K: one local step is not always best.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

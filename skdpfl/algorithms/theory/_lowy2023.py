@@ -28,8 +28,6 @@ without the term e^2 / K where every round uses every record (M K = N n). These 
 orders of magnitude with constants 1.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

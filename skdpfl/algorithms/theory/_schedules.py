@@ -33,8 +33,6 @@ s: excess loss)::
     mean_w s + mu r_R <= 32 g r_0 exp(-mu R / (2 g)) + 36 c / (mu R)
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -16,8 +16,6 @@ here; the same terms with the best model in their place are left to the score th
 that trains is seen in the best model's coefficients.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -22,8 +22,6 @@ Where silos share noise it is the sum that the server and the colluding silos ar
 latter take off what they sent, noise and all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -23,8 +23,6 @@ Every noised sum S is released as ``gamma (rint(S / gamma) + N)`` with integer n
 that much, so the priced multiplier is met (:mod:`skdpfl.privacy.release.rounding`).
 """
 
-from __future__ import annotations
-
 from skdpfl.privacy.mechanisms.base import (
     Aggregate,
     GradientTerms,

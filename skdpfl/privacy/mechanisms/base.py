@@ -13,8 +13,6 @@ the same frozen plan by the code that runs and by the code that prices. The clip
 may change between rounds, depending on earlier releases: the engine passes it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 

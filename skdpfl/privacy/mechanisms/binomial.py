@@ -82,8 +82,6 @@ References
 .. [1] Cheu, Joseph, Mao & Peng, "Shuffle private stochastic convex optimization", ICLR 2022.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction

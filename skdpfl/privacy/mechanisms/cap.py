@@ -34,8 +34,6 @@ References
    privacy", ICML 2022: for a given eps the best (gamma, p) is optimal among all randomisers.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -46,8 +46,6 @@ References
    applications in private federated learning", arXiv:1812.00984, section 4.2.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

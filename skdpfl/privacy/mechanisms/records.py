@@ -12,8 +12,6 @@ fixed size there, because the server would see a random number of messages, and 
 alike, because a factor on its messages would name a silo.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -26,8 +26,6 @@ which is what ``neighbours="auto"`` stands for here, as under ``trust="silo"``. 
 answered by zeros costs half of it; ``neighbours="add_remove"`` promises that.)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

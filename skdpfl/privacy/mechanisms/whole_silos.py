@@ -53,8 +53,6 @@ balanced schedule a silo is charged for the largest number of rounds it can be i
 a round and all server computations are functions of earlier releases.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -15,8 +15,6 @@ References
 .. [1] Dong, Roth & Su, "Gaussian differential privacy", JRSS B 84 (2022), corollary 3.3.
 """
 
-from __future__ import annotations
-
 import math
 
 from scipy.optimize import brentq

@@ -71,8 +71,6 @@ References
 .. [1] Doroshenko, Ghazi, Kamath, Kumar & Manurangsi, "Connect the dots", PoPETs 2022.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -23,8 +23,6 @@ The rounding of the transform, amplified n-fold by taking powers, is added as ``
 same way. Every tilt and every window give a bound; they decide how sharp it is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

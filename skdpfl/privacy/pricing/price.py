@@ -29,8 +29,6 @@ The returned (epsilon, delta) holds for the composition of the events under the 
 Delta may be as small as 1e-250: rounding is accounted for relative to delta.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

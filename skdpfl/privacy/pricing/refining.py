@@ -33,8 +33,6 @@ right to n (N + 2) roundings. That share is added to delta, and ``_LOST``, far a
 underflows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace

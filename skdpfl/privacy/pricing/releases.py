@@ -36,8 +36,6 @@ delta dominates, too, and domination is kept under composition: merged releases 
 much.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

@@ -17,8 +17,6 @@ Profiles of the events, with m = D / z the distance of the pair's means (D = 2 o
     Approximate         the delta aside, randomised response: (e^eps0 - e^eps)_+ / (1 + e^eps0)
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -14,8 +14,6 @@ batches. The last term is the mean norm of the noise in N dimensions. Theorem 3 
 inequality for the mean of k silos' models, each of deviation s about theta*.
 """
 
-from __future__ import annotations
-
 import math
 
 from skdpfl._arguments import check_count, check_not_negative, check_number, check_positive

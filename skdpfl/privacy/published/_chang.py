@@ -27,8 +27,6 @@ none). The theorems' brackets, sums of inverse variances over tau / sigma0^2, wi
     scheme 2   R_th + (1/tau) sum_{j=0..tau(R-R_th)-1} x^j
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -16,8 +16,6 @@ upper bounds of the theorem. The step needs eta_l <= 1 / (81 tau eta_g smoothnes
 h <= 1 / (81 smoothness).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

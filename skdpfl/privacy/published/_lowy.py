@@ -18,8 +18,6 @@ rho = epsilon^2 / (16 ln(1/delta)) zCDP gives epsilon/2 + rho <= epsilon; the co
 that follows from the paper's condition on epsilon.
 """
 
-from __future__ import annotations
-
 import math
 
 from skdpfl._arguments import check_choice, check_count, check_positive, check_share

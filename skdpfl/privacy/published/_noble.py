@@ -10,8 +10,6 @@ gradient (sigma_g is relative to the replace-one sensitivity 2 C / (s R))::
     epsilon  = min_a outer(a) + ln(1/delta) / (a-1),      delta = 1 / (M R) unless given
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

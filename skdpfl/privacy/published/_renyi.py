@@ -14,8 +14,6 @@ with the cumulant (a-1) e(a) interpolated linearly between integers, as the pape
 orders, the objective is m + (c + ln(1/delta)) / (a-1) on each segment, hence monotone there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

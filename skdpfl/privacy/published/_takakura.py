@@ -13,8 +13,6 @@ The server's second term pays for the noised numerator, the mean squared norm of
 messages, which lies in [0, C^2].
 """
 
-from __future__ import annotations
-
 import math
 
 from skdpfl._arguments import check_choice, check_count, check_positive, check_share

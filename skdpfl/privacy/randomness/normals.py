@@ -46,8 +46,6 @@ One stream or a stack of them are drawn by the same code, with the same numbers:
 words (S, count), normals (S, n).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from functools import cache, partial

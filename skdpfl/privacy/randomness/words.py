@@ -28,8 +28,6 @@ blocks from uniform ones is at most that against AES plus B^2 / 2^129: below 1e-
 256-bit security in the sponge model.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

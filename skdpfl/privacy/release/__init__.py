@@ -5,8 +5,6 @@ addition, ``precision`` the choice of the arithmetic for sums of gradients, ``sh
 several silos add together.
 """
 
-from __future__ import annotations
-
 from skdpfl.privacy.release.grid import NORMALS, PrecisionError, grid_for, snapped_release
 from skdpfl.privacy.release.noised_sum import (
     DOUBLE,

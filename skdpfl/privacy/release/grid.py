@@ -28,8 +28,6 @@ so the price covers both. Integers that overflow wrap around, which is post-proc
 fit (:func:`grid_for`).
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any

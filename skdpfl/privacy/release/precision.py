@@ -9,8 +9,6 @@ is used where it costs little: first with smaller chunks, then with a release in
 then double precision for all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -43,8 +43,6 @@ order of summation, with or without fused multiply-add. Casacuberta, Shoham, Vad
 (2022) show attacks on implementations that ignore r.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -33,8 +33,6 @@ Formal guarantee
    1e-20 (:data:`MOST_NORMALS` bounds h n).
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

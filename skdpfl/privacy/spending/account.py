@@ -4,8 +4,6 @@ An account is a file as one process knows it: the budget that was asked for, the
 so far. Fits are entered in all open accounts or in none.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable

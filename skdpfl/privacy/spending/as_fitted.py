@@ -5,8 +5,6 @@ can be changed after the fit (``search.estimator.set_params(epsilon=0.1)``), and
 that never was. So every private fit keeps digests of them, to compare.
 """
 
-from __future__ import annotations
-
 import hashlib
 import marshal
 import pickle

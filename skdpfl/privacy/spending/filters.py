@@ -49,8 +49,6 @@ A record is in one silo, so either filter holds for each silo separately; the su
 most expensive silo of each fit.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable

@@ -24,8 +24,6 @@ With finitely many eps, H is larger, hence a bound, and made of straight lines. 
 supremum is at 0 or where some H^j(x), j < k, is a corner of H.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ check that the file still has its name. As long as nobody else has written to th
 read again.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

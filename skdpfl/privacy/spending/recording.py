@@ -4,8 +4,6 @@ An estimator that is cloned or pickled while a ledger is open keeps the ledger, 
 charge it even if they were started before it was opened.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import zlib

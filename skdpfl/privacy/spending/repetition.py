@@ -14,8 +14,6 @@ The number of runs and the other runs' outputs must stay secret. So this does no
 see the runs (each run is a federated fit with an untrusted server).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ each silo; the user guide describes its fields. Reading checks every field: none
 added or out of range, and values that can be derived must agree.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable
