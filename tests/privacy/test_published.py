@@ -263,6 +263,25 @@ def test_chang_corollary_bounds_theorem_3(scheme, beta, tau):
     assert corollary == pytest.approx(noise + rest)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_chang_theorem_3_with_noise_of_silos_own(seed):
+    """The sums of the text, over all silos, rounds and steps."""
+    rng = np.random.default_rng(seed)
+    K, R, tau = 40, int(rng.integers(1, 5)), int(rng.integers(2, 6))
+    v = rng.exponential(size=(K, R, tau))
+    S, B, eta = 8, 500, 2
+    inner = sum(
+        (1 + 1 / (tau - 1)) ** i * v[:, :, t - i - 1].sum()
+        for t in range(1, tau + 1)
+        for i in range(t)
+    )
+    factor = 16 / (tau * S * R) * v.sum() + inner / (25 * eta**2 * S * tau**3 * R)
+    factor += 11 * K * 0.7 / (S * R) + 15 / (tau * S * B) * (1 + tau / eta**2) * 2.0
+    assert published.chang2022_convergence(v, **CONVERGENCE).factor == pytest.approx(factor)
+    with pytest.raises(ValueError, match=r"shape \(39, "):
+        published.chang2022_convergence(v[1:], **CONVERGENCE)
+
+
 def test_chang_step_is_the_best():
     bound = published.chang2022_convergence(STEADY, **CONVERGENCE)
 

@@ -9,9 +9,6 @@ B >= 1 (assumption 4)::
     FedAvg       eta_g = sqrt(l M),  eta_l = 1 / (8 (1 + B^2) nu K eta_g)
     experiments  eta_g = 1,          eta_l = eta_0 / (s K)
 
-The constant 54 is from memory and not checked against the paper; the theorem for SCAFFOLD without
-noise (Karimireddy et al. 2020) allows steps below l / (15 mu K eta_g).
-
 On quadratic objectives averages of noisy local steps are known exactly, by recursion. Silo i of M
 makes K steps between two averages, R times, without clipping and momentum::
 

@@ -33,6 +33,7 @@ import math
 import numpy as np
 
 from skdpfl._arguments import (
+    check_choice,
     check_count,
     check_not_negative,
     check_number,
@@ -95,6 +96,7 @@ def lowy2023_bound(
     batch: int,
     epsilon: float,
     delta: float,
+    noise: float | None = None,
 ) -> float:
     """Return the bound on the excess population loss at a step of at most 1 / smoothness.
 
@@ -104,6 +106,10 @@ def lowy2023_bound(
         The constant step eta.
     lipschitz, diameter, n_records, n_silos, n_parameters, n_rounds, batch, epsilon, delta
         As in :func:`lowy2023_step`.
+    noise : float, optional
+        sigma in place of the theorem's, such as what a shuffler needs. Of silos with weights p_i,
+        budgets and sizes of their own: the root of the mean of (N p_i sigma_i)^2, with the
+        lipschitz constant L max N p_i and the fewest records.
 
     Examples
     --------
@@ -115,8 +121,81 @@ def lowy2023_bound(
     """
     step, L = check_positive("step", step), check_positive("lipschitz", lipschitz)
     terms = _terms(n_records, n_silos, n_parameters, n_rounds, batch, epsilon, delta)
+    if noise is not None:
+        private = n_parameters * check_not_negative("noise", noise) ** 2 / (2 * n_silos * L**2)
+        terms = terms[0], private, terms[2]
     distance = check_positive("diameter", diameter) ** 2 / (2 * step * n_rounds)
     return distance + step * L**2 * sum(terms)
+
+
+def lowy2023_rate(
+    *,
+    lipschitz: float,
+    n_records: int,
+    n_silos: float,
+    n_parameters: int,
+    epsilon: float,
+    diameter: float | None = None,
+    strong_convexity: float | None = None,
+    delta: float | None = None,
+    noise_by: str = "silo",
+    empirical: bool = False,
+) -> float:
+    """Return the order of the least excess loss, with the constant 1: the paper's table of rates.
+
+    s + min{1, e} with e = sqrt(d) / (epsilon n sqrt(M)) where silos add the noise, sqrt(d) /
+    (epsilon n M) where one trusted server or a shuffler does, sqrt(d) / (epsilon sqrt(n M)) where
+    each record does, and s = 1 / sqrt(n M). Convex: times L D. Strongly convex: L^2 / mu times
+    s^2 + min{1, e^2}.
+
+    Parameters
+    ----------
+    lipschitz, n_records, n_silos, n_parameters, epsilon
+        As in :func:`lowy2023_step`.
+    diameter : float, optional
+        D, for convex losses.
+    strong_convexity : float, optional
+        mu, for strongly convex ones. Give exactly one of the two.
+    delta : float, optional
+        If given, the order that algorithms reach: d is multiplied by ln(1/delta), and e may be
+        above 1. If None, that below which none gets.
+    noise_by : {"silo", "server", "record"}, default="silo"
+        Who adds the noise.
+    empirical : bool, default=False
+        The loss over the given records (s = 0) in place of the population's.
+
+    Examples
+    --------
+    >>> from skdpfl.algorithms.theory import lowy2023_rate
+    >>> for trusted in "record", "silo", "server":
+    ...     lowy2023_rate(lipschitz=1, n_records=10_000, n_silos=100, n_parameters=100, epsilon=1,
+    ...                   diameter=1, noise_by=trusted, empirical=True)
+    0.01
+    0.0001
+    1e-05
+    """
+    d, n = check_count("n_parameters", n_parameters), check_count("n_records", n_records)
+    M, L = check_positive("n_silos", n_silos), check_positive("lipschitz", lipschitz)
+    sent = {"silo": n * math.sqrt(M), "server": n * M, "record": math.sqrt(n * M)}
+    logs = 1.0 if delta is None else math.log(1 / check_share("delta", delta))
+    e = math.sqrt(d * logs) / (
+        check_positive("epsilon", epsilon) * sent[check_choice("noise_by", noise_by, tuple(sent))]
+    )
+    e, s = e if delta is not None else min(1.0, e), 0.0 if empirical else 1 / math.sqrt(n * M)
+    scale, power = _scale(L, diameter, strong_convexity)
+    return scale * (s**power + e**power)
+
+
+def _scale(L: float, diameter: float | None, strong_convexity: float | None) -> tuple[float, int]:
+    """Return L D and 1, or L^2 / mu and 2."""
+    if (diameter is None) == (strong_convexity is None):
+        raise ValueError(
+            f"diameter={diameter!r} and strong_convexity={strong_convexity!r} are not valid"
+            " together; give exactly one."
+        )
+    if diameter is not None:
+        return L * check_positive("diameter", diameter), 1
+    return L**2 / check_positive("strong_convexity", strong_convexity), 2
 
 
 def lowy2023_rounds(
@@ -413,18 +492,11 @@ def lowy2023_smoothing(
     ...                    delta=1e-4, diameter=2)
     10.0
     """
-    if (diameter is None) == (strong_convexity is None):
-        raise ValueError(
-            f"diameter={diameter!r} and strong_convexity={strong_convexity!r} are not valid"
-            " together; give exactly one."
-        )
+    L = check_positive("lipschitz", lipschitz)
+    scale, power = _scale(L, diameter, strong_convexity)
     private = private_records(n_records, n_parameters, epsilon, delta)
     useful = check_positive("n_silos", n_silos) * min(n_records, private**2)
-    if strong_convexity is not None:
-        return check_positive("strong_convexity", strong_convexity) * useful
-    assert diameter is not None
-    lipschitz = check_positive("lipschitz", lipschitz)
-    return lipschitz / check_positive("diameter", diameter) * math.sqrt(useful)
+    return L**2 / scale * math.sqrt(useful) ** power
 
 
 def condition(lipschitz: float, smoothness: float, diameter: float) -> float:

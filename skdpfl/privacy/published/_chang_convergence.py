@@ -67,9 +67,9 @@ def chang2022_convergence(
 
     Parameters
     ----------
-    variances : array-like of shape (n_rounds, local_steps)
+    variances : array-like of shape (n_rounds, local_steps) or (n_silos, n_rounds, local_steps)
         The noise variance per coordinate of every local step, as :func:`chang2022_variances` lists
-        it; the same in all silos.
+        it; the same in all silos, or that of each. The theorem depends on their mean.
     n_silos, silos_per_round : int
         K and S.
     batch : int
@@ -110,11 +110,13 @@ def chang2022_convergence(
     1.641
     """
     v = np.asarray(variances, dtype=np.float64)
-    if v.ndim != 2 or not v.size or not (np.isfinite(v) & (v >= 0)).all():
+    known = v.ndim == 2 or (v.ndim == 3 and len(v) == n_silos)
+    if not known or not v.size or not (np.isfinite(v) & (v >= 0)).all():
         raise ValueError(
-            "variances must be finite numbers >= 0 of shape (n_rounds, local_steps); got "
-            f"shape {v.shape}."
+            "variances must be finite numbers >= 0 of shape (n_rounds, local_steps), in front of "
+            f"them n_silos where each has its own; got shape {v.shape}."
         )
+    v = v if v.ndim == 2 else v.mean(axis=0)
     n_rounds, tau = v.shape
     sampled = check_count("silos_per_round", silos_per_round, high=check_count("n_silos", n_silos))
     if check_positive("global_step", global_step) < 1:

@@ -1,0 +1,201 @@
+"""What the convergence theorems bound, against a second reading of them and against runs."""
+
+import math
+
+import numpy as np
+import pytest
+
+from skdpfl.algorithms import theory
+
+RNG = np.random.default_rng(5)
+
+
+def setting_of(rng):
+    M, K = int(rng.integers(1, 30)), int(rng.integers(1, 20))
+    return {
+        "n_silos": M, "silo_rate": int(rng.integers(1, M + 1)) / M, "local_steps": K,
+        "noise": float(rng.exponential()),
+    }  # fmt: skip
+
+
+def solved(start, h, mu, T, gain, paid):
+    """The sum of (1 - mu h/2)^-(t+1) times a round's inequality, term by term."""
+    weights = [(1 - mu * h / 2) ** -(t + 1) for t in range(T)]
+    return (start + paid * sum(weights)) / (gain * sum(weights))
+
+
+def fedavg_directly(steps, nu, M, S, K, v, G, B, mu, convex, T, start):
+    """A round's inequality at Phi (or |grad F|^2) of 0 and 1, from which its two numbers follow."""
+    h, eg = K * steps.global_step * steps.local_step, steps.global_step
+    q = (1 - (S - 1) / (M - 1)) / S if M > 1 else 0.0
+
+    def fall(progress):
+        square = 2 * nu * progress if convex else progress
+        spread = G**2 + B**2 * square
+        E = (h / eg) ** 2 * (2.75 * spread + 1.375 * v / K)
+        move = h**2 * (4 * nu**2 * E + 4 * square + 4 * q * spread + 2 * v / (K * S))
+        if convex:
+            return -2 * h * progress + 2 * nu * h * E + move
+        return -h / 2 * progress + nu**2 * h / 2 * E + nu / 2 * move
+
+    return solved(start, h, mu, T, fall(0) - fall(1), fall(0))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fedavg_bound_is_the_round_of_the_text(seed):
+    rng = np.random.default_rng(seed)
+    silos, nu, G, B = setting_of(rng), rng.exponential(), rng.exponential(), 1 + rng.exponential()
+    noise, convex = silos.pop("noise"), seed % 3 > 0
+    mu, T, start = 0.3 * nu * (seed % 3 == 1), int(rng.integers(1, 200)), rng.exponential()
+    steps = theory.noble2022_fedavg_steps(smoothness=nu, dissimilarity=B, **silos)
+    ours = theory.noble2022_fedavg_bound(
+        steps, smoothness=nu, spread=G, dissimilarity=B, strong_convexity=mu, convex=convex,
+        n_rounds=T, start=start, noise=noise, **silos,
+    )  # fmt: skip
+    M, S = silos["n_silos"], silos["silo_rate"] * silos["n_silos"]
+    at = steps, nu, M, S, silos["local_steps"], noise, G, B, mu, convex, T, start
+    assert ours == pytest.approx(fedavg_directly(*at), rel=1e-9)
+
+
+def scaffold_directly(steps, nu, M, S, K, v, mu, T, start, C):
+    """The least kappa by bisection; then the fall of r + kappa h^2 C / (l S) at Phi of 0 and 1."""
+    h, eg, share = K * steps.global_step * steps.local_step, steps.global_step, S / M
+    q = (1 - (S - 1) / (M - 1)) / S if M > 1 else 0.0
+
+    def after(kappa, phi, control):
+        E = (h / eg) ** 2 * (4.125 * (2 * nu * phi + control) + 1.375 * v / K)
+        r = -2 * h * phi + 2 * nu * h * E
+        r += 4 * h**2 * (nu**2 * E + 2 * nu * phi + q * control + v / (K * S))
+        fresh = 3 * share * (nu**2 * E + 2 * nu * phi + v / K)
+        return r + kappa * h**2 / (share * S) * ((1 - share) * control + fresh)
+
+    def falls(kappa):
+        factor = after(kappa, 0, 1) - after(kappa, 0, 0)
+        return factor <= kappa * h**2 / (share * S) * (1 - mu * h / 2)
+
+    low, high = 0.0, 100.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if falls(middle) else (middle, high)
+    gain = after(high, 0, 0) - after(high, 1, 0)
+    return solved(start + high * h**2 / (share * S) * C, h, mu, T, gain, after(high, 0, 0))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_scaffold_bound_is_the_round_of_the_text(seed):
+    rng = np.random.default_rng(seed)
+    silos, nu, start, C = setting_of(rng), rng.exponential(), rng.exponential(), rng.exponential()
+    noise, T = silos.pop("noise"), int(rng.integers(1, 200))
+    mu = 0.3 * nu * (seed % 2)
+    steps = theory.noble2022_scaffold_steps(smoothness=nu, strong_convexity=mu, **silos)
+    known = {"smoothness": nu, "strong_convexity": mu, "n_rounds": T, "start": start}
+    ours = theory.noble2022_scaffold_bound(
+        steps, control_error=C, noise=noise, **known, **silos
+    )  # fmt: skip
+    M, S, K = silos["n_silos"], silos["silo_rate"] * silos["n_silos"], silos["local_steps"]
+    at = steps, nu, M, S, K, noise, mu, T, start
+    assert ours == pytest.approx(scaffold_directly(*at, C), rel=1e-9)
+    warm = theory.noble2022_scaffold_bound(steps, noise=noise, **known, **silos)
+    assert warm == pytest.approx(scaffold_directly(*at, nu**2 * start + noise / K), rel=1e-9)
+
+
+def run(silos, steps, optima, curvature, n_rounds, noise, controls, n_runs=300):
+    """Return the mean excess before each round of runs on 1/2 (x - w_i)^T H (x - w_i)."""
+    rng, (M, d) = np.random.default_rng(0), optima.shape
+    S, K, eta = round(silos["silo_rate"] * M), silos["local_steps"], steps.local_step
+    best, at = optima.mean(0), np.arange(n_runs)[:, None]
+    x, sd = np.zeros((n_runs, d)), math.sqrt(noise / d)
+    c = (x[:, None] - optima) * curvature + rng.normal(0, sd / K**0.5, (n_runs, M, d))
+    c *= controls
+    found = []
+    for _ in range(n_rounds):
+        found.append(float((np.square(x - best) @ curvature).mean()) / 2)
+        chosen = rng.random((n_runs, M)).argsort(axis=1)[:, :S]
+        y, sums = np.repeat(x[:, None], S, axis=1), 0.0
+        for _ in range(K):
+            g = (y - optima[chosen]) * curvature + rng.normal(0, sd, y.shape)
+            y, sums = y - eta * (g + controls * (c.mean(1)[:, None] - c[at, chosen])), sums + g
+        x = x + steps.global_step * (y.mean(1) - x)
+        if controls:
+            c[at, chosen] = sums / K
+    return np.array(found)
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.2])
+@pytest.mark.parametrize("controls", [False, True])
+@pytest.mark.parametrize("noise", [0.0, 3.0])
+def test_bounds_hold_in_runs(mu, controls, noise):
+    """And they are within a factor of 200 of what runs have."""
+    silos = {"n_silos": 6, "silo_rate": 0.5, "local_steps": 4}
+    optima, curvature = np.random.default_rng(1).normal(size=(6, 3)) + 1, np.array([0.2, 0.5, 1])
+    start, T = float(np.square(optima.mean(0)).sum()), 60
+    known = {"smoothness": 1.0, "strong_convexity": mu, "n_rounds": T, "start": start}
+    if controls:
+        steps = theory.noble2022_scaffold_steps(smoothness=1, strong_convexity=mu, **silos)
+        bound = theory.noble2022_scaffold_bound(steps, noise=noise, **known, **silos)
+    else:
+        steps = theory.noble2022_fedavg_steps(smoothness=1, dissimilarity=1, **silos)
+        G = math.sqrt((np.square(optima - optima.mean(0)) @ curvature**2).mean())
+        bound = theory.noble2022_fedavg_bound(steps, spread=G, noise=noise, **known, **silos)
+    excess = run(silos, steps, optima, curvature, T, noise, controls)
+    weights = np.full(T, 1 / T)
+    if mu:
+        weights = theory.noble2022_weights(steps, strong_convexity=mu, local_steps=4, n_rounds=T)
+    assert weights @ excess <= bound <= 200 * (weights @ excess)
+
+
+def test_scaffold_does_not_mind_how_silos_differ_and_fedavg_does():
+    silos = {"smoothness": 1.0, "n_silos": 20, "silo_rate": 0.25, "local_steps": 5}
+    steps = theory.noble2022_fedavg_steps(dissimilarity=1, **silos)
+    at = {"n_rounds": 10**6, "start": 1.0, "noise": 1.0}
+    near, far = (theory.noble2022_fedavg_bound(steps, spread=G, **at, **silos) for G in (0.0, 10.0))
+    assert far > 20 * near
+    long = theory.StepSizes(1.0, 0.1)
+    for bound, more in (theory.noble2022_fedavg_bound, {"spread": 0.0}), (
+        theory.noble2022_scaffold_bound, {}
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="are not valid: nu K eta_g eta_l"):
+            bound(long, **more, **at, **silos)
+        with pytest.raises(ValueError, match="global_step"):
+            bound(theory.StepSizes(0.5, 1e-3), **more, **at, **silos)
+
+
+# ----------------------------------------------------------------------------- ISRL-DP
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lowy_rate_is_the_table_of_the_text(seed):
+    rng = np.random.default_rng(seed)
+    n, M, d = (int(v) for v in rng.integers(1, 1000, 3))
+    L, D, mu, eps, delta = rng.exponential(size=5) + 0.01
+    delta /= 1e5
+    known = {"lipschitz": L, "n_records": n, "n_silos": M, "n_parameters": d, "epsilon": eps}
+    e = {
+        "silo": d**0.5 / (eps * n * M**0.5),
+        "server": d**0.5 / (eps * n * M),
+        "record": d**0.5 / (eps * (n * M) ** 0.5),
+    }
+    for by, cost in e.items():
+        for empirical in (False, True):
+            own = {"noise_by": by, "empirical": empirical}
+            s = 0 if empirical else 1 / (n * M)
+            upper = cost * math.sqrt(math.log(1 / delta))
+            convex, curved = {"diameter": D}, {"strong_convexity": mu}
+            for more, private in ({}, min(1, cost)), ({"delta": delta}, upper):
+                rate = theory.lowy2023_rate(**known, **own, **more, **convex)
+                assert rate == pytest.approx(L * D * (s**0.5 + private))
+                rate = theory.lowy2023_rate(**known, **own, **more, **curved)
+                assert rate == pytest.approx(L**2 / mu * (s + private**2))
+
+
+def test_lowy_bound_with_noise_of_ones_own():
+    known = {
+        "lipschitz": 2.0, "diameter": 3.0, "n_records": 1000, "n_silos": 25, "n_parameters": 10,
+        "n_rounds": 35, "batch": 100, "epsilon": 1.0, "delta": 1e-6,
+    }  # fmt: skip
+    logs = math.log(2.5 * 35 * 100 / (1e-6 * 1000)) * math.log(2e6)
+    sigma = 16 * 2.0 * math.sqrt(35 * logs) / 1000
+    theirs = theory.lowy2023_bound(0.1, **known)
+    assert theory.lowy2023_bound(0.1, noise=sigma, **known) == pytest.approx(theirs)
+    less = theory.lowy2023_bound(0.1, noise=sigma / 2, **known)
+    assert theirs - less == pytest.approx(0.1 * 10 * sigma**2 * 0.75 / (2 * 25))
