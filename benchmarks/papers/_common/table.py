@@ -23,6 +23,10 @@ COLUMNS = [
 ]  # fmt: skip
 
 
+#: where the tables that are kept are
+KEPT = Path(__file__).parents[1]
+
+
 @functools.cache
 def version() -> str:
     """Return the versions that a number depends on."""
@@ -108,3 +112,12 @@ class Store:
         partial = self.path.with_suffix(".part")
         table.to_csv(partial, index=False, float_format="%.6g")
         partial.replace(self.path)
+
+
+@functools.cache
+def chosen(name: str, cell: tuple[str, str, float, float]) -> dict[str, float]:
+    """Return what was tuned for a cell (setting, method, epsilon, at) of a table that is kept."""
+    table = Store(KEPT, name).read()
+    rows = [place for place, (there, _) in enumerate(fits(table)) if there == key(*cell)]
+    pairs = (pair.split("=") for pair in table["chosen"].iloc[rows[0]].split())
+    return {name: float(value) for name, value in pairs}

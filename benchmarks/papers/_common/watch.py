@@ -15,7 +15,7 @@ Scores = dict[str, Callable[[Any, Any, Any], float]]
 
 
 def scores_by_round(
-    model: Any, problem: Any, scores: Scores, every: int
+    model: Any, problem: Any, scores: Scores, every: int, after: int = 0
 ) -> tuple[Any, tuple[tuple[str, float, float], ...]]:
     """Fit a model and return it with (metric, round, value) of every so many rounds."""
     points: list[tuple[str, float, float]] = []
@@ -24,7 +24,7 @@ def scores_by_round(
     def scoring(current: Any, X: Any, y: Any) -> float:
         nonlocal done
         done += 1
-        if done % every:
+        if done % every or done <= after:
             return np.nan
         points.extend((name, float(done), score(current, X, y)) for name, score in scores.items())
         return points[-1][2]

@@ -2,11 +2,15 @@
 
 25 silos of 1238 records, 51 parameters (as MNIST), losses 1-Lipschitz and 0.25-smooth, a domain of
 diameter 10; strongly convex: with modulus 0.01. Rounds are the theorems', whose constants are 1.
-No data. A bound above the loss of the zero model, 0.69, says nothing.
+"shuffled": theorems 5.1 and 5.2, the same bounds at the noise that this library adds behind a
+shuffler. "order" is figure 3, the paper's table of rates, constants 1: below which nobody gets
+where each silo adds the noise, a trusted server, or each record. No data. A bound above the loss of
+the zero model, 0.69, says nothing.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import warnings
@@ -14,6 +18,7 @@ from functools import partial
 
 from _common.cells import Figure, known
 
+from skdpfl import ISRLDPClassifier
 from skdpfl.algorithms.theory import (
     acsa_bound,
     acsa_scale,
@@ -22,6 +27,7 @@ from skdpfl.algorithms.theory import (
     lowy2023_bound,
     lowy2023_multistage_rounds,
     lowy2023_one_pass_rounds,
+    lowy2023_rate,
     lowy2023_regularisation,
     lowy2023_rounds,
     lowy2023_step,
@@ -34,6 +40,7 @@ N, D, SILOS, DELTA = 1238, 51, 25, 1 / 1238**2
 LIPSCHITZ, SMOOTHNESS, DIAMETER, MODULUS, EXCESS = 1.0, 0.25, 10.0, 0.01, math.log(2)
 BUDGET = {"n_records": N, "n_parameters": D, "delta": DELTA}
 CONVEX = {"lipschitz": LIPSCHITZ, "smoothness": SMOOTHNESS, "diameter": DIAMETER}
+SHUFFLED_ROUNDS, NOISE_BY = (30, 300), ("record", "silo", "server")
 ALL = {"n_silos": SILOS, "silos_per_round": SILOS}
 
 
@@ -77,6 +84,50 @@ def one_pass(epsilon: float) -> float:
     return smooth(n_rounds, variance(sigma, batch))
 
 
+@functools.cache
+def shuffled(epsilon: float, n_rounds: int, **solver: str) -> float:
+    """Return the noise of one silo that the mean has behind a shuffler, for clip norm 1."""
+    model = ISRLDPClassifier(
+        epsilon, delta=DELTA, trust="shuffler", n_rounds=n_rounds, clip_norm=LIPSCHITZ,
+        scaling=None, fit_intercept=False, **solver,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # 25 silos hide little at a large epsilon
+        plan = model.plan_for(silo_sizes=[N] * SILOS, n_features=D)
+    return plan.mechanism.noise_on_mean(plan) * math.sqrt(SILOS)
+
+
+def minibatch_shuffled(epsilon: float) -> float:
+    """Return the least bound of minibatch SGD on whole silos, over rounds and steps."""
+    found = []
+    for n_rounds in SHUFFLED_ROUNDS:
+        noise = shuffled(epsilon, n_rounds)
+        known = {"n_silos": SILOS, "n_rounds": n_rounds, "batch": N, "epsilon": epsilon} | BUDGET
+        bound = partial(
+            lowy2023_bound, lipschitz=LIPSCHITZ, diameter=DIAMETER, noise=noise, **known
+        )
+        slope = bound(1.0) - DIAMETER**2 / (2 * n_rounds)  # D^2 / (2 eta R) + slope eta
+        best = DIAMETER / math.sqrt(2 * n_rounds * slope)
+        found.append(bound(min(1 / SMOOTHNESS, best)))
+    return min(found)
+
+
+def one_pass_shuffled(epsilon: float) -> float:
+    """Return the bound of accelerated SGD in one pass, of sums of bits."""
+    n_rounds = lowy2023_one_pass_rounds(**CONVEX, **BUDGET, n_silos=SILOS, epsilon=epsilon)
+    sigma = shuffled(epsilon, n_rounds, solver="accelerated", sampling="disjoint")
+    return smooth(n_rounds, variance(sigma, N // n_rounds))
+
+
+def order(epsilon: float, setting: str, noise_by: str) -> float:
+    """Return the order below which nobody gets."""
+    curved = {"strong_convexity": MODULUS} if "strongly" in setting else {"diameter": DIAMETER}
+    return lowy2023_rate(
+        lipschitz=LIPSCHITZ, n_records=N, n_silos=SILOS, n_parameters=D, epsilon=epsilon,
+        noise_by=noise_by, **curved,
+    )  # fmt: skip
+
+
 def smooth(n_rounds: int, s2: float) -> float:
     """Return AC-SA's bound, and what the penalty costs at most."""
     penalty = lowy2023_regularisation(variance=s2, diameter=DIAMETER, n_rounds=n_rounds)
@@ -114,6 +165,8 @@ METHODS = {
     "minibatch": ("convex", minibatch),
     "accelerated": ("convex", accelerated),
     "one pass, accelerated": ("convex", one_pass),
+    "minibatch, shuffled": ("convex", minibatch_shuffled),
+    "one pass, shuffled": ("convex", one_pass_shuffled),
     "minibatch, Stich's steps": ("strongly convex", strongly_convex),
     "multistage": ("strongly convex", stages),
 }
@@ -122,9 +175,18 @@ METHODS = {
 def cells(quick: bool) -> list:
     """Return the cells; they take no time."""
     epsilons = (0.75, 18.0) if quick else (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 3.0, 6.0, 12.0, 18.0)
+    methods = [
+        (setting, name, bound)
+        for name, (setting, bound) in METHODS.items()
+        if not (quick and name == "minibatch, shuffled")
+    ]
+    for setting, by in itertools.product(("convex", "strongly convex"), NOISE_BY):
+        methods.append(
+            (setting, f"order, noise by {by}", partial(order, setting=setting, noise_by=by))
+        )
     return [
         known(method, epsilon, partial(bound, epsilon), setting=setting, x=epsilon)
-        for method, (setting, bound) in METHODS.items()
+        for setting, method, bound in methods
         for epsilon in epsilons
     ]
 

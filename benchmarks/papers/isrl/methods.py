@@ -25,6 +25,7 @@ CLIP = Axis("clip_norm", 0.5, 2.0, 1e-2, 1e3)
 ROUNDS = Axis("n_rounds", 50, 2.0, 1, 400, whole=True)
 SHUFFLED = {"trust": "shuffler", "sampling": "without_replacement"}
 ONE_PASS = {"solver": "accelerated", "sampling": "disjoint"}
+SHUFFLED_ONCE = {**ONE_PASS, "trust": "shuffler"}
 #: name -> parameters; whatever is not said is tuned
 METHODS: dict[str, dict[str, Any]] = {
     "untuned": {},
@@ -34,6 +35,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "one pass, accelerated": ONE_PASS,
     "local, 5 steps": {"solver": "local", "local_steps": 5},
     "minibatch, shuffled": SHUFFLED,
+    "one pass, shuffled": SHUFFLED_ONCE,
     "minibatch, silos by the network": {},
     "minibatch, clipped": {},
     "local, 5 steps, clipped": {"solver": "local", "local_steps": 5},
@@ -48,10 +50,16 @@ PRIVATE = tuple(name for name in METHODS if "clipped" not in name)
 FEW = ("untuned", "minibatch", "local, 5 steps")
 
 
-def compared(epsilon: float, all_of_them: bool, everyone: bool = False) -> list[str]:
-    """Return the methods of a panel at an epsilon; where all silos answer nobody chooses them."""
+def compared(
+    epsilon: float, all_of_them: bool, everyone: bool = False, once: bool = False
+) -> list[str]:
+    """Return the methods of a panel at an epsilon; where all silos answer nobody chooses them.
+
+    One pass behind a shuffler is compared where ``once`` asks for it.
+    """
     names = PRIVATE if epsilon < np.inf else EXACT
     chosen = names if all_of_them else [name for name in names if name in FEW]
+    chosen = [name for name in chosen if once or METHODS[name] is not SHUFFLED_ONCE]
     return [name for name in chosen if not (everyone and "network" in name)]
 
 
@@ -68,7 +76,8 @@ def axes(method: str, epsilon: float) -> tuple[Axis, ...]:
         return ()
     if math.isinf(epsilon):
         return (STEP, CLIP) if "clipped" in method else (STEP,)
-    rounds = ROUNDS._replace(start=10, high=50) if METHODS[method] is ONE_PASS else ROUNDS
+    once = METHODS[method].get("sampling") == "disjoint"
+    rounds = ROUNDS._replace(start=10, high=50) if once else ROUNDS
     return (STEP, CLIP, rounds)
 
 

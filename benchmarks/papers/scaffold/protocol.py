@@ -71,11 +71,17 @@ def last_tenth(method: str, spread: float, quick: bool, seed: int) -> Fit:
     """Return the mean accuracy of the last tenth of the rounds, and the last one."""
     problem = synthetic(spread, quick, scaled=True)
     model = unfitted(method, chosen(method, quick), problem, quick, seed)
+    value, last = last_of(model, problem)
+    return Fit(value, (("last accuracy", np.nan, last), ("eta_0", np.nan, chosen(method, quick))))
+
+
+def last_of(model: Any, problem: Problem) -> tuple[float, float]:
+    """Fit it; return the mean accuracy over the last tenth of the rounds, and the last one."""
     scores = {"accuracy": lambda now, X, y: now.score(X, y)}
-    _, points = scores_by_round(model, problem, scores, every=1)
+    after = model.n_rounds - max(1, model.n_rounds // 10)
+    _, points = scores_by_round(model, problem, scores, every=1, after=after)
     values = [value for _, _, value in points]
-    curve = (("last accuracy", np.nan, values[-1]), ("eta_0", np.nan, chosen(method, quick)))
-    return Fit(float(np.mean(values[-max(1, len(values) // 10) :])), curve)
+    return float(np.mean(values)), values[-1]
 
 
 def cells(quick: bool) -> list[Cell]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from _common.cells import Cell, Figure, Fit
 
-from scaffold.curves import ALPHA, FRACTION, K
+from scaffold.curves import ALPHA, FRACTION
 from scaffold.methods import QUICK_SIZE, SIZE, axes, model_of, synthetic
 from skdpfl import DPFederatedClassifier
 from skdpfl.algorithms import Algorithm, FedAvg, Scaffold
@@ -24,6 +24,8 @@ from skdpfl.algorithms.theory import (
     noble2022_scaffold_steps,
     noble2022_weights,
 )
+
+K = 10
 
 
 @dataclass(frozen=True)
