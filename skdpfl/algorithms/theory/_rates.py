@@ -56,7 +56,7 @@ from skdpfl._arguments import (
 from skdpfl.algorithms.theory._local_steps import StepSizes
 
 
-class _Constants(NamedTuple):
+class _OfRound(NamedTuple):
     """S, l, h and u of a round, 1 / eta_g^2, q, and the noises' variances v / K and v / (K S)."""
 
     silos: float
@@ -196,7 +196,7 @@ def noble2022_scaffold_bound(
 def _round(
     steps: StepSizes, largest: float, smoothness: float, *, n_silos: int, silo_rate: float,
     local_steps: int, noise: float,
-) -> _Constants:  # fmt: skip
+) -> _OfRound:  # fmt: skip
     """Check the arguments; ``largest``: that of u."""
     M, share = check_count("n_silos", n_silos), check_rate("silo_rate", silo_rate)
     K, v = check_count("local_steps", local_steps), check_not_negative("noise", noise)
@@ -205,7 +205,7 @@ def _round(
     if smoothness * h > largest * (1 + 1e-9):
         raise ValueError(f"{steps!r} are not valid: nu K eta_g eta_l is above {largest:.4g}.")
     q = (M - S) / ((M - 1) * S) if M > 1 else 0.0
-    return _Constants(
+    return _OfRound(
         S, share, h, smoothness * h, 1 / steps.global_step**2, q, v / K, v / (K * S)
     )  # fmt: skip
 
