@@ -1,12 +1,16 @@
-"""Four hospitals on this computer, by Flower: three fits, two with a hospital that is killed.
+"""Four hospitals on this computer, by Flower: three fits, each with something that is killed.
 
     python examples/flower/demo.py OUT           or   make flower-demo OUT=dir
 
-starts a SuperLink, and a gate and a SuperNode for each hospital, on the loopback interface, fits
-ISRL-DP, DP-SCAFFOLD, and ISRL-DP with noise that the hospitals share in masked sums, kills one
-hospital's gate and SuperNode in the first and the last fit without warning, starts them again, and
-compares the models with those of one process: they are the same, bit for bit. Then it measures
-Flower's own empty round. Everything ends with this script.
+needs no data and no network. It writes records of four synthetic hospitals, starts a SuperLink, and
+a gate and a SuperNode for each hospital, on the loopback interface, and fits
+
+    ISRL-DP                                 a hospital's gate and SuperNode are killed
+    DP-SCAFFOLD                             the server's app is killed, and goes on from its journal
+    ISRL-DP, noise that hospitals share     the SuperLink is killed, and all that it had started
+
+with ``kill -9``. The models are those of one process, bit for bit, and each ledger has each fit
+once. A fourth fit is refused. Then it measures Flower's own empty round. All ends with this script.
 """
 
 import argparse
@@ -17,6 +21,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import keys
@@ -24,13 +29,19 @@ import numpy as np
 import pandas as pd
 
 HERE = Path(__file__).parent
-HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
-ESTIMATORS = ("ISRLDPClassifier", "DPScaffoldClassifier", "ISRLDPClassifier-secagg")
+sys.path.insert(0, str(HERE))
 BIN = Path(sys.executable).parent
-#: the hospital that is killed, after it has answered so often in a fit, and in which fits
-VICTIM, ANSWERS, KILLED = "va", 2, (ESTIMATORS[0], ESTIMATORS[2])
-#: seconds before a SuperNode that ended is started again
-PAUSE = 15
+HOSPITALS = ("east", "north", "south", "west")
+#: what is fitted, and what is killed meanwhile, after the hospital VICTIM has answered so often
+FITS = {
+    "ISRLDPClassifier": "hospital",
+    "DPScaffoldClassifier": "server's app",
+    "ISRLDPClassifier-secagg": "SuperLink",
+}
+VICTIM, ANSWERS = "west", 3
+#: seconds before a SuperNode that ended is started again; Flower has to miss one with keys first
+PAUSE = {False: 1, True: 15}
+BEGIN = time.monotonic()
 #: what each hospital's operator writes down; here the records are public, and the noise follows
 #: from a seed, so that the models can be compared with those of one process
 TOML = """
@@ -62,6 +73,11 @@ file = "gate.log"
 """
 
 
+def say(what):
+    """Print what is done, as it is done."""
+    print(f"{time.monotonic() - BEGIN:6.1f} s  {what}", flush=True)
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -69,23 +85,24 @@ def free_port():
 
 
 class Deployment:
-    """A SuperLink and four SuperNodes; all of them end with the block."""
+    """A SuperLink, and four hospitals' gates and SuperNodes; all of them end with the block."""
 
     def __init__(self, out, secure=False):
         self.out, self.port, self.keys = out, free_port(), out / "keys" if secure else None
-        self.link, self.nodes, self.pids = None, {}, {name: [] for name in HOSPITALS}
-        self.gates = {}
-        self.started = {}
+        self.line = f"127.0.0.1:{free_port()}"
+        self.link, self.nodes, self.gates, self.started = None, {}, {}, {}
+        self.pids = {name: [] for name in HOSPITALS}
         self.environment = os.environ | {
             "FLWR_HOME": str(out / "flower"),
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
-            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.3",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
             "PYTHONUNBUFFERED": "1",
             "OMP_NUM_THREADS": "1",
         }
-        (out / "flower").mkdir(mode=0o700, exist_ok=True)
+        for name in ("flower", "logs"):
+            (out / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         trust = f'root-certificates = "{self.keys}/ca.crt"' if secure else "insecure = true"
         config = f'[superlink.demo]\naddress = "127.0.0.1:{self.port}"\n{trust}\n'
         (out / "flower" / "config.toml").write_text(config)
@@ -93,17 +110,20 @@ class Deployment:
             keys.write(self.keys, "127.0.0.1", HOSPITALS)
 
     def __enter__(self):
+        for name in HOSPITALS:
+            self.start_gate(name)
         self.start_link()
         for name in HOSPITALS:
             if self.keys:
                 self.flwr("supernode", "register", self.keys / f"{name}.pub", "demo")
-            self.start_gate(name)
             self.start_node(name)
         return self
 
     def start_link(self):
+        """Start the SuperLink; what it knows of SuperNodes and runs is in a file."""
         command = ["flower-superlink", *self.link_security, "--host", "127.0.0.1"]
         command += ["--port", self.port, "--disable-runtime-dependency-installation"]
+        command += ["--database", self.out / "superlink.db"]
         self.link = self.start("superlink", command)
         wait_for_port(self.port)
 
@@ -145,9 +165,8 @@ class Deployment:
     def start_gate(self, name):
         """Start a hospital's own service, with its records and its ledger."""
         file = self.out / "hospitals" / name / "hospital.toml"
-        self.gates[name] = self.start(
-            f"{name}-gate", ["python", "-m", "skdpfl", "silo", "serve", file]
-        )
+        command = ["python", "-m", "skdpfl", "silo", "serve", file]
+        self.gates[name] = self.start(f"{name}-gate", command)
 
     def start_node(self, name):
         config = f'socket="{self.out}/hospitals/{name}/socket"'
@@ -159,47 +178,78 @@ class Deployment:
         self.started[name] = time.monotonic()
 
     def start_ended_nodes(self):
-        """Start SuperNodes again that ended, as an operator's supervisor does.
-
-        With keys, Flower lets a SuperNode in again once the old one missed two heartbeats, a
-        minute; until then the new one is refused, and ends.
-        """
+        """Start SuperNodes again that ended, as an operator's supervisor does."""
         for name, node in self.nodes.items():
-            if node.poll() is not None and time.monotonic() - self.started[name] > PAUSE:
+            ran = time.monotonic() - self.started[name]
+            if node.poll() is not None and ran > PAUSE[self.keys is not None]:
                 self.start_node(name)
 
-    def kill_node(self, name):
-        """End a SuperNode and the gate at once, as a power cut would."""
-        for process in (self.gates[name], self.nodes[name]):
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    def kill(self, what):
+        """End processes at once, as a power cut would; start again what a supervisor would."""
+        say(f"kill -9: the {what}")
+        if what == "hospital":
+            for process in (self.gates[VICTIM], self.nodes[VICTIM]):
+                end(process)
+            self.start_gate(VICTIM)
+            self.start_node(VICTIM)
+            return
+        if what == "SuperLink":
+            end(self.link)
+            self.start_link()
+        else:
+            os.kill(process_of(self.out / "flower", "flwr-serverapp"), signal.SIGKILL)
+        self.begin()
 
-    def run(self, estimator, rounds, patience, meanwhile=lambda: None):
-        """Have ``flwr run`` fit an estimator; return its report once it is there."""
-        report = self.out / f"{estimator}.json"
-        report.unlink(missing_ok=True)
-        config = f'estimator="{estimator}" rounds={rounds} out="{self.out}"'
+    def begin(self):
+        """Have ``flwr run`` start the app: a fit, or what is left of it."""
+        config = " ".join(f"{k}={json.dumps(v)}" for k, v in self.config.items())
         self.flwr("run", HERE, "demo", "--run-config", config)
-        end = time.monotonic() + patience
-        while not report.exists():
-            if time.monotonic() > end or self.link.poll() is not None:
-                raise SystemExit(f"{estimator} did not end in {patience} s: see {self.out}/logs")
-            meanwhile()
+
+    def run(self, estimator, rounds, patience, victim=None, report=None):
+        """Fit an estimator, while something is killed; return its report once it is there."""
+        report = report or estimator
+        self.config = {"estimator": estimator, "rounds": rounds, "out": str(self.out)}
+        self.config |= {"report": report, "line": self.line}
+        path, due = self.out / f"{report}.json", answers(self.out, VICTIM) + ANSWERS
+        self.begin()
+        last = time.monotonic() + patience
+        while not path.exists():
+            if time.monotonic() > last or self.link.poll() is not None:
+                raise SystemExit(f"{report} did not end in {patience} s: see {self.out}/logs")
+            if victim and answers(self.out, VICTIM) >= due:
+                self.kill(victim)
+                victim = None
             self.start_ended_nodes()
-            time.sleep(0.1)
-        time.sleep(0.5)
-        return json.loads(report.read_text())
+            time.sleep(0.02)
+        if victim:
+            raise SystemExit(f"{report} ended before the {victim} was killed; give more --rounds.")
+        return json.loads(path.read_text())
 
     def __exit__(self, *_):
         for process in [*self.nodes.values(), *self.gates.values(), self.link]:
             if process is not None and process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                end(process)
+
+
+def end(process):
+    """Kill a process and all that it started."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def process_of(home, word):
+    """Return the number of a process of this deployment, by a word of its command."""
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended meanwhile
+            mine = f"FLWR_HOME={home}\0" in (each / "environ").read_text()
+            if mine and word in (each / "cmdline").read_text():
+                return int(each.name)
+    raise SystemExit(f"There is no process {word}.")
 
 
 def wait_for_port(port, patience=60):
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
+    last = time.monotonic() + patience
+    while time.monotonic() < last:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
@@ -207,44 +257,37 @@ def wait_for_port(port, patience=60):
     raise SystemExit("The SuperLink did not start; see its log.")
 
 
-class Killer:
-    """Kills a hospital in each fit, once it has answered a few times, and starts it again."""
+def records():
+    """Return the records of all hospitals, the same each time, and whose they are."""
+    import server
 
-    def __init__(self, deployment):
-        self.deployment, self.restarts, self._due = deployment, 0, None
+    from skdpfl.datasets import make_federated_classification
 
-    def before(self, fit):
-        """Kill in this fit, if at all."""
-        had = answers(self.deployment.out, VICTIM)
-        self._due = had + ANSWERS if fit in KILLED else None
-
-    def __call__(self):
-        if self._due is not None and answers(self.deployment.out, VICTIM) >= self._due:
-            self.deployment.kill_node(VICTIM)
-            self.restarts, self._due = self.restarts + 1, None
-            self.deployment.start_gate(VICTIM)
-            self.deployment.start_node(VICTIM)
+    data = make_federated_classification(
+        4, [*server.SIZES.values()], n_features=len(server.FEATURES), n_classes=2, random_state=0
+    )
+    return data.data, data.target, np.array(list(server.SIZES))[data.silos]
 
 
 def write_records(out):
     """Write each hospital's records to a file of its own."""
-    from skdpfl.datasets import fetch_heart_disease
+    import server
+
     from skdpfl.remote import new_silo_key, public_key
 
-    heart, private = fetch_heart_disease(), {name: new_silo_key() for name in HOSPITALS}
+    (X, y, silos), private = records(), {name: new_silo_key() for name in HOSPITALS}
     roster = ", ".join(f'{name} = "{public_key(key)}"' for name, key in private.items())
-    names = [str(name) for name in heart.feature_names]
     for name in HOSPITALS:
-        folder, mine = out / "hospitals" / name, heart.silos == name
+        folder, mine = out / "hospitals" / name, silos == name
         folder.mkdir(mode=0o700, parents=True)
-        table = pd.DataFrame(np.asarray(heart.data)[mine], columns=names)
-        table = table.assign(ill=np.asarray(heart.target)[mine])
+        table = pd.DataFrame(X[mine], columns=server.FEATURES).assign(ill=y[mine])
         table.to_csv(folder / "records.csv", index=False)
         (folder / "key").write_text(private[name])  # skdpfl silo key makes one
-        text = TOML.format(name=name, features=json.dumps(names), roster=roster)
+        text = TOML.format(name=name, features=json.dumps(server.FEATURES), roster=roster)
         (folder / "hospital.toml").write_text(text)
         for path in folder.iterdir():
             path.chmod(0o600)
+        say(f"{folder}: {mine.sum()} records")
 
 
 def answers(out, name):
@@ -253,17 +296,13 @@ def answers(out, name):
     return int(count.read_text().split()[0]) if count.exists() else 0
 
 
-def compare(out, estimators, rounds):
-    """Compare with fits in this process; return the silos' prices there."""
-    sys.path.insert(0, str(HERE))
+def compare(out, rounds):
+    """Compare with fits in this process."""
     import server
 
-    from skdpfl.datasets import fetch_heart_disease
-
-    heart, same = fetch_heart_disease(), {}
-    for name in estimators:
-        model = server.model({"estimator": name, "rounds": rounds})
-        model.fit(heart.data, heart.target, silos=heart.silos)
+    (X, y, silos), same = records(), {}
+    for name in FITS:
+        model = server.model({"estimator": name, "rounds": rounds}).fit(X, y, silos=silos)
         with np.load(out / f"{name}.npz") as there:
             same[name] = bool(
                 np.array_equal(model.coef_, there["coef"])
@@ -286,50 +325,51 @@ def charged(out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
-    parser.add_argument("--rounds", type=int, default=0, help="fewer rounds (0: all)")
-    parser.add_argument("--estimators", nargs="*", default=ESTIMATORS, choices=ESTIMATORS)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--secure", action="store_true", help="with TLS and keys of SuperNodes")
-    parser.add_argument("--patience", type=float, default=900, help="seconds for a fit")
+    parser.add_argument("--patience", type=float, default=300, help="seconds for a fit")
     asked = parser.parse_args()
-    out = asked.out.resolve()
+    out, rounds, seconds = asked.out.resolve(), asked.rounds, {}
     if (out / "hospitals").exists():
         raise SystemExit(f"{out} has hospitals of an earlier run; give another folder.")
-    (out / "logs").mkdir(parents=True, exist_ok=True)
     write_records(out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
-    seconds = {}
     with Deployment(out, asked.secure) as deployment:
-        killer = Killer(deployment)
-        for name in asked.estimators:
-            killer.before(name)
-            report = deployment.run(name, asked.rounds, asked.patience, killer)
+        say("a SuperLink, four gates and four SuperNodes are started")
+        for name, victim in FITS.items():
+            say(f"flwr run: {name}, {rounds} rounds")
+            report = deployment.run(name, rounds, asked.patience, victim)
             if "error" in report:
                 raise SystemExit(f"{name}: {report['error']}")
             seconds[name] = report["seconds per round"]
-            print(f"{name}: {np.median(seconds[name]):.2f} s a round", flush=True)
-        refused = deployment.run(asked.estimators[0], asked.rounds, asked.patience)
-        print(f"once more: {refused.get('error')}", flush=True)
-        empty = deployment.run("empty", 5, asked.patience)
+            say(f"{name}: {np.median(seconds[name]):.2f} s a round")
+        again = deployment.run(next(iter(FITS)), rounds, asked.patience, report="again")
+        say(f"once more: {again.get('error')}")
+        empty = deployment.run("empty", 3, asked.patience)
         seconds["Flower, empty"] = empty["seconds per round"]
-        print(f"Flower's empty round: {np.median(seconds['Flower, empty']):.2f} s")
+        say(f"Flower's empty round: {np.median(seconds['Flower, empty']):.2f} s")
     result = {
         "pids": deployment.pids,
-        "restarts": killer.restarts,
         "seconds per round": seconds,
-        "refused": refused.get("error"),
+        "refused": again.get("error"),
         "charged": charged(out),
-        "bit-identical": compare(out, asked.estimators, asked.rounds),
+        "bit-identical": compare(out, rounds),
     }
     (out / "run.json").write_text(json.dumps(result, indent=1))
-    print(json.dumps({k: v for k, v in result.items() if k != "seconds per round"}))
+    check(result)
+    say("the models are those of one process, bit for bit; each ledger has each fit once")
+
+
+def check(result):
+    """End with an error where something is not as it should be."""
     if not all(result["bit-identical"].values()):
-        raise SystemExit("The models differ from those of one process.")
+        raise SystemExit(f"Models differ from those of one process: {result['bit-identical']}")
+    if "costs more than this silo's ledger has left" not in str(result["refused"]):
+        raise SystemExit("The last fit was not refused.")
     for name, entries in result["charged"].items():
-        once = [fit for fit, _ in entries] == [each.split("-")[0] for each in asked.estimators]
+        once = [fit for fit, _ in entries] == [each.split("-")[0] for each in FITS]
         if not once or any(epsilon > 3 for _, epsilon in entries):
             raise SystemExit(f"The ledger of {name} does not count each fit once: {entries}")
-    if "SilosMissing" not in str(result["refused"]) and len(asked.estimators) == 3:
-        raise SystemExit("A fit beyond the hospitals' budgets was not refused.")
 
 
 if __name__ == "__main__":

@@ -9,29 +9,30 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import ServerApp
 
 from skdpfl import DPScaffoldClassifier, ISRLDPClassifier
-from skdpfl.datasets import fetch_heart_disease
 from skdpfl.federation import Schema
 from skdpfl.flower import server_app
 
 #: published; each hospital compares its own
-SIZES = {"cleveland": 303, "hungarian": 261, "switzerland": 46, "va": 130}
+SIZES = {"east": 300, "north": 250, "south": 200, "west": 150}
+FEATURES = ["age", "pressure", "cholesterol", "heart_rate"]
+#: from public knowledge
+BOUNDS = (-6, 6)
 OPTIONS = {
-    "ISRLDPClassifier": (ISRLDPClassifier, {"n_rounds": 20}),
-    "DPScaffoldClassifier": (DPScaffoldClassifier, {"n_rounds": 10, "local_steps": 5}),
+    "ISRLDPClassifier": (ISRLDPClassifier, {}),
+    "DPScaffoldClassifier": (DPScaffoldClassifier, {"local_steps": 5}),
     # masked sums, in which each hospital adds a share of the noise
-    "ISRLDPClassifier-secagg": (ISRLDPClassifier, {"n_rounds": 10, "trust": "secagg"}),
+    "ISRLDPClassifier-secagg": (ISRLDPClassifier, {"trust": "secagg"}),
 }
 
 
 def model(config):
-    """Return the estimator that ``flwr run`` asks for; fewer rounds if it says so."""
+    """Return the estimator that ``flwr run`` asks for."""
     kind, options = OPTIONS[config["estimator"]]
-    if config["rounds"]:
-        options = options | {"n_rounds": config["rounds"]}
     return kind(
         epsilon=3,
         delta=1e-4,
-        feature_bounds=fetch_heart_disease().feature_bounds,
+        n_rounds=config["rounds"],
+        feature_bounds=BOUNDS,
         classes=[0, 1],
         random_state=0,  # a simulation: in earnest None
         **options,
@@ -40,13 +41,26 @@ def model(config):
 
 def keep(fitted, federation, config):
     """Write down the model, and how long its rounds took."""
-    path = Path(config["out"]) / config["estimator"]
+    path = Path(config["out"]) / config["report"]
     np.savez(f"{path}.npz", coef=fitted.coef_, intercept=fitted.intercept_)
     report = {"seconds per round": federation.round_seconds, "epsilon": federation.epsilons}
-    path.with_suffix(".json").write_text(json.dumps(report))
+    write(config, report)
 
 
-fits = server_app(model, Schema(SIZES, n_features=13), finished=keep, timeout=300.0)
+def write(config, report):
+    path = Path(config["out"]) / f"{config['report']}.json"
+    path.with_suffix(".part").write_text(json.dumps(report))
+    path.with_suffix(".part").rename(path)
+
+
+fits = server_app(
+    model,
+    Schema(SIZES, n_features=len(FEATURES), feature_names=FEATURES),
+    finished=keep,
+    timeout=120.0,
+    journal=lambda config: f"{config['out']}/{config['report']}.journal",
+    line=lambda config: config["line"],
+)
 app = ServerApp()
 
 
@@ -58,16 +72,14 @@ def main(grid, context):
         try:
             return fits(grid, context)
         except Exception as error:
-            path = Path(config["out"]) / f"{config['estimator']}.json"
-            path.write_text(json.dumps({"error": f"{type(error).__name__}: {error}"}))
+            write(config, {"error": f"{type(error).__name__}: {error}"})
             raise
     seconds = []
     for _ in range(config["rounds"]):
         begin = time.monotonic()
-        nodes = grid.get_node_ids()
         messages = [
             Message(RecordDict(), dst_node_id=node, message_type="query.nothing", ttl=60.0)
-            for node in nodes
+            for node in grid.get_node_ids()
         ]
         waiting = set(grid.push_messages(messages))
         while waiting and time.monotonic() < begin + 60:
@@ -75,5 +87,4 @@ def main(grid, context):
                 waiting.discard(reply.metadata.reply_to_message_id)
             time.sleep(0.1)
         seconds.append(time.monotonic() - begin)
-    report = json.dumps({"seconds per round": seconds})
-    (Path(config["out"]) / "empty.json").write_text(report)
+    write(config, {"seconds per round": seconds})

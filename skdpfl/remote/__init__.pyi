@@ -28,7 +28,6 @@ from skdpfl.remote._score import (
     score_federation as score_federation,
 )
 from skdpfl.remote._socket import (
-    SocketCourier as SocketCourier,
     ask_gate as ask_gate,
     connected as connected,
     is_port as is_port,
@@ -36,4 +35,5 @@ from skdpfl.remote._socket import (
     send as send,
 )
 from skdpfl.remote._terms import Terms as Terms
+from skdpfl.remote._tunnels import SocketCourier as SocketCourier
 from skdpfl.remote._wire import WireError as WireError

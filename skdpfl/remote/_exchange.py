@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpfl.remote._declared import pack, unpack
-from skdpfl.remote._letters import Answer, Ask, Offer, Refusal, Waiting
+from skdpfl.remote._letters import Answer, Ask, End, Offer, Refusal, Waiting
 from skdpfl.remote._terms import Refused
 from skdpfl.remote._wire import WireError
 
@@ -41,7 +41,7 @@ class Courier(ABC):
 
 def exchange(
     courier: Courier,
-    letters: Mapping[str, Offer | Ask],
+    letters: Mapping[str, Offer | Ask | End],
     kind: type,
     n_attempts: int,
     patience: float = 0.0,
@@ -74,7 +74,7 @@ def exchange(
     return answers, reasons
 
 
-def _opened(data: bytes, kind: type, asked: Offer | Ask) -> Any:
+def _opened(data: bytes, kind: type, asked: Offer | Ask | End) -> Any:
     """Return an answer, or the reason why this is none: a Refused where it is final."""
     try:
         letter: Any = unpack(data)

@@ -27,7 +27,18 @@ from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.remote._declared import pack
 from skdpfl.remote._exchange import Courier, SilosMissing, exchange, in_words, odd_ones
 from skdpfl.remote._journal import FitJournal
-from skdpfl.remote._letters import Agreement, Answer, Ask, Facts, Offer, Part, Task, is_finite
+from skdpfl.remote._letters import (
+    Agreement,
+    Answer,
+    Ask,
+    End,
+    Ended,
+    Facts,
+    Offer,
+    Part,
+    Task,
+    is_finite,
+)
 from skdpfl.remote._masks import FEWEST, FINENESS, total_of
 from skdpfl.remote._row import (
     Row,
@@ -375,6 +386,31 @@ class RemoteFederation(Federation):
     def own_streams(self) -> Streams | None:
         return None if self._journal is None else self._journal.streams()
 
+    def settle(self) -> dict[str, float]:
+        """End the journal's fit early: it then costs each silo what its rounds that ran cost.
+
+        Each silo goes by its own memory of the rounds, unless the journal knows of more. Nobody
+        answers for this fit afterwards. Fits of ``trust="secagg"`` count as a whole.
+
+        Returns
+        -------
+        dict
+            Each silo's epsilon for the rounds that ran.
+
+        Raises
+        ------
+        SilosMissing
+            If some silos refuse, or do not answer; they may be asked again.
+        """
+        if self._journal is None:
+            raise ValueError("What ran is in a journal: RemoteFederation(..., journal=...).")
+        known, fit = self._journal.rounds(), self._journal.fit
+        letters = {name: End(fit, known[name]) for name in self.names if name in known}
+        ended, reasons = self.exchange(letters, Ended)
+        if reasons:
+            raise SilosMissing(f"Some silos did not settle the fit. {in_words(reasons)}")
+        return {name: letter.epsilon for name, letter in ended.items()}
+
     def _exchange(
         self, letters: Mapping[str, Offer | Ask], kind: type, final: bool = False
     ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -384,7 +420,7 @@ class RemoteFederation(Federation):
         return self._written.exchange(letters, lambda: self.exchange(letters, kind), final=final)
 
     def exchange(
-        self, letters: Mapping[str, Offer | Ask], kind: type
+        self, letters: Mapping[str, Offer | Ask | End], kind: type
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """Return answers of a kind, and why there are none of others.
 

@@ -22,6 +22,8 @@ from skdpfl.remote._letters import (
     Agreement,
     Answer,
     Ask,
+    End,
+    Ended,
     Hello,
     Introduction,
     Offer,
@@ -34,7 +36,7 @@ from skdpfl.remote._memory import SiloMemory
 from skdpfl.remote._records import SiloRecords
 from skdpfl.remote._releases import Planned, planned, streams_of
 from skdpfl.remote._roster import public_key, signature
-from skdpfl.remote._row import SumRow, Together
+from skdpfl.remote._row import SumRow, Together, ran
 from skdpfl.remote._terms import Refused, Terms
 from skdpfl.remote._wire import WireError
 
@@ -77,8 +79,10 @@ class Gate:
     runs: noise, sampling, rounds and the releases beside them are read from it, never from later
     letters. Each release is drawn once, with noise of the silo's own, and is on the disk, with what
     the silo remembers, before it leaves; asked again in the same words, it sends the same bytes,
-    asked in others, nothing. So is an error in drawing it, which ends the fit. A process that ends
-    at any point has either answered nothing, or written down what it answers.
+    asked in others, nothing. So is an error in drawing it, which ends the fit. A fit that ended
+    early is settled at the price of the rounds that this silo answered in, by its own memory, once
+    that says that no more will be (:mod:`skdpfl.privacy.spending.filters` has why that is sound). A
+    process that ends at any point has either answered nothing, or written down what it answers.
 
     Errors are known to the silo's log alone (``skdpfl.remote``): their classes and the lines of
     code, and what they say only at the level DEBUG, because that may be a record.
@@ -123,7 +127,7 @@ class Gate:
         try:
             with _logging_warnings(self.records.name):
                 letter = unpack(data)
-                fit = letter.fit if isinstance(letter, Offer | Ask) else ""
+                fit = letter.fit if isinstance(letter, Offer | Ask | End) else ""
                 return self._answered(letter, data)
         except (Refused, WireError) as error:
             reason = str(error)
@@ -138,11 +142,14 @@ class Gate:
     def _answered(self, letter: object, data: bytes) -> bytes:
         if isinstance(letter, Hello):
             return pack(Introduction(self.records.name, self._memory.mark))
-        if not isinstance(letter, Offer | Ask):
-            raise Refused("A silo answers to Hello, Offer and Ask only.")
+        if not isinstance(letter, Offer | Ask | End):
+            raise Refused("A silo answers to Hello, Offer, Ask and End only.")
         if isinstance(letter, Ask):
             with self._at_work():
                 return self._released(letter, data)
+        if isinstance(letter, End):
+            with self._at_work():
+                return self._settled(letter)
         letter.check_size()
         letter.check_silo(self.records.name, self.allow_simulation)
         spent = letter.row.spent(letter.seed)  # it takes a while: before others have to wait
@@ -168,6 +175,7 @@ class Gate:
             if self.terms.approval and not self._is_approved(offer, data, spent):
                 return pack(Waiting(offer.fit, "A person at this silo has to say yes first."))
             kept = {"offer": _array(data), "task": None, "silo": None, "records": self._digest}
+            kept |= {"round": -1}
             kept |= self._keyed(offer) if offer.masked else {}
             self._memory.agree(offer.fit, kept)
         said = (kept["public"], kept["signature"]) if offer.masked else ()
@@ -270,6 +278,24 @@ class Gate:
         now = {"words": words, "answer": _array(answer)}
         self._memory.answered(ask.fit, kept | now | state)
         return answer
+
+    def _settled(self, letter: End) -> bytes:
+        """End a fit, and count it as its rounds that ran, by what this silo remembers of them."""
+        kept = self._memory.store.read(letter.fit)
+        if kept is None:
+            raise Refused("This silo agreed to no such fit.")
+        offer, n_rounds, spent = unpack(bytes(kept["offer"])), kept["round"] + 1, None
+        if self._memory.has_paid(bytes(kept["offer"])):
+            if not n_rounds or ("ended" in kept and "settled" not in kept):
+                raise Refused("A fit that ended before its rounds, or by an error, stays as paid.")
+            spent = ran(offer.row, n_rounds).spent(offer.seed)
+        if letter.rounds > n_rounds:
+            raise Refused("The server's journal has rounds that this silo does not remember.")
+        try:
+            self._memory.settle(letter.fit, kept, spent)
+        except ValueError as error:  # of the ledger, about public numbers
+            raise Refused(str(error)) from error
+        return pack(Ended(letter.fit, 0.0 if spent is None else spent.epsilon, n_rounds))
 
     def _drawn(self, ask: Ask, release: Planned) -> tuple[bytes, dict[str, Any]]:
         """Return an answer, and what is kept of the silo.

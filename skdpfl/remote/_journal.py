@@ -24,7 +24,7 @@ from skdpfl._durable import replace_file, sync_folder
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.randomness.words import MovedWords, SimulationWords
 from skdpfl.remote._declared import pack, unpack
-from skdpfl.remote._letters import Ask, Offer
+from skdpfl.remote._letters import Answer, Ask, Offer
 from skdpfl.remote._wire import WireError
 
 _LENGTH = struct.Struct("<Q")
@@ -60,6 +60,15 @@ class FitJournal:
         """Return the server's own streams."""
         return Streams(OwnWords(self._seed))
 
+    def rounds(self) -> dict[str, int]:
+        """Return in how many rounds each silo answered, whose answers are here."""
+        found: dict[str, int] = {}
+        for kept in self._kept:
+            for name, letter in kept["answers"].items():
+                is_round = isinstance(letter, Answer) and letter.purpose == "round"
+                found[name] = max(found.get(name, 0), letter.number + 1 if is_round else 0)
+        return found
+
     def exchange(
         self, letters: Mapping[str, Offer | Ask], ask: Callable[[], Answers], *, final: bool
     ) -> Answers:
@@ -79,15 +88,16 @@ class FitJournal:
             return dict(kept["answers"]), dict(kept["reasons"])
         answers, reasons = ask()
         if final or not reasons:
-            self._append(pack({"letters": digest, "answers": answers, "reasons": reasons}))
+            self._append({"letters": digest, "answers": answers, "reasons": reasons})
         return answers, reasons
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, record: dict[str, Any]) -> None:
+        data = pack(record)
         with self.path.open("ab") as file:
             file.write(_LENGTH.pack(len(data)) + data)
             file.flush()
             os.fsync(file.fileno())
-        self._kept.append({})
+        self._kept.append(record)
         self._next += 1
 
 

@@ -7,6 +7,7 @@
     Offer: schema, the silo's row of the plan  Agreement: what it costs        or Refusal, Waiting
     Ask: a question of the plan                Answer: noised numbers          or Refusal
     Ask: a round, with the broadcast           Answer: the noised message      or Refusal
+    End: so many rounds, and no more           Ended: what the fit costs then  or Refusal
 
 Where messages are masked, all silos are told the same plan, the Agreement has a key for the fit,
 and the first letter that is answered in a common sum has the keys of all.
@@ -309,6 +310,23 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class End:
+    """The fit ends here: the silo answered in so many rounds, as far as the server knows."""
+
+    fit: str
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The fit was settled: what the rounds that ran cost, by the silo's own computation."""
+
+    fit: str
+    epsilon: float
+    rounds: int
+
+
+@dataclass(frozen=True)
 class Refusal:
     """Why a silo does not do what it was asked for; nothing of its records."""
 
@@ -333,6 +351,8 @@ declare(
     Part,
     Ask,
     Answer,
+    End,
+    Ended,
     Refusal,
     Waiting,
 )

@@ -18,9 +18,10 @@ and where one of these does not hold, nothing is agreed to and nothing is answer
 
 **Formal guarantee.** A fit is known by its offer's digest, so no two fits share an entry, whatever
 a server calls them. An entry is written before the first release of its fit and is never taken
-back. A release is drawn once: it is in M before it leaves, and M is not used where it is older than
-what left. Copies of L, M and C that are put back together, all of one moment, cannot be told from
-the real ones; C can lie on another disk.
+back; a fit is settled for less only once M says that it has ended. A release is drawn once: it is
+in M before it leaves, and M is not used where it is older than what left. Copies of L, M and C that
+are put back together, all of one moment, cannot be told from the real ones; C can lie on another
+disk.
 
 Files are replaced as a whole (:mod:`skdpfl._durable`). The memory is as secret as the records: only
 its owner may read it.
@@ -258,8 +259,18 @@ class SiloMemory:
         """Write down what a whole fit costs, once."""
         if not self.has_paid(agreed):
             with self._open() as ledger:
-                name = f"{offer.estimator}, offer {hashlib.sha256(agreed).hexdigest()}"
-                ledger.charge(name, offer.row.spent(offer.seed))
+                ledger.charge(_entry_of(agreed, offer), offer.row.spent(offer.seed))
+
+    def settle(self, fit: str, kept: dict[str, Any], spent: PrivacySpent | None) -> None:
+        """Keep that a fit has ended, then count it as this; None: it was not paid for."""
+        self.store.write(fit, kept | {"ended": True, "settled": True})
+        if spent is None:
+            return
+        name = _entry_of(bytes(kept["offer"]), unpack(bytes(kept["offer"])))
+        with self._open() as ledger:
+            before = next(entry.spent for entry in ledger.entries if entry.name == name)
+            if before.epsilon != spent.epsilon:  # it is asked again
+                ledger.settle(name, spent)
 
     def answered(self, fit: str, kept: dict[str, Any]) -> None:
         """Keep an answer, one more; it may leave when this returns."""
@@ -287,6 +298,11 @@ class SiloMemory:
 
     def _count(self, n_answers: int, n_fits: int) -> None:
         replace_file(self._counter, f"{n_answers} {n_fits}\n".encode())
+
+
+def _entry_of(agreed: bytes, offer: Offer) -> str:
+    """Return what a fit is called in the ledger."""
+    return f"{offer.estimator}, offer {hashlib.sha256(agreed).hexdigest()}"
 
 
 def _digest_of(fit: str) -> str:

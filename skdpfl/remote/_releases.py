@@ -71,10 +71,12 @@ def planned(
         last = kept.get(f"last {ask.purpose}", (-1, 0))
         part = _checked_part(ask, row, asked, *last)
     draw = _of_silo(ask, silo, offer, task, X.dtype)
+    if ask.purpose == "round":
+        met["round"] = part.round if hidden else ask.number
     if hidden:
         secrets, keys = secrets_of(roster, offer, part, kept)
         now = part.round, ask.number - part.round
-        met = {"secrets": secrets, "keys": keys, "key": "", f"last {ask.purpose}": now}
+        met |= {"secrets": secrets, "keys": keys, "key": "", f"last {ask.purpose}": now}
         draw = partial(_hidden, draw, ask, offer, part, secrets)
     return Planned(draw, lambda: {"task": task, "silo": silo.save()} | met)
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from skdpfl.federation import SumPlan, SumQuestion
 from skdpfl.privacy.events import Composition, Gaussian, Neighbours, Trust, Unit, compose
-from skdpfl.privacy.mechanisms import Mechanism
+from skdpfl.privacy.mechanisms import Mechanism, SiloGradients, SiloMessages
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.release import PrecisionError
 from skdpfl.privacy.sampling import Disjoint, PoissonSampling, Sampling, WithoutReplacement
@@ -340,6 +340,25 @@ class WholePlan(Together):
             spare_rounds=self.spare_rounds,
             mechanism=self.mechanism,
         )
+
+
+def ran(row: Row | WholePlan, n_rounds: int) -> Row | WholePlan:
+    """Return the plan of its first rounds: what a fit costs that ended after them.
+
+    A round's noise and sampling do not depend on how many there are, where silos add noise of
+    their own by the mechanisms of this package; other fits count as a whole.
+    """
+    if row.trust != "silo" or type(row.mechanism) not in (SiloGradients, SiloMessages):
+        raise Refused("A fit of this kind counts as a whole, however many rounds of it ran.")
+    steps = row.steps[:n_rounds]
+    if isinstance(row, Row):
+        mine = row.rounds and tuple(r for r in row.rounds if r < n_rounds)
+        return replace(row, steps=steps, rounds=mine)
+    if row.cohorts is None:
+        return replace(row, steps=steps)
+    who, many = row.cohorts
+    many = many[:n_rounds]
+    return replace(row, steps=steps, cohorts=(who[: many.sum()], many))
 
 
 def _of_public_numbers(**numbers: Any) -> PrivacyPlan:

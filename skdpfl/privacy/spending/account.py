@@ -236,12 +236,16 @@ def charge_all(accounts: Iterable[Account], name: str, spent: PrivacySpent) -> N
         for account, book in books.items():
             account._budget = book.budget
             book.admit(spent)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        entry = Entry(name, is_scored_exactly(), spent, now)
+        entry = Entry(name, is_scored_exactly(), spent, now())
         for account, book in books.items():
             journals[account].add(book, entry)
     for account, book in books.items():
         warn_of_seeds(book.seeds, spent, account._warned)
+
+
+def now() -> str:
+    """Return the date of an entry."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def warn_of_seeds(past: frozenset[int], spent: PrivacySpent, warned: set[int]) -> None:

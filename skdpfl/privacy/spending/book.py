@@ -9,7 +9,8 @@ The first line is the header, the others are entries, oldest first::
 A digest is the SHA-256 of a line's bytes with its line end. Each entry contains the digest of the
 previous one, the header their number and the last digest; so a file with a changed, missing,
 repeated or moved byte is rejected. The first entry is the initial budget of the ledger; later
-entries of kind "budget" raise it. Entries hold numbers and text (:mod:`.report`) and run no code.
+entries of kind "budget" raise it, and those of kind "settled" say what a fit that ended early
+cost. Entries hold numbers and text (:mod:`.report`) and run no code.
 
 An entry is appended, then the header, whose length is always the same, is written over: both take
 as long in a file of thousands. If that is interrupted, one more entry than the header names is in
@@ -51,6 +52,14 @@ class Entry(NamedTuple):
 
     name: str
     scored: bool
+    spent: PrivacySpent
+    date: str = ""
+
+
+class Settled(NamedTuple):
+    """What a fit of this name cost that ended early, in place of what was charged for it."""
+
+    name: str
     spent: PrivacySpent
     date: str = ""
 
@@ -100,6 +109,9 @@ class Budget:
         return FILTERS[self.method](self.epsilon, self.delta, self.neighbours)
 
 
+Item = Entry | Budget | Settled
+
+
 class Mark(NamedTuple):
     """A state of a ledger: its first digest, its number of entries and its last digest."""
 
@@ -117,7 +129,7 @@ class Line(NamedTuple):
     """One entry, with the digest of its bytes."""
 
     digest: str
-    item: Entry | Budget
+    item: Item
 
 
 @dataclass(frozen=True)
@@ -156,8 +168,12 @@ class Book:
 
     @property
     def entries(self) -> list[Entry]:
-        """The fits, oldest first."""
-        return [line.item for line in self.lines if isinstance(line.item, Entry)]
+        """The fits, oldest first, those that were settled as what they cost then."""
+        found = [line.item for line in self.lines if isinstance(line.item, Entry)]
+        less = {s.name: s.spent for line in self.lines if isinstance(s := line.item, Settled)}
+        return [
+            each._replace(spent=less[each.name]) if each.name in less else each for each in found
+        ]
 
     @property
     def budgets(self) -> list[Budget]:
@@ -175,12 +191,24 @@ class Book:
         if (rule := self.budget.filter) is not None:
             rule.admit(self.taken, spent)
 
-    def adding(self, item: Entry | Budget) -> tuple[Book, bytes]:
+    def check_settled(self, name: str, spent: PrivacySpent) -> None:
+        """Raise a ValueError unless a fit may count as this part of it, which ran."""
+        named = [k for k, entry in enumerate(self.entries) if entry.name == name]
+        if len(named) != 1:
+            raise ValueError(f"The ledger has {len(named)} fits of the name {name!r}, not one.")
+        whole = self.entries[named[0]].spent
+        if (spent.unit, spent.neighbours) != (whole.unit, whole.neighbours):
+            raise ValueError("A part of a fit has the unit and the relation of the whole one.")
+        if (rule := self.budget.filter) is not None:
+            rule.check_part(whole, spent, self.entries[0].spent, is_first=named[0] == 0)
+
+    def adding(self, item: Item) -> tuple[Book, bytes]:
         """Return the book with one more entry, and the entry's bytes."""
         data = encoded(item, self.lines[-1].digest)
         lines, size = (*self.lines, Line(_digest(data), item)), self.size + len(data)
-        if isinstance(item, Budget):
-            return Book(lines, size, True, item, self.seeds), data
+        if not isinstance(item, Entry):
+            budget = item if isinstance(item, Budget) else self.budget
+            return Book(lines, size, True, budget, self.seeds), data
         seeds = item.spent.simulation_seeds
         book = Book(lines, size, True, self.budget, self.seeds | seeds if seeds else self.seeds)
         rule = self.budget.filter
@@ -194,7 +222,7 @@ class Book:
         return same and self.lines[mark.length - 1].digest == mark.last
 
 
-def written(*items: Entry | Budget) -> bytes:
+def written(*items: Item) -> bytes:
     """Return the bytes of a file with these entries."""
     body, last = b"", _FIRST
     for item in items:
@@ -234,6 +262,9 @@ def read(data: bytes, previous: Book | None = None) -> Book:
         raise Damaged("does not begin with a budget")
     budget = next(line.item for line in reversed(lines) if isinstance(line.item, Budget))
     fits = [line.item.spent for line in lines if isinstance(line.item, Entry)]
+    known_names = {line.item.name for line in lines if isinstance(line.item, Entry)}
+    if not {line.item.name for line in lines if isinstance(line.item, Settled)} <= known_names:
+        raise Damaged("has a settled fit that was not charged")
     seeds = frozenset().union(*(spent.simulation_seeds for spent in fits))
     size = len(data) - len(part)
     return Book(tuple(lines), size, named and not part, budget, seeds)
@@ -258,40 +289,47 @@ def _line(data: bytes, after: str, k: int) -> Line:
         ) from error
 
 
-def _item(plain: dict[str, Any]) -> Entry | Budget:
-    if one_of(plain, "kind", ["budget", "fit"], "entry") == "budget":
+def _item(plain: dict[str, Any]) -> Item:
+    kind = one_of(plain, "kind", ["budget", "fit", "settled"], "entry")
+    if kind == "budget":
         names = [field.name for field in dataclasses.fields(Budget)]
         keys(plain, {"after", "kind", "id", *names}, "entry")
         return Budget(**{name: plain[name] for name in names})
     dated = {"date"} & plain.keys()  # files of before have none
-    keys(plain, {"after", "kind", "name", "scored", "seeds", "spent", *dated}, "entry")
+    scores = {"scored"} if kind == "fit" else set()
+    keys(plain, {"after", "kind", "name", "seeds", "spent", *scores, *dated}, "entry")
     date = plain.get("date", "")
     for name, value in (("name", plain["name"]), ("date", date)):
         require(isinstance(value, str), f"entry.{name}", "is no text")
     seeds = frozenset(plain["seeds"])
     require(all(type(seed) is int for seed in seeds), "entry.seeds", "are no integers")
-    scored = one_of(plain, "scored", [True, False], "entry")
-    return Entry(plain["name"], scored, from_record(PrivacySpent, plain["spent"], seeds), date)
+    spent = from_record(PrivacySpent, plain["spent"], seeds)
+    if kind == "settled":
+        return Settled(plain["name"], spent, date)
+    return Entry(plain["name"], one_of(plain, "scored", [True, False], "entry"), spent, date)
 
 
 def _budget_to_dict(budget: Budget) -> dict[str, Any]:
     return {"kind": "budget", "id": secrets.token_hex(16)} | dataclasses.asdict(budget)
 
 
-def _fit_to_dict(entry: Entry) -> dict[str, Any]:
-    return {
-        "kind": "fit",
-        "name": entry.name,
-        "date": entry.date,
-        "scored": entry.scored,
-        "seeds": sorted(map(int, entry.spent.simulation_seeds)),
-        "spent": to_record(entry.spent),
-    }
+def _fit_to_dict(entry: Entry | Settled) -> dict[str, Any]:
+    is_fit = isinstance(entry, Entry)
+    plain = {"kind": "fit" if is_fit else "settled", "name": entry.name, "date": entry.date}
+    scored = {"scored": entry.scored} if isinstance(entry, Entry) else {}
+    return (
+        plain
+        | scored
+        | {
+            "seeds": sorted(map(int, entry.spent.simulation_seeds)),
+            "spent": to_record(entry.spent),
+        }
+    )
 
 
-def encoded(item: Entry | Budget, after: str) -> bytes:
+def encoded(item: Item, after: str) -> bytes:
     """Return the line of an entry."""
-    plain = _fit_to_dict(item) if isinstance(item, Entry) else _budget_to_dict(item)
+    plain = _budget_to_dict(item) if isinstance(item, Budget) else _fit_to_dict(item)
     return _json({"after": after} | plain)
 
 

@@ -45,6 +45,14 @@ below the smaller one's. So a procedure that may raise its budget guarantees the
 it may ever get: (largest epsilon, delta), whether or not the budget is raised, and however that is
 decided.
 
+*A fit that ended early.* Silos elsewhere may settle a fit at what its rounds that ran cost. What a
+filter composes may be single rounds as well as fits: a fit's noise and sampling were fixed when it
+began, so the bounds of its rounds add up to its own, whatever is released, and those of the first k
+to that of a fit of k rounds. The whole fit was admitted before it began, so no path exceeds the
+budget at any time, whoever decides when it stops, and by what. Two things are fixed by the first
+fit alone and must not follow from outputs: the share F, and whether it was admitted by its own
+distribution. So a first fit is settled only where both stay as they were.
+
 A record is in one silo, so either filter holds for each silo separately; the sums are those of the
 most expensive silo of each fit.
 """
@@ -154,6 +162,21 @@ class Filter:
             f"{offer if left > 0 else 'Nothing more fits.'} "
             "It was refused before it trained on any data."
         )
+
+    def check_part(
+        self, whole: PrivacySpent, part: PrivacySpent, first: PrivacySpent, *, is_first: bool
+    ) -> None:
+        """Raise a ValueError unless a fit may count as a part of it, which ran."""
+        relation = self.neighbours or first.neighbours
+        all_of_it, ran = self._use_under(relation, whole), self._use_under(relation, part)
+        if not (ran.used <= all_of_it.used and ran.failure <= all_of_it.failure):
+            raise ValueError("A part of a fit costs no more than all of it.")
+        before, after = (self._filling(self.adding(Taken(), cost)) for cost in (whole, part))
+        if is_first and not (before.used <= before.budget == after.budget):
+            raise ValueError(
+                "The first fit was admitted by its own distribution, or fixed the share of delta "
+                "for failures: it counts as a whole."
+            )
 
     def spent(self, taken: Taken) -> float:
         """Return the epsilon that fits have taken from the budget, at the ledger's delta.

@@ -22,7 +22,7 @@ from typing import Any
 from skdpfl._durable import append, replace_file, sync_folder, write_new
 from skdpfl._warnings import warn
 from skdpfl.exceptions import LedgerError, PrivacyLeakWarning
-from skdpfl.privacy.spending.book import Book, Budget, Damaged, Entry, Mark, read, written
+from skdpfl.privacy.spending.book import Book, Budget, Damaged, Item, Mark, read, written
 
 try:
     import fcntl
@@ -103,7 +103,7 @@ class Journal:
             fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 
-    def add(self, book: Book, item: Entry | Budget) -> None:
+    def add(self, book: Book, item: Item) -> None:
         """Add an entry, inside :meth:`locked` only; it is on the disk afterwards."""
         new, data = book.adding(item)
         with self._in_words("written"):

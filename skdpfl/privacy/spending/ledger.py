@@ -16,8 +16,8 @@ from typing import Any
 
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy.events import Neighbours
-from skdpfl.privacy.spending.account import ENDED, Account, charge_all, warn_at_the_end
-from skdpfl.privacy.spending.book import Budget
+from skdpfl.privacy.spending.account import ENDED, Account, charge_all, now, warn_at_the_end
+from skdpfl.privacy.spending.book import Budget, Settled
 from skdpfl.privacy.spending.journal import Journal, absolute, temporary_path
 from skdpfl.privacy.spending.spent import PrivacySpent
 
@@ -174,6 +174,26 @@ class PrivacyLedger(Account):
             Its cost.
         """
         charge_all([self], name, spent)
+
+    def settle(self, name: str, spent: PrivacySpent) -> None:
+        """Record that a fit ended early: it counts as its rounds that ran.
+
+        Parameters
+        ----------
+        name : str
+            The fit's name, which no other one in the ledger has.
+        spent : PrivacySpent
+            What a fit of these rounds would have cost. Nothing more of it may run afterwards.
+
+        Raises
+        ------
+        ValueError
+            If there is no such fit, or it has to count as a whole.
+        """
+        journal = self._writable()
+        with journal.locked() as book:
+            book.check_settled(name, spent)
+            journal.add(book, Settled(name, spent, now()))
 
     def raise_budget(self, epsilon: float, *, reason: str) -> None:
         """Raise the budget, and record the reason.

@@ -1,0 +1,151 @@
+"""Lines that silos' apps open to the server for the length of a fit.
+
+A message of Flower's takes seconds: a SuperNode that finds none sleeps 3 s, and each starts a
+process. So the first one invites: the app, which runs until the fit ends, opens a line to the
+server, and letters go to and fro on it. It is TLS with a certificate that the server makes for each
+run; certificate and token come with the invitation, as safely as Flower's messages do. Where no
+line can be opened, letters are messages.
+"""
+
+from __future__ import annotations
+
+import datetime
+import queue
+import secrets
+import socket
+import ssl
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from skdpfl.flower._client import LINE_NAME, LINE_PATIENCE, kept_alive
+from skdpfl.remote import Hello, Introduction, WireError, pack, receive, send, unpack
+
+_TOKEN = 32
+
+
+class Met(NamedTuple):
+    """A silo that opened a line, by this token."""
+
+    token: bytes
+    silo: Introduction
+    line: socket.socket
+
+
+class Door:
+    """Where silos' apps open their lines: a port of the server, ``host:port`` to them.
+
+    ``met`` has those that came; a thread each waits for their names.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address, self._tokens = address, set[bytes]()
+        self.met: queue.SimpleQueue[Met] = queue.SimpleQueue()
+        host, _, port = address.rpartition(":")
+        here = host if host in ("127.0.0.1", "localhost") else ""
+        self._socket = socket.create_server((here, int(port)))
+        self._tls, self._certificate = _own_certificate()
+        threading.Thread(target=self._meet_all, daemon=True).start()
+
+    def invitation(self) -> tuple[bytes, dict[str, str | bytes]]:
+        """Return a token, and what lets one app open a line by it, once."""
+        token = secrets.token_bytes(_TOKEN)
+        self._tokens.add(token)
+        return token, {"address": self._address, "token": token, "certificate": self._certificate}
+
+    def close(self) -> None:
+        """Close the door; lines stay."""
+        with suppress(OSError):  # wakes who waits there
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _meet_all(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                line = self._socket.accept()[0]
+                threading.Thread(target=self._meet, args=(line,), daemon=True).start()
+
+    def _meet(self, plain: socket.socket) -> None:
+        """Let in who has a token, and ask for its silo."""
+        with suppress(OSError, WireError):
+            plain.settimeout(LINE_PATIENCE)
+            line = self._tls.wrap_socket(plain, server_side=True)
+            token = receive(line, most=_TOKEN)
+            if token in self._tokens:
+                self._tokens.discard(token)
+                send(line, pack(Hello()))
+                silo = unpack(receive(line, most=2**16))
+                if isinstance(silo, Introduction):
+                    self.met.put(Met(token, silo, kept_alive(line)))
+                    return
+            line.close()
+        plain.close()
+
+
+class Line:
+    """One silo's line; letters wait for each other."""
+
+    def __init__(self, line: socket.socket, timeout: float) -> None:
+        self._line, self._turn, self._guard = line, threading.Lock(), threading.Lock()
+        self._asked: dict[bytes, Callable[[bytes | None], object]] = {}
+        line.settimeout(timeout)
+
+    def ask(self, letter: bytes, tell: Callable[[bytes | None], object]) -> None:
+        """Tell the answer to a letter, in a thread of its own: None if the line is no more.
+
+        A letter that is under way is not sent again.
+        """
+        with self._guard:
+            is_new = letter not in self._asked
+            self._asked[letter] = tell
+        if is_new:
+            threading.Thread(target=self._carry, args=(letter,), daemon=True).start()
+
+    def _carry(self, letter: bytes) -> None:
+        answer: bytes | None = None
+        try:
+            with self._turn:
+                send(self._line, letter)
+                answer = receive(self._line)
+        except OSError:
+            self.close()
+        with self._guard:
+            tell = self._asked.pop(letter)
+        tell(answer)
+
+    def close(self) -> None:
+        """Close the line: its app ends."""
+        with suppress(OSError):
+            self._line.shutdown(socket.SHUT_RDWR)
+        self._line.close()
+
+
+def _own_certificate() -> tuple[ssl.SSLContext, str]:
+    """Return what speaks TLS with a new key, and the certificate that this one signed itself."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, LINE_NAME)])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=365))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(LINE_NAME)]), critical=False)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile() as file:  # its owner's alone
+        file.write(private + certificate)
+        file.flush()
+        tls.load_cert_chain(file.name)
+    return tls, certificate.decode()
