@@ -13,7 +13,7 @@ from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
 from skdpfl.flower._client import content_of, letter_in
-from skdpfl.flower._lines import Door, Line
+from skdpfl.flower._lines import Door, OpenLine
 from skdpfl.remote import Courier, Hello, Introduction, SilosMissing, WireError, pack, unpack
 
 #: seconds between two looks for replies
@@ -52,7 +52,7 @@ class FlowerCourier(Courier):
         self._grid, self._timeout = grid, timeout
         self._door = Door(line) if line else None
         #: of silos that opened one, their lines; of tokens, the nodes that were invited by them
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, OpenLine] = {}
         self._invited: dict[bytes, int] = {}
         #: of each silo, its node and the mark of its memory
         self._nodes: dict[str, int] = {}
@@ -176,7 +176,7 @@ class FlowerCourier(Courier):
             self._open = {m: asked for m, asked in self._open.items() if asked[0] != node}
             if silo.name in self._lines:
                 self._lines[silo.name].close()
-            self._lines[silo.name] = Line(line, self._timeout)
+            self._lines[silo.name] = OpenLine(line, self._timeout)
             found.append(silo.name)
         return found
 

@@ -84,7 +84,7 @@ class Door:
         plain.close()
 
 
-class Line:
+class OpenLine:
     """One silo's line; letters wait for each other."""
 
     def __init__(self, line: socket.socket, timeout: float) -> None:

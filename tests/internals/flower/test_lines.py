@@ -14,7 +14,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from skdpfl.flower import FlowerCourier
 from skdpfl.flower._client import served
-from skdpfl.flower._lines import Door, Line
+from skdpfl.flower._lines import Door, OpenLine
 from skdpfl.remote import receive, send
 from tests.internals.flower.test_courier import Grid
 from tests.remote.silos_here import NAMES, Here, estimator, fit_elsewhere, fit_here, problem
@@ -145,7 +145,7 @@ def test_a_line_is_for_who_was_invited_once(port):
 def test_letters_that_are_under_way_are_not_sent_twice(port):
     """And answers come to whoever asked last."""
     one, other = socket.socketpair()
-    line, first, second = Line(one, 10.0), [], []
+    line, first, second = OpenLine(one, 10.0), [], []
     line.ask(b"a letter", first.append)
     assert receive(other) == b"a letter"
     line.ask(b"a letter", second.append)
