@@ -22,6 +22,13 @@ from _common.cells import Figure
 from _common.claims import CLAIM
 
 
+class Plain(LogFormatter):
+    """Ticks of a logarithmic axis, 0.9 instead of 9e-01."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
 def draw(figure: Figure, table: pd.DataFrame, path: Path) -> None:
     """Write the picture, if there is anything to see."""
     table = table[~table["metric"].isin((*figure.leave_out, CLAIM))]
@@ -75,7 +82,7 @@ def panel(figure: Figure, ax: Axes, part: pd.DataFrame, colours: dict[str, str])
     if figure.logy:
         ax.set_yscale("log")
         for formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
-            formatter(LogFormatter(minor_thresholds=(1.5, 0.4)))
+            formatter(Plain(minor_thresholds=(1.5, 0.4)))
     metrics = part["metric"].unique()
     ax.set_ylabel(metrics[0] if len(metrics) == 1 else figure.metric)
     ax.set_xlabel(figure.xlabel)

@@ -15,19 +15,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from _common.cells import Cell, Figure, known
+from _common.cells import Cell, Figure
 from _common.claims import claim
 from _common.problem import Problem, parted
 from _common.table import chosen
 
-from isrl.methods import cell, compared, fitted, sound
+from isrl.methods import HETEROGENEITY, apart, cell, compared, fitted, sound
 from skdpfl import ISRLDPRegressor
 from skdpfl.datasets import fetch_insurance
-from skdpfl.inspection import heterogeneity
+from skdpfl.inspection import Heterogeneity, heterogeneity
 
 N_SILOS, EPSILONS = (10, 3, 5, 15), (1.0, 3.0, 0.5, 5.0, 0.25, 0.125)
 CHARGES = (0, 65_000)
-HETEROGENEITY = "heterogeneity at the optimum"
 
 
 @functools.lru_cache(maxsize=4)
@@ -66,12 +65,12 @@ def untuned(method: str, epsilon: float, answering: int, n_rounds: int, seed: in
     return relative_rmse(method, epsilon, 10, seed, share=answering / 10, **tuned)
 
 
-def spread(n_silos: int) -> float:
-    """Return the silos' heterogeneity at the optimum: charges and features scaled to [-1, 1]."""
+def spread(n_silos: int) -> Heterogeneity:
+    """Return the silos' heterogeneity at the optimum, charges and features scaled to [-1, 1]."""
     data, (low, high) = problem(n_silos, 0), records(n_silos).feature_bounds
     X = 2 * (data.X - low) / (high - low) - 1
     y = 2 * (data.y - CHARGES[0]) / (CHARGES[1] - CHARGES[0]) - 1
-    return heterogeneity(X, y, silos=data.silos, loss="squared_error").upsilon_squared
+    return heterogeneity(X, y, silos=data.silos, loss="squared_error")
 
 
 def cells(quick: bool) -> list[Cell]:
@@ -89,11 +88,7 @@ def cells(quick: bool) -> list[Cell]:
                 found.append(cell(method, epsilon, fit, f"{n_silos} silos"))
     if quick:
         return found
-    place = {"epsilon": np.inf, "metric": HETEROGENEITY}
-    found += [
-        known(HETEROGENEITY, value=partial(spread, n), setting=f"{n} silos", **place)
-        for n in N_SILOS
-    ]
+    found += [apart(partial(spread, n), f"{n} silos") for n in N_SILOS]
     for answering, n_rounds, epsilon in itertools.product((2, 5, 10), (35, 50), (1.0, 3.0, 0.5)):
         for method in ("minibatch", "local, 5 steps"):
             fit = partial(untuned, method, epsilon, answering, n_rounds)

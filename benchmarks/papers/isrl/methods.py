@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _common.cells import Axis, Cell
+from _common.cells import Axis, Cell, known
 
 from skdpfl.privacy import epsilon_of
 from skdpfl.privacy.published import lowy2023_sigma
@@ -68,6 +68,18 @@ def cell(method: str, epsilon: float, fit: Callable[..., float], setting: str) -
     tuned = axes(method, epsilon)
     auto = len(tuned) == len(axes("minibatch", 1.0)) and "network" not in method
     return Cell(method, epsilon, fit, tuned, setting, epsilon, auto=auto)
+
+
+#: the silos' upsilon^2 at the optimum, a row of its own
+HETEROGENEITY = "heterogeneity at the optimum"
+
+
+def apart(found: Callable[[], Any], setting: str) -> Cell:
+    """Return the cell of how far silos are apart; ``found`` gives their heterogeneity."""
+    return known(
+        HETEROGENEITY, np.inf, lambda: found().upsilon_squared, setting=setting,
+        metric=HETEROGENEITY,
+    )  # fmt: skip
 
 
 def axes(method: str, epsilon: float) -> tuple[Axis, ...]:

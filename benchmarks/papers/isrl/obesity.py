@@ -1,4 +1,4 @@
-"""Obesity (figures 8, 9): error, seven silos of one class each, three of them a round.
+"""Obesity (figure 6): error, seven silos of one class each, three of them a round.
 
 2111 persons, a fifth of every silo for the test. Features are scaled by public bounds (the paper
 standardises them, makes silos equal by drawing records twice, and adds one noise for all silos).

@@ -21,7 +21,14 @@ all silos take part. E: the mean of |y - x|^2 over a round's local steps y.
     C'          <= (1 - l) C + 3 l (nu^2 E + 2 nu Phi + v/K)
 
 and r + kappa h^2 C / (l S) falls as r does above, for the least kappa that makes C's factor at most
-1 - mu h/2. Inserted into each other, all of these read ``a_phi h Phi <= (1 - mu h/2) V - V' + b``.
+1 - mu h/2. Not convex, C = (1/M) sum |c_i - grad F_i(x)|^2, and F(x) + kappa C falls, kappa being
+the least at which C drops out::
+
+    E           <= (h/eta_g)^2 (4.125 (|grad F|^2 + C) + 1.375 v/K)
+    E|x' - x|^2 <= 4 h^2 (nu^2 E + |grad F|^2 + q C + v/(K S))
+    C'          <= (1 - l/2) C + 3 l (nu^2 E + v/K) + (3/l) nu^2 E|x' - x|^2
+
+Inserted into each other, all of these read ``a_phi h Phi <= (1 - mu h/2) V - V' + b``.
 With weights (1 - mu h/2)^-(t+1) the sum over the rounds telescopes::
 
     weighted mean of Phi <= (V_0 / (h sum of weights) + b/h) / a_phi
@@ -36,7 +43,8 @@ that of |c_i - grad F_i(x*) - c|^2 is the variance of c_i - grad F_i(x*), at mos
 K eta_l nu <= u <= 1/16, resp. 1/24, the factor of |y - x|^2 to the K-1 is below 2.75, and the mean
 of k < K is (K-1)/2. Convexity: <grad F_i(y), x* - x> <= F_i(x*) - F_i(x) - (mu/4) |x - x*|^2 +
 nu |y - x|^2. Moves: noises of S K steps have a mean of variance v/(K S), S silos without
-replacement one of q times the variance over all silos; the mean of the c_i - c is 0.
+replacement one of q times the variance over all silos; the mean of the c_i - c is 0. The last C':
+|a + b|^2 <= (1 + l/2) |a|^2 + (1 + 2/l) |b|^2, with nu |x' - x| for what moves grad F_i.
 """
 
 from __future__ import annotations
@@ -144,22 +152,23 @@ def noble2022_scaffold_bound(
     *,
     smoothness: float,
     strong_convexity: float = 0.0,
+    convex: bool = True,
     n_rounds: int,
     start: float,
     control_error: float | None = None,
     **round_: Any,
 ) -> float:
-    """Return a bound on the mean excess objective of DP-SCAFFOLD, convex losses.
+    """Return a bound on the mean excess objective of DP-SCAFFOLD; not convex, on |grad F|^2.
 
     Parameters
     ----------
     steps : StepSizes
         Such as those of :func:`noble2022_scaffold_steps`; eta_g at least 1.
-    smoothness, strong_convexity, n_rounds, start
+    smoothness, strong_convexity, convex, n_rounds, start
         As in :func:`noble2022_fedavg_bound`.
     control_error : float, optional
-        (1/M) sum |c_i - grad F_i(x*)|^2 at the start. If None, that of a warm start of K steps in
-        every silo: at most nu^2 start + v / K.
+        C at the start. If None, that of a warm start of K gradients at x_0 in every silo: at most
+        nu^2 start + v / K, and v / K if not convex.
     **round_
         As in :func:`noble2022_fedavg_bound`.
 
@@ -180,17 +189,37 @@ def noble2022_scaffold_bound(
     """
     nu = check_positive("smoothness", smoothness)
     at = _round(steps, 1 / 24, nu, **round_)
-    mu, near = check_not_negative("strong_convexity", strong_convexity), at.silos * at.shrink
-    least = 4 * at.q * at.silos + 4.125 * (2 * at.u + 4 * at.u**2) * near
-    kappa = least / (1 - mu * at.h / (2 * at.share) - 12.375 * at.u**2 * at.shrink)
-    e = 2 * at.u + 4 * at.u**2 + 3 * kappa * at.u**2 / at.silos
-    gain = 2 - 8 * at.u - 6 * kappa * at.u / at.silos - 8.25 * e * at.u * at.shrink
-    paid = at.h**2 * at.mean * (4 + 3 * kappa + 1.375 * e * near)
+    mu = check_not_negative("strong_convexity", strong_convexity) * convex
     if control_error is None:
-        control_error = nu**2 * check_not_negative("start", start) + at.own
-    begin = kappa * at.h**2 / (at.share * at.silos)
-    begin = start + begin * check_not_negative("control_error", control_error)
-    return _telescoped(steps, begin, paid, gain, at.h, mu, n_rounds)
+        control_error = nu**2 * start * convex + at.own
+    control_error = check_not_negative("control_error", control_error)
+    kappa, gain, paid = (_convex_controls if convex else _controls)(at, nu, mu)
+    return _telescoped(steps, start + kappa * control_error, paid, gain, at.h, mu, n_rounds)
+
+
+def _convex_controls(at: _OfRound, nu: float, mu: float) -> tuple[float, float, float]:
+    """Return what C counts beside r, a and b."""
+    drift, near = 2 * at.u + 4 * at.u**2, at.silos * at.shrink
+    kappa = 4 * at.q * at.silos + 4.125 * drift * near
+    kappa /= 1 - mu * at.h / (2 * at.share) - 12.375 * at.u**2 * at.shrink
+    drift += 3 * kappa * at.u**2 / at.silos
+    gain = 2 - 8 * at.u - 6 * kappa * at.u / at.silos - 8.25 * drift * at.u * at.shrink
+    paid = at.h**2 * at.mean * (4 + 3 * kappa + 1.375 * drift * near)
+    return kappa * at.h**2 / (at.share * at.silos), gain, paid
+
+
+def _controls(at: _OfRound, nu: float, mu: float) -> tuple[float, float, float]:
+    """Return what C counts beside F, a and b."""
+    apart, walk = at.h**2 * at.shrink, 4 * at.h**2  # E is apart (4.125 (..) + 1.375 v/K)
+    of_c = walk * (4.125 * nu**2 * apart + at.q)
+    least = nu**2 * at.h / 2 * 4.125 * apart + nu / 2 * of_c
+    left = at.share / 2 - 3 * nu**2 * (4.125 * at.share * apart + of_c / at.share)
+    kappa = least / left if left > 0 else math.inf
+    drift = nu**2 * at.h / 2 + 3 * at.share * kappa * nu**2
+    moved = walk * (nu / 2 + 3 * kappa * nu**2 / at.share)
+    gain = 0.5 - (drift * 4.125 * apart + moved * (1 + 4.125 * nu**2 * apart)) / at.h
+    paid = (drift + moved * nu**2) * 1.375 * apart * at.own + moved * at.mean
+    return kappa, gain, paid + 3 * at.share * kappa * at.own
 
 
 def _round(
@@ -214,7 +243,7 @@ def _telescoped(
     steps: StepSizes, start: float, paid: float, gain: float, h: float, mu: float, n_rounds: int
 ) -> float:
     """Return (V_0 / (h sum of weights) + b / h) / a, infinite if no step of the proof gains."""
-    if gain <= 0:
+    if not gain > 0:
         raise ValueError(f"{steps!r} are not valid: too long for the theorem.")
     rounds = np.arange(1, check_count("n_rounds", n_rounds) + 1)
     weights = np.exp(-rounds * math.log1p(-mu * h / 2)).sum()
