@@ -29,28 +29,3 @@ from skdpfl.choosing._noise_level import noise_of_plan
 from skdpfl.choosing._plan import make_plan
 from skdpfl.choosing._request import Request, read_request, relation
 from skdpfl.choosing._solvers import SOLVERS, Solver
-
-__all__ = [
-    "SOLVERS",
-    "Averaging",
-    "Choice",
-    "Committed",
-    "GivenAlgorithm",
-    "Method",
-    "PublicFacts",
-    "Request",
-    "ScalingStep",
-    "Settings",
-    "Solver",
-    "Training",
-    "check_cohort",
-    "choose",
-    "control_rate",
-    "final_training",
-    "make_plan",
-    "noise_of_plan",
-    "read_request",
-    "relation",
-    "with_curvature",
-    "with_curves",
-]

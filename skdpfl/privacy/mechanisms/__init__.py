@@ -46,28 +46,6 @@ from skdpfl.privacy.mechanisms.whole_silos import (
     WholeMessages,
 )
 
-__all__ = [
-    "MECHANISMS",
-    "Aggregate",
-    "GradientTerms",
-    "LearntClip",
-    "Mechanism",
-    "NoPrivacy",
-    "PrivUnitMessages",
-    "Senders",
-    "ServerGradients",
-    "ServerMessages",
-    "SharedGradients",
-    "SharedMessages",
-    "ShuffledGradients",
-    "ShuffledSums",
-    "SiloGradients",
-    "SiloMessages",
-    "Statistics",
-    "WholeMessages",
-    "mechanism_for",
-]
-
 #: the default mechanism for each unit and trust
 MECHANISMS: dict[tuple[str, str], Mechanism] = {
     ("record", "silo"): SiloGradients(),

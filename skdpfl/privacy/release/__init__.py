@@ -22,27 +22,3 @@ from skdpfl.privacy.release.sharing import (
     check_honest,
     shared_noise,
 )
-
-__all__ = [
-    "DOUBLE",
-    "MOST_NORMALS",
-    "NORMALS",
-    "SINGLE",
-    "FreshNoise",
-    "GradientSums",
-    "NoisedSum",
-    "Precision",
-    "PrecisionError",
-    "SharedNoise",
-    "StepNoise",
-    "check_honest",
-    "choose_precision",
-    "grid_for",
-    "noise_for",
-    "noised_sum",
-    "reduced_clip",
-    "relative_error",
-    "shared_noise",
-    "snapped_release",
-    "underflow",
-]
