@@ -28,19 +28,13 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.utils.validation import _num_samples
 
+from skdpfl import preprocessing
 from skdpfl._apart import is_stackable
 from skdpfl._functions import WAYS_OUT, Declared, is_entrywise, mixes, name_of
 from skdpfl._surface import refuse_own_parts
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.models import fitted_one_by_one
-from skdpfl.preprocessing import (
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    RowTransformer,
-    ScatteringTransformer,
-    keeps_nothing,
-)
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.remote import Refused
 
@@ -54,8 +48,8 @@ NOTHING = (
     Normalizer,
     PolynomialFeatures,
     RBFSampler,
-    RowTransformer,
-    ScatteringTransformer,
+    preprocessing.RowTransformer,
+    preprocessing.ScatteringTransformer,
     SkewedChi2Sampler,
     SparseRandomProjection,
 )
@@ -141,16 +135,16 @@ def learns_nothing(step: Any) -> bool:
         return False
     if isinstance(step, HashingVectorizer):
         own = (step.analyzer, step.preprocessor, step.tokenizer)
-        return all(keeps_nothing(each) for each in own if callable(each))
+        return all(preprocessing.keeps_nothing(each) for each in own if callable(each))
     if isinstance(step, RBFSampler):
         return not isinstance(step.gamma, str)  # "scale" reads the variance of X
     if isinstance(step, NOTHING):
         return True
     if isinstance(step, SplineTransformer):
         return not isinstance(step.knots, str)  # "uniform" and "quantile" read X
-    if isinstance(step, DPMinMaxScaler):
+    if isinstance(step, preprocessing.DPMinMaxScaler):
         return step.feature_bounds is not None
-    if isinstance(step, DPOneHotEncoder):
+    if isinstance(step, preprocessing.DPOneHotEncoder):
         return step.all_declared
     if isinstance(step, FunctionTransformer):
         return is_entrywise(step)
@@ -179,7 +173,7 @@ def keeps_rows_apart(part: Any, seen: frozenset[int] = frozenset()) -> bool:
     origin = str(kind.__module__).partition(".")[0]
     if origin not in KNOWN or kind.__name__ in _TOGETHER:
         return False
-    if isinstance(part, RowTransformer):
+    if isinstance(part, preprocessing.RowTransformer):
         return True
     if isinstance(part, FunctionTransformer):
         return is_entrywise(part)
@@ -203,7 +197,7 @@ def gives_out_width(step: Any) -> bool:
         return gives_out_width(step.estimator)
     if isinstance(step, SelectFromModel):  # a threshold keeps as many as the model has above it
         return step.threshold != -np.inf or step.max_features is None
-    return isinstance(step, DPOneHotEncoder) and not step.width_is_public_
+    return isinstance(step, preprocessing.DPOneHotEncoder) and not step.width_is_public_
 
 
 def _dropped(imputer: SimpleImputer) -> bool:

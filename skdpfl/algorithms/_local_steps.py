@@ -79,19 +79,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpfl._arguments import check_number
-from skdpfl.algorithms._base import (
-    Algorithm,
-    Ball,
-    Gradient,
-    Projection,
-    Released,
-    is_vector,
-    steps_in,
-)
+from skdpfl.algorithms import _base
 
 
 @dataclass(frozen=True)
-class LocalSteps(Algorithm):
+class LocalSteps(_base.Algorithm):
     """Base class of algorithms with K gradient steps in each silo; the state is the model."""
 
     learning_rate: float
@@ -101,12 +93,12 @@ class LocalSteps(Algorithm):
         check_number("learning_rate", self.learning_rate, open_low=True, open_high=True)
 
     def n_gradients(self, round: int) -> int:
-        return steps_in(self.local_steps, round)
+        return _base.steps_in(self.local_steps, round)
 
     def init(self, params: np.ndarray) -> Any:
         return params
 
-    def local(self, shared: Any, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+    def local(self, shared: Any, memory: np.ndarray, gradient: _base.Gradient) -> np.ndarray:
         moved: np.ndarray | float = 0.0
         for _ in range(gradient.n_steps):
             moved = moved - self.learning_rate * gradient(shared + moved)
@@ -135,7 +127,7 @@ class FedAvg(LocalSteps):
     global_learning_rate: float = 1.0
     momentum: float = 0.0
 
-    def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+    def local(self, shared: np.ndarray, memory: np.ndarray, gradient: _base.Gradient) -> np.ndarray:
         if not self.momentum:
             return super().local(shared, memory, gradient)
         moved: np.ndarray | float = 0.0
@@ -145,7 +137,7 @@ class FedAvg(LocalSteps):
             moved = moved - self.learning_rate * velocity
         return np.asarray(moved)
 
-    def aggregate(self, state: np.ndarray, released: Released) -> np.ndarray:
+    def aggregate(self, state: np.ndarray, released: _base.Released) -> np.ndarray:
         return state + self.global_learning_rate * released.mean
 
 
@@ -163,15 +155,15 @@ class LocalSGD(LocalSteps):
         Projection onto the feasible set, after every step.
     """
 
-    projection: Projection = field(default_factory=Ball)
+    projection: _base.Projection = field(default_factory=_base.Ball)
 
-    def local(self, shared: np.ndarray, memory: np.ndarray, gradient: Gradient) -> np.ndarray:
+    def local(self, shared: np.ndarray, memory: np.ndarray, gradient: _base.Gradient) -> np.ndarray:
         at = shared
         for _ in range(gradient.n_steps):
             at = self.projection(at - self.learning_rate * gradient(at))
         return at - shared
 
-    def aggregate(self, state: np.ndarray, released: Released) -> np.ndarray:
+    def aggregate(self, state: np.ndarray, released: _base.Released) -> np.ndarray:
         return self.projection(state + released.mean)
 
 
@@ -247,10 +239,10 @@ class Scaffold(LocalSteps):
     def accepts(self, shared: Any, size: int) -> bool:
         if not isinstance(shared, ScaffoldBroadcast) or shared.n_steps < 1:
             return False
-        return is_vector(shared.params, size) and is_vector(shared.control, size)
+        return _base.is_vector(shared.params, size) and _base.is_vector(shared.control, size)
 
     def local(
-        self, shared: ScaffoldBroadcast, memory: np.ndarray, gradient: Gradient
+        self, shared: ScaffoldBroadcast, memory: np.ndarray, gradient: _base.Gradient
     ) -> np.ndarray:
         correction = shared.control - memory
         moved: np.ndarray | float = 0.0
@@ -268,7 +260,7 @@ class Scaffold(LocalSteps):
     ) -> np.ndarray:
         return memory + self._control_change(shared.control, kept, shared.n_steps)
 
-    def aggregate(self, state: ScaffoldState, released: Released) -> ScaffoldState:
+    def aggregate(self, state: ScaffoldState, released: _base.Released) -> ScaffoldState:
         total = released.sampled * released.mean
         n_steps = self.n_gradients(state.round)
         control = state.control + self._control_change(
@@ -332,7 +324,7 @@ class FedExp(LocalSteps):
     def init(self, params: np.ndarray) -> FedExpState:
         return FedExpState(params, ())
 
-    def aggregate(self, state: FedExpState, released: Released) -> FedExpState:
+    def aggregate(self, state: FedExpState, released: _base.Released) -> FedExpState:
         step = self._step(released)
         return FedExpState(state.params + step * released.mean, (*state.step_sizes, step))
 
@@ -347,7 +339,7 @@ class FedExp(LocalSteps):
             return super().output_weight(round, n_rounds)
         return float(round >= n_rounds - self.n_averaged)
 
-    def _step(self, released: Released) -> float:
+    def _step(self, released: _base.Released) -> float:
         """Return eta_g, and 1 where the messages are not finite: then the fit has diverged."""
         if not np.isfinite(released.mean).all():
             return 1.0

@@ -15,22 +15,14 @@ from sklearn.pipeline import Pipeline
 from skdpfl._pipelines import private_step, silos_argument
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection._display import (
-    Display,
-    default_score,
-    draw_scores,
-    logarithmic,
-    predicted_scores,
-    read_cv_results,
-    score_label,
-)
+from skdpfl.inspection import _display
 
 #: new records that are all among the training records are rarer than this
 _BY_CHANCE = 1e-6
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ConvergenceDisplay(Display):
+class ConvergenceDisplay(_display.Display):
     """Scores of the rounds' models on held-out records.
 
     Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_cv_results`.
@@ -91,11 +83,11 @@ class ConvergenceDisplay(Display):
     def _draw(self, color: str | None) -> None:
         rounds, marker = np.asarray(self.rounds), "o" if self.each_a_fit else None
         line = {"color": color, "label": self.estimator_name, "marker": marker}
-        self.line_, self.band_ = draw_scores(self.ax_, rounds, self.scores, **line)
+        self.line_, self.band_ = _display.draw_scores(self.ax_, rounds, self.scores, **line)
         repeats = "" if self.band_ is None else "\n(mean ± standard deviation)"
         self.ax_.set_ylabel(f"{self.score_name} on {self.records}{repeats}")
         if self.each_a_fit:
-            logarithmic(self.ax_, rounds, "rounds (each point a fit of its own)")
+            _display.logarithmic(self.ax_, rounds, "rounds (each point a fit of its own)")
         else:
             self.ax_.set_xlabel("round")
             self.ax_.xaxis.get_major_locator().set_params(integer=True)
@@ -164,9 +156,9 @@ class ConvergenceDisplay(Display):
         display = cls(
             rounds=np.arange(1, len(scores) + 1),
             scores=scores,
-            score_name=score_label(scoring)
+            score_name=_display.score_label(scoring)
             if isinstance(scoring, str)
-            else default_score(estimator),
+            else _display.default_score(estimator),
             estimator_name=type(inner).__name__,
             records="training records" if trained_on else "held-out records",
         )
@@ -203,7 +195,9 @@ class ConvergenceDisplay(Display):
         ConvergenceDisplay
         """
         by_round = y_pred if isinstance(y_pred, Mapping) else dict(enumerate(y_pred, start=1))
-        scores, score_name = predicted_scores(y_true, dict(sorted(by_round.items())), metric)
+        scores, score_name = _display.predicted_scores(
+            y_true, dict(sorted(by_round.items())), metric
+        )
         return cls(
             rounds=[int(r) for r in scores],
             scores=list(scores.values()),
@@ -244,7 +238,7 @@ class ConvergenceDisplay(Display):
         -------
         ConvergenceDisplay
         """
-        table = read_cv_results(results, param)
+        table = _display.read_cv_results(results, param)
         return cls(
             rounds=[int(r) for r in table.scores],
             scores=list(table.scores.values()),

@@ -33,30 +33,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from skdpfl import preprocessing, scaling
 from skdpfl._arguments import refuse_dates
 from skdpfl.federation import Federation, Schema, SiloBudgets, SumPlan
-from skdpfl.preprocessing import (
-    Learning,
-    PayingTransformer,
-    SiloSource,
-    Vocabulary,
-    beside_threshold,
-    by_frequency,
-)
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.scaling import (
-    Bins,
-    Box,
-    Known,
-    Levels,
-    ScaledMoments,
-    Spreads,
-    boxes_of,
-    edges_by,
-    magnitudes,
-    quantiles,
-    read_feature_bounds,
-)
 
 #: how much a part's error matters
 _WEIGHTS = {
@@ -88,7 +68,7 @@ class Sums(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class FirstLook(PayingTransformer):
+class FirstLook(preprocessing.PayingTransformer):
     """Noised sums over the columns of a table; ``parts`` says which.
 
     After a fit ``found`` has the sums of each part, ``used`` its columns, ``box`` their ranges.
@@ -145,7 +125,7 @@ class FirstLook(PayingTransformer):
             getattr(self, "feature_names_in_", range(self.n_features_in_)), dtype=object
         )
 
-    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
+    def _plan(self, budgets: SiloBudgets, delta: float) -> preprocessing.Learning:
         self.budgets, self.box, self.found = budgets, self._boxes(), dict[str, Sums]()
         self.lost = np.zeros(self.n_features_in_, dtype=bool)
         columns = dict.fromkeys(_WEIGHTS, ~self.words & ~(self.box.low == self.box.high))
@@ -162,7 +142,7 @@ class FirstLook(PayingTransformer):
             raise ValueError(f"Give one column; got {several.tolist()[:5]!r}.")
         mu, failure = gaussian_mu(float(self.epsilon), delta), 0.0
         if "words" in self.used:
-            mu, failure = beside_threshold(budgets, float(self.epsilon), delta)
+            mu, failure = preprocessing.beside_threshold(budgets, float(self.epsilon), delta)
         amounts = {part: _WEIGHTS[part] * math.sqrt(u.sum()) for part, u in self.used.items()}
         whole, n = sum(amounts.values()), budgets.n_silos
         mus = {part: np.full(n, mu * math.sqrt(amounts[part] / whole)) for part in amounts}
@@ -173,30 +153,30 @@ class FirstLook(PayingTransformer):
             plans, asked = [self.plan], next(iter(self.numbers))
             first = None if asked == "bins" else self._asked(asked)
         if "words" in mus:
-            self.vocabulary = Vocabulary(
+            self.vocabulary = preprocessing.Vocabulary(
                 budgets, self.used["words"], float(mus["words"][0]), failure
             )
             plans.append(self.vocabulary.plan)
             first = first if self.numbers else self.vocabulary.what
-        return Learning(tuple(plans), first)
+        return preprocessing.Learning(tuple(plans), first)
 
-    def _boxes(self) -> Box:
+    def _boxes(self) -> scaling.Box:
         """Return the declared bounds, NaN where there are none; set which columns are words."""
         low, high = np.full((2, self.n_features_in_), np.nan)
         low[self._flags], high[self._flags] = 0.0, 1.0
         self.words, given, names = self._words.copy(), self.feature_bounds, self.names.tolist()
         if isinstance(given, Mapping):
             known = [j for j, name in enumerate(names) if given.get(name) is not None]
-            bounds = read_feature_bounds(given, len(known), [names[j] for j in known])
+            bounds = scaling.read_feature_bounds(given, len(known), [names[j] for j in known])
             low[known], high[known] = bounds.low, bounds.high
             self.words &= [name not in given for name in names]
         elif given is not None:
             named = getattr(self, "feature_names_in_", None)
-            bounds = read_feature_bounds(given, len(low), named)
+            bounds = scaling.read_feature_bounds(given, len(low), named)
             low[:], high[:] = bounds.low, bounds.high
-        return Box(low, high)
+        return scaling.Box(low, high)
 
-    def _learn(self, source: SiloSource) -> str:
+    def _learn(self, source: preprocessing.SiloSource) -> str:
         advice = ""
         for part, number in self.numbers.items():
             what = self._asked(part)
@@ -227,17 +207,17 @@ class FirstLook(PayingTransformer):
         """Return the sum to ask for."""
         used, largest = self.used[part], int(self.budgets.summed.max())
         if part == "magnitudes":
-            return magnitudes(used, largest)
+            return scaling.magnitudes(used, largest)
         if part == "known":
-            return Known(used, largest)
+            return scaling.Known(used, largest)
         if part == "levels":
-            return Levels(used, largest, np.zeros((0, 0)), self.levels)
+            return scaling.Levels(used, largest, np.zeros((0, 0)), self.levels)
         if part == "bins":
             self.edges = self._edges(used)
-            return Bins(used, largest, self.edges)
+            return scaling.Bins(used, largest, self.edges)
         if part == "spreads":
             low, high = self.box_of("spreads")
-            return Spreads(used, largest, low, high, self.budgets.neighbours == "replace")
+            return scaling.Spreads(used, largest, low, high, self.budgets.neighbours == "replace")
         _, mean, std = self.spread(None)
         scale, fine = np.zeros(len(used)), np.isfinite(mean)
         low, high = self.box_of("spreads")
@@ -247,14 +227,14 @@ class FirstLook(PayingTransformer):
         center, at = scale.copy(), np.flatnonzero(used)[fine]
         center[at], scale[at] = mean[fine], std[fine]
         norm, n_silos = _ROW_NORM * math.sqrt(used.sum()), self.budgets.n_silos
-        self.products = ScaledMoments(center, norm, False, n_silos, scale=scale)
+        self.products = scaling.ScaledMoments(center, norm, False, n_silos, scale=scale)
         return self.products
 
-    def box_of(self, part: str) -> Box:
+    def box_of(self, part: str) -> scaling.Box:
         """Return the ranges of a part's columns; of those that were not found, any."""
         low, high = self.box.low[self.used[part]], self.box.high[self.used[part]]
         lost = np.isnan(low)
-        return Box(np.where(lost, -1.0, low), np.where(lost, 1.0, high))
+        return scaling.Box(np.where(lost, -1.0, low), np.where(lost, 1.0, high))
 
     def _edges(self, used: np.ndarray) -> np.ndarray:
         """Return edges of bins: equal ones, closer where magnitudes tell that values are."""
@@ -263,7 +243,9 @@ class FirstLook(PayingTransformer):
         if self.n_bins is None and "magnitudes" in self.found:
             counts, std = self.found["magnitudes"].of(None)
             here = self.used["magnitudes"][used]
-            edges[here] = edges_by(counts, std, Box(box.low[here], box.high[here]), n_bins)
+            edges[here] = scaling.edges_by(
+                counts, std, scaling.Box(box.low[here], box.high[here]), n_bins
+            )
         return edges
 
     def _enough_bins(self, used: np.ndarray) -> int:
@@ -271,7 +253,7 @@ class FirstLook(PayingTransformer):
         n, largest = float(self.budgets.units.sum()), int(self.budgets.summed.max())
         n_sums = 1 if self.budgets.as_one else self.budgets.n_silos
         for k in _BINS:
-            what = Bins(used, largest, np.zeros((int(used.sum()), k + 1)))
+            what = scaling.Bins(used, largest, np.zeros((int(used.sum()), k + 1)))
             noise = float(self.plan.noised(self.numbers["bins"], what).std[0])
             if noise * math.sqrt(n_sums * k / 2) <= _RANK * n:
                 return k
@@ -280,7 +262,7 @@ class FirstLook(PayingTransformer):
     def _read_magnitudes(self) -> str:
         """Set the ranges that were not declared; return what to say of those that are not seen."""
         used, (counts, std) = self.used["magnitudes"], self.found["magnitudes"].of(None)
-        box, far = boxes_of(counts, std)
+        box, far = scaling.boxes_of(counts, std)
         one = box.high == box.low  # all zeros, or all ones
         self.box.low[used], self.box.high[used] = box.low - one, box.high + one
         self.lost[used] = np.isnan(box.low) | far
@@ -311,7 +293,7 @@ class FirstLook(PayingTransformer):
         counts = counts + std * drawn
         few = counts.sum(axis=-1) < 2 * std * math.sqrt(counts.shape[-1])
         few = few | self.lost[self.used["bins"]]
-        return np.where(few[..., None], np.nan, quantiles(counts, self.edges, shares))
+        return np.where(few[..., None], np.nan, scaling.quantiles(counts, self.edges, shares))
 
     def correlations(self, drawn: np.ndarray | float = 0.0) -> np.ndarray:
         """Return the correlations (d, d) of columns; NaN: too little spread to tell."""
@@ -328,7 +310,7 @@ class FirstLook(PayingTransformer):
         """Return noisy counts of the values of each column of words."""
         if silo is None:
             return self.words_of_all
-        return [by_frequency(counts) for counts in self.words_of_each[silo]]
+        return [preprocessing.by_frequency(counts) for counts in self.words_of_each[silo]]
 
     def count_noise(self, silo: int | None) -> float:
         """Return the noise of a number of values."""

@@ -10,21 +10,11 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from skdpfl import federation
 from skdpfl._arguments import check_choice, check_positive
 from skdpfl._compat import as_frame
 from skdpfl._pipelines import keeps_rows_apart
 from skdpfl._surface import filled_docs, refuse_own_parts
-from skdpfl.federation import (
-    Confusion,
-    Found,
-    LocalFederation,
-    Measure,
-    RocAuc,
-    SiloBudgets,
-    SiloData,
-    ask_score,
-    score_plan,
-)
 from skdpfl.inspection._display import GREY, Display, next_colour
 from skdpfl.model_selection.scoring import predictions
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
@@ -70,11 +60,11 @@ _shared_docs = filled_docs(
 
 def _found(
     display: type,
-    measure: Measure,
+    measure: federation.Measure,
     estimator: Any,
     data: tuple[Any, Any, Any],
     budget: dict[str, Any],
-) -> tuple[Found, PrivacySpent]:
+) -> tuple[federation.Found, PrivacySpent]:
     """Charge for a measure of the records, and ask for it."""
     X, y, silos = data
     check_positive("epsilon", budget["epsilon"])
@@ -91,10 +81,10 @@ def _found(
     mu = gaussian_mu(float(budget["epsilon"]), delta)
     neighbours, each = budget["neighbours"], np.full(len(groups.ids), mu)
     sizes = groups.sizes
-    budgets = SiloBudgets(
+    budgets = federation.SiloBudgets(
         sizes, each, "record", trust, neighbours, colluding=colluding, spare=min(spare, 1)
     )
-    plan = score_plan(measure, budgets, mu)
+    plan = federation.score_plan(measure, budgets, mu)
     spent = PrivacySpent.from_compositions(
         unit="record",
         trust=trust,
@@ -114,8 +104,10 @@ def _found(
     truth = np.where(classes[places] == y, places, -1)
     together = keeps_rows_apart(estimator)
     predicted = predictions(estimator, X, measure.reads, classes, together=together)
-    records = SiloData.from_codes(predicted, truth, groups.codes, len(groups.ids))
-    return ask_score(measure, plan, LocalFederation(records, streams), streams), spent
+    records = federation.SiloData.from_codes(predicted, truth, groups.codes, len(groups.ids))
+    return federation.ask_score(
+        measure, plan, federation.LocalFederation(records, streams), streams
+    ), spent
 
 
 def _last(estimator: Any) -> Any:
@@ -245,7 +237,7 @@ class DPRocCurveDisplay(Display):
             )
         budget = {"epsilon": epsilon, "delta": delta, "trust": trust, "neighbours": neighbours}
         budget["random_state"] = random_state
-        found, spent = _found(cls, RocAuc(), estimator, (X, y, silos), budget)
+        found, spent = _found(cls, federation.RocAuc(), estimator, (X, y, silos), budget)
         fpr, tpr = found.measure.curve(found.mean)
         return cls(
             fpr=fpr,
@@ -363,7 +355,7 @@ class DPConfusionMatrixDisplay(Display):
         _check_classifier(estimator)
         budget = {"epsilon": epsilon, "delta": delta, "trust": trust, "neighbours": neighbours}
         budget["random_state"] = random_state
-        measure = Confusion(len(estimator.classes_))
+        measure = federation.Confusion(len(estimator.classes_))
         found, spent = _found(cls, measure, estimator, (X, y, silos), budget)
         n = math.prod(np.shape(y))
         return cls(

@@ -23,18 +23,9 @@ from skdpfl._compat import CallbackSupportMixin, with_callbacks
 from skdpfl._functions import Declared
 from skdpfl._pipelines import private_step
 from skdpfl._surface import not_elsewhere
+from skdpfl.model_selection import _wrapped
 from skdpfl.model_selection._candidates import Candidate, Runs, Space, seed_from, warnings_off
 from skdpfl.model_selection._search_budget import SearchBudget, divide_budget, within
-from skdpfl.model_selection._wrapped import (
-    BestModel,
-    Protection,
-    check_budgets,
-    check_protection,
-    protection_of,
-    readable,
-    unpaid_steps,
-    warn_of,
-)
 from skdpfl.model_selection.holdout import split
 from skdpfl.model_selection.scoring import NoisyScore
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
@@ -53,7 +44,7 @@ REFERENCE = 16
 
 @dataclass(eq=False, repr=False)
 class DPRandomizedSearchCV(
-    CallbackSupportMixin, Recorded, BestModel, MetaEstimatorMixin, BaseEstimator
+    CallbackSupportMixin, Recorded, _wrapped.BestModel, MetaEstimatorMixin, BaseEstimator
 ):
     """Randomised search under one privacy budget.
 
@@ -187,7 +178,7 @@ class DPRandomizedSearchCV(
         self : DPRandomizedSearchCV
         """
         inner, guarantee = self._check()
-        X, y = readable(X, y, inner is self.estimator)
+        X, y = _wrapped.readable(X, y, inner is self.estimator)
         _, given = split_silo_column(X, silos, inner.silo_column)
         groups = read_silos(given, _num_samples(X), X)
         streams = streams_for(self.random_state)
@@ -204,11 +195,11 @@ class DPRandomizedSearchCV(
             # computed for other draws from the same distribution
             reference = public("reference", REFERENCE, distinct=False) if law else candidates
             drawn = [candidate.model() for candidate in [*reference, *candidates]]
-            check_protection(drawn, inner)
-            unpaid = unpaid_steps(drawn, Declared(self.public), X)
+            _wrapped.check_protection(drawn, inner)
+            unpaid = _wrapped.unpaid_steps(drawn, Declared(self.public), X)
             prices = [candidate.price for candidate in reference]
             budget = divide_budget(guarantee.neighbours, prices, self.epsilon, delta, law)
-        warn_of(unpaid)
+        _wrapped.warn_of(unpaid)
         spent = self._spent(budget, delta, guarantee, streams, exact=bool(unpaid))
         self._charge(spent)
         runs = Runs(self, None if law else count)
@@ -226,17 +217,19 @@ class DPRandomizedSearchCV(
         self.privacy_spent_, self.fit_epsilon_ = spent, float(budget.epsilon)
         return self
 
-    def _check(self) -> tuple[Any, Protection]:
+    def _check(self) -> tuple[Any, _wrapped.Protection]:
         """Check the parameters; return the estimator that is searched and the guarantee."""
-        check_budgets(Space(self.param_distributions).names)
+        _wrapped.check_budgets(Space(self.param_distributions).names)
         check_count("n_iter", self.n_iter, high=MOST_RUNS, words=", for each run is priced")
         check_share("holdout", self.holdout)
         check_positive("epsilon", self.epsilon)
         check_budget_parameters(self.epsilon, self.delta)
         _, inner = private_step(self.estimator)
-        return inner, protection_of(inner)
+        return inner, _wrapped.protection_of(inner)
 
-    def _runs(self, guarantee: Protection, streams: Streams) -> tuple[int, Repetition | None]:
+    def _runs(
+        self, guarantee: _wrapped.Protection, streams: Streams
+    ) -> tuple[int, Repetition | None]:
         """Return the number of runs, and its distribution if it is secret."""
         if guarantee.trust != "server" or self.n_iter == 1:
             Space(self.param_distributions).warn_of_repeats(self.n_iter)
@@ -268,7 +261,7 @@ class DPRandomizedSearchCV(
         self,
         budget: SearchBudget,
         delta: float,
-        guarantee: Protection,
+        guarantee: _wrapped.Protection,
         streams: Streams,
         *,
         exact: bool,
@@ -288,7 +281,7 @@ class DPRandomizedSearchCV(
         points: list[dict[str, Any]],
         models: list[Any],
         noisy: np.ndarray,
-        guarantee: Protection,
+        guarantee: _wrapped.Protection,
     ) -> None:
         """Set the attributes; with trust="server" only those of the best run."""
         best = int(np.argmax(noisy))

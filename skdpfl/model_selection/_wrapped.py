@@ -20,16 +20,9 @@ from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d,
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from skdpfl import _pipelines
 from skdpfl._arguments import refuse_sparse
 from skdpfl._functions import WAYS_OUT, Declared, name_of
-from skdpfl._pipelines import (
-    check_columns_are_named,
-    is_as_released,
-    is_declared,
-    learns_nothing,
-    leaves,
-    private_step,
-)
 from skdpfl._warnings import warn
 from skdpfl.choosing import relation
 from skdpfl.exceptions import PrivacyLeakWarning
@@ -71,7 +64,7 @@ def check_protection(models: Iterable[Any], searched: Any) -> None:
     """Raise unless all candidates protect what the searched estimator does, in the same silos."""
     said = protection_of(searched), searched.silo_column
     for model in models:
-        _, inner = private_step(model)
+        _, inner = _pipelines.private_step(model)
         own = protection_of(inner), inner.silo_column
         if own != said:
             raise ValueError(
@@ -109,7 +102,7 @@ def columns_seen(model: Any, X: Any) -> dict[str, Any]:
     if isinstance(model, Pipeline) and len(model.steps) > 1:
         few = _safe_indexing(X, np.arange(min(1000, _num_samples(X))))
         X = clone(model[:-1]).fit(few).transform(few)
-    _, inner = private_step(model)
+    _, inner = _pipelines.private_step(model)
     return public_columns(X, inner.silo_column)
 
 
@@ -117,9 +110,9 @@ def unpaid_steps(models: Iterable[Any], public: Declared, X: Any) -> dict[str, A
     """Return the steps that learn without privacy, by path; raise for private ones."""
     found: dict[str, Any] = {}
     for model in models:
-        check_columns_are_named(model, public)
+        _pipelines.check_columns_are_named(model, public)
         for path, step in steps_before_last(model):
-            if is_declared(step, path, public, X) or learns_nothing(step):
+            if _pipelines.is_declared(step, path, public, X) or _pipelines.learns_nothing(step):
                 continue
             if isinstance(step, Recorded):
                 raise ValueError(_PAYS_APART.format(path=path, kind=type(step).__name__))
@@ -172,10 +165,10 @@ def steps_before_last(model: Any, *, whole: bool = False) -> Iterator[tuple[str,
     A subclass of Pipeline may do anything: it is a step itself.
     """
     if isinstance(model, Pipeline):
-        if not is_as_released(model):
+        if not _pipelines.is_as_released(model):
             yield "pipeline", model
         for name, part in model.steps[: None if whole else -1]:
-            yield from leaves(part, name)
+            yield from _pipelines.leaves(part, name)
 
 
 def _best_has(method: str) -> Callable[[Any], bool]:

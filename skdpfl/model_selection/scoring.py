@@ -17,18 +17,8 @@ from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from skdpfl import federation
 from skdpfl._pipelines import keeps_rows_apart, private_step
-from skdpfl.federation import (
-    Closeness,
-    Found,
-    LocalFederation,
-    Measure,
-    SiloBudgets,
-    SiloData,
-    ask_score,
-    measure_of,
-    score_plan,
-)
 from skdpfl.model_selection._wrapped import Protection, protection_of
 from skdpfl.model_selection.holdout import Split
 from skdpfl.privacy.events import change_of
@@ -64,12 +54,12 @@ def _predictions(model: Any, X: Any, reads: str, classes: np.ndarray) -> np.ndar
         return shares[:, 1:] if reads == "scores" else np.log(shares)
 
 
-def default_measure(inner: Any) -> Measure | None:
+def default_measure(inner: Any) -> federation.Measure | None:
     """Return what a search maximises by default: None is a classifier's accuracy."""
     if is_classifier(inner):
         return None
     low, high = inner.target_bounds
-    return Closeness("squared_error", (high - low) / 2, 1.0, shift=1.0)
+    return federation.Closeness("squared_error", (high - low) / 2, 1.0, shift=1.0)
 
 
 class NoisyScore:
@@ -89,7 +79,7 @@ class NoisyScore:
         self._inner, self._guarantee, self._split = inner, guarantee, split
         self._scoring = scoring
 
-    def measure(self, labels: np.ndarray) -> Measure:
+    def measure(self, labels: np.ndarray) -> federation.Measure:
         """Return what is maximised, where there are these labels; none for a regressor."""
         default = default_measure(self._inner)
         if self._scoring is None and default is not None:
@@ -99,7 +89,7 @@ class NoisyScore:
             raise ValueError(
                 f'loss={self._inner.loss!r} gives no probabilities: search with scoring="accuracy".'
             )
-        return measure_of(
+        return federation.measure_of(
             self._scoring or "accuracy",
             n_classes=len(labels) if known else None,
             targets=None if known else self._inner.target_bounds,
@@ -135,7 +125,7 @@ class NoisyScore:
         labels: np.ndarray,
         mu: float,
         streams: Streams,
-    ) -> Found:
+    ) -> federation.Found:
         """Return one model's score, as the units' sums with their noise tell it."""
         guarantee, codes = self._guarantee, self._split.codes
         unit, trust, neighbours, colluding = guarantee
@@ -146,8 +136,12 @@ class NoisyScore:
         together = keeps_rows_apart(private_step(model)[1])  # earlier steps: see unpaid_steps
         predicted = predictions(model, X, measure.reads, classes, together=together)
         sizes = np.bincount(codes)
-        data = SiloData.from_codes(predicted, truth, codes, len(sizes))
+        data = federation.SiloData.from_codes(predicted, truth, codes, len(sizes))
         each = np.full(len(sizes), mu)
-        budgets = SiloBudgets(sizes, each, unit, trust, neighbours, colluding=colluding or 0)
-        plan = score_plan(measure, budgets, mu, first=number)
-        return ask_score(measure, plan, LocalFederation(data, streams), streams)
+        budgets = federation.SiloBudgets(
+            sizes, each, unit, trust, neighbours, colluding=colluding or 0
+        )
+        plan = federation.score_plan(measure, budgets, mu, first=number)
+        return federation.ask_score(
+            measure, plan, federation.LocalFederation(data, streams), streams
+        )

@@ -10,21 +10,15 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from skdpfl._arguments import check_choice, check_count, check_positive
 from skdpfl._compat import as_frame
 from skdpfl.federation import SiloBudgets, SumPlan
-from skdpfl.preprocessing._paying import (
-    FLOATS,
-    Learning,
-    PayingTransformer,
-    SiloSource,
-    shared_docs,
-)
+from skdpfl.preprocessing import _paying
 from skdpfl.privacy.events import Neighbours, Unit
 from skdpfl.scaling import Array, RowMean, SecondMoments, cut
 from skdpfl.silos import without_column
 
 
-@shared_docs
+@_paying.shared_docs
 @dataclass(eq=False, repr=False)
-class DPPCA(PayingTransformer):
+class DPPCA(_paying.PayingTransformer):
     """Principal component analysis by noisy second moments within a privacy budget.
 
     Rows are cut to a norm; each silo, or the server, adds Gaussian noise once to the sum of their
@@ -142,9 +136,9 @@ class DPPCA(PayingTransformer):
         check_choice("unit", self.unit, ("record", "silo"))
 
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
-        return super()._checked(features, reset=reset, dtype=FLOATS, ensure_all_finite=True)
+        return super()._checked(features, reset=reset, dtype=_paying.FLOATS, ensure_all_finite=True)
 
-    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
+    def _plan(self, budgets: SiloBudgets, delta: float) -> _paying.Learning:
         n_features = self.n_features_in_
         k = n_features if self.n_components is None else int(self.n_components)
         if k > n_features:
@@ -158,9 +152,9 @@ class DPPCA(PayingTransformer):
         self._question = plan.question(0, what)
         self.n_components_ = k
         self.noise_scale_ = plan.noise(0, what) / float(np.sqrt(2))
-        return Learning((plan,), what, _advice(what, self.noise_scale_, k))
+        return _paying.Learning((plan,), what, _advice(what, self.noise_scale_, k))
 
-    def _learn(self, source: SiloSource) -> str:
+    def _learn(self, source: _paying.SiloSource) -> str:
         question = self._question
         del self._question  # silos' sizes
         moments = question.mean(source.federation, source.streams)

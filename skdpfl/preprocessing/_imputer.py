@@ -23,27 +23,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skdpfl import scaling
 from skdpfl._arguments import check_choice
 from skdpfl.federation import BoundedSum, SiloBudgets, SumPlan
-from skdpfl.preprocessing._paying import (
-    FLOATS,
-    Learning,
-    PayingTransformer,
-    SiloSource,
-    shared_docs,
-)
+from skdpfl.preprocessing import _paying
 from skdpfl.preprocessing._vocabulary import Vocabulary, beside_threshold
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
-from skdpfl.scaling import (
-    Bins,
-    Bounds,
-    Box,
-    Means,
-    boxes_of,
-    magnitudes,
-    quantiles,
-    read_feature_bounds,
-)
 
 #: numbers of a median's bins, and the error of its rank, as a share of the records, to stay below
 _BINS, _RANK = (128, 64, 32, 16, 8), 0.02
@@ -59,10 +44,10 @@ class Centres:
     """
 
     def __init__(
-        self, budgets: SiloBudgets, mu: float, bounds: Bounds | int, strategy: str
+        self, budgets: SiloBudgets, mu: float, bounds: scaling.Bounds | int, strategy: str
     ) -> None:
         self.budgets, self.strategy = budgets, strategy
-        self.bounds = bounds if isinstance(bounds, Bounds) else None
+        self.bounds = bounds if isinstance(bounds, scaling.Bounds) else None
         self.used = np.ones(bounds, bool) if isinstance(bounds, int) else bounds.used
         self.d = int(self.used.sum())
         #: columns with values beyond the magnitudes that are looked for
@@ -79,18 +64,20 @@ class Centres:
     def first(self) -> BoundedSum | None:
         """What is asked for first."""
         if self.bounds is None:
-            return magnitudes(self.used, self._largest)
+            return scaling.magnitudes(self.used, self._largest)
         used = self.used & (self.bounds.high / 2 > self.bounds.low / 2)
-        box = Box(self.bounds.low[used].astype(float), self.bounds.high[used].astype(float))
+        box = scaling.Box(self.bounds.low[used].astype(float), self.bounds.high[used].astype(float))
         return self._asked(used, box) if used.any() else None
 
-    def _asked(self, used: np.ndarray, box: Box, n_bins: int = 0) -> BoundedSum:
+    def _asked(self, used: np.ndarray, box: scaling.Box, n_bins: int = 0) -> BoundedSum:
         """Return what finds the centres of some columns inside boxes."""
         if self.strategy == "mean":
-            return Means(used, self._largest, *box, self.budgets.neighbours == "replace")
-        return Bins(used, self._largest, box.edges(n_bins or self._n_bins()))
+            return scaling.Means(used, self._largest, *box, self.budgets.neighbours == "replace")
+        return scaling.Bins(used, self._largest, box.edges(n_bins or self._n_bins()))
 
-    def _total(self, source: SiloSource, number: int, what: BoundedSum) -> tuple[np.ndarray, float]:
+    def _total(
+        self, source: _paying.SiloSource, number: int, what: BoundedSum
+    ) -> tuple[np.ndarray, float]:
         """Return the noisy total over all silos, and the standard deviation of its noise."""
         assert self.plan is not None
         sums = self.plan.question(number, what).each(source.federation, source.streams)
@@ -115,7 +102,10 @@ class Centres:
             return ""
         nothing = np.zeros(0)
         replaced = self.budgets.neighbours == "replace"
-        noise = self._noise(Means(self.used, self._largest, nothing, nothing, replaced)) / self._n
+        noise = (
+            self._noise(scaling.Means(self.used, self._largest, nothing, nothing, replaced))
+            / self._n
+        )
         if noise <= _COARSE:
             return ""
         return (
@@ -124,7 +114,7 @@ class Centres:
             "Raise epsilon, or fill by constants, which cost nothing."
         )
 
-    def found(self, source: SiloSource) -> tuple[np.ndarray, np.ndarray]:
+    def found(self, source: _paying.SiloSource) -> tuple[np.ndarray, np.ndarray]:
         """Return each column's centre, and which columns have too few values to tell."""
         if source.records is not None and self.plan is not None:
             return self._exact(np.asarray(source.records, dtype=np.float64))
@@ -135,7 +125,7 @@ class Centres:
         # halves may underflow: 0 / 0 would be NaN, and the sum with it
         open_ = self.used & (box.high / 2 > box.low / 2)
         if open_.any():
-            inner = Box(box.low[open_], box.high[open_])
+            inner = scaling.Box(box.low[open_], box.high[open_])
             find = self._means if self.strategy == "mean" else self._medians
             centres[open_], lost[open_] = find(source, open_, inner)
         return centres, lost
@@ -148,19 +138,19 @@ class Centres:
             centres = np.where(self.used, centres, self.bounds.center)
         return centres, lost
 
-    def _box(self, source: SiloSource) -> Box:
+    def _box(self, source: _paying.SiloSource) -> scaling.Box:
         """Return the declared bounds, or those of the magnitudes that are clearly there."""
         if self.bounds is not None:
-            return Box(self.bounds.low.astype(float), self.bounds.high.astype(float))
-        counts, noise = self._total(source, 0, magnitudes(self.used, self._largest))
-        box, self.far = boxes_of(counts, noise)
+            return scaling.Box(self.bounds.low.astype(float), self.bounds.high.astype(float))
+        counts, noise = self._total(source, 0, scaling.magnitudes(self.used, self._largest))
+        box, self.far = scaling.boxes_of(counts, noise)
         return box
 
     def _means(
-        self, source: SiloSource, used: np.ndarray, box: Box
+        self, source: _paying.SiloSource, used: np.ndarray, box: scaling.Box
     ) -> tuple[np.ndarray, np.ndarray]:
         what = self._asked(used, box)
-        assert isinstance(what, Means)
+        assert isinstance(what, scaling.Means)
         assert self.plan is not None
         noisy, noise = self._total(source, self.plan.numbers[-1], what)
         centre, half = box.low / 2 + box.high / 2, box.high / 2 - box.low / 2
@@ -169,19 +159,19 @@ class Centres:
         return centre + half * mean, n_seen < 2 * its_noise
 
     def _medians(
-        self, source: SiloSource, used: np.ndarray, box: Box
+        self, source: _paying.SiloSource, used: np.ndarray, box: scaling.Box
     ) -> tuple[np.ndarray, np.ndarray]:
         k = self._n_bins()
         assert self.plan is not None
         counts, noise = self._total(source, self.plan.numbers[-1], self._asked(used, box, k))
-        medians = quantiles(counts, box.edges(k), np.array([0.5]))[:, 0]
+        medians = scaling.quantiles(counts, box.edges(k), np.array([0.5]))[:, 0]
         few = counts.sum(axis=1) < 2 * noise * math.sqrt(k)
         return np.where(few, (box.low + box.high) / 2, medians), few
 
     def _n_bins(self) -> int:
         """As many bins as leave the median's rank this error; from public numbers."""
         for k in _BINS:
-            noise = self._noise(Bins(self.used, self._largest, np.zeros((self.d, k + 1))))
+            noise = self._noise(scaling.Bins(self.used, self._largest, np.zeros((self.d, k + 1))))
             if noise * math.sqrt(k / 2) <= _RANK * self._n:
                 return k
         return _BINS[-1]
@@ -190,9 +180,9 @@ class Centres:
 _NUMBERS = ("mean", "median")
 
 
-@shared_docs
+@_paying.shared_docs
 @dataclass(eq=False, repr=False)
-class DPSimpleImputer(PayingTransformer):
+class DPSimpleImputer(_paying.PayingTransformer):
     """Fill missing values by means, medians or most frequent values that were found privately.
 
     Missing are NaN and None. A constant needs no budget: scikit-learn's
@@ -270,10 +260,10 @@ class DPSimpleImputer(PayingTransformer):
             raise ValueError('feature_bounds are for strategy="mean" and "median"; leave them out.')
 
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> np.ndarray:
-        dtype = FLOATS if self.strategy in _NUMBERS else None
+        dtype = _paying.FLOATS if self.strategy in _NUMBERS else None
         return super()._checked(features, reset=reset, dtype=dtype)
 
-    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
+    def _plan(self, budgets: SiloBudgets, delta: float) -> _paying.Learning:
         epsilon, d = float(self.epsilon), self.n_features_in_
         if self.strategy not in _NUMBERS:
             each = beside_threshold(budgets, epsilon, delta)
@@ -286,20 +276,20 @@ class DPSimpleImputer(PayingTransformer):
                 )
             few = f"Values need {tau:.0f} records in a silo to be found, of {most:.0f} in the "
             advice = f"{few}largest. {_REMEDY}" if tau > most / 4 else ""
-            return Learning((self._release.plan,), self._release.what, advice)
+            return _paying.Learning((self._release.plan,), self._release.what, advice)
         mu = gaussian_mu(epsilon, delta)
         self._release = Centres(budgets, mu, self._bounds(), self.strategy)
         plans = () if self._release.plan is None else (self._release.plan,)
-        return Learning(plans, self._release.first, self._release.advice)
+        return _paying.Learning(plans, self._release.first, self._release.advice)
 
-    def _bounds(self) -> Bounds | int:
+    def _bounds(self) -> scaling.Bounds | int:
         """Return the declared bounds; without, the number of features."""
         if self.feature_bounds is None:
             return self.n_features_in_
         names = getattr(self, "feature_names_in_", None)
-        return read_feature_bounds(self.feature_bounds, self.n_features_in_, names)
+        return scaling.read_feature_bounds(self.feature_bounds, self.n_features_in_, names)
 
-    def _learn(self, source: SiloSource) -> str:
+    def _learn(self, source: _paying.SiloSource) -> str:
         release = self._release
         del self._release  # silos' sizes
         if self.strategy in _NUMBERS:

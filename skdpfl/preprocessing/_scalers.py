@@ -5,36 +5,16 @@ from typing import Any
 
 import numpy as np
 
+from skdpfl import scaling
 from skdpfl.federation import SiloBudgets
-from skdpfl.preprocessing._paying import (
-    FLOATS,
-    Learning,
-    PayingTransformer,
-    SiloSource,
-    shared_docs,
-)
-from skdpfl.scaling import (
-    EVERYTHING,
-    AffineScaling,
-    Array,
-    Bounds,
-    FoundMoments,
-    ScalingPlan,
-    ScalingRun,
-    deviations,
-    doubts_about,
-    find_moments,
-    plan_scaling,
-    read_feature_bounds,
-    run_scaling,
-)
+from skdpfl.preprocessing import _paying
 
 #: the range of DPMinMaxScaler: this many standard deviations on each side of the mean
 _REACH = 2.5
 
 
 @dataclass(eq=False, repr=False)
-class PrivateScaler(PayingTransformer):
+class PrivateScaler(_paying.PayingTransformer):
     """Base class of transformers that spend their budget on the scales of the features."""
 
     epsilon: float = 1.0
@@ -58,37 +38,41 @@ class PrivateScaler(PayingTransformer):
         """
         return self._transformed(X, inverse=True)
 
-    def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
-        return super()._checked(features, reset=reset, dtype=FLOATS)
+    def _checked(self, features: Any, *, reset: bool, **how: Any) -> scaling.Array:
+        return super()._checked(features, reset=reset, dtype=_paying.FLOATS)
 
-    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
+    def _plan(self, budgets: SiloBudgets, delta: float) -> _paying.Learning:
         bounds, n_features = self.feature_bounds, self.n_features_in_
         if bounds is not None:
             names = getattr(self, "feature_names_in_", None)
-            bounds = read_feature_bounds(bounds, n_features, names)
-        plan = plan_scaling(
+            bounds = scaling.read_feature_bounds(bounds, n_features, names)
+        plan = scaling.plan_scaling(
             budgets,
             n_features,
             scaling="private",
             feature_bounds=bounds,
-            shares=EVERYTHING,
+            shares=scaling.EVERYTHING,
         )
         self._scaling_plan = plan = self._without_known(plan, bounds)
         first = None if plan.counts is None else plan.counts.what
-        return Learning(() if plan.is_free else (plan.sums,), first, plan.advice)
+        return _paying.Learning(() if plan.is_free else (plan.sums,), first, plan.advice)
 
-    def _without_known(self, plan: ScalingPlan, bounds: Bounds | None) -> ScalingPlan:
+    def _without_known(
+        self, plan: scaling.ScalingPlan, bounds: scaling.Bounds | None
+    ) -> scaling.ScalingPlan:
         """Return the plan without releases of what the bounds tell."""
         return plan
 
-    def _learn(self, source: SiloSource) -> str:
+    def _learn(self, source: _paying.SiloSource) -> str:
         plan = self._scaling_plan
         del self._scaling_plan  # silos' sizes
         self.scaling_, doubts = self._scaling(plan, source)
         self._set_attributes()
         return " ".join(doubts)
 
-    def _scaling(self, plan: ScalingPlan, source: SiloSource) -> tuple[AffineScaling, list[str]]:
+    def _scaling(
+        self, plan: scaling.ScalingPlan, source: _paying.SiloSource
+    ) -> tuple[scaling.AffineScaling, list[str]]:
         """Return the scaling, and what to say of it; only this method reads values."""
         raise NotImplementedError
 
@@ -96,11 +80,11 @@ class PrivateScaler(PayingTransformer):
         """Set the fitted attributes of scikit-learn's scaler with the same name."""
         raise NotImplementedError
 
-    def _map(self, X: Array, inverse: bool) -> Array:
+    def _map(self, X: scaling.Array, inverse: bool) -> scaling.Array:
         return self.scaling_.inverse(X) if inverse else self.scaling_.transform(X)
 
 
-@shared_docs
+@_paying.shared_docs
 class DPStandardScaler(PrivateScaler):
     """Standardize features with means and variances estimated within a privacy budget.
 
@@ -153,17 +137,19 @@ class DPStandardScaler(PrivateScaler):
     True
     """
 
-    def _scaling(self, plan: ScalingPlan, source: SiloSource) -> tuple[AffineScaling, list[str]]:
-        scales = run_scaling(plan, source.federation, source.streams)
-        assert isinstance(scales.features, AffineScaling)
-        return scales.features, doubts_about(scales.far_features, scales.unseen_features)
+    def _scaling(
+        self, plan: scaling.ScalingPlan, source: _paying.SiloSource
+    ) -> tuple[scaling.AffineScaling, list[str]]:
+        scales = scaling.run_scaling(plan, source.federation, source.streams)
+        assert isinstance(scales.features, scaling.AffineScaling)
+        return scales.features, scaling.doubts_about(scales.far_features, scales.unseen_features)
 
     def _set_attributes(self) -> None:
         self.mean_, self.scale_ = self.scaling_.center.copy(), self.scaling_.scale.copy()
         self.var_ = self.scale_**2
 
 
-@shared_docs
+@_paying.shared_docs
 class DPMinMaxScaler(PrivateScaler):
     """Scale features to [0, 1] by public bounds, or by a range estimated within a budget.
 
@@ -212,12 +198,16 @@ class DPMinMaxScaler(PrivateScaler):
            [0.7 , 0.75]])
     """
 
-    def _without_known(self, plan: ScalingPlan, bounds: Bounds | None) -> ScalingPlan:
+    def _without_known(
+        self, plan: scaling.ScalingPlan, bounds: scaling.Bounds | None
+    ) -> scaling.ScalingPlan:
         if bounds is None:
             return plan
         return replace(plan, features="bounds", counts=None, moments=(), advice="")
 
-    def _scaling(self, plan: ScalingPlan, source: SiloSource) -> tuple[AffineScaling, list[str]]:
+    def _scaling(
+        self, plan: scaling.ScalingPlan, source: _paying.SiloSource
+    ) -> tuple[scaling.AffineScaling, list[str]]:
         bounds, doubts = plan.feature_bounds, list[str]()
         if bounds is not None:
             low, high = bounds.low, bounds.high
@@ -228,21 +218,25 @@ class DPMinMaxScaler(PrivateScaler):
             high = np.where(finite, X, -np.inf).max(axis=0)
             low, high = np.where(low <= high, (low, high), 0.0)
         else:
-            found = find_moments(plan, ScalingRun(plan, source.federation, source.streams))
+            found = scaling.find_moments(
+                plan, scaling.ScalingRun(plan, source.federation, source.streams)
+            )
             low, high = _range_of(plan, found)
             far = tuple(np.flatnonzero(found.counted.beyond).tolist())
-            doubts = doubts_about(far, found.counted.unseen)
-        return AffineScaling(low, np.where(high > low, high - low, np.inf)), doubts
+            doubts = scaling.doubts_about(far, found.counted.unseen)
+        return scaling.AffineScaling(low, np.where(high > low, high - low, np.inf)), doubts
 
     def _set_attributes(self) -> None:
         self.data_min_, self.data_range_ = self.scaling_.center.copy(), self.scaling_.scale.copy()
         self.data_max_ = self.data_min_ + self.data_range_
 
 
-def _range_of(plan: ScalingPlan, found: FoundMoments) -> tuple[Array, Array]:
+def _range_of(
+    plan: scaling.ScalingPlan, found: scaling.FoundMoments
+) -> tuple[scaling.Array, scaling.Array]:
     """Return the mean plus and minus some deviations, within the box found by counts."""
     middle = found.last.center + found.last.half * found.moments.mean
-    reach = _REACH * found.last.half * deviations(found.moments, plan.floor)
+    reach = _REACH * found.last.half * scaling.deviations(found.moments, plan.floor)
     first = found.first
     low = np.maximum(middle - reach, first.center - first.half)
     return low, np.maximum(np.minimum(middle + reach, first.center + first.half), low + reach)

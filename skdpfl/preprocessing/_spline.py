@@ -7,13 +7,7 @@ import numpy as np
 
 from skdpfl._arguments import check_count, is_auto
 from skdpfl.federation import Federation, Schema, SiloBudgets
-from skdpfl.preprocessing._paying import (
-    FLOATS,
-    Learning,
-    PayingTransformer,
-    SiloSource,
-    shared_docs,
-)
+from skdpfl.preprocessing import _paying
 from skdpfl.scaling import Array, CurvePlan, read_feature_bounds
 from skdpfl.silos import indicators_of
 
@@ -21,9 +15,9 @@ from skdpfl.silos import indicators_of
 _KNOTS, _MOST, _PER_BIN = 8, 64, 2
 
 
-@shared_docs
+@_paying.shared_docs
 @dataclass(eq=False, repr=False)
-class DPSplineTransformer(PayingTransformer):
+class DPSplineTransformer(_paying.PayingTransformer):
     """Add ranks and bins of each column, from one noisy histogram, so that linear models bend.
 
     Beside its value, mapped to [-1, 1] by its bounds, a column gets its rank, piecewise linear
@@ -117,9 +111,9 @@ class DPSplineTransformer(PayingTransformer):
     def _checked(self, features: Any, *, reset: bool, **how: Any) -> Array:
         if reset:
             self._indicators = indicators_of(features)
-        return super()._checked(features, reset=reset, dtype=FLOATS)
+        return super()._checked(features, reset=reset, dtype=_paying.FLOATS)
 
-    def _plan(self, budgets: SiloBudgets, delta: float) -> Learning:
+    def _plan(self, budgets: SiloBudgets, delta: float) -> _paying.Learning:
         d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
         indicators = np.zeros(d, bool) if self._indicators is None else self._indicators
         if self.feature_bounds is None and not indicators.all():
@@ -137,9 +131,9 @@ class DPSplineTransformer(PayingTransformer):
             budgets, tuple(own), bounds, columns, knots, knots // _PER_BIN, pairs, share=1.0
         )
         self._curve_plan = plan
-        return Learning(plan.sums, plan.histogram if plan.sums else None)
+        return _paying.Learning(plan.sums, plan.histogram if plan.sums else None)
 
-    def _learn(self, source: SiloSource) -> str:
+    def _learn(self, source: _paying.SiloSource) -> str:
         plan = self._curve_plan
         del self._curve_plan  # silos' sizes
         self.curves_ = plan.find(source.federation, source.streams)

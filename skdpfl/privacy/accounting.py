@@ -13,14 +13,8 @@ import math
 from typing import Literal, get_args
 
 from skdpfl._arguments import check_choice, check_number, check_positive, check_rate, check_share
+from skdpfl.privacy import events
 from skdpfl.privacy.calibration import calibrate, check_epsilon_says_something
-from skdpfl.privacy.events import (
-    Composition,
-    FixedSizeGaussian,
-    Gaussian,
-    Neighbours,
-    PoissonGaussian,
-)
 from skdpfl.privacy.pricing.price import price_epsilon
 
 SamplingName = Literal["poisson", "without_replacement", "disjoint"]
@@ -35,7 +29,7 @@ def epsilon_of(
     sampling_rate: float,
     n_steps: int,
     delta: float,
-    neighbours: Neighbours = "replace",
+    neighbours: events.Neighbours = "replace",
     sampling: SamplingName = "poisson",
 ) -> float:
     """Return the epsilon of noisy sums over sampled records.
@@ -79,7 +73,7 @@ def epsilon_of(
     >>> round(epsilon_of(noise_multiplier=60, sampling_rate=0.2, n_steps=4000, delta=1e-5), 3)
     1.649
     """
-    check_choice("neighbours", neighbours, get_args(Neighbours))
+    check_choice("neighbours", neighbours, get_args(events.Neighbours))
     steps = _steps(noise_multiplier, sampling_rate, _whole(n_steps), sampling)
     return price_epsilon(steps, check_share("delta", delta), neighbours)
 
@@ -90,7 +84,7 @@ def noise_multiplier_for(
     sampling_rate: float,
     n_steps: int,
     delta: float,
-    neighbours: Neighbours = "replace",
+    neighbours: events.Neighbours = "replace",
     sampling: SamplingName = "poisson",
 ) -> float:
     """Return the smallest noise multiplier that meets a budget, rounded up.
@@ -118,7 +112,7 @@ def noise_multiplier_for(
     >>> round(noise_multiplier_for(epsilon=1, sampling_rate=0.04, n_steps=20_000, delta=1e-5), 1)
     42.2
     """
-    check_choice("neighbours", neighbours, get_args(Neighbours))
+    check_choice("neighbours", neighbours, get_args(events.Neighbours))
     n_steps = _whole(n_steps)
     _steps(1.0, sampling_rate, n_steps, sampling)
     return calibrate(
@@ -132,7 +126,7 @@ def n_steps_for(
     noise_multiplier: float,
     sampling_rate: float,
     delta: float,
-    neighbours: Neighbours = "replace",
+    neighbours: events.Neighbours = "replace",
     sampling: SamplingName = "poisson",
 ) -> int:
     """Return the largest number of steps that a budget allows: train until it is spent.
@@ -160,7 +154,7 @@ def n_steps_for(
     >>> n_steps_for(epsilon=1, noise_multiplier=2, sampling_rate=1, delta=1e-5)
     0
     """
-    check_choice("neighbours", neighbours, get_args(Neighbours))
+    check_choice("neighbours", neighbours, get_args(events.Neighbours))
     epsilon, delta = check_positive("epsilon", epsilon), check_share("delta", delta)
     check_epsilon_says_something(epsilon)
 
@@ -182,16 +176,16 @@ def n_steps_for(
     return low
 
 
-def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> Composition:
+def _steps(z: float, rate: float, n_steps: int, sampling: SamplingName) -> events.Composition:
     """Return the releases of the steps."""
     z = check_number("noise_multiplier", z, low=0)
     rate = check_rate("sampling_rate", rate)
     if check_choice("sampling", sampling, get_args(SamplingName)) == "poisson":
-        return ((PoissonGaussian(z, rate), n_steps),)
+        return ((events.PoissonGaussian(z, rate), n_steps),)
     if sampling == "without_replacement":
-        return ((FixedSizeGaussian(z, rate), n_steps),)
+        return ((events.FixedSizeGaussian(z, rate), n_steps),)
     per_pass = math.floor(min((1 + 1e-12) / rate, _MOST_STEPS))
-    return ((Gaussian(z), math.ceil(n_steps / per_pass)),)
+    return ((events.Gaussian(z), math.ceil(n_steps / per_pass)),)
 
 
 def _whole(n_steps: float) -> int:

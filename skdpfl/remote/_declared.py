@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpfl import algorithms, losses, models
+from skdpfl import algorithms, losses, models, scaling
 from skdpfl.algorithms import theory
 from skdpfl.federation import SiloBudgets, SumPlan
 from skdpfl.privacy import sampling
@@ -27,36 +27,6 @@ from skdpfl.privacy.mechanisms import (
     SiloMessages,
 )
 from skdpfl.remote._wire import WireError, from_bytes, to_bytes
-from skdpfl.scaling import (
-    AffineScaling,
-    AffineTarget,
-    Below,
-    Bins,
-    Boxes,
-    Columns,
-    Counts,
-    Curve,
-    CurveScaling,
-    Expansion,
-    Histogram,
-    IdentityScaling,
-    Known,
-    Labels,
-    Levels,
-    LinearGrid,
-    MagnitudeGrid,
-    Magnitudes,
-    Means,
-    Moments,
-    RatioTarget,
-    RowMoments,
-    ScaledMoments,
-    SecondMoments,
-    Slopes,
-    Spreads,
-    SquashScaling,
-    ValueCounts,
-)
 
 #: the declared classes and functions by name, and the types of their fields
 _BY_NAME: dict[str, Any] = {}
@@ -217,9 +187,9 @@ declare(sampling.Everyone, sampling.PoissonSampling, sampling.WithoutReplacement
 declare(SiloGradients, SiloMessages, PrivUnitMessages, LearntClip)
 declare(SharedGradients, SharedMessages)
 declare(SiloBudgets, SumPlan)
-declare(Bins, Known, Levels, Magnitudes, Means, Spreads, ValueCounts)
-declare(ScaledMoments, SecondMoments)
-declare(Columns, Boxes, LinearGrid, MagnitudeGrid, Counts, Moments, RowMoments)
-declare(Labels, Slopes, Below)
-declare(AffineScaling, AffineTarget, IdentityScaling, RatioTarget, SquashScaling)
-declare(Curve, CurveScaling, Expansion, Histogram)
+_OF_SCALING = (
+    "Bins Known Levels Magnitudes Means Spreads ValueCounts ScaledMoments SecondMoments Columns "
+    "Boxes LinearGrid MagnitudeGrid Counts Moments RowMoments Labels Slopes Below AffineScaling "
+    "AffineTarget IdentityScaling RatioTarget SquashScaling Curve CurveScaling Expansion Histogram"
+)
+declare(*(getattr(scaling, name) for name in _OF_SCALING.split()))

@@ -10,21 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from skdpfl import remote
 from skdpfl._digits import at_least
 from skdpfl.exceptions import LedgerError
 from skdpfl.privacy import PrivacyLedger
-from skdpfl.remote import (
-    Hello,
-    Introduction,
-    Refused,
-    SiloStore,
-    WireError,
-    ask_gate,
-    new_silo_key,
-    pack,
-    public_key,
-    unpack,
-)
 from skdpfl.service._serve import allowed_users, key_of, make_gate, serve
 from skdpfl.service._settings import BadFile, SiloSettings, read_settings
 
@@ -49,7 +38,7 @@ def _in_one_line(asked: argparse.Namespace) -> int:
     try:
         run: Callable[[SiloSettings, argparse.Namespace], int] = asked.silo
         return run(read_settings(asked.file), asked)
-    except (BadFile, LedgerError, Refused, WireError, PermissionError) as error:
+    except (BadFile, LedgerError, remote.Refused, remote.WireError, PermissionError) as error:
         raise SystemExit(f"skdpfl silo: {' '.join(str(error).split())}") from None
 
 
@@ -97,8 +86,8 @@ def _key(settings: SiloSettings, asked: argparse.Namespace) -> int:
         raise BadFile(f'{settings.path}: [roster] lacks key = "FILE", where the key is to be')
     if not path.exists():
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(new_silo_key() + "\n")
-    print(f'{settings.records.name} = "{public_key(key_of(settings))}"')
+            file.write(remote.new_silo_key() + "\n")
+    print(f'{settings.records.name} = "{remote.public_key(key_of(settings))}"')
     return 0
 
 
@@ -107,11 +96,13 @@ def _status(settings: SiloSettings, asked: argparse.Namespace) -> int:
     token = b"" if settings.token is None else settings.token.read_bytes().strip()
     begin = time.monotonic()
     try:
-        said = unpack(ask_gate(settings.socket, pack(Hello()), token=token))
+        said = remote.unpack(
+            remote.ask_gate(settings.socket, remote.pack(remote.Hello()), token=token)
+        )
     except OSError as error:
         print(f"{settings.records.name}: no gate at {settings.socket} ({error.strerror or error})")
         return 1
-    if not isinstance(said, Introduction):
+    if not isinstance(said, remote.Introduction):
         print(f"{settings.records.name}: the gate refuses: {said.reason.strip()}")
         return 1
     seconds = time.monotonic() - begin
@@ -162,9 +153,9 @@ def _say(settings: SiloSettings, asked: argparse.Namespace, yes: bool) -> int:
     return 0
 
 
-def _store(settings: SiloSettings) -> SiloStore:
+def _store(settings: SiloSettings) -> remote.SiloStore:
     budget = settings.ledger
-    return SiloStore(budget.folder or f"{budget.file}.fits")
+    return remote.SiloStore(budget.folder or f"{budget.file}.fits")
 
 
 def _opened(settings: SiloSettings) -> PrivacyLedger:

@@ -17,24 +17,8 @@ from sklearn.base import clone, is_classifier
 from skdpfl._arguments import check_count
 from skdpfl.estimators import FederatedEstimator
 from skdpfl.federation import LocalFederation
+from skdpfl.inspection.audits import canaries, judging
 from skdpfl.inspection.audits.black_box import fitted_numbers, of_fitted, of_search
-from skdpfl.inspection.audits.canaries import (
-    AuditData,
-    BackEnd,
-    Watch,
-    data_given,
-    data_of_sizes,
-    shuffles_records,
-)
-from skdpfl.inspection.audits.judging import (
-    AuditSetting,
-    PrivacyAudit,
-    Trials,
-    judged,
-    judged_one_run,
-    likelihood_ratio,
-    shuffled_ratio,
-)
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.secure_aggregation import trust_name
@@ -48,7 +32,7 @@ ANSWERS = 20
 class Attack:
     """The fits of one estimator on one base of records."""
 
-    def __init__(self, estimator: Any, base: AuditData, how: AuditSetting) -> None:
+    def __init__(self, estimator: Any, base: canaries.AuditData, how: judging.AuditSetting) -> None:
         self.estimator, self.base, self.how = estimator, base, how
         self.rng, self.one_run = how.coins, how.n_fits == 1
         self.n_canaries = 1
@@ -56,14 +40,14 @@ class Attack:
         self.moved: list[float] = []
         self._prepare()
 
-    def run(self) -> PrivacyAudit:
+    def run(self) -> judging.PrivacyAudit:
         """Run all fits and judge them."""
         if self.one_run:
             return self._run_once()
-        trials = Trials.of([self._fit(fit) for fit in range(self.how.n_fits)])
-        return judged(trials, self._law(trials), self._reported(), self.how, self.rng)
+        trials = judging.Trials.of([self._fit(fit) for fit in range(self.how.n_fits)])
+        return judging.judged(trials, self._law(trials), self._reported(), self.how, self.rng)
 
-    def _law(self, trials: Trials) -> np.ndarray | None:
+    def _law(self, trials: judging.Trials) -> np.ndarray | None:
         """Return the score that is fixed beforehand, if there is one.
 
         Where the likelihood ratio is not known, it is the sum of the projections on the canary.
@@ -73,8 +57,8 @@ class Attack:
         if self.shuffled[0].size:
             others = 0.0 if self.base.given else 1.0
             messages = np.stack(self.shuffled)
-            return shuffled_ratio(self.watch.work, self.targets[0], messages, others)
-        known = likelihood_ratio(self.watch.work, self.targets[0], trials.along)
+            return judging.shuffled_ratio(self.watch.work, self.targets[0], messages, others)
+        known = judging.likelihood_ratio(self.watch.work, self.targets[0], trials.along)
         return trials.along.sum(axis=1) if known is None else known
 
     def _reported(self) -> PrivacySpent:
@@ -92,7 +76,7 @@ class Attack:
             silo_sizes=sizes, n_features=self.base.X.shape[1], n_classes=n_classes
         )
         self.unit, self.zero_out = plan.unit, plan.neighbours == "add_remove"
-        self.loud_others = shuffles_records(plan)
+        self.loud_others = canaries.shuffles_records(plan)
         if plan.unit == "silo":
             same = np.flatnonzero(plan.weights >= plan.weights.max() * (1 - 1e-9))
         else:
@@ -103,7 +87,7 @@ class Attack:
             room = int(self.base.sizes[same].min())
             self.n_canaries = min(self.base.X.shape[1], room)
 
-    def _run_once(self) -> PrivacyAudit:
+    def _run_once(self) -> judging.PrivacyAudit:
         """Run one fit with many canaries, and judge it."""
         coins = self._play(0, self._pairs()[0])
         every = [np.array(flips) for flips in coins.values()]
@@ -111,11 +95,11 @@ class Attack:
             self.watch.seen.along[:, silo if self.how.view == "silo" else 0].sum(axis=0).reshape(-1)
             for silo in coins
         ]
-        return judged_one_run(
+        return judging.judged_one_run(
             np.concatenate(scores), np.concatenate(every), self.zero_out, self._reported(), self.how
         )
 
-    def _fit(self, fit: int) -> Trials:
+    def _fit(self, fit: int) -> judging.Trials:
         """Run a fit; return its trials."""
         who, witnesses = self._pairs()
         coins = self._play(fit, who)
@@ -128,14 +112,14 @@ class Attack:
             if coefficients.size:  # descent moves them against the canary's gradient
                 first = np.atleast_2d(coefficients)[0]
                 self.moved.append(-float(first @ self.watch.rows[0]))
-            return Trials(none, none, none, numbers[None], coin)
+            return judging.Trials(none, none, none, numbers[None], coin)
         at = np.array(who) if view == "silo" else np.zeros(1, int)
         along, across = seen.along[:, at].T, seen.across[:, at].T
         witness = seen.along[:, witnesses].T if witnesses else np.zeros_like(along)
         beside = [seen.extra[:, at].sum(axis=0)]
         if view == "silo":
             beside += [answers[at][:, :ANSWERS] for answers in seen.answers]
-        return Trials(along, across, witness, np.concatenate(beside, axis=1), coin)
+        return judging.Trials(along, across, witness, np.concatenate(beside, axis=1), coin)
 
     def _play(self, fit: int, who: list[int]) -> dict[int, list[bool]]:
         """Run a fit with canaries in these silos; return their coins."""
@@ -149,7 +133,7 @@ class Attack:
             loud_others=self.loud_others,
         )
         seed = self.how.seed(fit)
-        self.watch = Watch(played, streams_for(seed), self.how.back_end)
+        self.watch = canaries.Watch(played, streams_for(seed), self.how.back_end)
         self.estimator.set_params(random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of noisy or diverged models
@@ -182,8 +166,8 @@ def audit_epsilon(
     n_fits: int = 200,
     confidence: float = 0.999,
     random_state: Any = None,
-    back_end: BackEnd = LocalFederation,
-) -> PrivacyAudit:
+    back_end: canaries.BackEnd = LocalFederation,
+) -> judging.PrivacyAudit:
     """Bound the epsilon of an estimator's fits from below, by attacking them.
 
     Each fit runs as usual, with records ("canaries") in some silos whose gradients are the worst
@@ -263,7 +247,7 @@ def audit_epsilon(
     federated = isinstance(estimator, FederatedEstimator)
     if n_fits == 1 and (view == "model" or not federated):
         raise ValueError(f"view={view!r} of a {type(estimator).__name__} needs many fits.")
-    how = AuditSetting(view, n_fits, float(confidence), random_state, back_end)
+    how = judging.AuditSetting(view, n_fits, float(confidence), random_state, back_end)
     if not federated:
         if "random_state" not in estimator.get_params(deep=False):
             raise ValueError(
@@ -284,9 +268,9 @@ def audit_epsilon(
         estimator.set_params(classes=[0, 1] if y is None else np.unique(y).tolist())
     if X is not None:
         classes = np.unique(np.asarray(estimator.classes)) if is_classifier(estimator) else None
-        base = data_given(X, y, silos, classes)
+        base = canaries.data_given(X, y, silos, classes)
     else:
-        base = data_of_sizes(silo_sizes, n_features)
+        base = canaries.data_of_sizes(silo_sizes, n_features)
         if isinstance(estimator.feature_bounds, Mapping):
             base = replace(base, names=list(estimator.feature_bounds)[: base.X.shape[1]])
     return Attack(estimator, base, how).run()

@@ -31,17 +31,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from skdpfl import federation
 from skdpfl._arguments import advising, check_count, refuse_sparse
 from skdpfl.algorithms import Released, sends_one_gradient
-from skdpfl.federation import (
-    Federation,
-    LocalFederation,
-    Question,
-    RecordMap,
-    Schema,
-    SiloData,
-    Work,
-)
 from skdpfl.losses import Loss
 from skdpfl.privacy.mechanisms import Aggregate
 from skdpfl.privacy.plan import PrivacyPlan
@@ -121,7 +113,7 @@ class CanaryLoss(Loss):
 class KeepsMarks:
     """A map of targets that leaves marked records as they are."""
 
-    inner: RecordMap
+    inner: federation.RecordMap
 
     def transform(self, values: NDArray) -> NDArray:
         """Return the mapped targets."""
@@ -130,7 +122,7 @@ class KeepsMarks:
 
 
 #: silos' records and streams -> a back end
-BackEnd = Callable[[SiloData, Streams], Federation]
+BackEnd = Callable[[federation.SiloData, Streams], federation.Federation]
 
 
 def shuffles_records(plan: PrivacyPlan) -> bool:
@@ -160,8 +152,8 @@ class AuditedFit:
     of the rounds; ``rows`` (m, n_features) are the canaries' features.
     """
 
-    asked: SiloData
-    records: SiloData
+    asked: federation.SiloData
+    records: federation.SiloData
     rows: np.ndarray
     absent: np.ndarray
     aggregate: bool
@@ -169,11 +161,11 @@ class AuditedFit:
     silo: int
 
 
-class Watch(Federation):
+class Watch(federation.Federation):
     """The silos of a fit under audit."""
 
     def __init__(
-        self, fit: AuditedFit, streams: Streams, back_end: BackEnd = LocalFederation
+        self, fit: AuditedFit, streams: Streams, back_end: BackEnd = federation.LocalFederation
     ) -> None:
         self._fit, self._clip, self._streams = fit, np.inf, streams
         self._asked = back_end(fit.asked, streams)
@@ -189,14 +181,14 @@ class Watch(Federation):
         """The canaries' features (m, n_features)."""
         return self._fit.rows
 
-    def ask(self, question: Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def ask(self, question: federation.Question) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for silos, answers in self._asked.ask(question):
             table = np.zeros((self.n_silos, answers.shape[1]))
             table[silos] = answers
             self._answers.append(table)
             yield silos, answers
 
-    def start(self, work: Work) -> None:
+    def start(self, work: federation.Work) -> None:
         fit, gaussian = self._fit, work.plan.mechanism.gaussian
         self._loss = CanaryLoss(work.loss, HUGE if gaussian else TINY)
         target = None if work.target is None else KeepsMarks(work.target)
@@ -225,7 +217,7 @@ class Watch(Federation):
             # whole silos send how far they moved, against the gradient
             self._in_message, self._in_release = -np.ones(self.n_silos), -1 / plan.weights
 
-    def _gradients(self, work: Work) -> np.ndarray:
+    def _gradients(self, work: federation.Work) -> np.ndarray:
         """Return the directions of canaries' gradients (m, size), of norm about one."""
         X = np.asarray(self._fit.rows, work.dtype)
         if work.features is not None:
@@ -323,10 +315,10 @@ class AuditData:
         return np.diff(self.starts)
 
     @property
-    def schema(self) -> Schema:
+    def schema(self) -> federation.Schema:
         """What is public."""
         sizes = dict(zip(self.ids, self.sizes.tolist(), strict=True))
-        return Schema(sizes, self.X.shape[1], feature_names=self.names)
+        return federation.Schema(sizes, self.X.shape[1], feature_names=self.names)
 
     def fit_with(
         self,
@@ -360,9 +352,11 @@ class AuditData:
                 y[start + j] = PLUS if flip else SILENT if zero_out else MINUS
                 asked[start + j] = (2 * flip - (not zero_out or flip)) * LONG * LONG
         assert X.shape[1] == n_features
-        plain = SiloData(asked, self.y, self.starts)
+        plain = federation.SiloData(asked, self.y, self.starts)
         silo = next(iter(coins))
-        return AuditedFit(plain, SiloData(X, y, self.starts), rows, absent, aggregate, turns, silo)
+        return AuditedFit(
+            plain, federation.SiloData(X, y, self.starts), rows, absent, aggregate, turns, silo
+        )
 
     def _rows(self, m: int) -> np.ndarray:
         """Return the features (m, n_features) of canaries, at right angles."""

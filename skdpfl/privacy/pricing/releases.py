@@ -45,27 +45,8 @@ from typing import Any
 import numpy as np
 
 from skdpfl._arguments import check_number
-from skdpfl.privacy.events import (
-    Approximate,
-    Composition,
-    Event,
-    Exact,
-    FixedSizeGaussian,
-    Gaussian,
-    Neighbours,
-    PoissonGaussian,
-    Profile,
-    change_of,
-    compose,
-)
-from skdpfl.privacy.pricing.loss_pairs import (
-    SURE,
-    FixedSizePair,
-    Grid,
-    GridLoss,
-    ReplacePair,
-    ZeroOutPair,
-)
+from skdpfl.privacy import events
+from skdpfl.privacy.pricing import loss_pairs
 
 #: Larger values of epsilon are not used, as e^epsilon would overflow.
 _LARGEST = 600.0
@@ -84,7 +65,7 @@ class AtomsPair:
         losses, masses = np.clip(self.losses, -largest, largest), np.array(self.masses)
         return max(0.0, float(masses @ losses**2 - (masses @ losses) ** 2))
 
-    def grids(self, grid: Grid) -> tuple[GridLoss, GridLoss]:
+    def grids(self, grid: loss_pairs.Grid) -> tuple[loss_pairs.GridLoss, loss_pairs.GridLoss]:
         """The loss on the grid in both directions (the same one twice)."""
         losses, masses = np.array(self.losses), np.array(self.masses)
         low, high = grid.indices(losses.min(), losses.max())
@@ -95,11 +76,13 @@ class AtomsPair:
         probs += np.bincount(index - low + 1, upper, high - low + 1)
         infinite = self.infinite
         if losses.max() > grid.largest:  # split between the last point and infinity
-            beyond = masses * (1.0 - SURE * np.exp(np.minimum(0.0, grid.h * high - losses)))
+            beyond = masses * (
+                1.0 - loss_pairs.SURE * np.exp(np.minimum(0.0, grid.h * high - losses))
+            )
             beyond[losses <= grid.h * high] = 0.0
             probs[-1] -= beyond.sum()
             infinite += float(beyond.sum())
-        loss = GridLoss(grid.h, low, probs, infinite)
+        loss = loss_pairs.GridLoss(grid.h, low, probs, infinite)
         return loss, loss
 
     def largest(self, tail: float) -> float:
@@ -147,7 +130,7 @@ def _slope(a: tuple[float, float] | None, b: tuple[float, float]) -> float:
     return (b[1] - delta) / (math.exp(b[0]) - alpha) if math.exp(b[0]) > alpha else -math.inf
 
 
-LossPair = ReplacePair | ZeroOutPair | FixedSizePair | AtomsPair
+LossPair = loss_pairs.ReplacePair | loss_pairs.ZeroOutPair | loss_pairs.FixedSizePair | AtomsPair
 
 #: Sampled sums with less noise count as exact, since squares of the loss would overflow.
 NO_NOISE = 1e-60
@@ -166,9 +149,9 @@ class Releases:
         return math.sqrt(self.mu_squared)
 
 
-def releases(composition: Composition, neighbours: Neighbours) -> Releases:
+def releases(composition: events.Composition, neighbours: events.Neighbours) -> Releases:
     """Return the squared mu and the pairs of a composition."""
-    change_of(neighbours)  # raises if there is no such relation
+    events.change_of(neighbours)  # raises if there is no such relation
     mu_squared, pairs = 0.0, []
     for event, count in composition:
         price = _PRICES.get(type(event))
@@ -190,43 +173,43 @@ def releases(composition: Composition, neighbours: Neighbours) -> Releases:
 _Price = tuple[float, LossPair | None]
 
 
-def _exact(event: Exact, neighbours: Neighbours) -> _Price:
+def _exact(event: events.Exact, neighbours: events.Neighbours) -> _Price:
     return math.inf, None
 
 
-def _gaussian(event: Gaussian, neighbours: Neighbours) -> _Price:
+def _gaussian(event: events.Gaussian, neighbours: events.Neighbours) -> _Price:
     z = _noise(event.noise_multiplier)
-    mu = math.inf if z == 0 else change_of(neighbours) / z
+    mu = math.inf if z == 0 else events.change_of(neighbours) / z
     return mu * mu, None  # not mu**2, which raises where this is infinite
 
 
-def _poisson(event: PoissonGaussian, neighbours: Neighbours) -> _Price:
+def _poisson(event: events.PoissonGaussian, neighbours: events.Neighbours) -> _Price:
     z, rate = _noise(event.noise_multiplier), _rate(event.sampling_rate)
-    pair = ReplacePair if neighbours == "replace" else ZeroOutPair
+    pair = loss_pairs.ReplacePair if neighbours == "replace" else loss_pairs.ZeroOutPair
     return _sampled(z, rate, neighbours, pair)
 
 
-def _fixed_size(event: FixedSizeGaussian, neighbours: Neighbours) -> _Price:
+def _fixed_size(event: events.FixedSizeGaussian, neighbours: events.Neighbours) -> _Price:
     if neighbours != "replace":
         raise ValueError(
             f"neighbours={neighbours!r}: batches of a fixed size are priced under "
             "neighbours='replace' only."
         )
     z, rate = _noise(event.noise_multiplier), _rate(event.sampling_rate)
-    return _sampled(z, rate, neighbours, lambda q, shift: FixedSizePair(q, 2 * shift))
+    return _sampled(z, rate, neighbours, lambda q, shift: loss_pairs.FixedSizePair(q, 2 * shift))
 
 
-def _sampled(z: float, rate: float, neighbours: Neighbours, pair: Any) -> _Price:
+def _sampled(z: float, rate: float, neighbours: events.Neighbours, pair: Any) -> _Price:
     if rate == 0.0 or z == math.inf:
         return 0.0, None
     if z < NO_NOISE:
         return math.inf, None
     if rate == 1.0:
-        return _gaussian(Gaussian(z), neighbours)
+        return _gaussian(events.Gaussian(z), neighbours)
     return 0.0, pair(rate, 1.0 / z)
 
 
-def _approximate(event: Approximate, neighbours: Neighbours) -> _Price:
+def _approximate(event: events.Approximate, neighbours: events.Neighbours) -> _Price:
     epsilon = check_number("epsilon", event.epsilon, low=0)
     delta = _rate(event.delta, "delta")
     if delta == 1.0 or epsilon == math.inf:
@@ -234,20 +217,20 @@ def _approximate(event: Approximate, neighbours: Neighbours) -> _Price:
     return 0.0, approximate_pair(epsilon, delta)
 
 
-def _profile(event: Profile, neighbours: Neighbours) -> _Price:
+def _profile(event: events.Profile, neighbours: events.Neighbours) -> _Price:
     epsilons, deltas = event.epsilons, event.deltas
     if len(epsilons) != len(deltas) or any(not a < b for a, b in itertools.pairwise(epsilons)):
         raise ValueError(f"epsilons={epsilons!r} must increase, and match deltas={deltas!r}.")
     return 0.0, profile_pair(epsilons, tuple(_rate(delta, "deltas") for delta in deltas))
 
 
-_PRICES: dict[type, Callable[[Any, Neighbours], _Price]] = {
-    Exact: _exact,
-    Gaussian: _gaussian,
-    PoissonGaussian: _poisson,
-    FixedSizeGaussian: _fixed_size,
-    Approximate: _approximate,
-    Profile: _profile,
+_PRICES: dict[type, Callable[[Any, events.Neighbours], _Price]] = {
+    events.Exact: _exact,
+    events.Gaussian: _gaussian,
+    events.PoissonGaussian: _poisson,
+    events.FixedSizeGaussian: _fixed_size,
+    events.Approximate: _approximate,
+    events.Profile: _profile,
 }
 
 
@@ -263,7 +246,7 @@ def _rate(value: float, name: str = "sampling_rate") -> float:
 _WIDTH, _WIDER = 2e-4, 1.25
 
 
-def merged(composition: Composition, most: int) -> Composition:
+def merged(composition: events.Composition, most: int) -> events.Composition:
     """Return a composition that costs at least as much, with about ``most`` distinct releases.
 
     Plain Gaussians, which compose in closed form, and profiles are not changed.
@@ -276,15 +259,19 @@ def merged(composition: Composition, most: int) -> Composition:
     while len(cells) > most and width < 10.0:
         width *= _WIDER
         cells = _cells(alike, width)
-    return compose([*others, *((_most_expensive(cell), sum(n for _, n in cell)) for cell in cells)])
+    return events.compose(
+        [*others, *((_most_expensive(cell), sum(n for _, n in cell)) for cell in cells)]
+    )
 
 
-_Mergeable = PoissonGaussian | FixedSizeGaussian | Approximate
+_Mergeable = events.PoissonGaussian | events.FixedSizeGaussian | events.Approximate
 
 
-def _cells(parts: list[tuple[Event, int]], width: float) -> list[list[tuple[Event, int]]]:
+def _cells(
+    parts: list[tuple[events.Event, int]], width: float
+) -> list[list[tuple[events.Event, int]]]:
     """Releases of the same kind whose parameters lie in the same steps."""
-    cells: dict[tuple[object, ...], list[tuple[Event, int]]] = {}
+    cells: dict[tuple[object, ...], list[tuple[events.Event, int]]] = {}
     for event, count in parts:
         steps = (_step(number, width) for number in vars(event).values())
         cells.setdefault((type(event), *steps), []).append((event, count))
@@ -296,17 +283,21 @@ def _step(number: float, width: float) -> int | str:
     return math.floor(math.log(number) / width) if 0 < number < math.inf else str(number)
 
 
-def _most_expensive(cell: list[tuple[Event, int]]) -> Event:
+def _most_expensive(cell: list[tuple[events.Event, int]]) -> events.Event:
     """Return a release that costs at least as much as each one of the cell."""
     numbers = [tuple(vars(event).values()) for event, _ in cell]
     first, second = zip(*numbers, strict=True)
-    if isinstance(cell[0][0], Approximate):
-        return Approximate(max(first), max(second))
-    kind = PoissonGaussian if isinstance(cell[0][0], PoissonGaussian) else FixedSizeGaussian
+    if isinstance(cell[0][0], events.Approximate):
+        return events.Approximate(max(first), max(second))
+    kind = (
+        events.PoissonGaussian
+        if isinstance(cell[0][0], events.PoissonGaussian)
+        else events.FixedSizeGaussian
+    )
     return kind(min(first), max(second))
 
 
-def undominated(compositions: Sequence[Composition]) -> list[int]:
+def undominated(compositions: Sequence[events.Composition]) -> list[int]:
     """Return the indices of compositions that are not dominated by another one."""
     kept: list[int] = []
     for i, composition in enumerate(compositions):
@@ -316,21 +307,21 @@ def undominated(compositions: Sequence[Composition]) -> list[int]:
     return kept
 
 
-def dominates(a: Composition, b: Composition) -> bool:
+def dominates(a: events.Composition, b: events.Composition) -> bool:
     """Whether each event of ``a`` costs at least as much as that of ``b``; False if unknown."""
     return len(a) == len(b) and all(
         m >= n and _costs_more(x, y) for (x, m), (y, n) in zip(a, b, strict=True)
     )
 
 
-def _costs_more(x: Event, y: Event) -> bool:
+def _costs_more(x: events.Event, y: events.Event) -> bool:
     if x == y:
         return True
     if type(x) is not type(y):
         return False
-    if isinstance(x, Gaussian) and isinstance(y, Gaussian):
+    if isinstance(x, events.Gaussian) and isinstance(y, events.Gaussian):
         return x.noise_multiplier <= y.noise_multiplier
-    if isinstance(x, PoissonGaussian | FixedSizeGaussian):
-        assert isinstance(y, PoissonGaussian | FixedSizeGaussian)
+    if isinstance(x, events.PoissonGaussian | events.FixedSizeGaussian):
+        assert isinstance(y, events.PoissonGaussian | events.FixedSizeGaussian)
         return x.noise_multiplier <= y.noise_multiplier and x.sampling_rate >= y.sampling_rate
     return False

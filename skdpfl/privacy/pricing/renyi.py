@@ -23,17 +23,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import log_ndtr
 
-from skdpfl.privacy.events import (
-    Approximate,
-    Composition,
-    Event,
-    Exact,
-    FixedSizeGaussian,
-    Gaussian,
-    PoissonGaussian,
-    Profile,
-    change_of,
-)
+from skdpfl.privacy import events
 from skdpfl.privacy.pricing.releases import NO_NOISE
 
 _CELLS = 20_000
@@ -43,7 +33,7 @@ _CELLS = 20_000
 _MOST_POINTS, _EPS, _ROUND = 200_000, 2.0**-52, 1e-13
 
 
-def renyi(composition: Composition, order: float, neighbours: str) -> tuple[float, float]:
+def renyi(composition: events.Composition, order: float, neighbours: str) -> tuple[float, float]:
     """Return (D, delta): the composition is delta-approximately (order, D)-Renyi DP.
 
     Formal guarantee
@@ -60,21 +50,21 @@ def renyi(composition: Composition, order: float, neighbours: str) -> tuple[floa
 
 
 @lru_cache(maxsize=1024)
-def renyi_of_event(event: Event, order: float, neighbours: str) -> tuple[float, float]:
+def renyi_of_event(event: events.Event, order: float, neighbours: str) -> tuple[float, float]:
     """Return (D, delta) of a single release."""
-    distance = change_of(neighbours)
-    if isinstance(event, Exact):
+    distance = events.change_of(neighbours)
+    if isinstance(event, events.Exact):
         return math.inf, 0.0
-    if isinstance(event, Gaussian):
+    if isinstance(event, events.Gaussian):
         shift = math.inf if event.noise_multiplier == 0 else distance / event.noise_multiplier
         return order * shift * shift / 2, 0.0
-    if isinstance(event, Approximate):
+    if isinstance(event, events.Approximate):
         return _randomised_response(event.epsilon, order), event.delta
-    if isinstance(event, Profile):
+    if isinstance(event, events.Profile):
         return _of_profile(event, order), event.deltas[-1]
-    if not isinstance(event, (PoissonGaussian, FixedSizeGaussian)):
+    if not isinstance(event, (events.PoissonGaussian, events.FixedSizeGaussian)):
         raise TypeError(f"{type(event).__name__} is not an event this accountant knows: refused.")
-    if isinstance(event, FixedSizeGaussian) and neighbours != "replace":
+    if isinstance(event, events.FixedSizeGaussian) and neighbours != "replace":
         raise ValueError("FixedSizeGaussian is priced under neighbours='replace' only.")
     if event.sampling_rate == 0 or event.noise_multiplier == math.inf:
         return 0.0, 0.0
@@ -84,10 +74,13 @@ def renyi_of_event(event: Event, order: float, neighbours: str) -> tuple[float, 
 
 
 def _sampled(
-    event: PoissonGaussian | FixedSizeGaussian, shift: float, order: float, neighbours: str
+    event: events.PoissonGaussian | events.FixedSizeGaussian,
+    shift: float,
+    order: float,
+    neighbours: str,
 ) -> float:
     rate = event.sampling_rate
-    if isinstance(event, PoissonGaussian):
+    if isinstance(event, events.PoissonGaussian):
         m = shift / 2 if neighbours == "replace" else shift
         return _mixture(rate, m, order, neighbours)
     # the integrand underflows beyond 40 deviations of the loss at this order
@@ -168,7 +161,7 @@ def _randomised_response(epsilon: float, order: float) -> float:
     return max(0.0, float(np.logaddexp(first, second)) / (order - 1))
 
 
-def _of_profile(event: Profile, order: float) -> float:
+def _of_profile(event: events.Profile, order: float) -> float:
     """Return the divergence from a step profile, with its last delta f as probability of failure.
 
     The others are distributions P', Q' with P = (1 - f) P' + f E: their profile is

@@ -301,7 +301,7 @@ def test_a_whole_silo_s_canary_is_seen_as_one(trust, weights, monkeypatch):
     """Whatever its weight: 1 where it is there, 0 where not, -1 where it is turned."""
     found = []
     keep = lambda trials, *rest: found.append(trials) or judged(trials, *rest)  # noqa: E731
-    monkeypatch.setattr(audits_of_estimators, "judged", keep)
+    monkeypatch.setattr(audits_of_estimators.judging, "judged", keep)
     estimator = DPFedAvgClassifier(
         None, noise_multiplier=1e-3, n_rounds=3, unit="silo", trust=trust, silo_weights=weights,
         clip_norm=0.5, scaling=None, delta=1e-3, average=False, local_steps=1, calibrate=False,
