@@ -181,7 +181,7 @@ class RemoteFederation(Federation):
         if (shared or masked) and n_silos < FEWEST:
             instead = 'trust="silo"' if shared else "masked=False"
             raise Refused(
-                f"A masked sum is among {FEWEST} silos or more; here are {n_silos} in one. Give "
+                f"A masked sum is among {FEWEST} silos or more; one here is of {n_silos}. Give "
                 f"{instead}, or a larger silo_fraction."
             )
 

@@ -122,7 +122,7 @@ def test_a_round_without_all_of_its_silos_fails(tmp_path):
 
 def test_rounds_of_two_silos_are_refused_before_anybody_pays(tmp_path):
     here = Here(tmp_path, problem())
-    with pytest.raises(Refused, match="among 3 silos or more; this fit has rounds of 2"):
+    with pytest.raises(Refused, match="among 3 silos or more; one here is of 2"):
         fit_elsewhere(estimator(**PLAIN, silo_fraction=0.5), here, masked=True)
     assert not here.letters
 
