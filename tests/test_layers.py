@@ -52,7 +52,7 @@ LAYERS = [
 ]
 #: the same inside skdpfl/privacy: what is counted lies under what is run
 INSIDE_PRIVACY = [
-    {"events", "lower_bounds", "randomness", "published", "secure_aggregation"},
+    {"events", "lower_bounds", "randomness", "published"},
     {"sampling", "pricing", "release"},
     {"calibration", "spending"},
     {"accounting"},

@@ -18,10 +18,9 @@ from skdpfl.choosing._facts import PublicFacts, TakingPart, read_taking_part
 from skdpfl.losses import Loss
 from skdpfl.models import Additive, Architecture, LinearModel, Model, RuleTask
 from skdpfl.privacy.calibration import automatic_delta
-from skdpfl.privacy.events import Neighbours, Protected
+from skdpfl.privacy.events import Neighbours, Protected, trust_name
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.public_numbers import NoiseSchedule
-from skdpfl.privacy.secure_aggregation import trust_name
 from skdpfl.scaling import Bounds, CurvePlan, read_feature_bounds, read_target_bounds
 
 #: assumed number of records of a silo where it is protected; to estimate the work of a round

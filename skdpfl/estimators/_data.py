@@ -36,7 +36,7 @@ from skdpfl.choosing import Committed, PublicFacts, with_curvature
 from skdpfl.exceptions import PrivacyLeakWarning
 from skdpfl.federation import Federation, LocalFederation, SiloData, class_codes, in_rows
 from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.spending.recording import mark_of
+from skdpfl.privacy.spending.ledger import mark_of
 from skdpfl.scaling import Scales
 from skdpfl.silos import Silos, check_index
 

@@ -36,11 +36,11 @@ from skdpfl.estimators._parameters import loss_of
 from skdpfl.estimators._progress import AfterRound, progress_bar
 from skdpfl.federation import Federation, SiloData, Work
 from skdpfl.losses import Loss, loss_for
+from skdpfl.privacy.events import read_trust
 from skdpfl.privacy.plan import PrivacyPlan
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.sampling import Disjoint
-from skdpfl.privacy.secure_aggregation import read_trust
-from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.scaling import Calibrated, IdentityScaling, Scales, calibrated
 

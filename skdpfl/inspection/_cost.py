@@ -15,7 +15,7 @@ from skdpfl._functions import Declared
 from skdpfl._pipelines import gives_out_width, learns_nothing, told_alike
 from skdpfl._warnings import warn
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.inspection import _leaks, _on_split, _parts
+from skdpfl.inspection import _on_split, _parts
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.spending.as_fitted import changed
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, of_copies, total
@@ -84,7 +84,7 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
     found = list(_visit(fitted, "", names))
     names.check()
     paid = told_alike([f for f in found if isinstance(f, PrivacySpent)])
-    leaks = [f for f in found if isinstance(f, _leaks.Leak)]
+    leaks = [f for f in found if isinstance(f, _parts.Leak)]
     for leak in leaks:
         warn(
             f"{leak.path or type(fitted).__name__}: {leak.what}, and nothing paid for it. "
@@ -93,7 +93,7 @@ def privacy_spent(fitted: Any, *, public: Collection[str] = ()) -> PrivacySpent:
         )
     unpaid = (
         [_nothing(paid, exact=True)]
-        if any(leak.what not in _leaks.PAID_FITS for leak in leaks)
+        if any(leak.what not in _parts.PAID_FITS for leak in leaks)
         else []
     )
     _warn_if_noise_repeats(paid)
@@ -129,13 +129,13 @@ def _check(fitted: Any) -> None:
 
 def _visit(
     obj: Any, path: str, public: Declared, chosen: bool = False
-) -> Iterator[PrivacySpent | _leaks.Leak]:
+) -> Iterator[PrivacySpent | _parts.Leak]:
     """Yield the costs and leaks of a fitted object and its parts.
 
     ``chosen``: an output of an earlier step has chosen their plans.
     """
     if path and public.covers(path):
-        yield from _leaks.leaks_of_declared(obj, path)
+        yield from _parts.leaks_of_declared(obj, path)
         return
     if isinstance(obj, FrozenEstimator):  # its earlier fit counts as well
         obj = obj.estimator
@@ -153,20 +153,20 @@ def _visit(
             chosen = chosen or (isinstance(obj, Pipeline) and gives_out_width(part))
         for each in _told_alike(found) if isinstance(obj, Pipeline) else found:
             yield from (of_copies(f, times) if isinstance(f, PrivacySpent) else f for f in each)
-        yield from _leaks.leaks_of_changes(obj, _parts.private_parts(obj), path)
+        yield from _parts.leaks_of_changes(obj, _parts.private_parts(obj), path)
         yield from _cross_fits(obj, path, chosen)
-        yield from _leaks.own_leaks(obj, path, public)
+        yield from _parts.own_leaks(obj, path, public)
     elif not learns_nothing(obj):
-        yield _leaks.leak_of(obj, path)
+        yield _parts.leak_of(obj, path)
 
 
-def _paid(fitted: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | _leaks.Leak]:
+def _paid(fitted: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | _parts.Leak]:
     """Yield the cost of a fit; what an output has chosen costs the budget that it was given."""
     spent: PrivacySpent = fitted.privacy_spent_
     if chosen and (names := changed(fitted)):
-        yield _leaks.changed_after(path, type(fitted).__name__, names)
+        yield _parts.changed_after(path, type(fitted).__name__, names)
     if chosen and fitted.epsilon is None:
-        yield _leaks.Leak(
+        yield _parts.Leak(
             path,
             f"{type(fitted).__name__} was given noise, and what that costs follows from the number "
             "of columns that an earlier step found",
@@ -175,44 +175,44 @@ def _paid(fitted: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | _leak
     yield chosen_by_outputs(spent, _on_split.budget(fitted)) if chosen else spent
 
 
-def _beside(search: Any, path: str, public: Declared) -> Iterator[PrivacySpent | _leaks.Leak]:
+def _beside(search: Any, path: str, public: Declared) -> Iterator[PrivacySpent | _parts.Leak]:
     """Yield what the search's own cost does not cover: earlier steps of its best pipeline."""
     best = getattr(search, "best_estimator_", None)
     if isinstance(best, Pipeline):
-        yield from _leaks.leaks_of_changes(best, _parts.private_parts(best), path)
+        yield from _parts.leaks_of_changes(best, _parts.private_parts(best), path)
         own = Declared(getattr(search, "public", ()))
         for name, part in best.steps[:-1]:
             here = list(_visit(part, f"{path}__{name}" if path else name, public))
             told = list(_visit(part, name, own))  # what was declared to the search
             yield from min(
-                here, told, key=lambda each: sum(isinstance(f, _leaks.Leak) for f in each)
+                here, told, key=lambda each: sum(isinstance(f, _parts.Leak) for f in each)
             )
 
 
 def _told_alike(
-    found: list[list[PrivacySpent | _leaks.Leak]],
-) -> list[list[PrivacySpent | _leaks.Leak]]:
+    found: list[list[PrivacySpent | _parts.Leak]],
+) -> list[list[PrivacySpent | _parts.Leak]]:
     """Return what was found in a pipeline's steps, with whom they trust together."""
     told = iter(told_alike([f for each in found for f in each if isinstance(f, PrivacySpent)]))
     return [[next(told) if isinstance(f, PrivacySpent) else f for f in each] for each in found]
 
 
-def _cross_fits(obj: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | _leaks.Leak]:
+def _cross_fits(obj: Any, path: str, chosen: bool) -> Iterator[PrivacySpent | _parts.Leak]:
     """Yield the costs of fits on splits that were used for predictions only."""
     try:
         members = list(_parts.cross_fits(obj))
         for member, found in members:
             if names := changed(member):
-                yield _leaks.changed_after(path, type(member).__name__, names)
+                yield _parts.changed_after(path, type(member).__name__, names)
             yield from _on_split.costs_on_splits(member, member, obj.cv, chosen=chosen or found)
         if members and _on_split.follows_labels(obj.cv, classifier=is_classifier(obj)):
-            yield _leaks.Leak(path, _leaks.FOLDS, _leaks.OTHER_FOLDS)
+            yield _parts.Leak(path, _parts.FOLDS, _parts.OTHER_FOLDS)
         whole = any(member.privacy_spent_.unit == "silo" for member, _ in members)
         if whole and _on_split.follows_sizes(obj.cv):
-            yield _leaks.Leak(path, _leaks.SIZES, _leaks.OTHER_SIZES)
+            yield _parts.Leak(path, _parts.SIZES, _parts.OTHER_SIZES)
     except _parts.Unknown:
         what = f"what the fits of {type(obj).__name__} on its splits cost is not known any more"
-        yield _leaks.Leak(path, what, _leaks.BY_LEDGER)
+        yield _parts.Leak(path, what, _parts.BY_LEDGER)
 
 
 def costs_of_search(search: BaseSearchCV) -> list[PrivacySpent]:
@@ -223,30 +223,30 @@ def costs_of_search(search: BaseSearchCV) -> list[PrivacySpent]:
     found = list(_search(search, "", Declared(), chosen=False))
     paid = [each for each in found if isinstance(each, PrivacySpent)]
     unpaid = any(
-        each.what not in _leaks.PAID_FITS for each in found if isinstance(each, _leaks.Leak)
+        each.what not in _parts.PAID_FITS for each in found if isinstance(each, _parts.Leak)
     )
     return [*paid, _nothing(paid, exact=True)] if unpaid else paid
 
 
 def _search(
     search: BaseSearchCV, path: str, public: Declared, chosen: bool
-) -> Iterator[PrivacySpent | _leaks.Leak]:
+) -> Iterator[PrivacySpent | _parts.Leak]:
     """Yield the cost of every fit of a search."""
     best = getattr(search, "best_estimator_", None)
     if best is None:
         what = "the fits of a search without refit are not known any more"
-        yield _leaks.Leak(path, what, "Use refit=True, or record the search in a PrivacyLedger.")
+        yield _parts.Leak(path, what, "Use refit=True, or record the search in a PrivacyLedger.")
         return
     kept = clone(search.estimator).set_params(**search.best_params_)
     if names := _on_split.changed_candidate(kept, best):
-        yield _leaks.changed_after(path, f"the estimator of {type(search).__name__}", names)
-    yield from _leaks.leaks_of_changes(search, _parts.private_parts(best), path)
+        yield _parts.changed_after(path, f"the estimator of {type(search).__name__}", names)
+    yield from _parts.leaks_of_changes(search, _parts.private_parts(best), path)
     halves = getattr(search, "resource", None) == "n_samples"  # training sets of several sizes
     cv = iter(()) if halves else search.cv
-    beside: dict[str, _leaks.Leak] = {}
+    beside: dict[str, _parts.Leak] = {}
     for params in search.cv_results_["params"]:
         candidate = clone(search.estimator).set_params(**params)
-        beside |= {leak.path: leak for leak in _leaks.leaks_of_candidate(candidate, path, public)}
+        beside |= {leak.path: leak for leak in _parts.leaks_of_candidate(candidate, path, public)}
         try:
             yield from _on_split.costs_of_candidate(
                 candidate, best, cv, search.n_splits_, chosen=chosen
@@ -255,20 +255,20 @@ def _search(
             what = (
                 f"what candidates of {type(search.estimator).__name__} cost is not known any more"
             )
-            yield _leaks.Leak(path, what, _leaks.BY_LEDGER)
+            yield _parts.Leak(path, what, _parts.BY_LEDGER)
             break
     yield from (found := list(_visit(best, path, public, chosen)))
-    told = [each.path for each in found if isinstance(each, _leaks.Leak)]
+    told = [each.path for each in found if isinstance(each, _parts.Leak)]
     yield from (leak for place, leak in beside.items() if place not in told)
     also = ""
     if _on_split.follows_labels(search.cv, classifier=is_classifier(search)):
-        also = f" Besides, {_leaks.FOLDS}: nothing pays for that. {_leaks.OTHER_FOLDS}"
+        also = f" Besides, {_parts.FOLDS}: nothing pays for that. {_parts.OTHER_FOLDS}"
     whole = any(isinstance(each, PrivacySpent) and each.unit == "silo" for each in found)
     if whole and _on_split.follows_sizes(search.cv):
-        also += f" Besides, {_leaks.SIZES}: nothing pays for that. {_leaks.OTHER_SIZES}"
-    yield _leaks.Leak(
+        also += f" Besides, {_parts.SIZES}: nothing pays for that. {_parts.OTHER_SIZES}"
+    yield _parts.Leak(
         path,
-        _leaks.SCORES,
+        _parts.SCORES,
         "What is returned is the cost of the fits only; DPRandomizedSearchCV pays for the choice."
         + also,
     )

@@ -36,7 +36,7 @@ from skdpfl.privacy.calibration import delta_of
 from skdpfl.privacy.events import Approximate, Composition, Exact, Gaussian, change_of
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.spending.as_fitted import differences, own_digests
-from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs
 
 #: splitters that are told the silos

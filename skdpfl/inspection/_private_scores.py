@@ -18,9 +18,9 @@ from skdpfl._surface import filled_docs, refuse_own_parts
 from skdpfl.inspection._display import GREY, Display, next_colour
 from skdpfl.model_selection.scoring import predictions
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
+from skdpfl.privacy.events import read_trust
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.secure_aggregation import read_trust
 from skdpfl.privacy.spending.account import charge_all
 from skdpfl.privacy.spending.ledger import open_ledgers
 from skdpfl.privacy.spending.spent import PrivacySpent

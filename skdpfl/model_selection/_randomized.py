@@ -26,12 +26,11 @@ from skdpfl._surface import not_elsewhere
 from skdpfl.model_selection import _wrapped
 from skdpfl.model_selection._candidates import Candidate, Runs, Space, seed_from, warnings_off
 from skdpfl.model_selection._search_budget import SearchBudget, divide_budget, within
-from skdpfl.model_selection.holdout import split
-from skdpfl.model_selection.scoring import NoisyScore
+from skdpfl.model_selection.scoring import NoisyScore, split
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.events import Exact
 from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.repetition import Repetition
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column

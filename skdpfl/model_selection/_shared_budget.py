@@ -35,7 +35,7 @@ from skdpfl.privacy.calibration import check_budget_parameters, delta_of
 from skdpfl.privacy.pricing.gaussian import gaussian_epsilon, gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
 from skdpfl.privacy.spending.cost import at_delta
-from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.privacy.spending.spent import PrivacySpent, chosen_by_outputs, total
 from skdpfl.silos import public_columns, read_silos, split_silo_column
 

@@ -26,9 +26,8 @@ from skdpfl._functions import WAYS_OUT, Declared, name_of
 from skdpfl._warnings import warn
 from skdpfl.choosing import relation
 from skdpfl.exceptions import PrivacyLeakWarning
-from skdpfl.privacy.events import Neighbours, Trust, Unit
-from skdpfl.privacy.secure_aggregation import read_trust
-from skdpfl.privacy.spending.recording import Recorded
+from skdpfl.privacy.events import Neighbours, Trust, Unit, read_trust
+from skdpfl.privacy.spending.ledger import Recorded
 from skdpfl.silos import public_columns
 
 

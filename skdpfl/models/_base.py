@@ -130,7 +130,7 @@ class Model(ABC):
         w_j c_j, where c_j depends on record j, `params` and `clip_norm` only, never on another
         record, and ``|c_j| <= C`` for the numbers as stored. If anything of record j is not finite,
         c_j = 0, decided before clipping. Rounding in the sum comes on top: it stays within
-        `skdpfl.privacy.release.rounding` where products of records are formed and added in some
+        `skdpfl.privacy.release.noised_sum` where products of records are formed and added in some
         order, at most `chunk` of them before chunks are added up.
         """
         if squared_norms is None:

@@ -2,6 +2,9 @@
 
 from skdpfl.preprocessing._dp_pca import DPPCA
 from skdpfl.preprocessing._encoder import DPOneHotEncoder
+from skdpfl.preprocessing._encoder import Vocabulary as Vocabulary
+from skdpfl.preprocessing._encoder import beside_threshold as beside_threshold
+from skdpfl.preprocessing._encoder import by_frequency as by_frequency
 from skdpfl.preprocessing._encoder import declared_values as declared_values
 from skdpfl.preprocessing._frames import limit_rows
 from skdpfl.preprocessing._imputer import DPSimpleImputer
@@ -14,9 +17,6 @@ from skdpfl.preprocessing._scalers import DPMinMaxScaler, DPStandardScaler
 from skdpfl.preprocessing._scalers import PrivateScaler as PrivateScaler
 from skdpfl.preprocessing._scattering import ScatteringTransformer
 from skdpfl.preprocessing._spline import DPSplineTransformer
-from skdpfl.preprocessing._vocabulary import Vocabulary as Vocabulary
-from skdpfl.preprocessing._vocabulary import beside_threshold as beside_threshold
-from skdpfl.preprocessing._vocabulary import by_frequency as by_frequency
 
 __all__ = [
     "DPPCA",

@@ -27,7 +27,7 @@ from skdpfl import scaling
 from skdpfl._arguments import check_choice
 from skdpfl.federation import BoundedSum, SiloBudgets, SumPlan
 from skdpfl.preprocessing import _paying
-from skdpfl.preprocessing._vocabulary import Vocabulary, beside_threshold
+from skdpfl.preprocessing._encoder import Vocabulary, beside_threshold
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 
 #: numbers of a median's bins, and the error of its rank, as a share of the records, to stay below

@@ -23,11 +23,10 @@ from skdpfl.federation import (
 )
 from skdpfl.preprocessing._frames import PassesSilos
 from skdpfl.privacy.calibration import check_budget_parameters, delta_of
-from skdpfl.privacy.events import Neighbours, Unit, compose
+from skdpfl.privacy.events import Neighbours, Unit, compose, read_trust
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import Streams, streams_for
-from skdpfl.privacy.secure_aggregation import read_trust
-from skdpfl.privacy.spending.recording import Recorded, mark_of
+from skdpfl.privacy.spending.ledger import Recorded, mark_of
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column
 

@@ -12,10 +12,9 @@ from skdpfl._surface import refuse_own_parts
 from skdpfl.federation import Measure, SiloBudgets, ask_score, measure_of, score_plan
 from skdpfl.losses import Loss
 from skdpfl.models import Model
-from skdpfl.privacy.events import Neighbours
+from skdpfl.privacy.events import Neighbours, SecureAggregation, read_trust
 from skdpfl.privacy.pricing.gaussian import gaussian_mu
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.secure_aggregation import SecureAggregation, read_trust
 from skdpfl.remote._declared import pack
 from skdpfl.remote._federation import RemoteFederation
 from skdpfl.remote._measures import Predictor, Scored

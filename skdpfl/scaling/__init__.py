@@ -6,7 +6,7 @@ _curves      which columns bend a linear model: one noisy histogram -> Expansion
 _run         ScalingPlan, data -> Scales, by noised sums (``_columns``: the guarantee)
 _maps        Scales: the fixed maps of features and target
 _calibration what is found after training: the scale of a classifier's raw predictions
-             (``_temperature``), the level of a quantile's (``_shift``)
+             (``_temperature``), the level of a quantile's
 """
 
 from skdpfl.scaling._bounds import (
@@ -15,7 +15,7 @@ from skdpfl.scaling._bounds import (
     read_feature_bounds,
     read_target_bounds,
 )
-from skdpfl.scaling._calibration import Calibrated, CalibrationPlan, calibrated
+from skdpfl.scaling._calibration import Below, Calibrated, CalibrationPlan, ShiftPlan, calibrated
 from skdpfl.scaling._centre_sums import (
     Bins,
     Box,
@@ -29,7 +29,7 @@ from skdpfl.scaling._centre_sums import (
     magnitudes,
     quantiles,
 )
-from skdpfl.scaling._choice import EVERYTHING, plan_scaling
+from skdpfl.scaling._choice import EVERYTHING, Look, ScalingPlan, plan_scaling
 from skdpfl.scaling._columns import Columns, Counts, Moments, RowMoments
 from skdpfl.scaling._curves import (
     FAR,
@@ -58,9 +58,7 @@ from skdpfl.scaling._run import (
     run_scaling,
     values_of,
 )
-from skdpfl.scaling._scaling_plan import Look, ScalingPlan
 from skdpfl.scaling._second_moments import RowMean, ScaledMoments, SecondMoments, cut
-from skdpfl.scaling._shift import Below, ShiftPlan
 from skdpfl.scaling._target_bins import LinearGrid
 from skdpfl.scaling._temperature import Labels, Slopes, TemperaturePlan, rarity
 from skdpfl.scaling._value_counts import SHARE, ColumnCounts, ValueCounts, threshold

@@ -5,7 +5,7 @@ lemmas here: whatever a record holds (a NaN, an infinity and 1e300 included), it
 
     Counts     a one in one bin of each column                  norm 1, distance sqrt(2)
     Moments    phi inside a box for each column                 :mod:`skdpfl.scaling._moments`
-    Rows       a row in a ball, phi of the target in a box      :mod:`skdpfl.scaling._ball`
+    Rows       a row in a ball, phi of the target in a box      :mod:`skdpfl.scaling._moments`
 
 and over columns (a row in a ball counts as one) norms and distances add in squares with the squared
 weights. The mean over a silo's records (unit "silo") is rounded to multiples of 2^-27. Terms are
@@ -23,11 +23,10 @@ import numpy as np
 from skdpfl.federation import BoundedSum, Question, SiloBudgets, SiloData
 from skdpfl.privacy.randomness.streams import Streams
 from skdpfl.privacy.release import DOUBLE, relative_error
-from skdpfl.scaling._ball import RowBall, sums_of_rows
 from skdpfl.scaling._curves import Expansion
 from skdpfl.scaling._magnitudes import MagnitudeGrid
 from skdpfl.scaling._maps import Array, squash
-from skdpfl.scaling._moments import DIAMETER, RADIUS, Boxes, levels, phi_sums
+from skdpfl.scaling._moments import DIAMETER, RADIUS, Boxes, RowBall, levels, phi_sums, sums_of_rows
 from skdpfl.scaling._target_bins import LinearGrid
 
 #: the grid of means of whole silos; all other sums lie on it

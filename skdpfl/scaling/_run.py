@@ -12,8 +12,8 @@ import numpy as np
 
 from skdpfl.federation import CohortSum, Federation
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.scaling._ball import boxes_around, refine
 from skdpfl.scaling._bounds import affine_from_bounds
+from skdpfl.scaling._choice import Look, ScalingPlan
 from skdpfl.scaling._columns import (
     Columns,
     ColumnSums,
@@ -36,12 +36,13 @@ from skdpfl.scaling._maps import (
 from skdpfl.scaling._moments import (
     Boxes,
     Estimate,
+    boxes_around,
     center_and_scale,
     estimate,
     narrowed,
+    refine,
     target_is_unresolved,
 )
-from skdpfl.scaling._scaling_plan import Look, ScalingPlan
 from skdpfl.scaling._target_bins import seen_in_bins
 
 _UNSEEN = (

@@ -20,8 +20,8 @@ from skdpfl.federation import LocalFederation
 from skdpfl.inspection.audits import canaries, judging
 from skdpfl.inspection.audits.black_box import fitted_numbers, of_fitted, of_search
 from skdpfl.model_selection import DPRandomizedSearchCV
+from skdpfl.privacy.events import trust_name
 from skdpfl.privacy.randomness.streams import streams_for
-from skdpfl.privacy.secure_aggregation import trust_name
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import split_silo_column
 

@@ -25,8 +25,7 @@ from sklearn.base import clone
 from skdpfl._pipelines import private_step
 from skdpfl.inspection.audits.canaries import like, table_of
 from skdpfl.inspection.audits.judging import AuditSetting, PrivacyAudit, Trials, judged
-from skdpfl.model_selection.holdout import Split, split
-from skdpfl.model_selection.scoring import NoisyScore, protection_of
+from skdpfl.model_selection.scoring import NoisyScore, Split, protection_of, split
 from skdpfl.privacy.randomness.streams import streams_for
 from skdpfl.privacy.spending.spent import PrivacySpent
 from skdpfl.silos import read_silos, split_silo_column

@@ -20,7 +20,7 @@ Formal guarantee
 Every noised sum S is released as ``gamma (rint(S / gamma) + N)`` with integer noise N
 (:mod:`skdpfl.privacy.release`), a Gaussian mechanism on a query of L2 sensitivity at most
 ``sensitivity(S) + gamma sqrt(size)``, rounding errors of S included. The clip norm is reduced by
-that much, so the priced multiplier is met (:mod:`skdpfl.privacy.release.rounding`).
+that much, so the priced multiplier is met (:mod:`skdpfl.privacy.release.noised_sum`).
 """
 
 from skdpfl.privacy.mechanisms.base import (

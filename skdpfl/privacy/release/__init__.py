@@ -1,8 +1,8 @@
 """Releasing a noised sum: clip norm, noise, rounding and grid in one object, with one proof.
 
-``noised_sum`` has the object and the noise of steps, ``rounding`` the proof, ``grid`` the exact
-addition, ``precision`` the choice of the arithmetic for sums of gradients, ``sharing`` noise that
-several silos add together.
+``noised_sum`` has the object, the noise of steps and the proof, ``grid`` the exact addition,
+``precision`` the choice of the arithmetic for sums of gradients, ``sharing`` noise that several
+silos add together.
 """
 
 from skdpfl.privacy.release.grid import NORMALS, PrecisionError, grid_for, snapped_release
@@ -12,10 +12,13 @@ from skdpfl.privacy.release.noised_sum import (
     FreshNoise,
     NoisedSum,
     StepNoise,
+    noise_for,
     noised_sum,
+    reduced_clip,
+    relative_error,
+    underflow,
 )
 from skdpfl.privacy.release.precision import GradientSums, Precision, choose_precision
-from skdpfl.privacy.release.rounding import noise_for, reduced_clip, relative_error, underflow
 from skdpfl.privacy.release.sharing import (
     MOST_NORMALS,
     SharedNoise,

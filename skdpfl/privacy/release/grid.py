@@ -15,7 +15,7 @@ impossible and others twice as likely. So each standard deviation of noise needs
 Formal guarantee
 ----------------
 The released integers are ``k + N``: a Gaussian mechanism on the query k, sampled on the integers.
-:mod:`skdpfl.privacy.release.rounding` bounds the sensitivity of k by (1 - 4e-4) times the priced
+:mod:`skdpfl.privacy.release.noised_sum` bounds the sensitivity of k by (1 - 4e-4) times the priced
 one, so mu is smaller by a factor of 1 - 4e-4 than the noise multiplier gives. The law of the
 integers is not exactly Gaussian; this changes epsilon by at most 3e-4 mu, except for events of
 probability below 1e-22 in all (:mod:`skdpfl.privacy.randomness.normals`). At any delta, a decrease

@@ -1,27 +1,135 @@
 """A noised sum: the clip norm of its terms, its noise and its grid; and the noise of a fit's steps.
 
 Gradients, messages of whole silos, sums at the server, private scales and noisy scores are all
-released by this object. Its clip norm is reduced to allow for rounding
-(:mod:`skdpfl.privacy.release.rounding`), and it adds noise exactly
+released by this object. Its clip norm is reduced to allow for rounding, and it adds noise exactly
 (:mod:`skdpfl.privacy.release.grid`).
 
 Noise is in whole units of the grid: 2^-20 (float32) or 2^-36 (float64) standard deviations.
 :class:`FreshNoise` is independent noise for every step; a mechanism may use noise that is
 correlated over steps: see :meth:`skdpfl.privacy.mechanisms.Mechanism.noise`.
+
+The proof behind every noised sum is about the sensitivity of sums computed in floating point. S is
+the exact sum of terms (clipped gradients, messages, scores), each of norm at most c; S^ is gamma
+times the computed value of ``S / gamma``, for the grid's step gamma::
+
+    u            unit roundoff: 2^-24 in float32, 2^-53 in float64
+    g(m, u)      = m u / (1 - m u)
+    rho          = (1 + g(m, u)) (1 + g(m', u')) ... - 1     :func:`relative_error`
+    |S^ - S|    <= r c + e,     r = B rho                    B: largest number of terms
+
+Formal guarantee
+----------------
+**1. Rounding.** Let each coordinate of S^ be computed from the terms' coordinates by additions in
+any order, products and divisions by public numbers, and changes of dtype, such that no term goes
+through more than m operations in the dtype of u, m' in that of u', .... Every operation (also a
+fused one) multiplies its result by 1 + d, |d| <= u, unless it underflows. A term's coordinate is
+thus multiplied by a product of m such factors, of m' others, ..., which is within rho of 1 (Higham,
+"Accuracy and stability of numerical algorithms", lemma 3.1). So the error of a coordinate is at
+most rho times the sum of the terms' absolute values there. As a vector over the coordinates that
+sum has norm at most B c, by the triangle inequality: r = B rho, for every order. Underflow changes
+a result by at most the smallest normal number (whether it is gradual or flushes to zero): n
+operations in a coordinate add ``n tiny sqrt(size)`` to e (:func:`underflow`). e also contains the
+errors of other summands, such as other silos' sums.
+
+**2. The grid.** Replacing a term changes S by at most 2 c, zeroing it by c: D c. Rounding to
+integers changes the difference of two numbers by at most 1. So between neighbours ::
+
+    |rint(S^ / gamma) - rint(S^' / gamma)| <= (D c + 2 (r c + e)) / gamma + sqrt(size)
+
+**3. Correction.** The noise of standard deviation s is priced for a sum of sensitivity D C. Either
+c is smaller than C (:func:`reduced_clip`) or, where terms cannot be made smaller, s is larger
+(:func:`noise_for`), such that the right side is at most (1 - 4e-4) D C / gamma. The 4e-4 allow for
+normals that are not exact (:mod:`skdpfl.privacy.release.grid`).
+
+**4. Many steps.** Let N = A xi be the noise of a fit's steps, A an integer matrix, xi independent
+integer normals, and suppose that a unimodular integer matrix M has M A = 1 (both lower triangular).
+The released k + N is then a function of M k + xi, a sequence of Gaussian releases. The sensitivity
+of the t-th is at most sum_s |M_ts| over the steps s in which the record takes part, times the right
+side above. Independent noise is M = 1.
+
+Assumption: BLAS multiplies matrices by the definition, in the precision of its arguments, in any
+order of summation, with or without fused multiply-add. Casacuberta, Shoham, Vadhan and Wagner
+(2022) show attacks on implementations that ignore r.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from skdpfl.privacy.events import change_of
+from skdpfl.privacy.randomness.normals import FINE_BITS
 from skdpfl.privacy.randomness.streams import Streams
-from skdpfl.privacy.release.grid import grid_for, snapped_release
-from skdpfl.privacy.release.rounding import reduced_clip, relative_error, underflow
+from skdpfl.privacy.release.grid import NORMALS, PrecisionError, grid_for, snapped_release
+
+#: share of the clip norm that rounding may cost before a finer arithmetic is required
+MAX_LOSS = 0.05
+
+
+def relative_error(*roundings: tuple[float, DTypeLike]) -> float:
+    """Return rho for terms that go through (number of operations, dtype), ..."""
+    total = 0.0
+    for count, dtype in roundings:
+        drift = count * float(np.finfo(dtype).eps) / 2
+        if drift >= 1:
+            return math.inf
+        total += drift / (1 - drift) * (1 + total)
+    return total
+
+
+def underflow(n_operations: float, dtype: DTypeLike, size: int) -> float:
+    """Return a bound of the error by underflow of ``n_operations`` in each coordinate, in norm."""
+    return n_operations * float(np.finfo(dtype).tiny) * math.sqrt(size)
+
+
+def reduced_clip(
+    clip_norm: float,
+    gamma: float,
+    size: int,
+    neighbours: str,
+    *,
+    rounding: float = 0.0,
+    apart: float = 0.0,
+) -> float:
+    """Return c, the clip norm at which the snapped sum of ``size`` numbers costs what was priced.
+
+    C = ``clip_norm``, the noise on the sum over the noise multiplier, was priced, for terms that
+    are replaced (sensitivity twice the norm) or zeroed. ``gamma`` is the step of the coarsest grid,
+    ``rounding`` and ``apart`` are r and e. A PrecisionError is raised if c would be more than 5 %
+    below C.
+    """
+    change = change_of(neighbours)
+    priced = (1 - NORMALS) * change * clip_norm
+    reduced = (priced - (gamma * math.sqrt(size) + 2 * apart)) / (change + 2 * rounding)
+    # a few roundings of this very formula
+    reduced *= 1 - 1e-15
+    if not reduced >= (1 - MAX_LOSS) * clip_norm:
+        raise PrecisionError(
+            f"Rounding would cost more than {MAX_LOSS:.0%} of clip_norm={clip_norm!r} "
+            f"({size} coordinates on a grid of {gamma:.3g}, sums off by up to {rounding:.3g} clip "
+            "norms): add the records up and release the sum in float64, or in smaller batches."
+        )
+    return reduced
+
+
+def noise_for(mu: np.ndarray, sensitivity: float, size: int, apart: np.ndarray) -> np.ndarray:
+    """Return the noise that makes float64 sums cost ``mu`` of Gaussian DP each; 0 if it is inf.
+
+    ``sensitivity`` is D c, that of the exact sum, and ``apart`` is r c + e. The grid's step is the
+    noise times 2^-36, so both sides of the guarantee grow with the noise.
+    """
+    left = (1 - NORMALS) * mu - math.sqrt(size) * 2.0**-FINE_BITS
+    if not (left > 0).all():
+        raise PrecisionError(
+            f"mu={mu.min():.3g} is too little for {size} coordinates: give a larger epsilon."
+        )
+    return (sensitivity + 2 * apart) / left * (1 + 1e-15)
 
 
 class StepNoise(ABC):

@@ -4,7 +4,7 @@ A step of a silo of n records sums a batch of at most B of them: in at most n / 
 most ``chunk`` records each, whose results are then added, all in the dtype of ``products``. The
 result is released with noise in the dtype of ``release``. So a record's gradient goes through at
 most chunk + n / chunk operations in the first dtype, and two in the second (the change of dtype and
-the division by the grid). :mod:`skdpfl.privacy.release.rounding` gives the cost. Single precision
+the division by the grid). :mod:`skdpfl.privacy.release.noised_sum` gives the cost. Single precision
 is used where it costs little: first with smaller chunks, then with a release in double precision,
 then double precision for all.
 """
@@ -17,8 +17,15 @@ import numpy as np
 
 from skdpfl._distinct import distinct
 from skdpfl.privacy.release.grid import PrecisionError, grid_for
-from skdpfl.privacy.release.noised_sum import DOUBLE, SINGLE, NoisedSum, grids
-from skdpfl.privacy.release.rounding import reduced_clip, relative_error, underflow
+from skdpfl.privacy.release.noised_sum import (
+    DOUBLE,
+    SINGLE,
+    NoisedSum,
+    grids,
+    reduced_clip,
+    relative_error,
+    underflow,
+)
 
 #: share of the clip norm that rounding may cost before the next finer arithmetic is tried
 TOLERANCE = 0.02

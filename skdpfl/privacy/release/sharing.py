@@ -24,7 +24,7 @@ Formal guarantee
 2. *Its price.* Such a sum costs at most what the Gaussian mechanism with deviation ``std`` costs:
    docs/proofs.rst, "Noise that silos share", for shares of at least 2^20 steps. These have 2^36.
 3. *Rounding.* Between neighbours one silo's integers ``rint(S_j / gamma)`` change, and no other's:
-   by at most what :mod:`skdpfl.privacy.release.rounding` says, for that silo's sum alone. Sums of
+   by at most what :mod:`skdpfl.privacy.release.noised_sum` says, for that silo's sum alone. Sums of
    integers modulo 2^64 are exact in every order.
 4. *The sampler.* A normal's law (:mod:`skdpfl.privacy.randomness.normals`) is within 3.2e-35 in
    total variation of one whose likelihood ratio is known. So h n normals, for n released numbers,

@@ -12,8 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.model_selection._search_budget import divide_budget, within
 from skdpfl.model_selection._wrapped import protection_of
-from skdpfl.model_selection.holdout import Split
-from skdpfl.model_selection.scoring import NoisyScore
+from skdpfl.model_selection.scoring import NoisyScore, Split
 from skdpfl.privacy import PrivacySpent
 from skdpfl.privacy.calibration import calibrate
 from skdpfl.privacy.events import Approximate, Gaussian

@@ -9,8 +9,7 @@ from skdpfl import ISRLDPClassifier
 from skdpfl.model_selection import DPRandomizedSearchCV
 from skdpfl.model_selection._candidates import Candidate
 from skdpfl.model_selection._wrapped import protection_of
-from skdpfl.model_selection.holdout import split
-from skdpfl.model_selection.scoring import NoisyScore
+from skdpfl.model_selection.scoring import NoisyScore, split
 from skdpfl.privacy.events import Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for

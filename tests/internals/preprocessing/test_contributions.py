@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdpfl.scaling import Boxes, Columns, Counts, LinearGrid, MagnitudeGrid, Moments, RowMoments
-from skdpfl.scaling._ball import RowBall, contributions
-from skdpfl.scaling._moments import DIAMETER, RADIUS, A, B, levels
+from skdpfl.scaling._moments import DIAMETER, RADIUS, A, B, RowBall, contributions, levels
 
 WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 5e-324, 1e300, -1e300, np.inf, -np.inf, np.nan, 1e9, 2.0**-20]
 GRIDS = [

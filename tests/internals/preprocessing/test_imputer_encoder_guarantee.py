@@ -9,9 +9,9 @@ from scipy.stats import binom, chi2
 
 from skdpfl.federation import LocalFederation, SiloData
 from skdpfl.preprocessing import DPOneHotEncoder, DPSimpleImputer
+from skdpfl.preprocessing._encoder import Vocabulary, beside_threshold
 from skdpfl.preprocessing._imputer import Centres
 from skdpfl.preprocessing._paying import SiloSource
-from skdpfl.preprocessing._vocabulary import Vocabulary, beside_threshold
 from skdpfl.privacy.events import Approximate, Gaussian
 from skdpfl.privacy.pricing.price import price_epsilon
 from skdpfl.privacy.randomness.streams import streams_for
